@@ -1,0 +1,35 @@
+"""A terminal arena for Go bots: the version and the errors that every part shares, nothing else."""
+
+__version__ = "0.1.0"
+
+
+class ArenaError(Exception):
+    """The base of everything this project raises on purpose."""
+
+
+class UserError(ArenaError):
+    """Something the user gave can't be used; the text is one line that names it and the fix. The command line exits with 2."""
+
+
+class ConfigError(UserError):
+    """A bot, setting, rule or option that doesn't exist or has a value out of range."""
+
+
+class RecordError(UserError):
+    """A game record that can't be read, or whose moves break the rules."""
+
+
+class CheckpointError(UserError):
+    """A checkpoint folder that is missing, damaged or made for something else."""
+
+
+class StoreError(UserError):
+    """A results database that can't be opened, read or written."""
+
+
+class IllegalMove(ArenaError):
+    """A move that the rules forbid, with the reason. Whoever raises it has changed nothing."""
+
+
+class BotFault(ArenaError):
+    """A bot failed in a way it knows itself, such as an engine that stopped answering. It forfeits the game."""

@@ -1,0 +1,131 @@
+"""One Go position: stones and the simple-ko point. No turns, no history, no superko, no end of the game."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from arena.go import kernels
+from arena.go.moves import GTP_COLUMNS, Colour, Move, star_points
+
+_SYMBOLS = {0: ".", 1: "X", 2: "O"}
+_COLOURS = {".": 0, "+": 0, ",": 0, "X": 1, "#": 1, "O": 2, "0": 2}
+
+
+class Board:
+    """A mutable position, cheap to copy.
+
+    ``array`` is the compiled record, an array of one ``kernels.BOARD``, for code that calls kernels itself.
+    """
+
+    __slots__ = ("array", "size")
+
+    def __init__(self, size: int):
+        self.size = size
+        self.array = np.zeros(1, kernels.BOARD)
+        kernels.new_board(self.array, 0, size)
+
+    @classmethod
+    def from_diagram(cls, diagram: str) -> Board:
+        """The board of a text diagram: a row a line, ``X`` black, ``O`` white, ``.`` empty, spaces ignored.
+
+        Raises ValueError when the diagram isn't square, has another sign, or leaves a group without liberties.
+        """
+        rows = [line.replace(" ", "").upper() for line in diagram.strip().splitlines()]
+        size = len(rows)
+        board = cls(size)
+        for row, line in enumerate(rows):
+            if len(line) != size:
+                raise ValueError(f"row {row + 1} of the diagram has {len(line)} points, not {size}")
+            for column, sign in enumerate(line):
+                if sign not in _COLOURS:
+                    raise ValueError(f"'{sign}' in row {row + 1} is none of . X O")
+                if _COLOURS[sign]:
+                    board.put(row * size + column, Colour(_COLOURS[sign]))
+        if board.diagram() != "\n".join(" ".join(_SYMBOLS[_COLOURS[sign]] for sign in line) for line in rows):
+            raise ValueError("the diagram has a group without liberties")
+        return board
+
+    def copy(self) -> Board:
+        twin = Board.__new__(Board)
+        twin.size = self.size
+        twin.array = self.array.copy()
+        return twin
+
+    def put(self, move: Move, colour: Colour) -> None:
+        """Place a setup stone. Raises ValueError when the point is taken."""
+        if self.stone(move):
+            raise ValueError(f"two stones on one point of the setup: {move}")
+        kernels.put_stone(self.array, 0, move, int(colour))
+
+    def stone(self, move: Move) -> int:
+        """0 for an empty point, else the colour of its stone."""
+        row, column = divmod(move, self.size)
+        return int(self.array["colour"][0, (row + 1) * (self.size + 2) + column + 1])
+
+    @property
+    def stones(self) -> np.ndarray:
+        """(size, size) uint8: 0 empty, 1 black, 2 white. A copy."""
+        width = self.size + 2
+        cells = self.array["colour"][0, : width * width].reshape(width, width)
+        return cells[1:-1, 1:-1].copy()
+
+    @property
+    def hash(self) -> int:
+        """The Zobrist hash of the stones, whoever is to move."""
+        return int(self.array["hash"][0])
+
+    @property
+    def ko_point(self) -> Move | None:
+        """Where simple ko forbids the side to move to play."""
+        point = int(self.array["ko"][0])
+        if point == 0:
+            return None
+        row, column = divmod(point, self.size + 2)
+        return (row - 1) * self.size + column - 1
+
+    def count(self, colour: Colour) -> int:
+        """How many stones of this colour are on the board."""
+        return int(self.array["stones"][0, int(colour)])
+
+    def liberties(self, move: Move) -> int:
+        """The liberties of the group at ``move``; 0 where there is no stone."""
+        return int(kernels.true_liberties(self.array, 0, move)) if self.stone(move) else 0
+
+    def eyes(self, colour: Colour) -> np.ndarray:
+        """(size² + 1,) bool: the single points that ``colour`` surrounds and should not fill."""
+        mask = np.empty(self.size * self.size + 1, np.bool_)
+        kernels.eye_mask(self.array, 0, int(colour), mask)
+        return mask
+
+    def area_margin(self) -> int:
+        """Black's margin before komi, counting stones and surrounded points; every stone is taken as alive."""
+        return int(kernels.area_of(self.array, 0))
+
+    def territory_margin(self) -> int:
+        """Black's margin before komi and prisoners, counting surrounded points only."""
+        return int(kernels.territory_of(self.array, 0))
+
+    def owners(self) -> np.ndarray:
+        """(size²,) uint8: who owns each point by area, 0 where nobody does."""
+        owners = np.zeros(self.size * self.size, np.uint8)
+        kernels.owner_map(self.array, 0, owners)
+        return owners
+
+    def diagram(self, coordinates: bool = False) -> str:
+        """A row a line, ``X`` black, ``O`` white; with ``coordinates`` also star points and GTP's letters and numbers."""
+        stones = self.stones
+        if not coordinates:
+            return "\n".join(" ".join(_SYMBOLS[int(stone)] for stone in row) for row in stones)
+        stars = set(star_points(self.size))
+        letters = " ".join(GTP_COLUMNS[: self.size])
+        lines = [f"   {letters}"]
+        for row in range(self.size):
+            signs = [
+                "+" if not stones[row, column] and row * self.size + column in stars else _SYMBOLS[int(stones[row, column])]
+                for column in range(self.size)
+            ]
+            lines.append(f"{self.size - row:2d} {' '.join(signs)} {self.size - row}")
+        return "\n".join([*lines, f"   {letters}"])
+
+    def __str__(self) -> str:
+        return self.diagram(coordinates=True)

@@ -1,0 +1,300 @@
+"""A game of Go: rules, turns, superko, the end and the score. Nothing of players, clocks or files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from arena import ConfigError, IllegalMove
+from arena.go import kernels
+from arena.go.board import Board
+from arena.go.moves import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, gtp_from_move, pass_move, star_points
+
+
+class Scoring(StrEnum):
+    """What counts: stones and surrounded points, or surrounded points and prisoners."""
+
+    AREA = "area"
+    TERRITORY = "territory"
+
+
+class Ending(StrEnum):
+    """Why a game is over."""
+
+    SCORE = "score"
+    RESIGN = "resign"
+    TIME = "time"
+    ILLEGAL = "illegal"
+    CRASH = "crash"
+    MOVE_LIMIT = "move limit"
+
+    @property
+    def is_forfeit(self) -> bool:
+        return self in (Ending.TIME, Ending.ILLEGAL, Ending.CRASH)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """One set of rules on one size of board; the same object serves data, training and play.
+
+    Every preset scores the board as it stands: all stones count as alive unless ``Game.margin`` is told which are dead.
+    ``cgos`` (Computer Go Server): area, positional superko, no suicide. ``tromp-taylor``: the same with suicide of
+    several stones. ``chinese``: area, positional superko, White gets a point for each handicap stone. ``japanese``:
+    territory and prisoners, simple ko only; points in seki count, and a game that goes in circles ends at the move limit.
+    """
+
+    name: str = "cgos"
+    size: int = 9
+    komi: float = 7.0
+    scoring: Scoring = Scoring.AREA
+    superko: bool = True
+    suicide: bool = False
+    handicap_points: bool = False
+    move_limit: int = 243
+
+    @classmethod
+    def preset(cls, name: str = "cgos", size: int = 9, komi: float | None = None, move_limit: int | None = None) -> Rules:
+        """The named rules. Komi is 7 up to 9x9 and 7.5 above (6.5 by Japanese rules) unless given; the move limit
+        is 3 size². Raises ConfigError for a name, size, komi or limit that can't be."""
+        if name not in PRESETS:
+            raise ConfigError(f"unknown rules '{name}'; there are {', '.join(PRESETS)}")
+        if not MIN_SIZE <= size <= MAX_SIZE:
+            raise ConfigError(f"a board of size {size} can't be played; sizes go from {MIN_SIZE} to {MAX_SIZE}")
+        if komi is None:
+            komi = 6.5 if name == "japanese" else 7.0 if size <= 9 else 7.5
+        if not -size * size <= komi <= size * size or komi * 2 != int(komi * 2):
+            raise ConfigError(f"komi {komi:g} can't be played; it is a whole or half number of points")
+        if move_limit is None:
+            move_limit = 3 * size * size
+        if move_limit < 1:
+            raise ConfigError(f"a move limit of {move_limit} leaves no game; it is at least 1")
+        settings = PRESETS[name]
+        return cls(
+            name=name,
+            size=size,
+            komi=float(komi),
+            scoring=Scoring.TERRITORY if "territory" in settings else Scoring.AREA,
+            superko="superko" in settings,
+            suicide="suicide" in settings,
+            handicap_points="handicap points" in settings,
+            move_limit=move_limit,
+        )
+
+
+PRESETS: dict[str, frozenset[str]] = {
+    "cgos": frozenset({"superko"}),
+    "tromp-taylor": frozenset({"superko", "suicide"}),
+    "chinese": frozenset({"superko", "handicap points"}),
+    "japanese": frozenset({"territory"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a game ended. ``winner`` is None for a drawn game; ``margin`` is Black's, komi counted, where it was scored."""
+
+    winner: Colour | None
+    ending: Ending
+    margin: float | None = None
+
+    @classmethod
+    def scored(cls, margin: float, ending: Ending = Ending.SCORE) -> Outcome:
+        winner = BLACK if margin > 0 else WHITE if margin < 0 else None
+        return cls(winner, ending, margin)
+
+    @property
+    def sgf(self) -> str:
+        """The value of SGF's RE property; a forfeit other than on time is ``F``."""
+        if self.winner is None:
+            return "0"
+        if self.margin is not None:
+            return f"{self.winner.letter}+{abs(self.margin):g}"
+        reason = {Ending.RESIGN: "R", Ending.TIME: "T"}.get(self.ending, "F")
+        return f"{self.winner.letter}+{reason}"
+
+    @property
+    def black_score(self) -> float:
+        """1 when Black won, 0 when White did, 1/2 for a draw."""
+        return 0.5 if self.winner is None else float(self.winner is BLACK)
+
+
+def handicap_points(size: int, stones: int) -> list[Move]:
+    """Where fixed handicap stones go (GTP 2, section 4.1.1). Raises ConfigError for a number that doesn't fit."""
+    points = star_points(size)
+    centre = points.pop() if size % 2 and points else None
+    most = len(points) + (1 if centre is not None and len(points) == 8 else 0)
+    if not 2 <= stones <= most:
+        raise ConfigError(f"{stones} handicap stones can't be placed on {size}x{size}; there are from 2 to {most}")
+    placed = points[: stones - stones % 2] if stones > 4 else points[:stones]
+    if stones > 4 and stones % 2 and centre is not None:
+        placed = [*placed, centre]
+    return placed
+
+
+class Game:
+    """A game in progress: the only judge of superko and of the end.
+
+    ``seed`` is where every random choice of the game starts: ``move_seed`` depends on it and on the moves played only,
+    so the same game comes out wherever and beside whatever else it is played.
+    """
+
+    __slots__ = ("rules", "seed", "board", "to_play", "moves", "outcome", "setup", "_hashes", "_placed", "__weakref__")
+
+    def __init__(
+        self,
+        rules: Rules,
+        seed: int = 0,
+        black: Iterable[Move] = (),
+        white: Iterable[Move] = (),
+        to_play: Colour | None = None,
+    ):
+        """A new game, with setup stones if given; White begins when only Black has some. Raises ValueError when two
+        setup stones share a point or a group has no liberty."""
+        self.rules = rules
+        self.seed = seed
+        self.setup: tuple[tuple[Move, ...], tuple[Move, ...]] = (tuple(black), tuple(white))
+        self.board = Board(rules.size)
+        for colour, points in zip((BLACK, WHITE), self.setup, strict=True):
+            for move in points:
+                self.board.put(move, colour)
+        self._placed = [0, len(self.setup[0]), len(self.setup[1])]
+        if any(self.board.count(colour) != self._placed[colour] for colour in Colour):
+            raise ValueError("the setup has a group without liberties")
+        if to_play is None:
+            to_play = WHITE if self.setup[0] and not self.setup[1] else BLACK
+        self.to_play = to_play
+        self.moves: list[Move] = []
+        self.outcome: Outcome | None = None
+        self._hashes = np.zeros(rules.move_limit + 1, np.uint64)
+        self._hashes[0] = self.board.hash
+
+    @property
+    def hashes(self) -> np.ndarray:
+        """The positional hashes of all positions so far, the present one last; uint64, a view."""
+        return self._hashes[: len(self.moves) + 1]
+
+    @property
+    def is_over(self) -> bool:
+        return self.outcome is not None
+
+    @property
+    def handicap(self) -> int:
+        """Black's setup stones when White has none and begins, else 0."""
+        black, white = self.setup
+        return len(black) if black and not white else 0
+
+    def copy(self) -> Game:
+        twin = Game.__new__(Game)
+        twin.rules, twin.seed, twin.setup = self.rules, self.seed, self.setup
+        twin.board = self.board.copy()
+        twin.to_play, twin.outcome = self.to_play, self.outcome
+        twin.moves = self.moves.copy()
+        twin._hashes = self._hashes.copy()
+        twin._placed = self._placed.copy()
+        return twin
+
+    def move_seed(self) -> int:
+        """A 63-bit number for the random choices of this move (splitmix64 of the seed and the number of moves)."""
+        mask = (1 << 64) - 1
+        value = (self.seed + 0x9E3779B97F4A7C15 * (len(self.moves) + 1)) & mask
+        value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & mask
+        return (value ^ (value >> 31)) >> 1
+
+    def legal_moves(self) -> np.ndarray:
+        """(size² + 1,) bool: what the side to move may play; the pass is last and always legal."""
+        mask = np.empty(self.rules.size**2 + 1, np.bool_)
+        kernels.legal_mask(
+            self.board.array,
+            0,
+            int(self.to_play),
+            self._hashes,
+            len(self.moves) + 1,
+            self.rules.superko,
+            self.rules.suicide,
+            mask,
+        )
+        return mask
+
+    def play(self, move: Move) -> None:
+        """Play for the side to move. Raises IllegalMove, and then has changed nothing."""
+        if self.outcome is not None:
+            raise IllegalMove("the game is over")
+        if not 0 <= move <= self.rules.size**2:
+            raise IllegalMove(f"{move} is no move on a {self.rules.size}x{self.rules.size} board")
+        reason, earlier = kernels.referee(
+            self.board.array,
+            0,
+            int(move),
+            int(self.to_play),
+            self._hashes,
+            len(self.moves) + 1,
+            self.rules.superko,
+            self.rules.suicide,
+        )
+        if reason != kernels.LEGAL:
+            raise IllegalMove(self._explain(int(move), reason, earlier))
+        if move != pass_move(self.rules.size):
+            self._placed[self.to_play] += 1
+        self.moves.append(int(move))
+        self.to_play = self.to_play.opponent
+        if self.is_passed_out:
+            self.outcome = Outcome.scored(self.margin())
+        elif len(self.moves) >= self.rules.move_limit:
+            self.outcome = Outcome.scored(self.margin(), Ending.MOVE_LIMIT)
+
+    def _explain(self, move: Move, reason: int, earlier: int) -> str:
+        point = gtp_from_move(move, self.rules.size)
+        match reason:
+            case kernels.OCCUPIED:
+                return f"{point} is taken"
+            case kernels.SUICIDE:
+                return f"{point} is suicide"
+            case kernels.KO:
+                return f"{point} retakes the ko at once"
+            case _:
+                return f"{point} repeats the position after move {earlier} (superko)"
+
+    @property
+    def is_passed_out(self) -> bool:
+        """Whether the last two moves were passes."""
+        passing = pass_move(self.rules.size)
+        return self.moves[-2:] == [passing, passing]
+
+    def resign(self, colour: Colour) -> None:
+        """End the game as lost for ``colour``. Raises IllegalMove when it is over."""
+        self.end(Outcome(colour.opponent, Ending.RESIGN))
+
+    def end(self, outcome: Outcome) -> None:
+        """End the game from outside the board: a resignation or a forfeit. Raises IllegalMove when it is over."""
+        if self.outcome is not None:
+            raise IllegalMove("the game is over")
+        self.outcome = outcome
+
+    def prisoners(self, colour: Colour) -> int:
+        """How many stones of this colour have been taken off."""
+        return self._placed[colour] - self.board.count(colour)
+
+    def margin(self, dead: Sequence[Move] = ()) -> float:
+        """Black's margin as the board stands, komi counted, with the stones at ``dead`` taken off first."""
+        board = self.board
+        taken = {colour: self.prisoners(colour) for colour in Colour}
+        if dead:
+            board = Board(self.rules.size)
+            for move, stone in enumerate(self.board.stones.reshape(-1)):
+                if stone and move in dead:
+                    taken[Colour(stone)] += 1
+                elif stone:
+                    board.put(move, Colour(stone))
+        if self.rules.scoring is Scoring.AREA:
+            points = board.area_margin()
+        else:
+            points = board.territory_margin() + taken[WHITE] - taken[BLACK]
+        compensation = self.handicap if self.rules.handicap_points else 0
+        return points - compensation - self.rules.komi
+
+    def __str__(self) -> str:
+        return f"{self.board}\n{self.to_play.name.lower()} to play, move {len(self.moves) + 1}"

@@ -1,0 +1,43 @@
+"""How kernels are compiled: one decorator, one cache folder for each state of the sources."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+from platformdirs import user_cache_dir
+
+
+def _sources_digest() -> str:
+    """A digest of every source that holds kernels.
+
+    Numba looks for changes in a kernel's own file only, so a kernel that calls one of another file would go stale
+    when that file is edited. A cache folder named after all of them can't.
+    """
+    digest = hashlib.sha256(numba.__version__.encode())
+    root = Path(__file__).parents[2]
+    for folder in ("arena/go", "bots/search"):
+        for path in sorted((root / folder).glob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+if not numba.config.CACHE_DIR:
+    numba.config.CACHE_DIR = str(Path(user_cache_dir("arena")) / f"kernels-{_sources_digest()}")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+
+def kernel(function: F) -> F:
+    """Compile a function that Python calls: arrays in, arrays out; the GIL is released while it runs."""
+    return cast(F, numba.njit(**_OPTIONS)(function))
+
+
+def inlined(function: F) -> F:
+    """Compile a function that only kernels call, into its caller."""
+    return cast(F, numba.njit(forceinline=True, **_OPTIONS)(function))

@@ -1,0 +1,632 @@
+"""The compiled board: play, legality, eyes, scoring and uniform playouts on one record per board.
+
+The techniques (padded board, groups as linked lists with pseudo-liberties, packed neighbour counts, an incremental
+list of empty points) are those of the fast open playout engines, libEGO first among them. ``tests/reference.py`` is
+the slow, obvious twin. Kernels check nothing: ``Board`` and ``Game`` do.
+
+*Points* are indices of the padded board (``(row + 1) * (size + 2) + column + 1``); *moves* are ``row * size + column``.
+Indices are cast to unsigned numbers, which spares Numba's handling of negative ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from arena.go.jit import inlined, kernel
+
+CELLS = 448
+"""Cells of a record: 21 x 21 for a padded 19x19 board, rounded up to whole cache lines."""
+
+EDGE = 3
+
+BOARD = np.dtype(
+    (
+        np.record,
+        [
+            ("hash", "u8"),  # Zobrist hash of the stones alone (positional)
+            ("size", "i4"),
+            ("width", "i4"),  # size + 2: the step from one row to the next
+            ("empty_count", "i4"),
+            ("ko", "i4"),  # the point where simple ko forbids to play, or 0
+            ("stones", "i4", (3,)),  # stones on the board by colour
+            ("head", "u2", (CELLS,)),  # of a stone: the point that names its group
+            ("next", "u2", (CELLS,)),  # of a stone: the next stone of its group, in a ring
+            ("liberties", "u2", (CELLS,)),  # of a group's head: pseudo-liberties (an empty point counts once a neighbour)
+            ("empties", "u2", (CELLS,)),  # the empty points, in no order
+            ("place", "u2", (CELLS,)),  # of an empty point: its index in `empties`
+            ("around", "u2", (CELLS,)),  # neighbours: empty, black | edge << 4, white | edge << 8
+            ("colour", "u1", (CELLS,)),  # 0 empty, 1 black, 2 white, 3 edge
+        ],
+    ),
+    align=True,
+)
+
+# Why a move is refused, in the order in which the referee looks.
+LEGAL, OCCUPIED, SUICIDE, KO, SUPERKO = 0, 1, 2, 3, 4
+
+
+def _zobrist() -> np.ndarray:
+    """Random numbers for (colour, cell), by splitmix64 from a fixed seed: hashes are the same in every process."""
+    state = np.arange(1, 3 * CELLS + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return (state ^ (state >> np.uint64(31))).reshape(3, CELLS)
+
+
+ZOBRIST = _zobrist()
+
+U = np.uint64
+_XORSHIFT_MULTIPLIER = np.uint64(2685821657736338717)
+_S12, _S25, _S27, _S32 = np.uint64(12), np.uint64(25), np.uint64(27), np.uint64(32)
+
+
+@inlined
+def next_random(state):
+    """xorshift64 (Marsaglia 2003); the state must not be 0."""
+    state ^= state >> _S12
+    state ^= state << _S25
+    state ^= state >> _S27
+    return state
+
+
+@inlined
+def seeded(seed):
+    """A state for ``next_random``, far from those of nearby seeds (splitmix64)."""
+    state = np.uint64(seed) + np.uint64(0x9E3779B97F4A7C15)
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return (state ^ (state >> np.uint64(31))) | np.uint64(1)
+
+
+@inlined
+def below(state, bound):
+    """A number in [0, bound) from the upper bits of xorshift64*."""
+    return np.int64((((state * _XORSHIFT_MULTIPLIER) >> _S32) * np.uint64(bound)) >> _S32)
+
+
+@inlined
+def point_of(board, move):
+    return (move // board.size + 1) * board.width + move % board.size + 1
+
+
+@inlined
+def move_of(board, point):
+    return (point // board.width - 1) * board.size + point % board.width - 1
+
+
+@inlined
+def clear(board, size):
+    width = size + 2
+    board.hash = np.uint64(0)
+    board.size = size
+    board.width = width
+    board.empty_count = 0
+    board.ko = 0
+    for colour in range(3):
+        board.stones[colour] = 0
+    for p in range(CELLS):
+        board.head[p] = p
+        board.next[p] = p
+        board.liberties[p] = 0
+        board.empties[p] = 0
+        board.place[p] = 0
+        board.around[p] = 0
+        board.colour[p] = EDGE
+    for row in range(1, size + 1):
+        for column in range(1, size + 1):
+            p = row * width + column
+            edges = int(row == 1) + int(row == size) + int(column == 1) + int(column == size)
+            board.colour[p] = 0
+            board.place[p] = board.empty_count
+            board.empties[board.empty_count] = p
+            board.empty_count += 1
+            board.around[p] = (4 - edges) + (edges << 4) + (edges << 8)
+
+
+@inlined
+def is_eye(board, p, colour):
+    """An empty point surrounded by ``colour`` that the opponent can't make false: at most one diagonal, none at the edge."""
+    if ((board.around[U(p)] >> (4 * colour)) & 15) != 4:
+        return False
+    width = np.int64(board.width)
+    other = 3 - colour
+    a = np.int64(board.colour[U(p - width - 1)])
+    b = np.int64(board.colour[U(p - width + 1)])
+    c = np.int64(board.colour[U(p + width - 1)])
+    d = np.int64(board.colour[U(p + width + 1)])
+    bad = int(a == other) + int(b == other) + int(c == other) + int(d == other)
+    edge = int(a == EDGE or b == EDGE or c == EDGE or d == EDGE)
+    return bad + edge < 2
+
+
+@inlined
+def is_legal(board, p, colour):
+    """Whether ``colour`` may play on the empty point ``p``: no simple ko, no suicide of any size. Superko is the game's."""
+    if p == board.ko:
+        return False
+    if board.around[U(p)] & 15:
+        return True
+    return _breathes(board, p, colour)
+
+
+@inlined
+def _breathes(board, p, colour):
+    """Of a point without empty neighbours: whether a stone there captures or joins a group with another liberty."""
+    width = np.int64(board.width)
+    n0, n1, n2, n3 = U(p - width), U(p - 1), U(p + 1), U(p + width)
+    h0, h1, h2, h3 = U(board.head[n0]), U(board.head[n1]), U(board.head[n2]), U(board.head[n3])
+    # Take the point away from all its neighbours: who has no pseudo-liberty left then was in atari.
+    board.liberties[h0] -= 1
+    board.liberties[h1] -= 1
+    board.liberties[h2] -= 1
+    board.liberties[h3] -= 1
+    c0, c1 = np.int64(board.colour[n0]), np.int64(board.colour[n1])
+    c2, c3 = np.int64(board.colour[n2]), np.int64(board.colour[n3])
+    breathes = (
+        (c0 != EDGE and (c0 == colour) == (board.liberties[h0] != 0))
+        or (c1 != EDGE and (c1 == colour) == (board.liberties[h1] != 0))
+        or (c2 != EDGE and (c2 == colour) == (board.liberties[h2] != 0))
+        or (c3 != EDGE and (c3 == colour) == (board.liberties[h3] != 0))
+    )
+    board.liberties[h0] += 1
+    board.liberties[h1] += 1
+    board.liberties[h2] += 1
+    board.liberties[h3] += 1
+    return breathes
+
+
+@inlined
+def _remove_group(board, head):
+    """Take a group off; returns the number of its stones."""
+    width = np.int64(board.width)
+    colour = np.int64(board.colour[U(head)])
+    step = np.int64(1) - (np.int64(1) << (4 * colour))
+    start = np.int64(head)
+    p = start
+    count = 0
+    while True:
+        following = np.int64(board.next[U(p)])
+        board.colour[U(p)] = 0
+        board.head[U(p)] = p
+        board.next[U(p)] = p
+        board.hash ^= ZOBRIST[U(colour), U(p)]
+        board.place[U(p)] = board.empty_count
+        board.empties[U(board.empty_count)] = p
+        board.empty_count += 1
+        count += 1
+        n0, n1, n2, n3 = U(p - width), U(p - 1), U(p + 1), U(p + width)
+        board.around[n0] += step
+        board.around[n1] += step
+        board.around[n2] += step
+        board.around[n3] += step
+        board.liberties[U(board.head[n0])] += 1
+        board.liberties[U(board.head[n1])] += 1
+        board.liberties[U(board.head[n2])] += 1
+        board.liberties[U(board.head[n3])] += 1
+        p = following
+        if p == start:
+            break
+    board.stones[U(colour)] -= count
+    return count
+
+
+@inlined
+def _join(board, p, q):
+    """Make the group of the stone ``p`` part of the group of its neighbour ``q``."""
+    old = np.int64(board.head[U(p)])
+    new = np.int64(board.head[U(q)])
+    if old == new:
+        return
+    board.liberties[U(new)] += board.liberties[U(old)]
+    stone = old
+    while True:
+        board.head[U(stone)] = new
+        stone = np.int64(board.next[U(stone)])
+        if stone == old:
+            break
+    following = board.next[U(new)]
+    board.next[U(new)] = board.next[U(old)]
+    board.next[U(old)] = following
+
+
+@inlined
+def _meet(board, p, q, colour):
+    """The new stone ``p`` meets its neighbour ``q``: join it or capture it; returns the stones captured."""
+    there = np.int64(board.colour[U(q)])
+    if there == colour:
+        _join(board, p, q)
+    elif there == 3 - colour:
+        head = np.int64(board.head[U(q)])
+        if board.liberties[U(head)] == 0:
+            return _remove_group(board, head)
+    return 0
+
+
+@inlined
+def play(board, p, colour):
+    """Put a stone of ``colour`` on the empty point ``p``, which must be legal: joins, captures, sets the ko point."""
+    width = np.int64(board.width)
+    surrounded = ((board.around[U(p)] >> (4 * (3 - colour))) & 15) == 4
+    n0, n1, n2, n3 = U(p - width), U(p - 1), U(p + 1), U(p + width)
+    board.colour[U(p)] = colour
+    board.hash ^= ZOBRIST[U(colour), U(p)]
+    board.stones[U(colour)] += 1
+    board.empty_count -= 1
+    last = board.empties[U(board.empty_count)]
+    place = board.place[U(p)]
+    board.empties[U(place)] = last
+    board.place[U(last)] = place
+    step = (np.int64(1) << (4 * colour)) - 1
+    board.around[n0] += step
+    board.around[n1] += step
+    board.around[n2] += step
+    board.around[n3] += step
+    board.liberties[U(board.head[n0])] -= 1
+    board.liberties[U(board.head[n1])] -= 1
+    board.liberties[U(board.head[n2])] -= 1
+    board.liberties[U(board.head[n3])] -= 1
+    board.liberties[U(p)] = board.around[U(p)] & 15
+    captured = 0
+    taken = np.int64(0)
+    k = _meet(board, p, n0, colour)
+    if k:
+        captured += k
+        taken = p - width
+    k = _meet(board, p, n1, colour)
+    if k:
+        captured += k
+        taken = p - 1
+    k = _meet(board, p, n2, colour)
+    if k:
+        captured += k
+        taken = p + 1
+    k = _meet(board, p, n3, colour)
+    if k:
+        captured += k
+        taken = p + width
+    board.ko = taken if surrounded and captured == 1 else 0
+
+
+@inlined
+def stones_score(board):
+    """Black's margin before komi where nothing is left but stones and single-point eyes, as after a playout."""
+    margin = board.stones[1] - board.stones[2]
+    for i in range(board.empty_count):
+        around = np.int64(board.around[U(board.empties[U(i)])])
+        margin += int(((around >> 4) & 15) == 4) - int(((around >> 8) & 15) == 4)
+    return margin
+
+
+@inlined
+def region_owner(board, start, seen, stack):
+    """Flood the empty region of ``start``, marking ``seen``; returns (points, colours it reaches: 1, 2, 3 for both, 0)."""
+    width = np.int64(board.width)
+    stack[0] = start
+    seen[start] = 1
+    height = 1
+    points = 0
+    reach = 0
+    while height:
+        height -= 1
+        p = np.int64(stack[height])
+        points += 1
+        for step in (-width, np.int64(-1), np.int64(1), width):
+            q = p + step
+            colour = np.int64(board.colour[U(q)])
+            if colour == 0:
+                if not seen[q]:
+                    seen[q] = 1
+                    stack[height] = q
+                    height += 1
+            elif colour != EDGE:
+                reach |= colour
+    return points, reach
+
+
+@inlined
+def area_score(board):
+    """Black's margin before komi by area: stones, and empty regions that reach one colour only (Tromp-Taylor)."""
+    margin = np.int64(board.stones[1] - board.stones[2])
+    return margin + territory_score(board)
+
+
+@inlined
+def territory_score(board):
+    """Black's surrounded empty points less White's."""
+    seen = np.zeros(CELLS, np.uint8)
+    stack = np.empty(CELLS, np.int16)
+    margin = np.int64(0)
+    for i in range(board.empty_count):
+        p = np.int64(board.empties[U(i)])
+        if not seen[p]:
+            points, reach = region_owner(board, p, seen, stack)
+            if reach == 1:
+                margin += points
+            elif reach == 2:
+                margin -= points
+    return margin
+
+
+@inlined
+def playout(board, colour, random_state):
+    """Play uniformly random legal moves, own eyes kept, until both pass; (Black's margin before komi, moves, state)."""
+    passes = 0
+    moves = 0
+    limit = 3 * board.size * board.size
+    while passes < 2 and moves < limit:
+        left = np.int64(board.empty_count)
+        chosen = np.int64(0)
+        while left > 0:
+            random_state = next_random(random_state)
+            i = below(random_state, left)
+            p = np.int64(board.empties[U(i)])
+            if not is_eye(board, p, colour) and is_legal(board, p, colour):
+                chosen = p
+                break
+            # Not playable: swap it behind the points still to be tried.
+            left -= 1
+            last = board.empties[U(left)]
+            board.empties[U(i)] = last
+            board.place[U(last)] = i
+            board.empties[U(left)] = p
+            board.place[U(p)] = left
+        if chosen:
+            play(board, chosen, colour)
+            passes = 0
+        else:
+            board.ko = 0
+            passes += 1
+        colour = 3 - colour
+        moves += 1
+    return stones_score(board), moves, random_state
+
+
+# What follows is called from Python. A board is passed as (boards, index): arrays travel, records don't.
+
+
+@kernel
+def new_board(boards, index, size):
+    clear(boards[index], size)
+
+
+@kernel
+def put_stone(boards, index, move, colour):
+    """Place a stone outside a turn (setup, handicap); the point must be empty and the move legal."""
+    board = boards[index]
+    play(board, point_of(board, move), colour)
+    board.ko = 0
+
+
+@inlined
+def refuse(board, p, colour, suicide):
+    """LEGAL, or why the board alone forbids ``p``. ``suicide`` allows to take off several own stones, never one."""
+    if board.colour[U(p)] != 0:
+        return OCCUPIED
+    if p == board.ko:
+        return KO
+    if board.around[U(p)] & 15 or _breathes(board, p, colour):
+        return LEGAL
+    if suicide:
+        width = np.int64(board.width)
+        for step in (-width, np.int64(-1), np.int64(1), width):
+            if board.colour[U(p + step)] == colour:
+                return LEGAL
+    return SUICIDE
+
+
+@inlined
+def play_any(board, p, colour):
+    """Like ``play``, and a group that is left without liberties is taken off."""
+    play(board, p, colour)
+    head = np.int64(board.head[U(p)])
+    if board.liberties[U(head)] == 0:
+        _remove_group(board, head)
+        board.ko = 0
+
+
+@inlined
+def _removed_hash(board, head, colour):
+    value = np.uint64(0)
+    p = np.int64(head)
+    while True:
+        value ^= ZOBRIST[U(colour), U(p)]
+        p = np.int64(board.next[U(p)])
+        if p == head:
+            return value
+
+
+@inlined
+def hash_after(board, p, colour):
+    """The positional hash after ``colour`` plays the legal point ``p`` (suicide counted); the board is unchanged."""
+    width = np.int64(board.width)
+    value = board.hash ^ ZOBRIST[U(colour), U(p)]
+    steps = (-width, np.int64(-1), np.int64(1), width)
+    for step in steps:
+        board.liberties[U(board.head[U(p + step)])] -= 1
+    breathes = board.around[U(p)] & 15 != 0
+    for i in range(4):
+        q = p + steps[i]
+        there = np.int64(board.colour[U(q)])
+        if there == 0 or there == EDGE:
+            continue
+        head = np.int64(board.head[U(q)])
+        if there == colour:
+            if board.liberties[U(head)] != 0:
+                breathes = True
+        elif board.liberties[U(head)] == 0:
+            breathes = True
+            seen = False
+            for j in range(i):
+                seen = seen or np.int64(board.head[U(p + steps[j])]) == head
+            if not seen:
+                value ^= _removed_hash(board, head, there)
+    for step in steps:
+        board.liberties[U(board.head[U(p + step)])] += 1
+    if not breathes:  # suicide: the stone and the groups that it joins go
+        value = board.hash
+        for i in range(4):
+            q = p + steps[i]
+            head = np.int64(board.head[U(q)])
+            seen = np.int64(board.colour[U(q)]) != colour
+            for j in range(i):
+                seen = seen or np.int64(board.head[U(p + steps[j])]) == head
+            if not seen:
+                value ^= _removed_hash(board, head, colour)
+    return value
+
+
+@inlined
+def repeats(hashes, count, value):
+    """The index of the latest of ``hashes[:count]`` that equals ``value``, or -1."""
+    for i in range(count - 1, -1, -1):
+        if hashes[i] == value:
+            return i
+    return -1
+
+
+@kernel
+def referee(boards, index, move, colour, hashes, count, superko, suicide):
+    """Judge a move, and play it when it is legal.
+
+    ``hashes[:count]`` are the hashes of all positions so far, this one last; a legal move's is written to
+    ``hashes[count]``. Returns (LEGAL or why not, the index of the position that superko would repeat).
+    """
+    board = boards[index]
+    if move == board.size * board.size:
+        board.ko = 0
+        hashes[count] = board.hash
+        return LEGAL, -1
+    p = point_of(board, move)
+    reason = refuse(board, p, colour, suicide)
+    if reason != LEGAL:
+        return reason, -1
+    if superko:
+        earlier = repeats(hashes, count, hash_after(board, p, colour))
+        if earlier >= 0:
+            return SUPERKO, earlier
+    play_any(board, p, colour)
+    hashes[count] = board.hash
+    return LEGAL, -1
+
+
+@kernel
+def legal_mask(boards, index, colour, hashes, count, superko, suicide, mask):
+    """Write to ``mask`` (size² + 1, bool) which moves are legal; a pass always is."""
+    board = boards[index]
+    points = board.size * board.size
+    mask[:points] = False
+    mask[points] = True
+    for i in range(board.empty_count):
+        p = np.int64(board.empties[U(i)])
+        if refuse(board, p, colour, suicide) == LEGAL:
+            if not superko or repeats(hashes, count, hash_after(board, p, colour)) < 0:
+                mask[move_of(board, p)] = True
+
+
+@kernel
+def eye_mask(boards, index, colour, mask):
+    """Write to ``mask`` (size² + 1, bool) which points are eyes of ``colour``."""
+    board = boards[index]
+    mask[:] = False
+    for i in range(board.empty_count):
+        p = np.int64(board.empties[U(i)])
+        mask[move_of(board, p)] = is_eye(board, p, colour)
+
+
+@kernel
+def random_move(boards, index, colour, hashes, count, superko, seed):
+    """A uniformly random legal move that fills no own eye, or a pass when there is none. The board is unchanged
+    but for the order of its empty points."""
+    board = boards[index]
+    left = np.int64(board.empty_count)
+    state = seeded(seed)
+    while left > 0:
+        state = next_random(state)
+        i = below(state, left)
+        p = np.int64(board.empties[U(i)])
+        if not is_eye(board, p, colour) and is_legal(board, p, colour):
+            if not superko or repeats(hashes, count, hash_after(board, p, colour)) < 0:
+                return move_of(board, p)
+        left -= 1
+        last = board.empties[U(left)]
+        board.empties[U(i)] = last
+        board.place[U(last)] = i
+        board.empties[U(left)] = p
+        board.place[U(p)] = left
+    return np.int64(board.size * board.size)
+
+
+@kernel
+def area_of(boards, index):
+    return area_score(boards[index])
+
+
+@kernel
+def territory_of(boards, index):
+    return territory_score(boards[index])
+
+
+@kernel
+def owner_map(boards, index, owners):
+    """Write to ``owners`` (size²) who owns each point by area: 1 black, 2 white, 0 neither."""
+    board = boards[index]
+    seen = np.zeros(CELLS, np.uint8)
+    stack = np.empty(CELLS, np.int16)
+    marked = np.zeros(CELLS, np.uint8)
+    for row in range(board.size):
+        for column in range(board.size):
+            p = (row + 1) * board.width + column + 1
+            owners[row * board.size + column] = board.colour[p]
+    for i in range(board.empty_count):
+        start = np.int64(board.empties[U(i)])
+        if seen[start]:
+            continue
+        marked[:] = seen
+        points, reach = region_owner(board, start, seen, stack)
+        if reach == 1 or reach == 2:
+            for j in range(board.empty_count):
+                p = np.int64(board.empties[U(j)])
+                if seen[p] and not marked[p]:
+                    owners[move_of(board, p)] = reach
+
+
+@kernel
+def true_liberties(boards, index, move):
+    """The number of different empty points next to the group of the stone at ``move``."""
+    board = boards[index]
+    return count_liberties(board, point_of(board, move), CELLS)
+
+
+@inlined
+def count_liberties(board, p, enough):
+    """The liberties of the group at ``p``, counted up to ``enough``."""
+    width = np.int64(board.width)
+    head = np.int64(board.head[U(p)])
+    seen = np.zeros(CELLS, np.uint8)
+    count = 0
+    stone = head
+    while True:
+        for step in (-width, np.int64(-1), np.int64(1), width):
+            q = stone + step
+            if board.colour[U(q)] == 0 and not seen[q]:
+                seen[q] = 1
+                count += 1
+                if count >= enough:
+                    return count
+        stone = np.int64(board.next[U(stone)])
+        if stone == head:
+            return count
+
+
+@kernel
+def run_playouts(boards, colour, count, seed, margins):
+    """``count`` playouts from ``boards[0]`` (``boards[1]`` is scratch); margins are written, the moves played returned."""
+    state = seeded(seed)
+    total = 0
+    board = boards[1]
+    for i in range(count):
+        boards[1] = boards[0]
+        margin, moves, state = playout(board, colour, state)
+        margins[i] = margin
+        total += moves
+    return total

@@ -1,0 +1,123 @@
+"""Colours, moves and their coordinates. No board, no legality."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from functools import lru_cache
+
+import numpy as np
+
+from arena import RecordError
+
+Move = int
+"""``row * size + column`` from the top left corner; ``size * size`` passes. Also the index of a policy output."""
+
+MIN_SIZE, MAX_SIZE = 5, 19
+GTP_COLUMNS = "ABCDEFGHJKLMNOPQRST"
+SYMMETRIES = 8
+
+
+class Colour(IntEnum):
+    """Who owns a stone. An empty point is 0, so that a board can be an array of small numbers."""
+
+    BLACK = 1
+    WHITE = 2
+
+    @property
+    def opponent(self) -> Colour:
+        return Colour(3 - self)
+
+    @property
+    def letter(self) -> str:
+        return "B" if self is Colour.BLACK else "W"
+
+
+BLACK, WHITE = Colour.BLACK, Colour.WHITE
+
+
+def pass_move(size: int) -> Move:
+    return size * size
+
+
+def gtp_from_move(move: Move, size: int) -> str:
+    """``D4`` style, columns A to T without I, rows counted from the bottom; ``pass`` for a pass."""
+    if move == size * size:
+        return "pass"
+    row, column = divmod(move, size)
+    return f"{GTP_COLUMNS[column]}{size - row}"
+
+
+def move_from_gtp(text: str, size: int) -> Move:
+    """The move that ``text`` names, in either case. Raises ValueError when it names none on a board of this size."""
+    word = text.strip().upper()
+    if word == "PASS":
+        return size * size
+    column = GTP_COLUMNS.find(word[:1]) if word else -1
+    if not 0 <= column < size or not word[1:].isdecimal() or not 1 <= int(word[1:]) <= size:
+        last = f"{GTP_COLUMNS[size - 1]}{size}"
+        raise ValueError(f"'{text}' is no point of a {size}x{size} board (A1 to {last}, or pass)")
+    return (size - int(word[1:])) * size + column
+
+
+def sgf_from_move(move: Move, size: int) -> str:
+    """Two letters, column then row from the top left; the empty string for a pass."""
+    if move == size * size:
+        return ""
+    row, column = divmod(move, size)
+    return chr(97 + column) + chr(97 + row)
+
+
+def move_from_sgf(text: str, size: int) -> Move:
+    """The move of an SGF coordinate. ``tt`` passes on boards up to 19x19. Raises RecordError."""
+    if text == "" or (text == "tt" and size <= 19):
+        return size * size
+    if len(text) == 2:
+        column, row = ord(text[0]) - 97, ord(text[1]) - 97
+        if 0 <= column < size and 0 <= row < size:
+            return row * size + column
+    raise RecordError(f"'{text}' is no SGF point of a {size}x{size} board")
+
+
+@lru_cache(maxsize=None)
+def symmetry_table(size: int) -> np.ndarray:
+    """``table[s, move]`` is where symmetry ``s`` takes ``move``; (8, size² + 1), read-only. Symmetry 0 is the identity.
+
+    Symmetry ``s`` transposes when bit 2 is set, then mirrors the rows (bit 1) and the columns (bit 0):
+    the same order that ``apply_symmetry`` uses on planes.
+    """
+    points = np.arange(size * size).reshape(size, size)
+    table = np.empty((SYMMETRIES, size * size + 1), np.int64)
+    for symmetry in range(SYMMETRIES):
+        source = apply_symmetry(points, symmetry).reshape(-1)
+        table[symmetry, source] = np.arange(size * size)
+        table[symmetry, size * size] = size * size
+    table.flags.writeable = False
+    return table
+
+
+def apply_symmetry(planes: np.ndarray, symmetry: int) -> np.ndarray:
+    """A view of square planes (..., n, n) under one of the 8 symmetries; ``symmetry_table`` moves points the same way."""
+    if symmetry & 4:
+        planes = planes.swapaxes(-1, -2)
+    if symmetry & 2:
+        planes = planes[..., ::-1, :]
+    if symmetry & 1:
+        planes = planes[..., ::-1]
+    return planes
+
+
+def inverse_symmetry(symmetry: int) -> int:
+    """The symmetry that undoes this one: only the two quarter turns differ from their inverse."""
+    return {5: 6, 6: 5}.get(symmetry, symmetry)
+
+
+def star_points(size: int) -> list[Move]:
+    """The handicap points in GTP's order of ``fixed_handicap`` (GTP 2, section 4.1.1), the centre last; empty below 7x7."""
+    if size < 7:
+        return []
+    edge = 2 if size <= 12 else 3
+    low, high, middle = edge, size - 1 - edge, size // 2
+    corners = [(high, low), (low, high), (low, low), (high, high)]
+    sides = [(middle, low), (middle, high), (low, middle), (high, middle)] if size % 2 and size > 7 else []
+    centre = [(middle, middle)] if size % 2 else []
+    return [row * size + column for row, column in corners + sides + centre]

@@ -1,0 +1,1 @@
+"""The kinds of bot that come with the arena: one file, one kind."""

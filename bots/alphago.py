@@ -1,0 +1,105 @@
+"""The AlphaGo hybrid: PUCT with a policy net's priors, leaves judged by net and rollouts (Silver et al. 2016)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from arena.bot import Bot, BotKind, Decision, Limits, setting
+
+if TYPE_CHECKING:
+    from arena.go.game import Game
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    checkpoint: str = setting("sl-9x9", "name or folder of the net")
+    visits: int = setting(100, "visits of the root a move, those kept from the last move counted", low=2)
+    seconds: float = setting(0.0, "seconds a move instead of a number of visits; 0 counts visits", low=0)
+    mixing: float = setting(1.0, "lambda: 0 trusts the net's value, 1 the rollouts", low=0, high=1)
+    rollouts: int = setting(8, "playouts a leaf", low=1, high=1000)
+    exploration: float = setting(0.8, "c of PUCT, for results from 0 to 1", low=0)
+    urgency_loss: float = setting(0.1, "how much worse than its parent an untried move is thought", low=0, high=1)
+    flattening: float = setting(1.0, "temperature of the priors: over 1 flattens them", low=0.01)
+    leaves: int = setting(1, "leaves of one tree in one batch (virtual loss)", low=1, high=64)
+    symmetries: bool = setting(True, "evaluate each position under a random symmetry")
+    reuse: bool = setting(True, "keep what the tree knows from move to move")
+    resign: float = setting(0.0, "resign under this win rate; 0 never resigns", low=0, high=0.5)
+    memory: int = setting(16, "megabytes of tree for each game", low=1, high=8192)
+    precision: str = setting("auto", "numbers the net is run with", choices=("auto", "fp32", "int8"))
+
+
+NODE_BYTES = 24
+
+
+class AlphaGo(Bot):
+    def __init__(self, config: Config):
+        from bots.nets.checkpoint import Checkpoint
+        from bots.nets.inference import Evaluator
+        from bots.search import puct, tree  # compiled: imported when a player is built
+
+        self._config = config
+        self._puct = puct
+        self._knowledge = puct.Knowledge(
+            config.exploration,
+            config.urgency_loss,
+            config.flattening,
+            config.mixing,
+            config.rollouts,
+            config.symmetries,
+        )
+        self._net = Evaluator(Checkpoint.find(config.checkpoint), config.precision)
+        self._forest = tree.Forest(capacity=config.memory * 2**20 // NODE_BYTES)
+        self._leaves = puct.Leaves.empty(0)
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        return self.choose_all([game], limits)[0]
+
+    def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
+        """Search all the trees in lock step; the games are of one size."""
+        import numpy as np
+
+        from arena.go.moves import symmetry_table
+
+        config, forest, net = self._config, self._forest, self._net
+        size = games[0].rules.size
+        slots = forest.slots_of(list(games), keep=config.reuse)
+        batch = len(games) * config.leaves
+        if len(self._leaves.slots) < batch:
+            self._leaves = self._puct.Leaves.empty(batch)
+        planes = np.empty((batch, net.encoder.planes, size * size), np.float32)
+        tables = symmetry_table(size)
+        seconds = limits.seconds or (config.seconds if limits.simulations is None else 0)
+        budget = 2**30 if seconds else limits.simulations or config.visits
+        end = perf_counter() + seconds * len(games)
+        while True:
+            count = self._puct.select_leaves(
+                forest.boards,
+                forest.roots,
+                forest.hashes,
+                forest.nodes,
+                slots,
+                budget,
+                config.leaves,
+                self._knowledge,
+                net.encoder.number,
+                tables,
+                self._leaves,
+                planes,
+            )
+            if count:
+                logits, win_rates = net.evaluate(planes[:count].reshape(count, -1, size, size))
+                self._puct.expand_leaves(
+                    forest.roots, forest.nodes, self._knowledge, tables, self._leaves, count, logits, win_rates
+                )
+            if count == 0 or (seconds and perf_counter() >= end):
+                return [self._decide(forest.best(int(slot), size)) for slot in slots]
+
+    def _decide(self, best: tuple[int, float, int]) -> Decision:
+        move, win_rate, visits = best
+        return Decision(None if win_rate < self._config.resign else move, win_rate, visits)
+
+
+BOT = BotKind(summary="PUCT with a policy net and rollouts, after AlphaGo", config=Config, build=AlphaGo)

@@ -1,0 +1,37 @@
+"""The same policy as ``random``, chosen inside one kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from arena.bot import Bot, BotKind, Decision, Limits
+
+if TYPE_CHECKING:
+    from arena.go.game import Game
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    pass
+
+
+class FastRandom(Bot):
+    def __init__(self, config: Config):
+        from arena.go.kernels import random_move  # compiled: imported when a player is built
+
+        self._random_move = random_move
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        hashes = game.hashes
+        rules = game.rules
+        return Decision(
+            int(
+                self._random_move(
+                    game.board.array, 0, int(game.to_play), hashes, len(hashes), rules.superko, game.move_seed()
+                )
+            )
+        )
+
+
+BOT = BotKind(summary="like random, in one compiled call", config=Config, build=FastRandom)

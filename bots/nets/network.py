@@ -1,0 +1,145 @@
+"""The residual policy and value net in torch, for training and export. Nothing of playing: that is ``inference.py``, without torch.
+
+A pre-activation residual tower of 3x3 convolutions (He et al. 2016, "Identity mappings in deep residual networks") with
+global pooling in some blocks (Wu 2019, "Accelerating self-play learning in Go", section 4.1). Nothing in it depends on
+the size of the board. What would be a fully connected layer is a 1x1 convolution on a 1x1 map: the result of a row then
+doesn't depend on how many rows ONNX Runtime evaluates at once, which can't be said of its matrix products.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from arena import ConfigError
+
+UNTRAINED_PASS = -4.0
+"""The pass logit before training: about one pass in 4,000 moves. A net that passes early ends its games."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkConfig:
+    """The shape of a net; everything needed to build it again."""
+
+    planes: int = 17
+    """Input planes; the encoder says how many."""
+    blocks: int = 6
+    """Residual blocks of two convolutions."""
+    channels: int = 64
+    """Channels of the tower."""
+    pooling_blocks: int = 2
+    """How many of the blocks pool over the whole board, spread evenly."""
+    pooled_channels: int = 16
+    """Channels that such a block, and the policy head, pool."""
+    head_channels: int = 32
+    """Channels of the policy head and the value head."""
+
+    def __post_init__(self) -> None:
+        for name in ("planes", "blocks", "channels", "pooled_channels", "head_channels"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"a net with {name} = {getattr(self, name)} can't be built; it is at least 1")
+        if not 0 <= self.pooling_blocks <= self.blocks:
+            raise ConfigError(f"pooling_blocks = {self.pooling_blocks} can't be built; it is from 0 to {self.blocks}")
+
+    def pools(self, block: int) -> bool:
+        """Whether this block, counted from 0, pools: the last of each of ``pooling_blocks`` equal parts of the tower."""
+        return (block + 1) * self.pooling_blocks // self.blocks > block * self.pooling_blocks // self.blocks
+
+
+def convolution(inputs: int, outputs: int, width: int = 3, bias: bool = False) -> nn.Conv2d:
+    return nn.Conv2d(inputs, outputs, width, padding=width // 2, bias=bias)
+
+
+def pooled(x: Tensor) -> Tensor:
+    """The mean and the maximum of each channel; (B, C, n, n) -> (B, 2C, 1, 1)."""
+    return torch.cat([x.mean((2, 3), keepdim=True), x.amax((2, 3), keepdim=True)], 1)
+
+
+class Block(nn.Module):
+    """BN, ReLU, 3x3, BN, ReLU, 3x3, added to what came in."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.norm1, self.conv1 = nn.BatchNorm2d(channels), convolution(channels, channels)
+        self.norm2, self.conv2 = nn.BatchNorm2d(channels), convolution(channels, channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.conv1(self.norm1(x).relu())
+        return x + self.conv2(self.norm2(y).relu())
+
+
+class PoolingBlock(nn.Module):
+    """A block whose first half also makes channels that are pooled over the board and bias the others."""
+
+    def __init__(self, channels: int, pooled_channels: int):
+        super().__init__()
+        self.norm1, self.conv1 = nn.BatchNorm2d(channels), convolution(channels, channels)
+        self.pool, self.norm_pool = convolution(channels, pooled_channels), nn.BatchNorm2d(pooled_channels)
+        self.spread = convolution(2 * pooled_channels, channels, 1, bias=True)
+        self.norm2, self.conv2 = nn.BatchNorm2d(channels), convolution(channels, channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.norm1(x).relu()
+        g = pooled(self.norm_pool(self.pool(h)).relu())  # (B, 2 pooled_channels, 1, 1)
+        y = self.conv1(h) + self.spread(g)
+        return x + self.conv2(self.norm2(y).relu())
+
+
+class PolicyHead(nn.Module):
+    """Logits of the points and, from pooled features alone, of the pass."""
+
+    def __init__(self, config: NetworkConfig):
+        super().__init__()
+        c, h, g = config.channels, config.head_channels, config.pooled_channels
+        self.conv, self.norm = convolution(c, h, 1), nn.BatchNorm2d(h)
+        self.pool, self.norm_pool = convolution(c, g, 1), nn.BatchNorm2d(g)
+        self.spread = convolution(2 * g, h, 1, bias=True)
+        self.points = convolution(h, 1, 1)
+        self.passing = convolution(2 * g, 1, 1, bias=True)
+        nn.init.zeros_(self.passing.weight)
+        nn.init.constant_(self.passing.bias, UNTRAINED_PASS)  # type: ignore[arg-type]  # it has a bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        g = pooled(self.norm_pool(self.pool(x)).relu())  # (B, 2g, 1, 1)
+        y = self.norm(self.conv(x) + self.spread(g)).relu()  # (B, h, n, n)
+        return torch.cat([self.points(y).flatten(1), self.passing(g).flatten(1)], 1)  # (B, n² + 1)
+
+
+class ValueHead(nn.Module):
+    """Logits of win, draw and loss for the side to move."""
+
+    def __init__(self, config: NetworkConfig):
+        super().__init__()
+        h = config.head_channels
+        self.conv, self.norm = convolution(config.channels, h, 1), nn.BatchNorm2d(h)
+        self.hidden = convolution(2 * h, 2 * h, 1, bias=True)
+        self.result = convolution(2 * h, 3, 1, bias=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        g = pooled(self.norm(self.conv(x)).relu())  # (B, 2h, 1, 1)
+        return self.result(self.hidden(g).relu()).flatten(1)  # (B, 3)
+
+
+class Network(nn.Module):
+    """Planes (B, P, n, n) -> policy logits (B, n² + 1) and win, draw, loss logits (B, 3), both for the side to move."""
+
+    def __init__(self, config: NetworkConfig):
+        super().__init__()
+        self.config = config
+        self.stem = convolution(config.planes, config.channels)
+        self.tower = nn.ModuleList(
+            PoolingBlock(config.channels, config.pooled_channels) if config.pools(i) else Block(config.channels)
+            for i in range(config.blocks)
+        )
+        self.norm = nn.BatchNorm2d(config.channels)
+        self.policy = PolicyHead(config)
+        self.value = ValueHead(config)
+
+    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+        x = self.stem(planes)  # (B, C, n, n)
+        for block in self.tower:
+            x = block(x)
+        x = self.norm(x).relu()
+        return self.policy(x), self.value(x)

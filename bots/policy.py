@@ -1,0 +1,61 @@
+"""A policy net without search: its favourite move, or one drawn from its probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from arena.bot import Bot, BotKind, Decision, Limits, setting
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from arena.go.game import Game
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    checkpoint: str = setting("sl-9x9", "name or folder of the net")
+    temperature: float = setting(0.0, "moves are drawn from probabilities ^ (1 / temperature); 0 plays the best", low=0)
+    precision: str = setting("auto", "numbers the net is run with", choices=("auto", "fp32", "int8"))
+
+
+class Policy(Bot):
+    def __init__(self, config: Config):
+        from bots.nets.checkpoint import Checkpoint
+        from bots.nets.inference import Evaluator
+
+        self._temperature = config.temperature
+        self._net = Evaluator(Checkpoint.find(config.checkpoint), config.precision)
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        return self.choose_all([game], limits)[0]
+
+    def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
+        import numpy as np
+
+        from arena.go.planes import encode_game
+
+        planes = np.stack([encode_game(self._net.encoder, game) for game in games])  # (B, planes, n, n)
+        logits, win_rates = self._net.evaluate(planes)
+        return [
+            Decision(self._pick(game, row), float(win_rate))
+            for game, row, win_rate in zip(games, logits, win_rates, strict=True)
+        ]
+
+    def _pick(self, game: Game, logits: np.ndarray) -> int:
+        """A sensible legal move by its logit (size² + 1,): own eyes are never filled."""
+        import numpy as np
+
+        sensible = game.legal_moves() & ~game.board.eyes(game.to_play)
+        moves = sensible.nonzero()[0]
+        scores = logits[moves].astype(np.float64)
+        if self._temperature == 0:
+            return int(moves[scores.argmax()])
+        weights = np.exp((scores - scores.max()) / self._temperature)
+        random = np.random.default_rng(game.move_seed())
+        return int(moves[np.searchsorted(weights.cumsum(), random.random() * weights.sum())])
+
+
+BOT = BotKind(summary="a policy net without search", config=Config, build=Policy)

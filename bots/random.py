@@ -1,0 +1,32 @@
+"""Uniformly random legal moves, own eyes kept: the bottom of every ladder, in Python that explains itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING
+
+from arena.bot import Bot, BotKind, Decision, Limits
+
+if TYPE_CHECKING:
+    from arena.go.game import Game
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    pass
+
+
+class RandomBot(Bot):
+    def __init__(self, config: Config):
+        pass
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        sensible = game.legal_moves() & ~game.board.eyes(game.to_play)
+        moves = sensible.nonzero()[0][:-1]  # all but the pass, which is always legal and always last
+        if len(moves) == 0:
+            return Decision(game.rules.size**2)
+        return Decision(int(Random(game.move_seed()).choice(moves)))
+
+
+BOT = BotKind(summary="random legal moves that fill no own eye", config=Config, build=RandomBot)

@@ -1,0 +1,258 @@
+"""PUCT with a policy net's priors, in batches over many trees (Silver et al. 2016, Methods, "Searching with policy and
+value networks"). The net itself is called from Python between ``select_leaves`` and ``expand_leaves``."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from arena.go.jit import inlined, kernel
+from arena.go.kernels import (
+    BOARD,
+    U,
+    area_score,
+    below,
+    is_eye,
+    is_legal,
+    move_of,
+    next_random,
+    play,
+    playout,
+    repeats,
+)
+from arena.go.planes import HISTORY, encode
+from bots.search.tree import AWAITED, FORBIDDEN, MAX_DEPTH, UNEXPANDED, add_child, add_result
+
+
+class Knowledge(NamedTuple):
+    """How a search weighs what it knows; all numbers, so that one kernel serves all settings."""
+
+    exploration: float  # c_puct, for results in [0, 1]
+    urgency_loss: float  # how much worse than its parent a move without visits is thought, at full prior explored
+    flattening: float  # temperature of the priors: over 1 they are flattened
+    mixing: float  # lambda: 0 trusts the net's value, 1 the rollouts
+    rollouts: int  # playouts a leaf
+    any_symmetry: bool  # evaluate each leaf under a random symmetry
+
+
+class Leaves(NamedTuple):
+    """The positions of one batch that wait for the net."""
+
+    slots: np.ndarray  # (batch,) int64: whose tree
+    paths: np.ndarray  # (batch, MAX_DEPTH + 1) int32: nodes from the root to the leaf
+    depths: np.ndarray  # (batch,) int64: how many
+    colours: np.ndarray  # (batch,) int64: who is to move at the leaf
+    symmetries: np.ndarray  # (batch,) int64: how its planes were turned
+    boards: np.ndarray  # (batch,) BOARD
+
+    @classmethod
+    def empty(cls, batch: int) -> Leaves:
+        slots, depths, colours, symmetries = (np.zeros(batch, np.int64) for _ in range(4))
+        paths = np.zeros((batch, MAX_DEPTH + 1), np.int32)
+        return cls(slots, paths, depths, colours, symmetries, np.zeros(batch, BOARD))
+
+
+@inlined
+def _select(nodes, slot, node, knowledge):
+    """The child with the highest Q + U, or -1 when superko forbids them all."""
+    first = np.int64(nodes.first[slot, node])
+    last = first + np.int64(nodes.children[slot, node])
+    explored = np.float32(0)
+    for child in range(first, last):
+        if nodes.visits[slot, child] > 0:
+            explored += nodes.prior[slot, child]
+    # The node's own value is seen by who moved to it; its children by the other side.
+    parent = np.float32(1) - nodes.value[slot, node]
+    unvisited = parent - np.float32(knowledge.urgency_loss) * np.sqrt(explored)
+    total = np.float32(nodes.visits[slot, node] + nodes.pending[slot, node])
+    scale = np.float32(knowledge.exploration) * np.sqrt(total)
+    best = np.int64(-1)
+    best_score = np.float32(-1e30)
+    for child in range(first, last):
+        visits = nodes.visits[slot, child]
+        if visits == FORBIDDEN:
+            continue
+        tried = np.float32(visits + nodes.pending[slot, child])
+        # A pending simulation counts as lost until its result is in.
+        value = nodes.value[slot, child] * np.float32(visits) / tried if tried > 0 else unvisited
+        score = value + scale * nodes.prior[slot, child] / (np.float32(1) + tried)
+        if score > best_score:
+            best_score = score
+            best = child
+    return best
+
+
+@inlined
+def _back_up(nodes, slot, path, depth, mover, result):
+    """Add a result for Black in [0, 1] to the nodes of a path; ``mover`` moved to its first node."""
+    for i in range(depth):
+        add_result(nodes, slot, path[i], result if mover == 1 else np.float32(1) - result)
+        mover = 3 - mover
+
+
+@inlined
+def _result(margin):
+    """1 when Black won by ``margin``, 0 when White did, 1/2 for a draw."""
+    return np.float32(1) if margin > 0 else np.float32(0) if margin < 0 else np.float32(0.5)
+
+
+@inlined
+def _note_recent(board, root, nodes, slot, path, depth, recent):
+    """The last moves at the end of a path: its own, then the game's."""
+    points = board.size * board.size
+    for age in range(HISTORY):
+        step = depth - 1 - age
+        if step > 0:
+            p = np.int64(nodes.point[slot, path[step]])
+            recent[age] = move_of(board, p) if p else points
+        else:
+            recent[age] = root.recent[-step]
+
+
+@kernel
+def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, knowledge, encoder, tables, leaves, planes):
+    """Walk down each slot's tree to leaves that need the net, at most ``per_game`` a slot, and write their planes.
+
+    Simulations that end in a finished game are backed up at once. No root gets more than ``budget`` visits. Returns the
+    number of leaves in ``leaves`` and ``planes`` (batch, planes, size²); 0 when every slot has its visits.
+    """
+    recent = np.empty(HISTORY, np.int64)
+    count = 0
+    for s in range(slots.shape[0]):
+        slot = slots[s]
+        root = roots[slot]
+        found = 0
+        collisions = 0
+        while found < per_game and collisions < 4 and nodes.visits[slot, 0] + nodes.pending[slot, 0] < budget:
+            leaves.boards[count] = boards[slot]
+            board = leaves.boards[count]
+            path = leaves.paths[count]
+            colour = np.int64(root.colour)
+            passes = np.int64(root.passes)
+            node = np.int64(0)
+            path[0] = 0
+            depth = 1
+            forbidden = False
+            while passes < 2 and nodes.first[slot, node] >= 0 and depth <= MAX_DEPTH:
+                child = _select(nodes, slot, node, knowledge)
+                p = np.int64(nodes.point[slot, child])
+                if p:
+                    play(board, p, colour)
+                    passes = 0
+                    if root.superko and nodes.visits[slot, child] == 0 and nodes.pending[slot, child] == 0:
+                        if repeats(hashes[slot], root.positions + depth - 1, board.hash) >= 0:
+                            nodes.visits[slot, child] = FORBIDDEN
+                            forbidden = True
+                            break
+                else:
+                    board.ko = 0
+                    passes += 1
+                hashes[slot, root.positions + depth - 1] = board.hash
+                path[depth] = child
+                depth += 1
+                colour = 3 - colour
+                node = child
+            if forbidden:
+                continue
+            mover = 3 - np.int64(root.colour)
+            if passes >= 2 or depth > MAX_DEPTH:
+                _back_up(nodes, slot, path, depth, mover, _result(area_score(board) - root.komi))
+                continue
+            if nodes.first[slot, node] == AWAITED:
+                collisions += 1
+                continue
+            nodes.first[slot, node] = AWAITED
+            for i in range(depth):
+                nodes.pending[slot, path[i]] += 1
+            symmetry = np.int64(0)
+            if knowledge.any_symmetry:
+                root.random = next_random(root.random)
+                symmetry = below(root.random, 8)
+            leaves.slots[count] = slot
+            leaves.depths[count] = depth
+            leaves.colours[count] = colour
+            leaves.symmetries[count] = symmetry
+            _note_recent(board, root, nodes, slot, path, depth, recent)
+            encode(encoder, board, colour, recent, root.komi, tables[symmetry], planes[count])
+            count += 1
+            found += 1
+    return count
+
+
+@inlined
+def _expand(board, root, nodes, slot, node, colour, logits, table, flattening):
+    """Give ``node`` its children in random order, with the softmax of ``logits`` over them as priors."""
+    first = np.int64(root.used)
+    used = first
+    points = board.size * board.size
+    state = root.random
+    top = np.float32(logits[points])
+    for i in range(board.empty_count):
+        p = np.int64(board.empties[U(i)])
+        if is_eye(board, p, colour) or not is_legal(board, p, colour):
+            continue
+        logit = np.float32(logits[table[move_of(board, p)]])
+        top = max(top, logit)
+        state = next_random(state)
+        other = first + below(state, used - first + 1)
+        if other < used:
+            add_child(nodes, slot, used, nodes.point[slot, other], nodes.prior[slot, other])
+        else:
+            add_child(nodes, slot, used, p, logit)
+        nodes.point[slot, other] = p
+        nodes.prior[slot, other] = logit
+        used += 1
+    add_child(nodes, slot, used, 0, logits[points])
+    used += 1
+    total = np.float32(0)
+    for child in range(first, used):
+        weight = np.exp((nodes.prior[slot, child] - top) / np.float32(flattening))
+        nodes.prior[slot, child] = weight
+        total += weight
+    for child in range(first, used):
+        nodes.prior[slot, child] /= total
+    root.random = state
+    root.used = used
+    nodes.first[slot, node] = first
+    nodes.children[slot, node] = used - first
+
+
+@kernel
+def expand_leaves(roots, nodes, knowledge, tables, leaves, count, logits, win_rates):
+    """Take the net's answer for the first ``count`` leaves: children with priors, rollouts, and results backed up.
+
+    ``logits`` (batch, size² + 1) are in the turned coordinates of each leaf; ``win_rates`` (batch,) of its side to move.
+    Returns the moves played in rollouts.
+    """
+    scratch = np.empty(1, BOARD)
+    capacity = nodes.visits.shape[1]
+    mixing = np.float32(knowledge.mixing)
+    moves = 0
+    for i in range(count):
+        slot = leaves.slots[i]
+        root = roots[slot]
+        path = leaves.paths[i]
+        depth = leaves.depths[i]
+        colour = leaves.colours[i]
+        node = np.int64(path[depth - 1])
+        board = leaves.boards[i]
+        if np.int64(root.used) + board.empty_count + 1 <= capacity:
+            _expand(board, root, nodes, slot, node, colour, logits[i], tables[leaves.symmetries[i]], knowledge.flattening)
+        else:
+            nodes.first[slot, node] = UNEXPANDED
+        result = win_rates[i] if colour == 1 else np.float32(1) - win_rates[i]
+        if mixing > 0:
+            total = np.float32(0)
+            state = root.random
+            for _ in range(knowledge.rollouts):
+                scratch[0] = board
+                margin, played, state = playout(scratch[0], colour, state)
+                total += _result(margin - root.komi)
+                moves += played
+            root.random = state
+            result = (np.float32(1) - mixing) * result + mixing * total / np.float32(knowledge.rollouts)
+        for j in range(depth):
+            nodes.pending[slot, path[j]] -= 1
+        _back_up(nodes, slot, path, depth, 3 - np.int64(root.colour), result)
+    return moves

@@ -1,0 +1,274 @@
+"""The search trees of many games as flat arrays: nodes, roots, and keeping what is known when a move is played.
+
+No selection rule and no evaluation: ``uct`` and ``puct`` bring those.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from arena.go.game import Game
+from arena.go.jit import inlined, kernel
+from arena.go.kernels import BOARD, below, next_random, seeded
+from arena.go.moves import Move
+from arena.go.planes import HISTORY, NO_MOVE
+
+MAX_DEPTH = 400
+"""The longest path below a root; a simulation ends there."""
+
+UNEXPANDED, AWAITED = -1, -2
+"""Values of ``Nodes.first``: no children yet; children are on their way from the net."""
+
+FORBIDDEN = -1
+"""The value of ``Nodes.visits`` for a move that superko forbids."""
+
+
+class Nodes(NamedTuple):
+    """The nodes of all trees; every array is (slots, capacity), and node 0 is the root.
+
+    The children of a node are consecutive. ``value`` is the mean result in [0, 1] as seen by whoever moved to the node.
+    """
+
+    visits: np.ndarray  # int32: simulations through the node
+    pending: np.ndarray  # int32: simulations that wait for an evaluation (virtual losses)
+    value: np.ndarray  # float32
+    prior: np.ndarray  # float32: probability of the move under the policy; unused by UCT
+    first: np.ndarray  # int32: the first child, or UNEXPANDED, AWAITED
+    children: np.ndarray  # int16: how many
+    point: np.ndarray  # int16: the move to this node as a point of the padded board; 0 passes
+
+    @classmethod
+    def empty(cls, slots: int, capacity: int) -> Nodes:
+        types = (np.int32, np.int32, np.float32, np.float32, np.int32, np.int16, np.int16)
+        return cls(*(np.zeros((slots, capacity), dtype) for dtype in types))
+
+
+ROOT = np.dtype(
+    (
+        np.record,
+        [
+            ("random", "u8"),  # the state of the slot's random numbers
+            ("colour", "i4"),  # who is to move
+            ("passes", "i4"),  # passes played in a row
+            ("superko", "i4"),
+            ("positions", "i4"),  # how many of the slot's hashes are the game's
+            ("used", "i4"),  # nodes in use
+            ("komi", "f4"),
+            ("recent", "i8", (HISTORY,)),  # the last moves, the latest first
+        ],
+    ),
+    align=True,
+)
+
+
+@kernel
+def clear_tree(nodes, roots, slot):
+    """Forget all but a root without visits."""
+    nodes.visits[slot, 0] = 0
+    nodes.pending[slot, 0] = 0
+    nodes.value[slot, 0] = 0
+    nodes.prior[slot, 0] = 1
+    nodes.first[slot, 0] = UNEXPANDED
+    nodes.children[slot, 0] = 0
+    nodes.point[slot, 0] = 0
+    roots[slot].used = 1
+
+
+@inlined
+def copy_node(nodes, source, i, target, j):
+    nodes.visits[target, j] = nodes.visits[source, i]
+    nodes.pending[target, j] = 0
+    nodes.value[target, j] = nodes.value[source, i]
+    nodes.prior[target, j] = nodes.prior[source, i]
+    nodes.first[target, j] = nodes.first[source, i]
+    nodes.children[target, j] = nodes.children[source, i]
+    nodes.point[target, j] = nodes.point[source, i]
+
+
+@kernel
+def advance_tree(nodes, roots, slot, spare, point):
+    """Make the child that plays ``point`` the root, moving its subtree through the slot ``spare``; False when unknown."""
+    first = np.int64(nodes.first[slot, 0])
+    if first < 0:
+        return False
+    child = np.int64(-1)
+    for i in range(first, first + nodes.children[slot, 0]):
+        if nodes.point[slot, i] == point:
+            child = i
+    if child < 0 or nodes.visits[slot, child] <= 0:
+        return False
+    copy_node(nodes, slot, child, spare, 0)
+    used = 1
+    done = 0
+    while done < used:  # breadth first: the children of `done` go behind all that is copied
+        old = np.int64(nodes.first[spare, done])
+        if old >= 0:
+            count = np.int64(nodes.children[spare, done])
+            nodes.first[spare, done] = used
+            for i in range(count):
+                copy_node(nodes, slot, old + i, spare, used + i)
+            used += count
+        done += 1
+    for i in range(used):
+        copy_node(nodes, spare, i, slot, i)
+    roots[slot].used = used
+    return True
+
+
+@inlined
+def add_child(nodes, slot, node, point, prior):
+    nodes.visits[slot, node] = 0
+    nodes.pending[slot, node] = 0
+    nodes.value[slot, node] = 0
+    nodes.prior[slot, node] = prior
+    nodes.first[slot, node] = UNEXPANDED
+    nodes.children[slot, node] = 0
+    nodes.point[slot, node] = point
+
+
+@inlined
+def add_result(nodes, slot, node, result):
+    """One more simulation through the node, with a result in [0, 1] for whoever moved to it."""
+    visits = nodes.visits[slot, node] + 1
+    nodes.visits[slot, node] = visits
+    nodes.value[slot, node] += (result - nodes.value[slot, node]) / np.float32(visits)
+
+
+@kernel
+def best_child(nodes, roots, slot):
+    """The root's most visited child, the better value and then chance deciding between equals; -1 without children."""
+    first = np.int64(nodes.first[slot, 0])
+    best = np.int64(-1)
+    ties = 0
+    state = roots[slot].random
+    for i in range(first, first + np.int64(nodes.children[slot, 0])):
+        visits = nodes.visits[slot, i]
+        if visits < 0:
+            continue
+        if best < 0 or visits > nodes.visits[slot, best]:
+            better = True
+        elif visits < nodes.visits[slot, best] or nodes.value[slot, i] < nodes.value[slot, best]:
+            better = False
+        else:
+            better = nodes.value[slot, i] > nodes.value[slot, best]
+            if not better:
+                ties += 1
+                state = next_random(state)
+                if below(state, ties + 1) == 0:
+                    best = i
+        if better:
+            best = i
+            ties = 0
+    roots[slot].random = state
+    return best
+
+
+@kernel
+def set_root(roots, slot, colour, passes, superko, positions, komi, seed, recent):
+    root = roots[slot]
+    root.colour = colour
+    root.passes = passes
+    root.superko = superko
+    root.positions = positions
+    root.komi = komi
+    root.random = seeded(seed)
+    for age in range(HISTORY):
+        root.recent[age] = recent[age]
+
+
+class Forest:
+    """The trees of all the games that a bot plays, one slot each; a game's slot is freed when the game is gone.
+
+    ``capacity`` is the number of nodes a tree may have: a full tree is searched on without growing.
+    """
+
+    def __init__(self, capacity: int):
+        self.capacity = capacity
+        self._slots: WeakKeyDictionary[Game, int] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[Game, int] = WeakKeyDictionary()
+        self._allocate(2)
+
+    def _allocate(self, slots: int) -> None:
+        """Slot 0 is the spare one that ``advance_tree`` moves subtrees through."""
+        self.slots = slots
+        self.nodes = Nodes.empty(slots, self.capacity)
+        self.roots = np.zeros(slots, ROOT)
+        self.boards = np.zeros(slots, BOARD)
+        self.hashes = np.zeros((slots, 1), np.uint64)
+        self._slots.clear()
+        self._known.clear()
+
+    def slots_of(self, games: list[Game], keep: bool = True) -> np.ndarray:
+        """The slots (int64) of these games, their roots set to the present positions.
+
+        With ``keep`` what earlier searches learnt of the moves since is kept. Growing the forest forgets everything.
+        """
+        live = set(self._slots) | set(games)
+        if len(live) >= self.slots:
+            self._allocate(max(2 * self.slots, len(live) + 1))
+        needed = max(game.rules.move_limit for game in games) + MAX_DEPTH + 2
+        if self.hashes.shape[1] < needed:
+            self.hashes = np.zeros((self.slots, needed), np.uint64)
+        return np.array([self._place(game, keep) for game in games], np.int64)
+
+    def _place(self, game: Game, keep: bool) -> int:
+        slot = self._slots.get(game)
+        if slot is None:
+            slot = min(set(range(1, self.slots)) - set(self._slots.values()))
+            self._slots[game] = slot
+            clear_tree(self.nodes, self.roots, slot)
+        elif not keep or not self._follow(game, slot):
+            clear_tree(self.nodes, self.roots, slot)
+        self._known[game] = len(game.moves)
+        self.boards[slot] = game.board.array[0]
+        hashes = game.hashes
+        self.hashes[slot, : len(hashes)] = hashes
+        recent = np.full(HISTORY, NO_MOVE, np.int64)
+        last = game.moves[: -HISTORY - 1 : -1]
+        recent[: len(last)] = last
+        passes = int(bool(game.moves) and game.moves[-1] == game.rules.size**2)
+        compensation = game.handicap if game.rules.handicap_points else 0
+        set_root(
+            self.roots,
+            slot,
+            int(game.to_play),
+            passes,
+            int(game.rules.superko),
+            len(hashes),
+            game.rules.komi + compensation,
+            game.move_seed(),
+            recent,
+        )
+        return slot
+
+    def _follow(self, game: Game, slot: int) -> bool:
+        """Advance the tree by the moves played since the last search; False when it doesn't know one of them."""
+        known = self._known[game]
+        if known > len(game.moves):
+            return False
+        return all(
+            advance_tree(self.nodes, self.roots, slot, 0, point_from_move(move, game.rules.size))
+            for move in game.moves[known:]
+        )
+
+    def best(self, slot: int, size: int) -> tuple[Move, float, int]:
+        """The move of the most visited child, its mean result for the side to move, and the root's visits."""
+        child = int(best_child(self.nodes, self.roots, slot))
+        visits = int(self.nodes.visits[slot, 0])
+        if child < 0:
+            return size * size, 0.5, visits
+        return move_from_point(int(self.nodes.point[slot, child]), size), float(self.nodes.value[slot, child]), visits
+
+
+def point_from_move(move: Move, size: int) -> int:
+    """A move as a point of the padded board; 0 passes."""
+    row, column = divmod(move, size)
+    return 0 if move == size * size else (row + 1) * (size + 2) + column + 1
+
+
+def move_from_point(point: int, size: int) -> Move:
+    row, column = divmod(point, size + 2)
+    return size * size if point == 0 else (row - 1) * size + column - 1

@@ -1,0 +1,55 @@
+"""UCT with uniform playouts, from as many simulations or seconds a move as it is given. The tree is in ``search``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from arena.bot import Bot, BotKind, Decision, Limits, setting
+
+if TYPE_CHECKING:
+    from arena.go.game import Game
+
+CHUNK = 512
+"""Simulations between two looks at the clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    playouts: int = setting(2000, "simulations a move", low=1)
+    seconds: float = setting(0.0, "seconds a move instead of a number of playouts; 0 counts playouts", low=0)
+    exploration: float = setting(0.7, "weight of the confidence bound", low=0)
+    reuse: bool = setting(True, "keep what the tree knows from move to move")
+    resign: float = setting(0.0, "resign under this win rate; 0 never resigns", low=0, high=0.5)
+    memory: int = setting(64, "megabytes of tree for each game", low=1, high=8192)
+
+
+NODE_BYTES = 24
+
+
+class Uct(Bot):
+    def __init__(self, config: Config):
+        from bots.search import tree, uct  # compiled: imported when a player is built
+
+        self._config = config
+        self._search = uct.search
+        self._forest = tree.Forest(capacity=config.memory * 2**20 // NODE_BYTES)
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        forest, config = self._forest, self._config
+        slot = int(forest.slots_of([game], keep=config.reuse)[0])
+        seconds = limits.seconds or (config.seconds if limits.simulations is None else 0)
+        left = limits.simulations or config.playouts
+        start = perf_counter()
+        while perf_counter() - start < seconds if seconds else left > 0:
+            count = CHUNK if seconds else min(left, CHUNK)
+            self._search(forest.boards, forest.roots, forest.hashes, forest.nodes, slot, count, config.exploration)
+            left -= count
+        move, win_rate, visits = forest.best(slot, game.rules.size)
+        if win_rate < config.resign:
+            return Decision(None, win_rate, visits)
+        return Decision(move, win_rate, visits)
+
+
+BOT = BotKind(summary="UCT: tree search with uniform playouts", config=Config, build=Uct)

@@ -1,0 +1,347 @@
+"""Game records as training rows: compact arrays of moves, splits by game, a seeded order of rows. No nets, no losses."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from queue import Full, Queue
+
+import numpy as np
+
+from arena import RecordError
+from arena.go.moves import BLACK, SYMMETRIES, WHITE, symmetry_table
+from arena.go.planes import Encoder, encode_rows
+from arena.go.record import Record, read_path
+
+FORMAT = 1
+"""Written into the name of every cached file; a change of what ``Games`` holds raises it."""
+
+UNKNOWN, BLACK_WON, WHITE_WON, DRAWN = range(4)
+"""How ``Games.winners`` tells results; the first three are also 0 and the two colours."""
+
+WIN, DRAW, LOSS = range(3)
+"""The classes of the value, for the side to move."""
+
+NO_RESULT = -1
+"""The value target of a game whose result isn't known; the loss leaves it out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Games:
+    """Many games of one size as flat arrays: game ``g`` is ``moves[starts[g]:starts[g + 1]]``, Black first, no setup stones."""
+
+    size: int
+    moves: np.ndarray  # (all moves,) uint16
+    starts: np.ndarray  # (games + 1,) int64
+    komis: np.ndarray  # (games,) float64, White's
+    winners: np.ndarray  # (games,) uint8: UNKNOWN, BLACK_WON, WHITE_WON, DRAWN
+    dates: np.ndarray  # (games,) int32: 20180301, or 0 where the record has none
+    sources: np.ndarray  # (games,) uint8: which of the files it came from
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Moves of each game; (games,) int64."""
+        return np.diff(self.starts)
+
+    def select(self, which: np.ndarray) -> Games:
+        """The games that ``which``, a mask or indices, names."""
+        indices = np.flatnonzero(which) if which.dtype == np.bool_ else which
+        lengths = self.lengths[indices]
+        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        flat = np.arange(starts[-1]) + np.repeat(self.starts[indices] - starts[:-1], lengths)
+        return Games(
+            self.size,
+            self.moves[flat],
+            starts,
+            self.komis[indices],
+            self.winners[indices],
+            self.dates[indices],
+            self.sources[indices],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Games apart: no game, under no symmetry, is in two of them."""
+
+    train: Games
+    validation: Games
+    test: Games
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Training rows: planes (B, P, n, n) float32, moves (B,) int64, results (B,) int64 of WIN, DRAW, LOSS or NO_RESULT."""
+
+    planes: np.ndarray
+    moves: np.ndarray
+    results: np.ndarray
+    plies: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.moves)
+
+
+def canonical_key(moves: np.ndarray, size: int) -> bytes:
+    """16 bytes that a game shares with its 8 symmetric twins and, but for chance, with no other."""
+    twins = symmetry_table(size)[:, moves].astype(np.uint16)  # (8, moves)
+    return hashlib.blake2b(min(twin.tobytes() for twin in twins), digest_size=16).digest()
+
+
+def digest_of(paths: Sequence[Path]) -> str:
+    """The sha256 of the files' contents, in order. Raises RecordError when one can't be read."""
+    digest = hashlib.sha256()
+    for path in paths:
+        try:
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError as error:
+            raise RecordError(f"{path}: can't be read ({error.strerror}); give files of SGF games") from error
+    return digest.hexdigest()
+
+
+def games_from_records(records: Iterable[tuple[int, Record]], size: int) -> Games:
+    """The usable games of (source, record): this size, no setup stones, Black first, no game twice under symmetry.
+
+    A record's place in ``Games`` keeps the order of ``records``; of two twins the first stays.
+    """
+    moves: list[np.ndarray] = []
+    komis, winners, dates, sources = [], [], [], []
+    seen: set[bytes] = set()
+    for source, record in records:
+        if record.rules.size != size or any(record.setup) or record.first is not BLACK or not record.moves:
+            continue
+        flat = np.array(record.moves, np.uint16)
+        key = canonical_key(flat, size)
+        if key in seen:
+            continue
+        seen.add(key)
+        moves.append(flat)
+        komis.append(record.rules.komi)
+        winners.append(_winner(record))
+        dates.append(_date(record.date))
+        sources.append(source)
+    starts = np.concatenate([[0], np.cumsum([len(flat) for flat in moves])]).astype(np.int64)
+    return Games(
+        size,
+        np.concatenate(moves) if moves else np.empty(0, np.uint16),
+        starts,
+        np.array(komis, np.float64),
+        np.array(winners, np.uint8),
+        np.array(dates, np.int32),
+        np.array(sources, np.uint8),
+    )
+
+
+def _winner(record: Record) -> int:
+    if record.outcome is None:
+        return UNKNOWN
+    return DRAWN if record.outcome.winner is None else int(record.outcome.winner)
+
+
+def _date(text: str) -> int:
+    """20180301 from 2018-03-01; 0 from anything else."""
+    digits = text[:10].split("-")
+    if len(digits) != 3 or not all(part.isdecimal() for part in digits):
+        return 0
+    year, month, day = (int(part) for part in digits)
+    return year * 10000 + month * 100 + day
+
+
+def load_games(paths: Sequence[Path], size: int, cache: Path) -> Games:
+    """The usable games of SGF files, folders or ``.sgfs.xz``; kept in ``cache`` under a name made from their contents.
+
+    Raises RecordError when a path can't be read or holds no usable game. Games that can't be read are left out.
+    """
+    files = [file for path in paths for file in _files(path)]
+    name = hashlib.sha256(f"{FORMAT} {size} {digest_of(files)}".encode()).hexdigest()[:24]
+    stored = cache / f"games-{name}.npz"
+    if stored.exists():
+        with np.load(stored, allow_pickle=False) as arrays:
+            return Games(size, **{field.name: arrays[field.name] for field in fields(Games) if field.name != "size"})
+    games = games_from_records(_read(files), size)
+    if not len(games):
+        named = ", ".join(str(path) for path in paths)
+        raise RecordError(f"{named}: no {size}x{size} game without setup stones; give other files or another size")
+    arrays = {field.name: getattr(games, field.name) for field in fields(Games) if field.name != "size"}
+    cache.mkdir(parents=True, exist_ok=True)
+    handle, aside = tempfile.mkstemp(dir=cache, suffix=".npz")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **arrays)
+        os.replace(aside, stored)
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise
+    return games
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        return sorted(file for file in path.rglob("*") if file.name.endswith((".sgf", ".sgfs", ".sgfs.xz")))
+    return [path]
+
+
+def _read(files: Sequence[Path]) -> Iterator[tuple[int, Record]]:
+    for source, path in enumerate(files):
+        for record in read_path(path):
+            if isinstance(record, Record):
+                yield min(source, 255), record
+
+
+def split_by_game(games: Games, test_from: int = 0, validation: float = 0.01) -> Split:
+    """Whole games apart: to the test those dated ``test_from`` (20180301) or later, of the others a share to validation.
+
+    By date, because a random split puts games into the test that repeat the first moves of training games.
+    The validation share is drawn by a hash of the moves, so that it stays the same when files are added.
+    """
+    share = round(validation * 2**16)
+    drawn = np.array(
+        [int.from_bytes(canonical_key(_moves(games, g), games.size)[:2], "big") < share for g in range(len(games))],
+        np.bool_,
+    )
+    late = games.dates >= test_from if test_from else np.zeros(len(games), np.bool_)
+    return Split(games.select(~late & ~drawn), games.select(~late & drawn), games.select(late))
+
+
+def _moves(games: Games, game: int) -> np.ndarray:
+    return games.moves[games.starts[game] : games.starts[game + 1]]
+
+
+class Rows:
+    """A seeded, endless order of training rows: every position of every game once an epoch, each under a random symmetry.
+
+    Row ``i`` depends on the games, the seed and ``i`` only, so the number of rows drawn is the whole state of a run.
+    """
+
+    def __init__(self, games: Games, encoder: Encoder, seed: int = 0):
+        if not len(games.moves):
+            raise RecordError("no training rows: no games are left after the split")
+        self.games = games
+        self.encoder = encoder
+        self.seed = seed
+        self._epoch = -1
+        self._order = np.empty(0, np.int64)
+        self._symmetries = np.empty(0, np.uint8)
+
+    @property
+    def per_epoch(self) -> int:
+        return len(self.games.moves)
+
+    def positions(self, first: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Flat position indices and symmetries of rows ``first`` to ``first + count``; both (count,) int64."""
+        places = np.empty(count, np.int64)
+        symmetries = np.empty(count, np.int64)
+        done = 0
+        while done < count:
+            epoch, offset = divmod(first + done, self.per_epoch)
+            self._shuffle(epoch)
+            take = min(count - done, self.per_epoch - offset)
+            places[done : done + take] = self._order[offset : offset + take]
+            symmetries[done : done + take] = self._symmetries[offset : offset + take]
+            done += take
+        return places, symmetries
+
+    def batch(self, first: int, count: int) -> Batch:
+        """Rows ``first`` to ``first + count`` of the order."""
+        places, symmetries = self.positions(first, count)
+        return encode_positions(self.games, self.encoder, places, symmetries)
+
+    def _shuffle(self, epoch: int) -> None:
+        if epoch == self._epoch:
+            return
+        generator = np.random.default_rng([self.seed, epoch])
+        self._order = generator.permutation(self.per_epoch)
+        self._symmetries = generator.integers(0, SYMMETRIES, self.per_epoch, np.uint8)
+        self._epoch = epoch
+
+
+def encode_positions(games: Games, encoder: Encoder, places: np.ndarray, symmetries: np.ndarray) -> Batch:
+    """The rows at flat indices ``places`` of ``games.moves``: the position before that move, and the move."""
+    owners = np.searchsorted(games.starts, places, side="right") - 1
+    plies = places - games.starts[owners]
+    planes = np.empty((len(places), encoder.planes, games.size**2), np.float32)
+    targets = np.empty(len(places), np.int64)
+    encode_rows(
+        encoder.number,
+        games.size,
+        games.moves,
+        games.starts,
+        games.komis,
+        owners,
+        plies,
+        symmetries,
+        symmetry_table(games.size),
+        planes,
+        targets,
+    )
+    shape = (len(places), encoder.planes, games.size, games.size)
+    return Batch(planes.reshape(shape), targets, results_of(games.winners[owners], plies), plies)
+
+
+def results_of(winners: np.ndarray, plies: np.ndarray) -> np.ndarray:
+    """WIN, DRAW or LOSS for the side to move at each ply, NO_RESULT where the winner isn't known; int64."""
+    to_play = np.where(plies % 2 == 0, int(BLACK), int(WHITE))
+    results = np.where(winners == to_play, WIN, LOSS)
+    results[winners == DRAWN] = DRAW
+    results[winners == UNKNOWN] = NO_RESULT
+    return results
+
+
+def in_order(games: Games, encoder: Encoder, batch: int = 512) -> Iterator[Batch]:
+    """Every position of every game once, in order, as it stands: for measuring."""
+    for first in range(0, len(games.moves), batch):
+        places = np.arange(first, min(first + batch, len(games.moves)))
+        yield encode_positions(games, encoder, places, np.zeros(len(places), np.int64))
+
+
+class Prefetch:
+    """Batches of ``rows`` from row ``first`` on, made ahead of time in a thread. A context manager; iterate inside it."""
+
+    def __init__(self, rows: Rows, first: int, batch: int, ahead: int = 4):
+        self._rows, self._first, self._batch = rows, first, batch
+        self._ready: Queue[Batch | BaseException] = Queue(ahead)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="rows", daemon=True)
+
+    def __enter__(self) -> Prefetch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def __iter__(self) -> Iterator[Batch]:
+        while True:
+            item = self._ready.get()
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+
+    def _work(self) -> None:
+        first = self._first
+        while not self._stop.is_set():
+            try:
+                item: Batch | BaseException = self._rows.batch(first, self._batch)
+            except Exception as error:  # handed to whoever iterates, who raises it
+                item = error
+            while not self._stop.is_set():
+                try:
+                    self._ready.put(item, timeout=0.2)
+                    break
+                except Full:
+                    continue
+            if isinstance(item, BaseException):
+                return
+            first += self._batch
+
+
