@@ -33,3 +33,7 @@ class IllegalMove(ArenaError):
 
 class BotFault(ArenaError):
     """A bot failed in a way it knows itself, such as an engine that stopped answering. It forfeits the game."""
+
+
+class BotTimeout(BotFault):
+    """A bot that did not answer in time. It forfeits the game on time."""

@@ -83,13 +83,16 @@ class BotKind:
 
     ``config`` is a frozen dataclass whose fields are ``setting``s of type int, float, str or bool. ``boards`` is how
     many games one player should be given at once: many for nets, 1 for what holds one game outside Python.
-    A kind whose config has a field ``checkpoint`` plays with a net.
+    ``check(config, size)`` raises a UserError when such a player can't be built here or can't play on that size.
+    ``interactive`` kinds talk to the person at the terminal. A kind whose config has a field ``checkpoint`` plays with
+    that net.
     """
 
     summary: str
     config: type
     build: Callable[[Any], Bot]
     boards: int = 64
+    check: Callable[[Any, int], None] | None = None
     interactive: bool = False
 
     @property

@@ -1,9 +1,9 @@
-"""Scores into Elo with 95 % intervals, likelihood of superiority and SPRT verdicts; not here: reading games, telling identical games apart, tables.
+"""Scores into Elo with 95 % intervals and SPRT verdicts; not here: reading games, identical games, tables.
 
-Three questions, in this order: how far apart are two players (`compare`), may a test of two players stop (`Sprt`), how strong is
-everybody in a league (`rate`). One file, because they share the intervals and how these are written.
-Every figure is of the player named first. A draw is half a point. Nothing here is ever nan or infinite: a figure that the games
-don't give is None, and its `Bound` says what they give instead.
+Three questions, in this order: how far apart are two players (`compare`), may a test of two players stop (`Sprt`), how
+strong is everybody in a league (`rate`). One file, because they share the intervals and how these are written. Every
+figure is of the player named first. A draw is half a point. Nothing here is ever nan or infinite: a figure that the
+games don't give is None, and its `Bound` says what they give instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 K = 400 / math.log(10)  # Elo in one unit of log odds
 Z95 = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
 ELO_LIMIT = 2000.0  # the hypotheses of an SPRT lie within; beyond, expected scores are too close to 0 and 1
-_LEAST_PRIOR = 1e-4  # virtual games; with fewer the covariance drowns in rounding
+_LEAST_PRIOR = 1e-3  # virtual games; with fewer the covariance drowns in rounding
 _EMPTY_COUNT = 1e-3  # stands for a count of zero in a likelihood ratio
 
 FloatArray = NDArray[np.float64]
@@ -49,9 +49,9 @@ class Interval:
 class Estimate:
     """A figure in Elo and how sure it is.
 
-    `value` is None unless `bound` is BOTH or RANGE. `half_width` (95 %) is there for BOTH alone. BELOW and ABOVE without an end
-    mean that the order is known and the distance isn't. `str()` is how every screen writes it: `+40.7 ± 30.4`, `≥ +223`, `≤ -223`,
-    `≥`, `-93 to +93`, `?`.
+    `value` is None unless `bound` is BOTH or RANGE. `half_width` (95 %) is there for BOTH alone. BELOW and ABOVE
+    without an end mean that the order is known and the distance isn't. `str()` is how every screen writes it:
+    `+40.7 ± 30.4`, `≥ +223`, `≤ -223`, `≥`, `-216 to +216`, `?`.
     """
 
     bound: Bound
@@ -120,7 +120,7 @@ class WinDrawLoss:
 
 @dataclass(frozen=True, slots=True)
 class PairCounts:
-    """Pairs of games on one opening with colours swapped, as the first player saw them. ValueError for a negative count.
+    """Pairs of games on one opening, colours swapped, as the first player saw them. ValueError for a negative count.
 
     Better evidence than single games: what an opening gives to one colour cancels within the pair.
     """
@@ -136,7 +136,7 @@ class PairCounts:
 
     @classmethod
     def of(cls, points: Iterable[float]) -> PairCounts:
-        """Counts pairs by the points, 0 to 2 in halves, that the first player took from both games. ValueError for others."""
+        """Counts pairs by the points, 0 to 2 in halves, that the first player took. ValueError for others."""
         tally = [0] * 5
         for point in points:
             if point * 2 not in range(5):
@@ -168,7 +168,7 @@ def _refuse_negative(counts: tuple[int, ...]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What the games of two players say about the first: Elo, normalised Elo, and the likelihood of superiority in [0, 1]."""
+    """What games say about the first player: Elo, normalised Elo, and the likelihood of superiority in [0, 1]."""
 
     elo: Estimate
     normalised: Estimate
@@ -178,10 +178,10 @@ class Comparison:
 def compare(counts: Counts) -> Comparison:
     """How much stronger the first player is, from pairs (better) or single games.
 
-    Normalised Elo measures the score in standard deviations of one game, so it foretells how many games a test takes, whatever
-    the openings (M. Van den Bergh, "Normalized Elo", 2020). Where every game scored the same or the interval of the score
-    leaves (0, 1), the Elo is bounded on one side, that of the lead, by the Jeffreys interval of single games; an even score is
-    bounded on both.
+    Normalised Elo measures the score in standard deviations of one game, so it foretells how many games a test takes,
+    whatever the openings (M. Van den Bergh, "Normalized Elo"). Where every game scored the same or the interval
+    of the score leaves (0, 1), the Elo is bounded on one side, that of the lead, by the Jeffreys interval of single
+    games; an even score is bounded on both.
     """
     n = sum(counts.counts)
     if n == 0:
@@ -217,7 +217,7 @@ def _normal_tail(x: float) -> float:
 
 def _jeffreys(points: float, games: float) -> Estimate:
     """The end on the side of the lead of the 95 % interval of Beta(points + 1/2, games - points + 1/2)."""
-    from scipy.special import betaincinv  # type: ignore[import-untyped]  # scipy ships no types
+    from scipy.special import betaincinv
 
     won, lost = max(points, games - points), min(points, games - points)
     low = elo(float(betaincinv(won + 0.5, lost + 0.5, 0.025)))
@@ -234,7 +234,7 @@ def _jeffreys_los(points: float, games: float) -> float:
 
 def _beta_tail(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> FloatArray:
     """The probability that a variable of Beta(a, b) is below x."""
-    from scipy.special import betainc  # scipy ships no types
+    from scipy.special import betainc
 
     return np.asarray(betainc(a, b, x))
 
@@ -261,7 +261,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SprtState:
-    """A log-likelihood ratio between its bounds, and the model that gave it (not the one asked for where that had no solution)."""
+    """A log-likelihood ratio and its bounds; `model` gave it, LOGISTIC where the normalised one had no solution."""
 
     llr: float
     lower: float
@@ -272,10 +272,11 @@ class SprtState:
 
 @dataclass(frozen=True, slots=True)
 class Sprt:
-    """A sequential test of H0 "stronger by elo0" against H1 "stronger by elo1", which ends after `max_pairs` at the latest.
+    """A sequential test of H0 "stronger by elo0" against H1 "stronger by elo1" that ends at `max_pairs` at the latest.
 
-    alpha bounds the chance to accept H1 where H0 holds, beta the other one (A. Wald, 1945). Elo are normalised where the model
-    is. Count completed pairs only: stopping inside a pair favours a colour. ValueError for hypotheses or errors out of range.
+    alpha bounds the chance to accept H1 where H0 holds, beta the other one (A. Wald, 1945). Elo are normalised where
+    the model is. Count completed pairs only: stopping inside a pair favours a colour. ValueError for hypotheses or
+    errors out of range.
     """
 
     elo0: float
@@ -332,9 +333,9 @@ def bernoulli_llr(wins: float, losses: float, elo0: float, elo1: float) -> float
 def logistic_llr(counts: ArrayLike, elo0: float, elo1: float) -> FloatArray:
     """The generalised log-likelihood ratio of elo1 to elo0, for many tests at once.
 
-    counts: (..., 3) games or (..., 5) pairs that scored 0 to 1 in equal steps; returns shape (...). Each hypothesis is the most
-    likely distribution whose mean is its expected score (M. Van den Bergh, "The GSPRT approximation"; A. Owen, "Empirical
-    Likelihood", 2001, ch. 2). Zero where there are no games.
+    counts: (..., 3) games or (..., 5) pairs that scored 0 to 1 in equal steps; returns shape (...). Each hypothesis is
+    the most likely distribution whose mean is its expected score (M. Van den Bergh, "The GSPRT approximation"; A.
+    Owen, "Empirical Likelihood", 2001, ch. 2). Zero where there are no games.
     """
     total, p, scores = _distribution(counts)
     if not total.any():
@@ -345,10 +346,10 @@ def logistic_llr(counts: ArrayLike, elo0: float, elo1: float) -> FloatArray:
 
 
 def normalised_llr(counts: ArrayLike, elo0: float, elo1: float) -> float | None:
-    """The log-likelihood ratio of normalised elo1 to elo0 for one test; counts as in `logistic_llr`, shape (3,) or (5,).
+    """The log-likelihood ratio of normalised elo1 to elo0 for one test; counts (3,) or (5,) as in `logistic_llr`.
 
-    M. Van den Bergh, "Normalized Elo" (the practical version, section 4). None where the inner iteration has no solution, as
-    with extreme hypotheses.
+    M. Van den Bergh, "Normalized Elo". None where the inner iteration has no
+    solution, as with extreme hypotheses.
     """
     total, p, scores = _distribution(counts)
     if not total.any():
@@ -373,7 +374,8 @@ def _distribution(counts: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray
 def _tilt(p: FloatArray, d: FloatArray) -> FloatArray:
     """The t with sum(p d / (1 + t d)) = 0; p (..., k) positive, d (k,) of both signs; returns (...).
 
-    The sum falls with t from +inf to -inf between the poles: Newton steps, halving the bracket where one would leave it.
+    The sum falls with t from +inf to -inf between the poles: Newton steps, halving the bracket where one would leave
+    it.
     """
     low = np.full(p.shape[:-1], -1 / d.max())
     high = np.full(p.shape[:-1], -1 / d.min())
@@ -391,7 +393,7 @@ def _tilt(p: FloatArray, d: FloatArray) -> FloatArray:
 
 
 def _most_likely(p: FloatArray, scores: FloatArray, t: float) -> FloatArray | None:
-    """The most likely distribution whose mean is t standard deviations above 1/2, or None where the iteration finds none."""
+    """The most likely distribution whose mean is t standard deviations above 1/2; None where none is found."""
     q = np.full(p.size, 1 / p.size)
     for _ in range(50):
         mean = q @ scores
@@ -430,10 +432,10 @@ class Result:
 class Ratings:
     """A league at its fit. Matrices are (n, n) in the order of `players`, row against column, and read-only.
 
-    `elo` (n,) and `covariance` (Elo squared) are relative to the anchor or, without one, to the mean of the largest component.
-    Players of different components have no measured distance: there, `elo` owes its size to the prior and only sorts a table;
-    `difference` and `estimate` say what may be printed. `black_advantage` is None where it was left out, by the caller or
-    because each pairing kept its colours, so that it can't be told from strength.
+    `elo` (n,) and `covariance` (Elo squared) are relative to the anchor or, without one, to the mean of the largest
+    component. Players of different components have no measured distance: there, `elo` owes its size to the prior and
+    only sorts a table; `difference` and `estimate` say what may be printed. `black_advantage` is None where it was
+    left out, by the caller or because each pairing kept its colours, so that it can't be told from strength.
     """
 
     players: tuple[str, ...]  # by name
@@ -475,13 +477,13 @@ class Ratings:
         return self._order(i, j)
 
     def standard_error(self, a: str, b: str) -> float:
-        """Of the difference of two players, in Elo, from the full covariance; across components it reflects the prior."""
+        """Of the difference of two players, in Elo, from the full covariance; across components the prior's."""
         i, j = self._index(a), self._index(b)
         variance = self.covariance[i, i] + self.covariance[j, j] - 2 * self.covariance[i, j]
         return math.sqrt(max(float(variance), 0.0))
 
     def los(self, a: str, b: str) -> float:
-        """The likelihood in [0, 1] that a is stronger than b: normal, or across components from their own games if they met."""
+        """The likelihood in [0, 1] that a is stronger than b; across components from their own games if they met."""
         i, j = self._index(a), self._index(b)
         if i == j:
             return 0.5
@@ -494,10 +496,10 @@ class Ratings:
         return np.array([[self.los(a, b) for b in self.players] for a in self.players])
 
     def surprise(self) -> FloatArray:
-        """(n, n) in (0, 1]: the chance at the fit of a score as far to its side as the pairing's was; 1 where they never met.
+        """(n, n) in [0, 1]: the chance at the fit of a score as far to its side as this one; 1 where they never met.
 
-        A small one is a pairing that a single scale of strength doesn't explain, such as a cycle. The tail is binomial, with
-        both colours at their mean expectation, so it errs to the large side.
+        A small one is a pairing that a single scale of strength doesn't explain, such as a cycle. The tail is
+        binomial, with both colours at their mean expectation, so it errs to the large side.
         """
         games = np.where(self.games > 0, self.games, 1.0)
         # P(binomial >= points), for halves too; no points are always reached
@@ -520,11 +522,10 @@ def rate(
 ) -> Ratings:
     """Rates everybody at once: R. Bradley and M. Terry (1952), with a black advantage, at the posterior mode.
 
-    P(Black wins) = sigma(strength_black - strength_white + advantage). `prior` is how many virtual games each player drew with a
-    phantom of strength 0; the advantage, where it is fitted, is held by as many. ValueError without results, for an unknown
-    anchor, a prior other than 0 below 0.0001, or ratings that are unbounded because the prior is 0 and some players, or one
-    colour, never lost to the rest.
-    The order of the results doesn't matter.
+    P(Black wins) = sigma(strength_black - strength_white + advantage). `prior` is how many virtual games each player
+    drew with a phantom of strength 0; the advantage, where it is fitted, is held by as many. ValueError without
+    results, for an unknown anchor, a prior other than 0 below 0.001, or ratings that are unbounded because the prior
+    is 0 and some players, or one colour, never lost to the rest. The order of the results doesn't matter.
     """
     if prior != 0 and not _LEAST_PRIOR <= prior < math.inf:
         raise ValueError(f"a prior of {prior} virtual games can't be; give 0 or at least {_LEAST_PRIOR}")
@@ -548,14 +549,14 @@ def rate(
     zero = np.zeros(n)
     zero[[players.index(anchor)] if anchor is not None else max(groups, key=len)] = 1
     shift = np.eye(n) - zero / zero.sum()
-    relative = shift @ strength
+    relative, spread = shift @ strength, shift @ covariance[:n, :n] @ shift.T
 
     black_expected = black_games * _sigma(fit[:n, None] - fit[:n] + fit[n])
     advantage = _symmetric(float(K * fit[n]), Z95 * math.sqrt(covariance[n, n])) if with_black else None
     return Ratings(
         players=players,
         elo=_frozen(relative),
-        covariance=_frozen(shift @ covariance[:n, :n] @ shift.T),
+        covariance=_frozen((spread + spread.T) / 2),  # so that a difference has one error, from either side
         black_advantage=advantage,
         prior=prior,
         anchor=anchor,
@@ -592,7 +593,7 @@ def _closure(points: FloatArray) -> NDArray[np.bool_]:
 
 
 def _tells_colour_from_strength(games: FloatArray) -> bool:
-    """Whether no choice of strengths does the same as a black advantage in all the games played; (n, n), Black's row."""
+    """Whether no choice of strengths does the same as a black advantage in all the games; (n, n), Black's row."""
     both = games + games.T
     laplacian = np.diag(both.sum(1)) - both
     balance = games.sum(1) - games.sum(0)
@@ -603,9 +604,9 @@ def _tells_colour_from_strength(games: FloatArray) -> bool:
 def _newton(points: FloatArray, games: FloatArray, prior: float, with_black: bool) -> tuple[FloatArray, FloatArray]:
     """The mode (n + 1,), in log odds, the black advantage last (0 if left out), and minus the Hessian there.
 
-    Steps are cut from d to ln(1 + d), d the most that a step changes a pairing's log odds: on a sum of logistic losses that
-    always gains (T. Sun and Q. Tran-Dinh, "Generalized self-concordant functions", 2019). Without a prior the Hessian gets a
-    term that holds the mean strength at 0 and has no part in differences.
+    Steps are cut from d to ln(1 + d), d the most that a step changes a pairing's log odds: on a sum of logistic losses
+    that always gains (T. Sun and Q. Tran-Dinh, "Generalized self-concordant functions", 2019). Without a prior the
+    Hessian gets a term that holds the mean strength at 0 and has no part in differences.
     """
     n = len(games)
     free = n + with_black

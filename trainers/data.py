@@ -304,10 +304,14 @@ def in_order(games: Games, encoder: Encoder, batch: int = 512) -> Iterator[Batch
 
 
 class Prefetch:
-    """Batches of ``rows`` from row ``first`` on, made ahead of time in a thread. A context manager; iterate inside it."""
+    """Batches of ``rows``, made ahead of time in a thread. A context manager; iterate inside it.
 
-    def __init__(self, rows: Rows, first: int, batch: int, ahead: int = 4):
-        self._rows, self._first, self._batch = rows, first, batch
+    The first batch begins at row ``first`` and each next one ``stride`` rows on: several processes that share the rows
+    of every step begin at different ``first``.
+    """
+
+    def __init__(self, rows: Rows, first: int, batch: int, stride: int | None = None, ahead: int = 4):
+        self._rows, self._first, self._batch, self._stride = rows, first, batch, stride or batch
         self._ready: Queue[Batch | BaseException] = Queue(ahead)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="rows", daemon=True)
@@ -342,6 +346,4 @@ class Prefetch:
                     continue
             if isinstance(item, BaseException):
                 return
-            first += self._batch
-
-
+            first += self._stride

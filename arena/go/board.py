@@ -41,7 +41,7 @@ class Board:
                     raise ValueError(f"'{sign}' in row {row + 1} is none of . X O")
                 if _COLOURS[sign]:
                     board.put(row * size + column, Colour(_COLOURS[sign]))
-        if board.diagram() != "\n".join(" ".join(_SYMBOLS[_COLOURS[sign]] for sign in line) for line in rows):
+        if any(_COLOURS[sign] and not board.liberties(move) for move, sign in enumerate("".join(rows))):
             raise ValueError("the diagram has a group without liberties")
         return board
 

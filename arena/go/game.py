@@ -161,7 +161,7 @@ class Game:
             for move in points:
                 self.board.put(move, colour)
         self._placed = [0, len(self.setup[0]), len(self.setup[1])]
-        if any(self.board.count(colour) != self._placed[colour] for colour in Colour):
+        if any(not self.board.liberties(move) for points in self.setup for move in points):
             raise ValueError("the setup has a group without liberties")
         if to_play is None:
             to_play = WHITE if self.setup[0] and not self.setup[1] else BLACK

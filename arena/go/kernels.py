@@ -24,8 +24,8 @@ BOARD = np.dtype(
         np.record,
         [
             ("hash", "u8"),  # Zobrist hash of the stones alone (positional)
-            ("size", "i4"),
-            ("width", "i4"),  # size + 2: the step from one row to the next
+            ("side", "i4"),  # the board is side x side (a numpy record has a `size` of its own)
+            ("width", "i4"),  # side + 2: the step from one row to the next
             ("empty_count", "i4"),
             ("ko", "i4"),  # the point where simple ko forbids to play, or 0
             ("stones", "i4", (3,)),  # stones on the board by colour
@@ -86,19 +86,19 @@ def below(state, bound):
 
 @inlined
 def point_of(board, move):
-    return (move // board.size + 1) * board.width + move % board.size + 1
+    return (move // board.side + 1) * board.width + move % board.side + 1
 
 
 @inlined
 def move_of(board, point):
-    return (point // board.width - 1) * board.size + point % board.width - 1
+    return (point // board.width - 1) * board.side + point % board.width - 1
 
 
 @inlined
 def clear(board, size):
     width = size + 2
     board.hash = np.uint64(0)
-    board.size = size
+    board.side = size
     board.width = width
     board.empty_count = 0
     board.ko = 0
@@ -176,7 +176,7 @@ def _breathes(board, p, colour):
 
 
 @inlined
-def _remove_group(board, head):
+def _remove_group(board, head, hashing):
     """Take a group off; returns the number of its stones."""
     width = np.int64(board.width)
     colour = np.int64(board.colour[U(head)])
@@ -189,7 +189,8 @@ def _remove_group(board, head):
         board.colour[U(p)] = 0
         board.head[U(p)] = p
         board.next[U(p)] = p
-        board.hash ^= ZOBRIST[U(colour), U(p)]
+        if hashing:
+            board.hash ^= ZOBRIST[U(colour), U(p)]
         board.place[U(p)] = board.empty_count
         board.empties[U(board.empty_count)] = p
         board.empty_count += 1
@@ -230,26 +231,20 @@ def _join(board, p, q):
 
 
 @inlined
-def _meet(board, p, q, colour):
-    """The new stone ``p`` meets its neighbour ``q``: join it or capture it; returns the stones captured."""
-    there = np.int64(board.colour[U(q)])
-    if there == colour:
-        _join(board, p, q)
-    elif there == 3 - colour:
-        head = np.int64(board.head[U(q)])
-        if board.liberties[U(head)] == 0:
-            return _remove_group(board, head)
-    return 0
+def play(board, p, colour):
+    """Put a stone of ``colour`` on the empty point ``p``, which must be legal: joins, captures, sets the ko point."""
+    _place(board, p, colour, True)
 
 
 @inlined
-def play(board, p, colour):
-    """Put a stone of ``colour`` on the empty point ``p``, which must be legal: joins, captures, sets the ko point."""
+def _place(board, p, colour, hashing):
+    """``play``; without ``hashing`` the hash is left as it is, which a playout never asks for."""
     width = np.int64(board.width)
     surrounded = ((board.around[U(p)] >> (4 * (3 - colour))) & 15) == 4
     n0, n1, n2, n3 = U(p - width), U(p - 1), U(p + 1), U(p + width)
     board.colour[U(p)] = colour
-    board.hash ^= ZOBRIST[U(colour), U(p)]
+    if hashing:
+        board.hash ^= ZOBRIST[U(colour), U(p)]
     board.stones[U(colour)] += 1
     board.empty_count -= 1
     last = board.empties[U(board.empty_count)]
@@ -261,30 +256,41 @@ def play(board, p, colour):
     board.around[n1] += step
     board.around[n2] += step
     board.around[n3] += step
-    board.liberties[U(board.head[n0])] -= 1
-    board.liberties[U(board.head[n1])] -= 1
-    board.liberties[U(board.head[n2])] -= 1
-    board.liberties[U(board.head[n3])] -= 1
+    h0, h1, h2, h3 = U(board.head[n0]), U(board.head[n1]), U(board.head[n2]), U(board.head[n3])
+    board.liberties[h0] -= 1
+    board.liberties[h1] -= 1
+    board.liberties[h2] -= 1
+    board.liberties[h3] -= 1
     board.liberties[U(p)] = board.around[U(p)] & 15
-    captured = 0
-    taken = np.int64(0)
-    k = _meet(board, p, n0, colour)
-    if k:
-        captured += k
-        taken = p - width
-    k = _meet(board, p, n1, colour)
-    if k:
-        captured += k
-        taken = p - 1
-    k = _meet(board, p, n2, colour)
-    if k:
-        captured += k
-        taken = p + 1
-    k = _meet(board, p, n3, colour)
-    if k:
-        captured += k
-        taken = p + width
-    board.ko = taken if surrounded and captured == 1 else 0
+    c0, c1 = np.int64(board.colour[n0]), np.int64(board.colour[n1])
+    c2, c3 = np.int64(board.colour[n2]), np.int64(board.colour[n3])
+    # One branch that is seldom taken instead of four that can't be foretold.
+    other = 3 - colour
+    captures = (
+        ((c0 == other) & (board.liberties[h0] == 0))
+        | ((c1 == other) & (board.liberties[h1] == 0))
+        | ((c2 == other) & (board.liberties[h2] == 0))
+        | ((c3 == other) & (board.liberties[h3] == 0))
+    )
+    if c0 == colour:
+        _join(board, p, n0)
+    if c1 == colour:
+        _join(board, p, n1)
+    if c2 == colour:
+        _join(board, p, n2)
+    if c3 == colour:
+        _join(board, p, n3)
+    board.ko = 0
+    if captures:
+        captured = np.int64(0)
+        taken = np.int64(0)
+        for step in (-width, np.int64(-1), np.int64(1), width):
+            q = U(p + step)
+            if board.colour[q] == other and board.liberties[U(board.head[q])] == 0:
+                captured += _remove_group(board, np.int64(board.head[q]), hashing)
+                taken = p + step
+        if surrounded and captured == 1:
+            board.ko = taken
 
 
 @inlined
@@ -352,7 +358,7 @@ def playout(board, colour, random_state):
     """Play uniformly random legal moves, own eyes kept, until both pass; (Black's margin before komi, moves, state)."""
     passes = 0
     moves = 0
-    limit = 3 * board.size * board.size
+    limit = 3 * board.side * board.side
     while passes < 2 and moves < limit:
         left = np.int64(board.empty_count)
         chosen = np.int64(0)
@@ -360,7 +366,11 @@ def playout(board, colour, random_state):
             random_state = next_random(random_state)
             i = below(random_state, left)
             p = np.int64(board.empties[U(i)])
-            if not is_eye(board, p, colour) and is_legal(board, p, colour):
+            if board.around[U(p)] & 15:  # with an empty neighbour it is no eye, and only ko can forbid it
+                if p != board.ko:
+                    chosen = p
+                    break
+            elif not is_eye(board, p, colour) and is_legal(board, p, colour):
                 chosen = p
                 break
             # Not playable: swap it behind the points still to be tried.
@@ -371,7 +381,7 @@ def playout(board, colour, random_state):
             board.empties[U(left)] = p
             board.place[U(p)] = left
         if chosen:
-            play(board, chosen, colour)
+            _place(board, chosen, colour, False)
             passes = 0
         else:
             board.ko = 0
@@ -420,7 +430,7 @@ def play_any(board, p, colour):
     play(board, p, colour)
     head = np.int64(board.head[U(p)])
     if board.liberties[U(head)] == 0:
-        _remove_group(board, head)
+        _remove_group(board, head, True)
         board.ko = 0
 
 
@@ -492,7 +502,7 @@ def referee(boards, index, move, colour, hashes, count, superko, suicide):
     ``hashes[count]``. Returns (LEGAL or why not, the index of the position that superko would repeat).
     """
     board = boards[index]
-    if move == board.size * board.size:
+    if move == board.side * board.side:
         board.ko = 0
         hashes[count] = board.hash
         return LEGAL, -1
@@ -513,7 +523,7 @@ def referee(boards, index, move, colour, hashes, count, superko, suicide):
 def legal_mask(boards, index, colour, hashes, count, superko, suicide, mask):
     """Write to ``mask`` (size² + 1, bool) which moves are legal; a pass always is."""
     board = boards[index]
-    points = board.size * board.size
+    points = board.side * board.side
     mask[:points] = False
     mask[points] = True
     for i in range(board.empty_count):
@@ -553,7 +563,7 @@ def random_move(boards, index, colour, hashes, count, superko, seed):
         board.place[U(last)] = i
         board.empties[U(left)] = p
         board.place[U(p)] = left
-    return np.int64(board.size * board.size)
+    return np.int64(board.side * board.side)
 
 
 @kernel
@@ -573,10 +583,10 @@ def owner_map(boards, index, owners):
     seen = np.zeros(CELLS, np.uint8)
     stack = np.empty(CELLS, np.int16)
     marked = np.zeros(CELLS, np.uint8)
-    for row in range(board.size):
-        for column in range(board.size):
+    for row in range(board.side):
+        for column in range(board.side):
             p = (row + 1) * board.width + column + 1
-            owners[row * board.size + column] = board.colour[p]
+            owners[row * board.side + column] = board.colour[p]
     for i in range(board.empty_count):
         start = np.int64(board.empties[U(i)])
         if seen[start]:

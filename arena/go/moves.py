@@ -118,6 +118,6 @@ def star_points(size: int) -> list[Move]:
     edge = 2 if size <= 12 else 3
     low, high, middle = edge, size - 1 - edge, size // 2
     corners = [(high, low), (low, high), (low, low), (high, high)]
-    sides = [(middle, low), (middle, high), (low, middle), (high, middle)] if size % 2 and size > 7 else []
+    sides = [(middle, low), (middle, high), (high, middle), (low, middle)] if size % 2 and size > 7 else []
     centre = [(middle, middle)] if size % 2 else []
     return [row * size + column for row, column in corners + sides + centre]

@@ -66,7 +66,7 @@ def group_liberties(board, counts):
 def _arena_17(board, colour, recent, komi, table, out):
     """arena-17: 0 own stones, 1 theirs, 2 ones, 3-5 own groups with 1, 2, 3 liberties, 6-8 theirs, 9 simple ko,
     10-14 the last five moves, 15 komi / 15 from the side to move, 16 ones when the last move was a pass."""
-    size = np.int64(board.size)
+    size = np.int64(board.side)
     points = size * size
     counts = np.empty(CELLS, np.int32)
     group_liberties(board, counts)

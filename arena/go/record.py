@@ -9,13 +9,14 @@ import tarfile
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 from sgfmill import sgf_grammar, sgf_properties
 
 from arena import ConfigError, IllegalMove, RecordError, __version__
@@ -27,7 +28,6 @@ from arena.go.moves import (
     WHITE,
     Colour,
     Move,
-    gtp_from_move,
     pass_move,
     sgf_from_move,
     symmetry_table,
@@ -47,9 +47,10 @@ Stones = tuple[tuple[Move, ...], tuple[Move, ...]]
 class Record:
     """A finished game and everything known of it; enough to play it again.
 
-    ``black`` and ``white`` are names; ``black_player`` and ``white_player`` identify exactly what played (kind, settings
-    and net), where that is known. ``outcome`` is None when the source doesn't say. ``opening`` counts the moves that were
-    given, not chosen. ``reason`` tells in a line why a game was forfeited. ``seconds`` are what each side used.
+    ``black`` and ``white`` are names; ``black_player`` and ``white_player`` identify exactly what played (kind,
+    settings and net), where that is known. ``outcome`` is None when the source doesn't say. ``opening`` counts the
+    moves that were given, not chosen. ``reason`` tells in a line why a game was forfeited. ``seconds`` are what each
+    side used.
     """
 
     rules: Rules
@@ -76,12 +77,13 @@ class Record:
     @classmethod
     def from_game(cls, game: Game, **fields: Any) -> Record:
         """The record of a game as it stands; ``fields`` are those that a game doesn't know, by name."""
+        black, white = game.setup
         first = game.to_play if len(game.moves) % 2 == 0 else game.to_play.opponent
         return cls(
             rules=game.rules,
             moves=tuple(game.moves),
             outcome=game.outcome,
-            setup=game.setup,
+            setup=(tuple(sorted(black)), tuple(sorted(white))),
             first=first,
             seed=game.seed,
             **fields,
@@ -120,20 +122,18 @@ class Record:
     def to_sgf(self) -> str:
         """The game as one line of SGF (FF[4]).
 
-        Not kept are the exact players, the dossier, the seconds used, and a move limit that didn't end the game.
+        Not kept are the exact players, the dossier, the seconds used, and a move limit that didn't end the game. Of
+        rules that differ from the preset of their name, only what ``read_sgf`` finds out by itself comes back.
         """
         size = self.rules.size
-        black, white = ([sgf_from_move(move, size).encode() for move in sorted(stones)] for stones in self.setup)
-        root: dict[str, list[bytes]] = {
+        root = {
             name: [sgf_grammar.escape_text(" ".join(text.split()).encode("utf-8", "replace"))]
-            for name, text in self._properties().items()
+            for name, text in self._root_properties().items()
             if text
         }
-        root["AP"] = [sgf_properties.serialise_AP(("arena", __version__), sgf_properties.Presenter(size, "UTF-8"))]
-        if black:
-            root["AB"] = black
-        if white:
-            root["AW"] = white
+        for name, stones in zip(("AB", "AW"), self.setup, strict=True):
+            if stones:
+                root[name] = [sgf_from_move(move, size).encode() for move in sorted(stones)]
         tree = sgf_grammar.Coarse_game_tree()
         tree.sequence.append(root)
         colour = self.first
@@ -142,14 +142,14 @@ class Record:
             colour = colour.opponent
         return sgf_grammar.serialise_game_tree(tree, wrap=None).decode().strip()
 
-    def _properties(self) -> dict[str, str]:
-        black, white = self.setup
-        usual = WHITE if black and not white else BLACK
-        handicap = len(black) if usual is WHITE and self.first is WHITE else 0
+    def _root_properties(self) -> dict[str, str]:
+        usual = _usual_first(self.setup)
+        handicap = len(self.setup[0]) if usual is self.first is WHITE else 0
         return {
             "FF": "4",
             "GM": "1",
             "CA": "UTF-8",
+            "AP": f"arena:{__version__}",
             "SZ": str(self.rules.size),
             "KM": f"{self.rules.komi:g}",
             "RU": _RU_VALUES.get(self.rules.name, self.rules.name),
@@ -167,7 +167,9 @@ class Record:
         }
 
     def _comment(self) -> str:
-        parts = [f"seed {self.seed}"] if self.seed else []
+        parts = []
+        if self.seed:
+            parts.append(f"seed {self.seed}")
         if self.opening:
             parts.append(f"opening {self.opening}")
         if self.outcome is not None and self.outcome.ending in _NOTED_ENDINGS:
@@ -177,3 +179,443 @@ class Record:
         return "; ".join(parts)
 
 
+# Reading SGF.
+
+_RU_VALUES = {"cgos": "CGOS", "tromp-taylor": "Tromp-Taylor", "chinese": "Chinese", "japanese": "Japanese"}
+
+_RU_BEGINNINGS = {
+    "cgos": ("cgos",),
+    "tromp-taylor": ("tromp", "tt", "nz", "newzealand", "goe", "ing", "應", "应"),
+    "chinese": ("chin", "cn", "中", "aga", "bga", "ffg", "french", "british"),
+}
+
+_NOTED_ENDINGS = (Ending.CRASH, Ending.MOVE_LIMIT)  # RE has no word for these
+
+_WINNER = re.compile(r"(b|w|black|white)\s*\+\s*(.*)", re.DOTALL)
+_MARGIN = re.compile(r"[0-9]{1,4}(?:\.[0-9]{0,4})?(?!\S)")
+_LOSSES = {"r": Ending.RESIGN, "t": Ending.TIME, "f": Ending.ILLEGAL, "i": Ending.ILLEGAL}
+
+_CHARSET = re.compile(rb"CA\s*\[\s*([A-Za-z0-9_.:-]{1,40})\s*\]")
+
+_SETUP = frozenset({"AB", "AW", "AE"})
+
+Properties = Mapping[str, list[bytes]]
+"""A node of an SGF: raw values by the name of the property, as sgfmill gives them."""
+
+
+def read_sgf(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_moves: int = MAX_MOVES) -> Record:
+    """The first game of an SGF text, its main line.
+
+    Read are the setup before the first move, players, ranks, date, event, game name (as ``id``), komi, rules and
+    result; from our own files also what their root comment says. Bytes are UTF-8, else what CA says, else Latin-1.
+
+    The record always replays. Its rules are the preset that RU names: New Zealand and Ing rules count as
+    ``tromp-taylor``, those of the AGA and its European kin as ``chinese``, all others and none as ``japanese``. When a
+    move breaks them, superko is dropped, then suicide allowed, then both; immediate retaking of a ko stays forbidden.
+    The move limit is raised to fit. A missing komi is the preset's, or 0 with handicap stones. After two passes play
+    may have gone on: those two are left out, and passes beyond two at the end too. A forfeit without a known cause is
+    taken as one for an illegal move. A missing size means 19x19, but is refused when no stone lies beyond 13x13.
+
+    Raises RecordError, ``reason: detail`` or just a reason; the part before the first colon is short and fit to count.
+    """
+    if len(text) > max_bytes:
+        raise RecordError(f"too large: {len(text)} bytes")
+    try:
+        nodes = list(sgf_grammar.main_sequence_iter(sgf_grammar.parse_sgf_game(_utf8(text))))
+    except ValueError as error:
+        raise RecordError(f"not an SGF: {error}") from None
+    root = nodes[0]
+    if _text(root, "GM") not in ("", "1"):
+        raise RecordError("not Go")
+    size = _size(root)
+    begin = next((index for index, node in enumerate(nodes) if "B" in node or "W" in node), len(nodes))
+    setup, first = _setup(nodes[: begin + 1], size)
+    moves = _moves(nodes[begin:], size)
+    if len(moves) > max_moves:
+        raise RecordError(f"more than {max_moves} moves")
+    if begin < len(nodes):
+        first = BLACK if "B" in nodes[begin] else WHITE
+    if "SZ" not in root:
+        _check_standard_size(setup, moves)
+    if first is WHITE and setup == ((), ()) and _text(root, "HA").isdecimal() and int(_text(root, "HA")[:3]) > 1:
+        raise RecordError("handicap stones missing")
+    moves = _settled(moves, pass_move(size))
+    note, _, reason = (_text(root, "C") if _text(root, "AP").startswith("arena:") else "").partition("reason: ")
+    ending = next((ending for ending in _NOTED_ENDINGS if f"ending {ending}" in note), None)
+    limit = len(moves) if ending is Ending.MOVE_LIMIT else max(len(moves), 3 * size * size)
+    record = Record(
+        rules=_rules(root, size, limit, handicap=_usual_first(setup) is WHITE),
+        moves=tuple(moves),
+        outcome=_outcome(_text(root, "RE"), ending),
+        black=_text(root, "PB"),
+        white=_text(root, "PW"),
+        setup=setup,
+        first=first or _usual_first(setup),
+        id=_text(root, "GN"),
+        event=_text(root, "EV"),
+        black_rank=_text(root, "BR"),
+        white_rank=_text(root, "WR"),
+        date=_text(root, "DT"),
+        seed=_noted_number(note, "seed"),
+        opening=_noted_number(note, "opening"),
+        reason=reason,
+    )
+    return _legal(record)
+
+
+def _utf8(text: str | bytes) -> bytes:
+    """SGF's structure is ASCII, which some of Asia's charsets reuse inside letters: so recode before parsing."""
+    if isinstance(text, str):
+        return text.encode("utf-8", "replace")
+    try:
+        text.decode("utf-8")
+        return text
+    except UnicodeDecodeError:
+        charset = _CHARSET.search(text)
+    if charset is not None:
+        with suppress(LookupError, ValueError):
+            return text.decode(charset[1].decode(), "replace").encode("utf-8", "replace")
+    return text.decode("latin-1").encode()
+
+
+def _text(root: Properties, name: str) -> str:
+    if name not in root:
+        return ""
+    return sgf_grammar.simpletext_value(root[name][0]).decode("utf-8", "replace").strip()
+
+
+def _usual_first(setup: Stones) -> Colour:
+    """Who begins when nothing else is said: White when only Black has stones."""
+    return WHITE if setup[0] and not setup[1] else BLACK
+
+
+def _size(root: Properties) -> int:
+    text = _text(root, "SZ") or str(MAX_SIZE)
+    columns, _, rows = text.partition(":")
+    if rows and columns.strip() != rows.strip():
+        raise RecordError(f"rectangular board: {text[:20]!r}")
+    if not re.fullmatch(r"\s*[0-9]{1,5}\s*", columns):
+        raise RecordError(f"no size: SZ is {text[:20]!r}")
+    if not MIN_SIZE <= int(columns) <= MAX_SIZE:
+        raise RecordError(f"size {int(columns)}")
+    return int(columns)
+
+
+def _check_standard_size(setup: Stones, moves: list[Move]) -> None:
+    """Doubt a missing size: 9x9 and 13x13 games are written without one too."""
+    stones = [move for move in (*setup[0], *setup[1], *moves) if move != pass_move(MAX_SIZE)]
+    if stones and max(max(divmod(move, MAX_SIZE)) for move in stones) < 13:
+        raise RecordError("no size: and no stone beyond 13x13")
+
+
+def _setup(nodes: list[Properties], size: int) -> tuple[Stones, Colour | None]:
+    """The stones set up and who begins, if it's said."""
+    stones: dict[str, set[Move]] = {"AB": set(), "AW": set(), "AE": set()}
+    first = None
+    for node in nodes:
+        if not _SETUP.isdisjoint(node):
+            placed = {name: _points(node.get(name, []), size) for name in stones}
+            changed = set().union(*placed.values())
+            stones = {name: (stones[name] - changed) | placed[name] for name in stones}
+        if "PL" in node:
+            first = {"b": BLACK, "w": WHITE}.get(_text(node, "PL")[:1].lower(), first)
+    return (tuple(sorted(stones["AB"])), tuple(sorted(stones["AW"]))), first
+
+
+def _points(values: list[bytes], size: int) -> set[Move]:
+    try:
+        points = sgf_properties.interpret_point_list(filter(None, values), sgf_properties.Presenter(size, "UTF-8"))
+    except ValueError:
+        raise RecordError(f"no point of the board: setup {b' '.join(values)[:40]!r}") from None
+    return {(size - 1 - row) * size + column for row, column in points}
+
+
+@cache
+def _moves_by_name(size: int) -> dict[bytes, Move]:
+    return {b"tt": pass_move(size)} | {sgf_from_move(move, size).encode(): move for move in range(size * size + 1)}
+
+
+def _moves(nodes: list[Properties], size: int) -> list[Move]:
+    """The moves of nodes of which the first has one."""
+    names = _moves_by_name(size)
+    moves: list[Move] = []
+    last = ""
+    for node in nodes:
+        colour = "B" if "B" in node else "W" if "W" in node else ""
+        if moves and not _SETUP.isdisjoint(node):
+            raise RecordError(f"setup stones after the first move: move {len(moves)}")
+        if not colour:
+            continue
+        values = node[colour]
+        if len(values) > 1 or (colour == "B" and "W" in node):
+            raise RecordError(f"two moves in one node: move {len(moves) + 1}")
+        if colour == last:
+            raise RecordError(f"a colour plays twice in a row: move {len(moves) + 1}")
+        if values[0] not in names:
+            raise RecordError(f"no point of the board: move {len(moves) + 1} is {values[0][:20]!r}")
+        moves.append(names[values[0]])
+        last = colour
+    return moves
+
+
+def _settled(moves: list[Move], passing: Move) -> list[Move]:
+    """The moves without any pair of passes that didn't end the game."""
+    end = len(moves)
+    while end > 2 and moves[end - 3 : end] == [passing] * 3:
+        end -= 1
+    kept: list[Move] = []
+    for move in moves[:end]:
+        if kept[-2:] == [passing, passing]:
+            del kept[-2:]
+        kept.append(move)
+    return kept
+
+
+def _rules(root: Properties, size: int, move_limit: int, handicap: bool) -> Rules:
+    word = "".join(character for character in _text(root, "RU").lower() if character.isalnum())
+    name = next((name for name, beginnings in _RU_BEGINNINGS.items() if word.startswith(beginnings)), "japanese")
+    komi = 0.0 if handicap else None
+    with suppress(ValueError):
+        komi = float(_text(root, "KM").replace(",", "."))
+    if komi in (275, 325, 375, 550, 650, 750):  # as the Fox server writes it
+        komi /= 100
+    if komi in (2.75, 3.25, 3.75):  # in stones, as in China, worth two points each
+        komi *= 2
+    try:
+        return Rules.preset(name, size, komi, max(1, move_limit))
+    except ConfigError as error:
+        raise RecordError(f"komi: {error}") from None
+
+
+def _result(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return "?"
+    if outcome.winner is not None and outcome.margin is None and outcome.ending is Ending.SCORE:
+        return f"{outcome.winner.letter}+"
+    return outcome.sgf
+
+
+def _outcome(text: str, ending: Ending | None) -> Outcome | None:
+    """The outcome of an RE value; ``ending`` is what the comment says of it."""
+    text = text.lower()
+    if text in ("0", "draw", "jigo"):
+        return Outcome.scored(0.0, ending or Ending.SCORE)
+    match = _WINNER.match(text)
+    if match is None:
+        return None
+    winner = BLACK if match[1][0] == "b" else WHITE
+    margin = _MARGIN.match(match[2])
+    if margin is not None and float(margin[0]):
+        return Outcome.scored(float(margin[0]) * (1 if winner is BLACK else -1), ending or Ending.SCORE)
+    return Outcome(winner, ending or _LOSSES.get(match[2][:1], Ending.SCORE))
+
+
+def _noted_number(note: str, name: str) -> int:
+    match = re.search(rf"\b{name} (-?[0-9]{{1,40}})\b", note)
+    return int(match[1]) if match else 0
+
+
+def _legal(record: Record) -> Record:
+    """The record under the strictest rules that it replays by, from its own on. Raises RecordError."""
+    rules = record.rules
+    refused = None
+    for suicide in dict.fromkeys((rules.suicide, True)):
+        for superko in dict.fromkeys((rules.superko, False)):
+            candidate = replace(record, rules=replace(rules, superko=superko, suicide=suicide))
+            try:
+                candidate.replay()
+                return candidate
+            except RecordError as error:
+                refused = error
+    raise refused or RecordError("illegal move")
+
+
+# Many records.
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A game that wasn't read: ``number`` counts the games of its file from 1; the reason is short and fit to count."""
+
+    source: str
+    number: int
+    reason: str
+    detail: str = ""
+
+
+_TEXTS = (".sgf", ".sgfs", ".sgfs.xz", ".sgfs.gz")
+_TARS = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2")
+_KINDS = (*_TEXTS, *_TARS, ".zip")
+
+_DAMAGE = (
+    OSError,
+    EOFError,
+    RuntimeError,  # a zip with a password
+    NotImplementedError,
+    lzma.LZMAError,
+    zlib.error,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+)
+
+
+def read_path(path: str | Path) -> Iterator[Record | Refusal]:
+    """Every game of a file or, in order of their names, of the files in a folder and its folders.
+
+    Files are ``.sgf`` (any number of games), ``.sgfs`` (a game a line; also ``.sgfs.xz`` and ``.sgfs.gz``), and
+    ``.zip`` and ``.tar`` (plain, gz, xz, bz2) with such files inside; others in a folder are passed over. Games stream:
+    memory holds one, or one ``.sgf`` file. Raises RecordError for a path that doesn't exist, is of another kind or
+    holds no games, and for a damaged file.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise RecordError(f"{path}: no such file or folder")
+    if path.is_file() and not path.name.lower().endswith(_KINDS):
+        raise RecordError(f"{path} is no kind of game record; there are {', '.join(_KINDS)} and folders of them")
+    return _read(path)
+
+
+def _read(path: Path) -> Iterator[Record | Refusal]:
+    empty = True
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    for file in files:
+        if file.name.lower().endswith(_KINDS) and file.is_file():
+            for item in _read_file(file):
+                empty = False
+                yield item
+    if empty:
+        raise RecordError(f"{path} holds no games")
+
+
+def _read_file(path: Path) -> Iterator[Record | Refusal]:
+    try:
+        for source, stream in _streams(path):
+            for number, text in enumerate(_texts(source.lower(), stream), 1):
+                try:
+                    yield read_sgf(text)
+                except RecordError as error:
+                    reason, _, detail = str(error).partition(": ")
+                    yield Refusal(source, number, reason, detail)
+    except _DAMAGE as error:
+        raise RecordError(f"{path} is damaged or can't be read: {error}") from error
+
+
+def _streams(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    """The files of game texts in a file, with their names: itself, or an archive's members."""
+    name = path.name.lower()
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(path) as archive:
+            for member in sorted(archive.namelist()):
+                if member.lower().endswith(_TEXTS):
+                    with archive.open(member) as stream:
+                        yield f"{path}:{member}", stream
+    elif name.endswith(_TARS):
+        with tarfile.open(path, "r|*") as tar:
+            for entry in tar:
+                opened = tar.extractfile(entry) if entry.name.lower().endswith(_TEXTS) else None
+                if opened is not None:
+                    yield f"{path}:{entry.name}", opened
+    else:
+        with path.open("rb") as stream:
+            yield str(path), stream
+
+
+def _texts(name: str, stream: IO[bytes]) -> Iterator[bytes]:
+    """The game texts of one file, by its name in small letters."""
+    if name.endswith(".sgf"):
+        yield from _split(_utf8(stream.read()))
+    elif name.endswith(".xz"):
+        with lzma.open(stream) as unpacked:
+            yield from _lines(unpacked.readline)
+    elif name.endswith(".gz"):
+        with gzip.open(stream) as unzipped:
+            yield from _lines(unzipped.readline)
+    else:
+        yield from _lines(stream.readline)
+
+
+def _lines(readline: Callable[[int], bytes]) -> Iterator[bytes]:
+    """The lines that aren't blank; one that is too long comes in parts, which will be refused."""
+    return (line for line in iter(partial(readline, MAX_BYTES + 1), b"") if line.strip())
+
+
+def _split(data: bytes) -> Iterator[bytes]:
+    """The games of an SGF collection; from one that isn't whole, all the rest."""
+    tokens, end = sgf_grammar.tokenise(data)
+    if not tokens:
+        yield data
+    start = 0
+    while tokens:
+        if tokens.count(("D", b"(")) != tokens.count(("D", b")")):
+            yield data[start:]
+            return
+        yield data[start:end]
+        start = end
+        tokens, end = sgf_grammar.tokenise(data, start)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What a set of records holds: how many games of each kind, commonest or smallest first.
+
+    ``results`` counts by how a game ended, the values of ``Ending`` with ``forfeit`` for those by rule or crash, and
+    ``draw`` and ``unknown``. ``lengths`` counts games by moves, ``refusals`` the games not read by reason.
+    """
+
+    games: int
+    positions: int
+    sizes: Mapping[int, int]
+    rules: Mapping[str, int]
+    komi: Mapping[float, int]
+    results: Mapping[str, int]
+    lengths: Mapping[int, int]
+    refusals: Mapping[str, int]
+
+    @property
+    def refused(self) -> int:
+        return sum(self.refusals.values())
+
+    @property
+    def median_length(self) -> int:
+        """The length in moves that at most half of the games exceed; 0 without games."""
+        count = 0
+        for length, games in self.lengths.items():
+            count += games
+            if 2 * count >= self.games:
+                return length
+        return 0
+
+
+def statistics(items: Iterable[Record | Refusal]) -> Statistics:
+    """Count records and refusals, in one pass."""
+    sizes, rules, komi = Counter[int](), Counter[str](), Counter[float]()
+    results, lengths, refusals = Counter[str](), Counter[int](), Counter[str]()
+    for item in items:
+        if isinstance(item, Refusal):
+            refusals[item.reason] += 1
+            continue
+        sizes[item.rules.size] += 1
+        rules[item.rules.name] += 1
+        komi[item.rules.komi] += 1
+        results[_how(item.outcome)] += 1
+        lengths[len(item.moves)] += 1
+    return Statistics(
+        games=lengths.total(),
+        positions=sum(length * games for length, games in lengths.items()),
+        sizes=dict(sorted(sizes.items())),
+        rules=dict(rules.most_common()),
+        komi=dict(komi.most_common()),
+        results=dict(results.most_common()),
+        lengths=dict(sorted(lengths.items())),
+        refusals=dict(refusals.most_common()),
+    )
+
+
+def _how(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return "unknown"
+    if outcome.winner is None:
+        return "draw"
+    if outcome.ending in (Ending.ILLEGAL, Ending.CRASH):
+        return "forfeit"
+    return outcome.ending.value

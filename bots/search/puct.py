@@ -100,7 +100,7 @@ def _result(margin):
 @inlined
 def _note_recent(board, root, nodes, slot, path, depth, recent):
     """The last moves at the end of a path: its own, then the game's."""
-    points = board.size * board.size
+    points = board.side * board.side
     for age in range(HISTORY):
         step = depth - 1 - age
         if step > 0:
@@ -185,7 +185,7 @@ def _expand(board, root, nodes, slot, node, colour, logits, table, flattening):
     """Give ``node`` its children in random order, with the softmax of ``logits`` over them as priors."""
     first = np.int64(root.used)
     used = first
-    points = board.size * board.size
+    points = board.side * board.side
     state = root.random
     top = np.float32(logits[points])
     for i in range(board.empty_count):

@@ -1,0 +1,307 @@
+"""The command line: the only place that wires things together. What is heavy is imported by the command that needs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
+
+import typer
+
+from arena import UserError, __version__
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from arena.bot import Limits
+    from arena.registry import Registry
+    from arena.schedule import Match
+    from arena.store import Store
+
+app = typer.Typer(
+    name="arena",
+    help="Play Go bots against each other, rate them, and see whether the new one got stronger.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+records_app = typer.Typer(no_args_is_help=True, help="Look at game records.")
+train_app = typer.Typer(no_args_is_help=True, help="Train nets (needs: pip install 'arena\\[train]').")
+app.add_typer(records_app, name="records")
+app.add_typer(train_app, name="train")
+
+RESULTS = "results"
+Results = Annotated[Path, typer.Option("--results", help="Folder of the database, CSV files and checkpoints.")]
+ConfigFile = Annotated[
+    Optional[Path],  # noqa: UP007 (typer reads annotations at run time)
+    typer.Option("--config", help="File of bots; arena.toml of this folder unless given."),
+]
+
+
+def main() -> None:
+    """Run the command line; a user's error is one line on stderr and exit code 2."""
+    try:
+        app()
+    except UserError as error:
+        print(f"arena: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except BrokenPipeError:  # the reader of a pipe has left, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"arena {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _arena(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def match(
+    first: Annotated[str, typer.Argument(metavar="A", help="A bot: NAME, NAME:setting=value,... or checkpoint:PATH.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="The bot it meets.")],
+    games: Annotated[int, typer.Option("-n", "--games", help="How many games; an even number is fair.")] = 100,
+    size: Annotated[int, typer.Option(help="Board size, 5 to 19.")] = 9,
+    komi: Annotated[Optional[float], typer.Option(help="Komi; 7 on 9x9, 7.5 above.", show_default=False)] = None,  # noqa: UP007
+    rules: Annotated[str, typer.Option(help="cgos, tromp-taylor, chinese or japanese.")] = "cgos",
+    openings: Annotated[int, typer.Option(help="Different openings to use; 0 gives each pair of games its own.")] = 0,
+    plies: Annotated[int, typer.Option(help="Moves of an opening.")] = 4,
+    seed: Annotated[int, typer.Option(help="Where openings and all chance start.")] = 1,
+    workers: Annotated[int, typer.Option(help="Processes that play; 0 for one a core.")] = 0,
+    limits: Annotated[
+        str, typer.Option(help="For both: seconds=S, simulations=N (a move), deadline=S (forfeit after).", show_default=False)
+    ] = "",
+    new: Annotated[bool, typer.Option("--new", help="Start afresh instead of resuming.")] = False,
+    results: Results = Path(RESULTS),
+    config: ConfigFile = None,
+) -> None:
+    """Play A against B with colours swapped, live, until N games are stored.
+
+    The same command goes on where an earlier one stopped, and a larger -n adds games.
+
+    Examples: [bold]arena match sl alphago -n 100[/bold] · [bold]arena match uct:playouts=500 uct:playouts=2000[/bold] ·
+    [bold]arena match mcts gnugo --limits seconds=1[/bold]
+    """
+    from dataclasses import replace
+
+    from rich.console import Console
+
+    from arena.go.game import Rules
+    from arena.report import write_elo_csv
+    from arena.runner import play_match
+    from arena.schedule import Match
+    from arena.screen.match import show_match
+    from arena.store import Store
+
+    console = Console()
+    if workers < 0:
+        raise UserError(f"{workers} workers can't play; give at least 1, or 0 for one a core")
+    registry = _registry(config)
+    played = Match(
+        registry.resolve(first),
+        registry.resolve(second),
+        Rules.preset(rules, size, komi),
+        games,
+        openings,
+        plies,
+        seed,
+        _read_limits(limits),
+    )
+    for entry in played.players.values():
+        entry.check(size)
+    with Store.open(results / "arena.db", write=True) as store:
+        runs = sum(event.id.rpartition("-")[0] == played.key for event in store.events())
+        played = replace(played, run=max(1, runs + new))
+        _note_event(store, played)
+        try:
+            show_match(played, play_match(played, store, workers or _cores()), console)
+        except KeyboardInterrupt:
+            done = store.count(event=played.event)
+            console.print(f"Stopped. {done} of {games} games are stored; the same command plays the rest.", highlight=False)
+            raise SystemExit(130) from None
+        finally:
+            if store.count():
+                write_elo_csv(store, results / "elo.csv")
+    console.print(f"Games in {results / 'arena.db'}, ratings in {results / 'elo.csv'} (arena elo).", highlight=False)
+
+
+@app.command()
+def bots(results: Results = Path(RESULTS), config: ConfigFile = None) -> None:
+    """List who can play: name, kind, settings, net and rating.
+
+    Settings are changed inline, as in [bold]mcts:playouts=5000[/bold], or in arena.toml.
+    """
+    from rich.console import Console
+
+    from arena.report import player_ratings
+    from arena.screen.tables import bots_table
+    from arena.store import Store
+
+    database = results / "arena.db"
+    ratings = {}
+    if database.exists():
+        with Store.open(database) as store:
+            ratings = player_ratings(store)
+    registry = _registry(config)
+    Console().print(bots_table(registry.entries, ratings))
+
+
+@app.command()
+def elo(
+    csv: Annotated[Optional[Path], typer.Option(help="Write the table to this file, too.", show_default=False)] = None,  # noqa: UP007
+    results: Results = Path(RESULTS),
+) -> None:
+    """Rate all players from all stored games: joint Bradley-Terry, 95 % intervals.
+
+    Example: [bold]arena elo --csv ratings.csv[/bold]
+    """
+    from rich.console import Console
+
+    from arena.report import ratings_table, write_elo_csv
+    from arena.screen.tables import elo_table
+    from arena.store import Store
+
+    with Store.open(results / "arena.db") as store:
+        Console().print(elo_table(ratings_table(store)))
+        if csv is not None:
+            write_elo_csv(store, csv)
+            print(f"Written to {csv}.")
+
+
+Event = Annotated[Optional[str], typer.Option(help="Games of this event only.", show_default=False)]  # noqa: UP007
+Player = Annotated[Optional[str], typer.Option(help="Games of this player only.", show_default=False)]  # noqa: UP007
+
+
+@app.command()
+def games(
+    event: Event = None,
+    player: Player = None,
+    limit: Annotated[int, typer.Option("-n", "--limit", help="The newest so many.", min=1)] = 20,
+    results: Results = Path(RESULTS),
+) -> None:
+    """List stored games, the newest first."""
+    from rich.console import Console
+
+    from arena.screen.tables import games_table
+    from arena.store import Store
+
+    with Store.open(results / "arena.db") as store:
+        found = list(store.games(event=event, player=player, limit=limit, newest_first=True))
+        Console().print(games_table(found, store.count(event=event, player=player)))
+
+
+@app.command()
+def export(
+    sgf: Annotated[Path, typer.Option(help="Folder for one SGF file a game.", show_default=False)],
+    event: Event = None,
+    player: Player = None,
+    results: Results = Path(RESULTS),
+) -> None:
+    """Write stored games as SGF files.
+
+    Example: [bold]arena export --sgf games --player alphago[/bold]
+    """
+    from rich.progress import track
+
+    from arena.store import Store
+
+    with Store.open(results / "arena.db") as store:
+        total = store.count(event=event, player=player)
+        try:
+            for record in track(store.games(event=event, player=player), "Writing", total=total, transient=True):
+                path = sgf / f"{record.id}.sgf"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(record.to_sgf() + "\n", "utf-8")
+        except OSError as error:
+            raise UserError(f"{sgf} can't be written: {error.strerror}") from error
+    print(f"{total} games written to {sgf}.")
+
+
+@records_app.command("stats")
+def records_stats(
+    paths: Annotated[list[Path], typer.Argument(help="SGF files, folders, .sgfs(.xz), .zip or .tar.* archives.")],
+) -> None:
+    """Count games, positions, sizes, rules, results, and what was refused and why."""
+    from rich.console import Console
+    from rich.progress import track
+
+    from arena.go.record import read_path, statistics
+    from arena.screen.tables import statistics_table
+
+    console = Console()
+    items = (item for path in paths for item in read_path(path))
+    counted = statistics(track(items, "Reading", console=Console(stderr=True), transient=True, total=None))
+    console.print(statistics_table(counted))
+
+
+@train_app.command("sl")
+def train_sl(
+    data: Annotated[list[Path], typer.Option(help="SGF files, folders or archives to learn from; repeatable.")],
+    out: Annotated[str, typer.Option(help="Name of the checkpoint.")] = "sl",
+    results: Results = Path(RESULTS),
+) -> None:
+    """Learn a policy from game records (AlphaGo's first stage)."""
+    raise UserError("not wired yet")
+
+
+def _registry(config: Path | None) -> Registry:
+    """The bots of the given file, or of arena.toml where there is one."""
+    from arena.registry import Registry
+
+    default = Path("arena.toml")
+    return Registry(config or (default if default.exists() else None))
+
+
+def _read_limits(text: str) -> Limits:
+    """``seconds=1,deadline=30`` as limits. Raises ConfigError."""
+    from arena import ConfigError
+    from arena.bot import Limits
+
+    values: dict[str, float] = {}
+    for part in filter(None, text.split(",")):
+        key, _, value = part.partition("=")
+        if key not in ("seconds", "simulations", "deadline"):
+            raise ConfigError(f"--limits: unknown limit '{key}'; there are seconds, simulations and deadline")
+        try:
+            values[key] = float(value)
+        except ValueError:
+            raise ConfigError(f"--limits: {key}={value!r} is no number") from None
+        if not 0 < values[key] < 1e9:
+            raise ConfigError(f"--limits: {key}={value} is out of range")
+    simulations = values.get("simulations")
+    return Limits(
+        seconds=values.get("seconds"),
+        simulations=None if simulations is None else int(simulations),
+        deadline=values.get("deadline", 60.0 + 2 * values.get("seconds", 0)),
+    )
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _note_event(store: Store, played: Match) -> None:
+    """Store who plays what, once."""
+    import json
+    from datetime import UTC, datetime
+
+    from arena.store import Event, Player
+
+    known = {event.id for event in store.events()}
+    store.add_players(
+        Player(entry.identity, entry.name, entry.kind, json.dumps(dict(entry.settings)), entry.net)
+        for entry in played.players.values()
+    )
+    if played.event not in known:
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        store.add_event(Event(played.event, created, json.dumps(played.settings, sort_keys=True)))

@@ -1,0 +1,275 @@
+"""An event from pairings to stored records: worker processes that play, one parent that watches and writes.
+
+What is still to be played is the schedule less what the store has; no other state is kept, so an event that was cut
+off goes on where it stopped. No ratings and no screen.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import tempfile
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from time import monotonic
+
+from arena import UserError
+from arena.go.game import Ending
+from arena.go.record import Record
+from arena.match import Room, lost_record
+from arena.schedule import Match, Pairing
+from arena.store import Store
+from arena.worker import CallClock, Glance, Job, work
+
+TICK = 0.1
+"""Seconds between two updates."""
+
+STARTUP = 120.0
+"""Seconds that a worker may take to build its players, compiling included."""
+
+SOLO_LIVES = 2
+"""How often a game may take its worker down when it is played alone, before the bot on the move forfeits it."""
+
+MAX_AHEAD = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What happened since the last update. ``records`` are durable; ``resumed`` ones were played by an earlier run."""
+
+    records: tuple[Record, ...] = ()
+    resumed: bool = False
+    glances: tuple[Glance, ...] = ()
+    workers: int = 0
+
+
+def play_match(match: Match, store: Store, workers: int) -> Iterator[Update]:
+    """Play what ``match`` is missing in ``store``, yielding updates several times a second until all is durable.
+
+    The first update carries what was played before. Closing the generator stops the workers and stores every game they
+    had finished. A player of an interactive kind is played in this process. Raises UserError when a bot can't be built.
+    """
+    pairings = match.pairings()
+    wanted = {pairing.id for pairing in pairings}
+    played = tuple(record for record in store.games(event=match.event) if record.id in wanted)
+    yield Update(played, resumed=True)
+    known = {record.id for record in played}
+    missing = [pairing for pairing in pairings if pairing.id not in known]
+    if any(entry.bot_kind.interactive for entry in match.players.values()):
+        yield from _play_here(match, missing, store)
+    elif missing:
+        yield from _Crew(match, missing, store, workers).play()
+
+
+def _play_here(match: Match, missing: Iterable[Pairing], store: Store) -> Iterator[Update]:
+    """One game after the other in this process: a person sits at its terminal and may take any time."""
+    players = {name: entry.build() for name, entry in match.players.items()}
+    try:
+        room = Room(players, match.rules, replace(match.limits, deadline=float("inf")))
+        for pairing in missing:
+            room.seat(pairing)
+            while room.tables:
+                for record in room.play_round():
+                    record = _identified(record, match)
+                    store.append([record])
+                    yield Update((record,))
+    finally:
+        for bot in players.values():
+            bot.close()
+
+
+def _identified(record: Record, match: Match) -> Record:
+    """The record with who exactly played."""
+    players = match.players
+    return replace(record, black_player=players[record.black].identity, white_player=players[record.white].identity)
+
+
+@dataclass(slots=True)
+class _Worker:
+    """The parent's end of one worker process. A solo worker plays suspect games, one at a time."""
+
+    process: BaseProcess
+    connection: Connection
+    clock: CallClock
+    stderr: Path
+    solo: bool
+    hired: float
+    pairings: dict[str, Pairing] = field(default_factory=dict)
+    ready: bool = False
+    leaving: bool = False
+
+    def send(self, message: Pairing | None) -> None:
+        try:
+            self.connection.send(message)
+        except OSError:
+            pass  # it has just died: `_watch` sees to that
+
+
+class _Crew:
+    """The worker processes of one match."""
+
+    def __init__(self, match: Match, missing: list[Pairing], store: Store, workers: int):
+        self._match = match
+        self._store = store
+        self._size = max(1, min(workers, len(missing)))
+        kinds = [entry.bot_kind for entry in match.players.values()]
+        self._boards = min(*(kind.boards for kind in kinds), -(-len(missing) // self._size))
+        self._queue = deque(missing)
+        self._suspects: deque[Pairing] = deque()  # their worker died or hung: to be played again alone
+        self._deaths: dict[str, int] = {}
+        self._workers: list[_Worker] = []
+        self._finished: list[Record] = []  # not durable yet
+        self._left = len(missing)
+        self._played = 0
+        self._started = monotonic()
+
+    def play(self) -> Iterator[Update]:
+        with tempfile.TemporaryDirectory(prefix="arena-") as folder:
+            try:
+                self._hire(folder)  # the first fills the cache of compiled kernels; others follow when it is ready
+                updated = monotonic()
+                glances: dict[str, Glance] = {}
+                while self._left:
+                    for glance in self._listen(TICK / 2):
+                        glances[glance.pairing.id] = glance
+                    self._watch()
+                    self._staff(folder)
+                    if monotonic() - updated >= TICK or len(self._finished) == self._left:
+                        yield Update(self._keep(), glances=tuple(glances.values()), workers=len(self._workers))
+                        glances.clear()
+                        updated = monotonic()
+            finally:
+                self._dismiss()
+                self._keep()
+
+    def _keep(self) -> tuple[Record, ...]:
+        """Make the finished games durable, in one transaction."""
+        records = tuple(_identified(record, self._match) for record in self._finished)
+        self._finished.clear()
+        if records:
+            self._store.append(records)
+            self._left -= len(records)
+        return records
+
+    def _hire(self, folder: str, solo: bool = False) -> None:
+        context = multiprocessing.get_context("spawn")
+        here, there = context.Pipe()
+        shared = context.RawArray("d", 3)
+        descriptor, stderr = tempfile.mkstemp(prefix="stderr-", dir=folder)
+        match = self._match
+        job = Job(match.players, match.rules, match.limits, 1 if solo else self._boards, stderr)
+        process = context.Process(target=work, args=(there, shared, job))
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's; a child inherits this
+        try:
+            process.start()
+        finally:
+            signal.signal(signal.SIGINT, before)
+            there.close()
+            open(descriptor).close()
+        self._workers.append(_Worker(process, here, CallClock(shared), Path(stderr), solo, monotonic()))
+
+    def _staff(self, folder: str) -> None:
+        """Hire whom is needed, keep everyone supplied, send home who has nothing left to do."""
+        regular = [worker for worker in self._workers if not worker.solo]
+        if self._suspects and len(regular) == len(self._workers):
+            self._hire(folder, solo=True)
+        if self._queue and len(regular) < self._size and all(worker.ready for worker in self._workers):
+            self._hire(folder)
+        for worker in self._workers:
+            if not worker.ready or worker.leaving:
+                continue
+            queue = self._suspects if worker.solo else self._queue
+            share = 1 if worker.solo else self._boards + self._ahead()
+            while queue and len(worker.pairings) < share:
+                pairing = queue.popleft()
+                worker.pairings[pairing.id] = pairing
+                worker.send(pairing)
+            if not queue and not worker.pairings:
+                worker.leaving = True
+                worker.send(None)
+
+    def _ahead(self) -> int:
+        """How many games a worker is sent ahead: those it plays while the parent may be busy writing."""
+        rate = self._played / (monotonic() - self._started) / self._size
+        return min(MAX_AHEAD, int(rate * TICK * 2))
+
+    def _listen(self, seconds: float) -> Iterator[Glance]:
+        """Take in what the workers have sent, waiting ``seconds`` for the first of it; looks at boards are passed on."""
+        by_connection = {worker.connection: worker for worker in self._workers}
+        for connection in wait(list(by_connection), seconds):
+            yield from self._take_in(by_connection[connection])  # type: ignore[index]
+
+    def _take_in(self, worker: _Worker) -> Iterator[Glance]:
+        try:
+            while worker.connection.poll():
+                message = worker.connection.recv()
+                if isinstance(message, UserError):
+                    raise message
+                if isinstance(message, Glance):
+                    yield message
+                elif isinstance(message, Record):
+                    del worker.pairings[message.id]
+                    self._finished.append(message)
+                    self._played += 1
+                else:
+                    worker.ready = True
+        except (EOFError, OSError):
+            return  # `_watch` sees that it is gone
+
+    def _watch(self) -> None:
+        """Part with workers that died or hang; their games are to be played again, alone, or are forfeited."""
+        limits = self._match.limits
+        for worker in list(self._workers):
+            allowed = limits.deadline + 2 + 1.5 * (limits.seconds or 0) * worker.clock.games
+            hangs = worker.clock.seconds > allowed
+            if not worker.ready and monotonic() - worker.hired > STARTUP:
+                raise UserError(f"the bots did not start within {STARTUP:g} s")
+            if worker.process.is_alive() and not hangs:
+                continue
+            if hangs:
+                worker.process.kill()
+            worker.process.join()
+            for _ in self._take_in(worker):
+                pass
+            self._workers.remove(worker)
+            worker.connection.close()
+            if not worker.ready:
+                words = worker.stderr.read_text(errors="replace").strip().splitlines() or ["no word of why"]
+                raise UserError(f"the bots can't be built: {words[-1]}")
+            for pairing in worker.pairings.values():
+                self._blame(pairing, worker, hangs)
+
+    def _blame(self, pairing: Pairing, worker: _Worker, hangs: bool) -> None:
+        """Decide about a game whose worker is gone. Alone, the bot that was called last is to blame."""
+        deaths = self._deaths[pairing.id] = self._deaths.get(pairing.id, 0) + worker.solo
+        if deaths < (1 if hangs else SOLO_LIVES):
+            self._suspects.append(pairing)
+            return
+        player = list(self._match.players)[worker.clock.player]
+        if hangs:
+            ending, reason = Ending.TIME, f"no answer within {self._match.limits.deadline:g} s"
+        else:
+            ending, reason = Ending.CRASH, f"its process ended with {_exit_text(worker.process.exitcode)}"
+        dossier = worker.stderr.read_text(errors="replace")[-4000:]
+        self._finished.append(lost_record(pairing, self._match.rules, player, ending, reason, dossier))
+
+    def _dismiss(self) -> None:
+        """Stop every worker now, taking in what it has sent; who doesn't go is killed."""
+        for worker in self._workers:
+            worker.process.terminate()
+        for worker in self._workers:
+            worker.process.join(2)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+            for _ in self._take_in(worker):
+                pass
+            worker.connection.close()
+
+
+def _exit_text(code: int | None) -> str:
+    return signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"

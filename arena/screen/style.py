@@ -1,0 +1,113 @@
+"""How all screens write: colours, signs, numbers, durations, names that are too long. No layout.
+
+Colours never carry a fact alone. They are blue and orange, which colour-blind people tell apart, on dark and on light.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from rich.text import Text
+
+FIRST = "bold #3b8fd4"
+SECOND = "bold #d97f0a"
+LABEL = "dim"
+WARNING = "bold #d97f0a"
+
+SPARKS = "▁▂▃▄▅▆▇█"
+ASCII_SPARKS = "_.-~=+*#"
+
+_ASCII = str.maketrans(
+    {
+        "±": "+-",
+        "≥": ">=",
+        "≤": "<=",
+        "–": "-",
+        "…": "~",
+        "·": "|",
+        "●": "X",
+        "○": "O",
+        "×": "x",
+        "█": "#",
+        "▒": "=",
+        "░": ".",
+        "²": "2",
+    }
+    | dict(zip(SPARKS, ASCII_SPARKS, strict=True))
+)
+
+
+def spell(text: str, ascii_only: bool) -> str:
+    """The text as the console can print it: control signs out, and other than ASCII replaced where it must be."""
+    text = "".join(sign if sign.isprintable() else " " for sign in text)
+    return text.translate(_ASCII).encode("ascii", "replace").decode() if ascii_only else text
+
+
+def shorten(name: str, width: int) -> str:
+    """At most ``width`` cells of a name: its middle goes, as settings differ at the end."""
+    if cell_len(name) <= width:
+        return name
+    tail = max(0, (width - 1) // 2)
+    head = max(0, width - 1 - tail)
+    while cell_len(name[:head] + "…" + name[len(name) - tail :]) > width and head + tail:
+        head, tail = (head - 1, tail) if head >= tail else (head, tail - 1)
+    return f"{name[:head]}…{name[len(name) - tail :]}"
+
+
+def pad(text: str | Text, width: int) -> Text:
+    """Left-aligned in exactly ``width`` cells."""
+    text = Text(text) if isinstance(text, str) else text.copy()
+    text.truncate(width, overflow="crop", pad=False)
+    return text.append(" " * (width - text.cell_len))
+
+
+def right(text: str | Text, width: int) -> Text:
+    """Right-aligned in exactly ``width`` cells."""
+    text = Text(text) if isinstance(text, str) else text.copy()
+    text.truncate(width, overflow="crop", pad=False)
+    return Text(" " * (width - text.cell_len)).append_text(text)
+
+
+def per_cent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} %"
+
+
+def likelihood(los: float) -> str:
+    """Per cent, never rounded to a certainty that no number of games gives."""
+    if los > 0.9995:
+        return "> 99.9 %"
+    return "< 0.1 %" if los < 0.0005 else per_cent(los)
+
+
+def points(number: float) -> str:
+    return f"{number:g}"
+
+
+def rate(number: float | None, unit: str) -> str:
+    """``1.4 games/s``: three digits are enough, and none appear or vanish at every update."""
+    if number is None:
+        return f"– {unit}/s"
+    return f"{number:.1f} {unit}/s" if number < 100 else f"{number:.0f} {unit}/s"
+
+
+def duration(seconds: float | None) -> str:
+    """``0:42``, ``12:05``, ``3:04:05``."""
+    if seconds is None:
+        return "–:––"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def seconds(number: float | None) -> str:
+    """The time for a move, in the unit that suits it."""
+    if number is None:
+        return "–"
+    return f"{number:.2f} s" if number >= 0.1 else f"{1000 * number:.1f} ms"
+
+
+def sparkline(shares: Sequence[float], width: int) -> str:
+    """The last ``width`` values in [0, 1] as a row of small bars."""
+    last = list(shares)[-width:] if width > 0 else []
+    return "".join(SPARKS[min(len(SPARKS) - 1, int(max(0.0, share) * len(SPARKS)))] for share in last)

@@ -1,0 +1,102 @@
+"""What a match came to, in lines that read the same on a screen and in a log. Nothing live."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from arena.go.game import Ending
+from arena.go.moves import BLACK, WHITE
+from arena.ratings import PairCounts
+from arena.report import Tally
+from arena.schedule import Match
+from arena.screen import style
+
+SHOWN_FORFEITS = 5
+LABELS = 11
+
+
+def setting_line(match: Match) -> str:
+    """What is played, in a few words."""
+    rules = match.rules
+    return f"{rules.size}x{rules.size}, {rules.name} rules, komi {rules.komi:g}"
+
+
+def headline(tally: Tally) -> str:
+    """``alphago beat sl 94-6 in 100 games``: always of the first player."""
+    own, other = tally.points, tally.games - tally.points
+    score = f"{style.points(own)}-{style.points(other)} in {tally.games} game{'s' if tally.games != 1 else ''}"
+    if own == other:
+        return f"{tally.first} and {tally.second} drew {score}"
+    return f"{tally.first} {'beat' if own > other else 'lost to'} {tally.second} {score}"
+
+
+def summary(match: Match, tally: Tally) -> list[tuple[str, str]]:
+    """Label and text of each line below the headline; a forfeit or a warning takes one of its own."""
+    comparison, counts = tally.comparison(), tally.counts
+    evidence = f"{counts.games // 2} pairs" if isinstance(counts, PairCounts) else f"{counts.games} games"
+    whole = tally.results()
+    lines = [
+        ("Elo", f"{comparison.elo} (95 %) for {tally.first}, from {evidence}; LOS {style.likelihood(comparison.los)}"),
+        ("Score", f"+{whole.wins} ={whole.draws} -{whole.losses}, {style.per_cent(tally.points / tally.games)}"),
+        ("By colour", _colours(tally)),
+        ("Endings", ", ".join(_ending(tally, ending) for ending in tally.endings)),
+        ("Length", f"{tally.mean_length or 0:.1f} moves a game"),
+        (
+            "Time",
+            ", ".join(f"{name} {style.seconds(tally.seconds_a_move(name))}" for name in match.players) + " a move",
+        ),
+    ]
+    for forfeit in tally.forfeits[:SHOWN_FORFEITS]:
+        lines.append(("Forfeit", f"{forfeit.reason} ({forfeit.ending}, game {forfeit.id})"))
+    more = len(tally.forfeits) - SHOWN_FORFEITS
+    if more > 0:
+        lines.append(("", f"and {more} more forfeit{'s' if more != 1 else ''}"))
+    if tally.repeats:
+        distinct = tally.games - tally.repeats
+        lines.append(
+            (
+                "Warning",
+                f"this pairing repeats itself: only {distinct} of {tally.games} games differ, and identical ones count "
+                "once in the Elo; use more openings or bots that vary",
+            )
+        )
+    return lines
+
+
+def _colours(tally: Tally) -> str:
+    parts = []
+    for colour, label in ((BLACK, "as Black"), (WHITE, "as White")):
+        counts = tally.results(colour=colour)
+        share = style.per_cent(counts.points / counts.games if counts.games else None)
+        parts.append(f"{label} +{counts.wins} ={counts.draws} -{counts.losses} ({share})")
+    return f"{', '.join(parts)}; Black took {style.per_cent(tally.black_points / tally.games)}"
+
+
+def _ending(tally: Tally, ending: Ending) -> str:
+    """``score 60 (alphago 55, sl 5)``."""
+    counts = tally.results(ending=ending)
+    won = [(tally.first, counts.wins), (tally.second, counts.losses), ("drawn", counts.draws)]
+    return f"{ending} {counts.games} ({', '.join(f'{name} {number}' for name, number in won if number)})"
+
+
+def print_summary(match: Match, tally: Tally, console: Console) -> None:
+    """The headline and what stands behind it; where there is no terminal, a line each, however long."""
+    ascii_only = console.options.ascii_only
+    if not tally.games:
+        console.print("no games were played", highlight=False)
+        return
+    lines = [(label, style.spell(text, ascii_only)) for label, text in summary(match, tally)]
+    title = Text(style.spell(headline(tally), ascii_only), "bold")
+    if not console.is_terminal:
+        console.print(title, soft_wrap=True)
+        for label, text in lines:
+            console.print(f"  {label:{LABELS}}{text}", soft_wrap=True, markup=False, highlight=False)
+        return
+    grid = Table.grid(padding=0)
+    grid.add_column(width=LABELS)
+    grid.add_column(overflow="fold")
+    for label, text in lines:
+        grid.add_row(Text(label, style.WARNING if label in ("Warning", "Forfeit") else style.LABEL), Text(text))
+    console.print(Text(), title, grid, sep="\n")

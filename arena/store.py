@@ -1,0 +1,478 @@
+"""``results/arena.db``: finished games, events and players in SQLite. No SGF, no ratings, no plan of an event.
+
+One arena writes at a time, any number read meanwhile. A game is on disk when ``append`` returns, whole; what was not
+acknowledged may be missing, whole. Every failure is a StoreError of one line.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, astuple, dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Self
+
+from arena import StoreError
+
+if TYPE_CHECKING:  # players and results are read without games: these pull in the compiler
+    from arena.go.game import Outcome, Rules
+    from arena.go.record import Record
+
+SCHEMA = 1
+_APPLICATION = 0x41524E41  # "ARNA" in the file's header, so that no other program's database is taken for results
+_OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
+_PATIENCE = 10.0  # seconds to wait for a program that holds the file for a moment, such as a backup
+
+_CREATE = (
+    """
+    CREATE TABLE games (
+        seq           INTEGER PRIMARY KEY AUTOINCREMENT,  -- the order of arrival, never used twice
+        id            TEXT NOT NULL UNIQUE,
+        event         TEXT NOT NULL,
+        black         TEXT NOT NULL,
+        white         TEXT NOT NULL,
+        black_player  TEXT NOT NULL,
+        white_player  TEXT NOT NULL,
+        black_rank    TEXT NOT NULL,
+        white_rank    TEXT NOT NULL,
+        size          INTEGER NOT NULL,
+        komi          REAL NOT NULL,
+        rules         TEXT NOT NULL,     -- JSON
+        setup         TEXT,              -- JSON: Black's points, White's; NULL for an empty board
+        first         INTEGER NOT NULL,  -- 1 Black, 2 White
+        moves         BLOB NOT NULL,     -- little-endian uint16 each
+        canonical     BLOB NOT NULL,     -- 16 bytes, the same for games that are identical but for a symmetry
+        opening       INTEGER NOT NULL,
+        seed          TEXT NOT NULL,     -- decimal; 64 bits without a sign don't fit an INTEGER
+        winner        INTEGER,           -- 1 Black, 2 White, NULL for a draw or an unknown outcome
+        ending        TEXT,              -- NULL for an unknown outcome
+        margin        REAL,              -- Black's
+        black_score   REAL,              -- 1, 1/2 or 0; NULL for an unknown outcome
+        reason        TEXT NOT NULL,
+        dossier       TEXT NOT NULL,
+        black_seconds REAL NOT NULL,
+        white_seconds REAL NOT NULL,
+        date          TEXT NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX games_of_event ON games (event, id)",
+    "CREATE INDEX games_of_players ON games (black_player, white_player, canonical, black_score, size)",
+    "CREATE TABLE events (id TEXT PRIMARY KEY, created TEXT NOT NULL, settings TEXT NOT NULL) STRICT",
+    """
+    CREATE TABLE players (
+        identity   TEXT PRIMARY KEY,
+        name       TEXT NOT NULL,
+        kind       TEXT NOT NULL,
+        config     TEXT NOT NULL,  -- JSON
+        checkpoint TEXT NOT NULL   -- sha256 of the net, empty without one
+    ) STRICT
+    """,
+    f"PRAGMA application_id = {_APPLICATION}",
+    f"PRAGMA user_version = {SCHEMA}",
+)
+
+# What a record and its row have under the same name and in the same form.
+_NAMES = ("black", "white", "black_player", "white_player", "black_rank", "white_rank")
+_TEXTS = ("id", "event", *_NAMES, "reason", "dossier", "date")
+_NUMBERS = ("opening", "black_seconds", "white_seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A match or tournament: when it was made, and its settings in whatever text the maker chose."""
+
+    id: str
+    created: str
+    settings: str
+
+
+@dataclass(frozen=True, slots=True)
+class Player:
+    """What played; with other settings or another net it has another identity. ``checkpoint`` is the net's sha256."""
+
+    identity: str
+    name: str
+    kind: str
+    config: str
+    checkpoint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRow:
+    """Black's points from all distinct games of two players, given by identity, with these colours."""
+
+    black: str
+    white: str
+    black_points: float
+    games: int
+
+
+class Store:
+    """The database, open for one thread; ``with`` closes it."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, lock: IO[str] | None):
+        """For ``Store.open``: takes over an open connection and, to write, the lock."""
+        self.path = path
+        self._connection = connection
+        self._lock = lock
+
+    @classmethod
+    def open(cls, path: str | Path, *, write: bool = False) -> Store:
+        """The results at ``path``. To write makes the file and its folder where missing, and shuts out other writers
+        until closed. Raises StoreError when they aren't there to be read, another arena writes them, they are damaged,
+        or a newer arena wrote them."""
+        path = Path(path)
+        if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+            wanted = ".".join(map(str, _OLDEST_SQLITE))
+            raise StoreError(f"Python's SQLite is {sqlite3.sqlite_version}; arena needs {wanted} or newer")
+        if path.is_dir():
+            raise StoreError(f"{path} is a folder; results are kept in a file")
+        if not write and not os.path.exists(path):
+            raise StoreError(f"there are no results at {path}; play some games with 'arena match'")
+        lock = _take_lock(path) if write else None
+        try:
+            return cls(path, _connect(path, write), lock)
+        except BaseException:
+            if lock is not None:
+                lock.close()
+            raise
+
+    def close(self) -> None:
+        """Free the file, and the lock of a writer. Once more does nothing."""
+        try:
+            with _in_one_line(self.path):
+                self._connection.close()
+        finally:
+            if self._lock is not None:
+                self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- Games ---
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Store finished games in one transaction; they are durable on return. Raises StoreError, and then none of them
+        is stored: an id that is empty or already there, a disk that is full."""
+        rows = [_row_from_record(record) for record in records]
+        with self._transaction():
+            for row in rows:
+                names = ", ".join(row)
+                added = self._connection.execute(
+                    f"INSERT INTO games ({names}) VALUES (:{names.replace(' ', ' :')}) ON CONFLICT (id) DO NOTHING", row
+                )
+                if not added.rowcount:
+                    raise StoreError(f"game '{row['id']}' is already in {self.path}; nothing of its batch was stored")
+
+    def ids(self, event: str) -> set[str]:
+        """The ids of an event's games."""
+        with _in_one_line(self.path):
+            return {row["id"] for row in self._connection.execute("SELECT id FROM games WHERE event = ?", (event,))}
+
+    def game(self, id: str) -> Record:
+        """The game of this id. Raises StoreError when there is none."""
+        with _in_one_line(self.path):
+            row = self._connection.execute("SELECT * FROM games WHERE id = ?", (id,)).fetchone()
+        if row is None:
+            raise StoreError(f"there is no game '{id}' in {self.path}; 'arena games' lists them")
+        return self._record(row)
+
+    def games(
+        self,
+        *,
+        event: str | None = None,
+        player: str | None = None,
+        size: int | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
+    ) -> Iterator[Record]:
+        """Games in the order of their arrival, or the other way round, read as they are asked for.
+
+        ``player`` is a name or an identity, of either colour; ``limit`` keeps the first so many in that order.
+        """
+        condition, values = _condition(event=event, player=player, size=size)
+        order = "DESC" if newest_first else "ASC"
+        values["limit"] = -1 if limit is None else max(0, limit)
+        return (record for _, record in self._numbered(f"{condition} ORDER BY seq {order} LIMIT :limit", values))
+
+    def games_after(self, seq: int, *, event: str | None = None) -> Iterator[tuple[int, Record]]:
+        """The games that arrived after number ``seq`` (0 for all), each with its number: where to go on next time."""
+        condition, values = _condition(event=event)
+        values["seq"] = seq
+        return self._numbered(f"{condition} AND seq > :seq ORDER BY seq", values)
+
+    def count(self, *, event: str | None = None, player: str | None = None, size: int | None = None) -> int:
+        """How many games ``games`` would give."""
+        condition, values = _condition(event=event, player=player, size=size)
+        with _in_one_line(self.path):
+            return int(self._connection.execute(f"SELECT count(*) FROM games WHERE {condition}", values).fetchone()[0])
+
+    def result_rows(self, *, event: str | None = None, size: int | None = None) -> list[ResultRow]:
+        """What ratings are made of: one row for two players and their colours, in the order of their identities.
+
+        Games that are identical but for a symmetry, with the same players and result, count once. A forfeit is a loss.
+        Left out are games without an outcome, of a player whose identity isn't known, or of a player with itself.
+        """
+        condition, values = _condition(event=event, size=size)
+        query = f"""
+            SELECT black_player, white_player, sum(black_score), count(*) FROM (
+                SELECT DISTINCT black_player, white_player, canonical, black_score FROM games
+                WHERE {condition} AND black_score IS NOT NULL
+                AND black_player <> '' AND white_player <> '' AND black_player <> white_player
+            ) GROUP BY black_player, white_player ORDER BY black_player, white_player
+        """
+        with _in_one_line(self.path):
+            return [ResultRow(*row) for row in self._connection.execute(query, values)]
+
+    # --- Events and players ---
+
+    def add_event(self, event: Event) -> None:
+        """Store an event. One that is there with the same settings stays as it is, so that it can be resumed; raises
+        StoreError when its settings are others."""
+        with self._transaction():
+            known = self._connection.execute("SELECT settings FROM events WHERE id = ?", (event.id,)).fetchone()
+            if known is None:
+                self._connection.execute("INSERT INTO events VALUES (?, ?, ?)", astuple(event))
+            elif known["settings"] != event.settings:
+                raise StoreError(f"event '{event.id}' is in {self.path} with other settings; take another name for it")
+
+    def events(self) -> list[Event]:
+        """All events, in the order they were added."""
+        with _in_one_line(self.path):
+            return [Event(*row) for row in self._connection.execute("SELECT * FROM events ORDER BY rowid")]
+
+    def add_players(self, players: Iterable[Player]) -> None:
+        """Store players in one transaction; one whose identity is known takes the new name."""
+        rows = [astuple(player) for player in players]
+        with self._transaction():
+            self._connection.executemany(
+                "INSERT INTO players VALUES (?, ?, ?, ?, ?) ON CONFLICT (identity) DO UPDATE SET name = excluded.name",
+                rows,
+            )
+
+    def players(self) -> dict[str, Player]:
+        """All players by identity, in the order they were first added."""
+        with _in_one_line(self.path):
+            rows = self._connection.execute("SELECT * FROM players ORDER BY rowid")
+            return {row["identity"]: Player(*row) for row in rows}
+
+    # --- Inside ---
+
+    def _numbered(self, condition: str, values: dict[str, Any]) -> Iterator[tuple[int, Record]]:
+        with _in_one_line(self.path):
+            for row in self._connection.execute(f"SELECT * FROM games WHERE {condition}", values):
+                yield row["seq"], self._record(row)
+
+    def _record(self, row: sqlite3.Row) -> Record:
+        try:
+            return _record_from_row(row)
+        except (ValueError, TypeError, KeyError, struct.error) as error:
+            text = f"game '{row['id']}' in {self.path} is damaged ({error}); restore the file from a copy"
+            raise StoreError(_one_line(text)) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        if self._lock is None:
+            raise StoreError(f"{self.path} is open for reading; open it with write=True to store anything")
+        with _in_one_line(self.path):
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:  # after some errors SQLite has already rolled back
+                    self._connection.execute("ROLLBACK")
+                raise
+
+
+# --- Opening ---
+
+
+def _take_lock(path: Path) -> IO[str]:
+    """The open lock file, which names this process; closing it, or dying, gives it back. Raises StoreError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = open(f"{path}.lock", "a+", encoding="utf-8")  # noqa: SIM115 - open for as long as its writer
+    except OSError as error:
+        raise StoreError(f"{path} can't be written ({error.strerror}); use a folder that can be") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+    except BlockingIOError as error:
+        lock.seek(0)
+        holder = lock.read(20).strip()
+        lock.close()
+        process = f" (process {holder})" if holder else ""
+        raise StoreError(f"{path} is being written by another arena{process}; wait until it ends or stop it") from error
+    except OSError as error:
+        lock.close()
+        raise StoreError(f"{path}.lock can't be locked ({error.strerror}); use a disk that can") from error
+    return lock
+
+
+def _connect(path: Path, write: bool) -> sqlite3.Connection:
+    mode = "rwc" if write else "ro"
+    with _in_one_line(path):
+        connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=_PATIENCE, isolation_level=None
+        )
+        try:
+            connection.row_factory = sqlite3.Row
+            empty = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
+            if empty and not write:
+                raise StoreError(f"there are no results in {path} yet; play some games with 'arena match'")
+            if not empty:
+                _check_origin(connection, path)
+            if write:
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
+            if empty:
+                connection.execute("BEGIN IMMEDIATE")
+                for statement in _CREATE:
+                    connection.execute(statement)
+                connection.execute("COMMIT")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _check_origin(connection: sqlite3.Connection, path: Path) -> None:
+    if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+        raise StoreError(f"{path} is another program's database; use another path")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > SCHEMA:
+        raise StoreError(f"{path} was written by a newer arena (schema {version}, this one has {SCHEMA}); update arena")
+
+
+@contextmanager
+def _in_one_line(path: Path) -> Iterator[None]:
+    """Whatever SQLite raises becomes a StoreError that names the file and what to do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the low byte of an extended code is its class
+            case sqlite3.SQLITE_FULL:
+                text = f"no room on the disk for {path}; free some, then run the same command again"
+            case sqlite3.SQLITE_NOTADB:
+                text = f"{path} is no database; move it away, then run the same command again"
+            case sqlite3.SQLITE_CORRUPT:
+                text = f"{path} is damaged ({error}); move it away or restore it from a copy"
+            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+                text = f"another program holds {path}; close it, then run the same command again"
+            case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
+                text = f"{path} can't be used ({error}); its folder has to be there and writable, for reading too"
+            case sqlite3.SQLITE_IOERR:
+                text = f"the disk failed with {path} ({error}); check the disk and its free space"
+            case _:
+                text = f"{path} can't be used ({error}); if it is damaged, move it away or restore it from a copy"
+        raise StoreError(_one_line(text)) from error
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _condition(
+    *, event: str | None = None, player: str | None = None, size: int | None = None
+) -> tuple[str, dict[str, Any]]:
+    """An SQL condition and the values it names."""
+    given = {
+        "event = :event": event,
+        ":player IN (black, white, black_player, white_player)": player,
+        "size = :size": size,
+    }
+    condition = " AND ".join(["TRUE", *(text for text, value in given.items() if value is not None)])
+    return condition, {"event": event, "player": player, "size": size}
+
+
+# --- Rows and records ---
+
+
+def _row_from_record(record: Record) -> dict[str, Any]:
+    if not record.id:
+        raise StoreError(f"a game of '{record.black}' and '{record.white}' has no id; only games of events are stored")
+    outcome, size = record.outcome, record.rules.size
+    setup = [[int(point) for point in points] for points in record.setup]
+    if any(not 0 <= move <= size * size for move in (*setup[0], *setup[1], *record.moves)):
+        raise StoreError(f"game '{record.id}' can't be stored: it has moves outside its board")
+    rules = _json_from_rules(record.rules)
+    row: dict[str, Any] = {
+        "size": size,
+        "komi": float(record.rules.komi),
+        "rules": rules,
+        "setup": _compact_json(setup) if any(setup) else None,
+        "first": int(record.first),
+        "moves": struct.pack(f"<{len(record.moves)}H", *record.moves),
+        "canonical": _digest([rules, int(record.first), record.canonical_moves()]),
+        "seed": str(record.seed),
+        "winner": None if outcome is None or outcome.winner is None else int(outcome.winner),
+        "ending": None if outcome is None else outcome.ending.value,
+        "margin": None if outcome is None else outcome.margin,
+        "black_score": None if outcome is None else outcome.black_score,
+    }
+    for name in _TEXTS:  # lone surrogates, as from an engine's undecodable output, don't cost the game
+        row[name] = getattr(record, name).encode("utf-8", "backslashreplace").decode()
+    for name in _NUMBERS:
+        row[name] = getattr(record, name)
+    return row
+
+
+def _record_from_row(row: sqlite3.Row) -> Record:
+    """Raises ValueError, TypeError, KeyError or struct.error when the row doesn't hold a record."""
+    from arena.go.moves import Colour
+    from arena.go.record import Record
+
+    black, white = json.loads(row["setup"]) if row["setup"] else ((), ())
+    return Record(
+        rules=_rules_from_json(row["rules"]),
+        moves=tuple(move for (move,) in struct.iter_unpack("<H", row["moves"])),
+        outcome=_outcome(row),
+        setup=(tuple(black), tuple(white)),
+        first=Colour(row["first"]),
+        seed=int(row["seed"]),
+        **{name: row[name] for name in (*_TEXTS, *_NUMBERS)},
+    )
+
+
+def _outcome(row: sqlite3.Row) -> Outcome | None:
+    from arena.go.game import Ending, Outcome
+    from arena.go.moves import Colour
+
+    if row["ending"] is None:
+        return None
+    winner = None if row["winner"] is None else Colour(row["winner"])
+    return Outcome(winner, Ending(row["ending"]), row["margin"])
+
+
+@lru_cache(maxsize=64)
+def _json_from_rules(rules: Rules) -> str:
+    return _compact_json(asdict(rules) | {"komi": float(rules.komi)})  # 7 and 7.0 are equal rules
+
+
+@lru_cache(maxsize=64)
+def _rules_from_json(text: str) -> Rules:
+    from arena.go.game import Rules, Scoring
+
+    settings = json.loads(text)
+    return Rules(**(settings | {"scoring": Scoring(settings["scoring"])}))
+
+
+def _compact_json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _digest(value: object) -> bytes:
+    return blake2b(_compact_json(value).encode(), digest_size=16).digest()

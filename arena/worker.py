@@ -1,0 +1,130 @@
+"""A worker process: builds the players of an event, plays the games it is sent, sends back the records."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from time import monotonic
+from typing import Any
+
+from arena import UserError
+from arena.bot import Bot, Limits
+from arena.go.game import Game, Rules
+from arena.match import Room, Turn
+from arena.registry import Entry
+from arena.schedule import Pairing
+
+GLANCE = 0.25
+"""Seconds between two looks at a board that are sent."""
+
+READY = "ready"
+"""What a worker sends once its players are built and their kernels compiled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """A look at one game under way. ``win_rates`` are those of the side that made each move, where it told."""
+
+    pairing: Pairing
+    moves: tuple[int, ...]
+    win_rates: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a worker is hired for; plain data."""
+
+    players: Mapping[str, Entry]
+    rules: Rules
+    limits: Limits
+    boards: int
+    stderr: str
+
+
+class CallClock:
+    """Who is thinking, and since when: written by a worker, read by its parent, through shared memory."""
+
+    def __init__(self, shared: Any):
+        """``shared`` is an array of three doubles: when the call began (0 between calls), its games, the player."""
+        self._shared = shared
+
+    def start(self, player: int, games: int) -> None:
+        self._shared[1], self._shared[2] = games, player
+        self._shared[0] = monotonic()
+
+    def stop(self) -> None:
+        self._shared[0] = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """How long the present call has been going on; 0 between calls."""
+        start = self._shared[0]
+        return monotonic() - start if start else 0.0
+
+    @property
+    def games(self) -> int:
+        return int(self._shared[1])
+
+    @property
+    def player(self) -> int:
+        """The index of the player that was called last."""
+        return int(self._shared[2])
+
+
+def work(connection: Connection, shared: Any, job: Job) -> None:
+    """The life of a worker. It ends when it is sent None, when its parent is gone, or on SIGTERM."""
+    log = os.open(job.stderr, os.O_WRONLY | os.O_APPEND)
+    os.dup2(log, 2)
+    faulthandler.enable()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # unwinds, so that the bots are closed
+    players: dict[str, Bot] = {}
+    try:
+        for name, entry in job.players.items():
+            players[name] = entry.build()
+            if entry.bot_kind.boards > 1:  # compiles or loads its kernels before any clock runs
+                players[name].choose_all([Game(job.rules)], Limits(simulations=2))
+        connection.send(READY)
+        _serve(connection, CallClock(shared), players, job)
+    except UserError as error:
+        connection.send(error)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass  # the parent is gone
+    finally:
+        for bot in players.values():
+            bot.close()
+
+
+def _serve(connection: Connection, clock: CallClock, players: Mapping[str, Bot], job: Job) -> None:
+    names = list(players)
+
+    def note(turn: Turn | None) -> None:
+        if turn is None:
+            clock.stop()
+        else:
+            clock.start(names.index(turn.player), turn.games)
+
+    room = Room(players, job.rules, job.limits, on_turn=note)
+    waiting: deque[Pairing] = deque()
+    glanced = monotonic()
+    more = True
+    while more or waiting or room.tables:
+        while more and (connection.poll() or not (waiting or room.tables)):
+            pairing = connection.recv()
+            if pairing is None:
+                more = False
+            else:
+                waiting.append(pairing)
+        while waiting and len(room.tables) < job.boards:
+            room.seat(waiting.popleft())
+        for record in room.play_round():
+            connection.send(record)
+        if room.tables and monotonic() - glanced > GLANCE:
+            glanced = monotonic()
+            table = room.tables[0]
+            connection.send(Glance(table.pairing, tuple(table.game.moves), tuple(table.win_rates)))

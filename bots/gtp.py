@@ -1,0 +1,392 @@
+"""Any engine that speaks the Go Text Protocol 2, as a bot. It judges no move and keeps no clock but a deadline."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from arena import BotFault, BotTimeout, ConfigError
+from arena.bot import Bot, BotKind, Decision, Limits, setting
+
+if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
+    from arena.go.game import Game, Rules
+    from arena.go.moves import Move
+
+GRACE = 1.0  # seconds that an engine gets to end by itself
+LONGEST_ANSWER = 1 << 20  # bytes
+KEPT_STDERR = 1 << 16  # bytes
+GAMES_FOLDERS = ("/usr/games", "/usr/local/games")  # where systems put engines, and not on root's PATH
+
+# An engine must not outlive the arena, even one that is stuck when the arena is killed with SIGKILL. So a shell leads
+# the engine's process group; it waits on a pipe that only the arena holds, and when that closes it kills the group.
+# PR_SET_PDEATHSIG would spare the shell, but it is Linux only, misses the engine's own children and fires when the
+# *thread* that started the engine ends. And as long as the leader isn't waited for, the group's number can't be reused.
+GUARD = "trap '' HUP INT TERM; read _; kill -KILL 0"
+
+# The answer's sign, its number if any, its text. A banner such as "=== My Bot ===" is no answer.
+ANSWER = re.compile(r"([=?])(?![=?])\d*\s*(.*)")
+CONTROL_SIGNS = {**dict.fromkeys([*range(32), 127]), 9: " "}
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    command: str = setting(help="the engine's command line, such as 'gnugo --mode gtp'; no shell reads it")
+    startup: float = setting(10.0, "seconds from the engine's start to its first answers", low=0.01)
+    deadline: float = setting(0.0, "seconds a move, after which the game is lost; 0 takes the match's", low=0.0)
+    cwd: str = setting("", "the folder that the engine runs in; empty for the present one")
+    log: str = setting("", "a file to which the engine's stderr is added; empty to keep its end in memory only")
+
+
+class Refusal(BotFault):
+    """The engine answered a command with an error."""
+
+
+def quoted(text: str, most: int = 80) -> str:
+    """The text in quotes, on one line and shortened to ``most`` characters."""
+    text = " ".join(text.split())
+    return f"'{text[:most]}…'" if len(text) > most else f"'{text}'"
+
+
+class Engine:
+    """One engine process and the conversation with it, a command at a time. It knows nothing of Go.
+
+    After any fault but a Refusal the conversation is out of step: ``stop`` is all that is left.
+    """
+
+    def __init__(self, arguments: list[str], cwd: str | None, log: Path | None):
+        """Start the process, in a group of its own. Raises OSError, or ValueError for an argument with a null byte."""
+        self.title = shlex.join(arguments)[:80]
+        self._log = log
+        self._heard = bytearray()
+        self._stderr = bytearray()
+        guard = subprocess.Popen(
+            ["/bin/sh", "-c", GUARD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            process_group=0,
+        )
+        try:
+            self._process = subprocess.Popen(
+                arguments,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                cwd=cwd,
+                process_group=guard.pid,
+            )
+        except (OSError, ValueError):
+            end_group(guard)
+            raise
+        self._end = weakref.finalize(self, end_group, guard, self._process)
+        pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
+        self._in, self._out, errors = (pipe.fileno() for pipe in pipes if pipe is not None)
+        self._open = {self._out, errors}
+        os.set_blocking(self._in, False)
+
+    def ask(self, command: str, deadline: float) -> str:
+        """The text of the answer, without its sign and number. ``deadline`` is a time of ``time.monotonic``.
+
+        Raises Refusal on an error answer; BotTimeout; BotFault when the engine ended or talks without answering.
+        """
+        self._send(command)
+        sign, answer = "", []
+        for line in self._lines(command, deadline):
+            if sign and not line:
+                break
+            if sign:
+                answer.append(line)
+            elif found := ANSWER.match(line):
+                sign, first = found.groups()
+                answer.append(first)
+        text = "\n".join(answer)
+        if sign == "?":
+            raise Refusal(self._told(f"refuses {quoted(command)}: {quoted(text)}"))
+        return text
+
+    def _send(self, command: str) -> None:
+        self._listen(0)
+        self._heard.clear()  # what it said unasked
+        try:
+            os.write(self._in, f"{command}\n".encode())
+        except BlockingIOError:
+            raise BotFault(self._told(f"doesn't read its commands, the last one {quoted(command)}")) from None
+        except BrokenPipeError:
+            raise BotFault(self._ended(command)) from None
+
+    def _lines(self, command: str, deadline: float) -> Iterator[str]:
+        """What the engine writes from now on, without control signs, until there is no more to wait for."""
+        started, size, last = time.monotonic(), 0, ""
+        while True:
+            while (end := self._heard.find(b"\n")) >= 0:
+                last = self._heard[:end].decode("utf-8", "replace").translate(CONTROL_SIGNS).strip()
+                del self._heard[: end + 1]
+                size += end + 1
+                yield last
+            if size + len(self._heard) > LONGEST_ANSWER:
+                raise BotFault(self._told(f"wrote over {LONGEST_ANSWER} bytes without answering {quoted(command)}"))
+            if self._out not in self._open:
+                raise BotFault(self._ended(command))
+            now = time.monotonic()
+            if now >= deadline:
+                wrote = f"; it last wrote {quoted(last)}, with no empty line after it" if last else ""
+                raise BotTimeout(self._told(f"no answer to {quoted(command)} in {now - started:.1f} s{wrote}"))
+            self._listen(deadline - now)
+
+    def _listen(self, seconds: float) -> None:
+        """Take in what has come on stdout and stderr, after waiting at most so long for the first of it."""
+        poll = select.poll()
+        for descriptor in self._open:
+            poll.register(descriptor, select.POLLIN)
+        for descriptor, _ in poll.poll(max(seconds, 0) * 1000):
+            chunk = os.read(descriptor, 1 << 16)
+            if not chunk:
+                self._open.discard(descriptor)
+            elif descriptor == self._out:
+                self._heard += chunk
+            else:
+                self._stderr += chunk
+                del self._stderr[:-KEPT_STDERR]
+                if self._log is not None:
+                    with self._log.open("ab") as log:
+                        log.write(chunk)
+
+    def _told(self, reason: str) -> str:
+        """The reason in one line, with who is at fault and the last lines of its stderr."""
+        lines = self._stderr.decode("utf-8", "replace").splitlines()
+        last = [text for line in lines[-9:] if (text := line.translate(CONTROL_SIGNS).strip())][-3:]
+        stderr = f"; its stderr ends with {quoted(' / '.join(last), 300)}" if last else ""
+        return f"{self.title}: {reason}{stderr}"
+
+    def _ended(self, command: str) -> str:
+        self._listen_out()
+        code = self._process.returncode
+        how = "closed its output" if code is None else f"ended with exit code {code}"
+        if code is not None and code < 0:
+            how = f"was ended by signal {-code} ({signal.strsignal(-code)})"
+        return self._told(f"{how} instead of answering {quoted(command)}")
+
+    def _listen_out(self) -> None:
+        """Give the engine a moment to end, and take in its last words."""
+        until = time.monotonic() + GRACE
+        while self._process.poll() is None and time.monotonic() < until:
+            self._listen(0.02)
+            self._heard.clear()
+        self._listen(0)  # one reading empties a pipe
+
+    def quit(self) -> None:
+        """Ask the engine to end and give it a moment; then ``stop``. Can be called again."""
+        if self._end.alive:
+            with suppress(OSError):
+                os.write(self._in, b"quit\n")
+                self._listen_out()
+        self.stop()
+
+    def stop(self) -> None:
+        """End the engine and every process of its group. Can be called again."""
+        self._end()
+
+
+def end_group(guard: subprocess.Popen[bytes], process: subprocess.Popen[bytes] | None = None) -> None:
+    """SIGTERM to the group that ``guard`` leads, SIGKILL a moment later to what is left of it."""
+    with suppress(OSError):
+        if process is not None and process.poll() is None:
+            os.killpg(guard.pid, signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE)
+    with suppress(OSError):
+        os.killpg(guard.pid, signal.SIGKILL)
+    for ended in (guard, process):
+        if ended is not None:
+            with suppress(subprocess.TimeoutExpired):
+                ended.wait(GRACE)
+            for stream in (ended.stdin, ended.stdout, ended.stderr):
+                if stream is not None:
+                    with suppress(OSError):
+                        stream.close()
+
+
+class GtpBot(Bot):
+    """Plays what an engine plays. The engine runs from the start, and anew after a fault; ``name`` and ``version`` are
+    what it says of itself, empty where it doesn't."""
+
+    def __init__(self, config: Config):
+        """Raises ConfigError when the command can't be started or doesn't answer as GTP asks."""
+        try:
+            self._arguments = shlex.split(config.command)
+        except ValueError as error:
+            raise ConfigError(f"command {quoted(config.command)} can't be read: {error}") from None
+        if not self._arguments:
+            raise ConfigError("command is empty; give the engine's command line, such as 'gnugo --mode gtp'")
+        self._config = config
+        self._cwd = str(Path(config.cwd).expanduser()) if config.cwd else None
+        if self._cwd and not Path(self._cwd).is_dir():
+            raise ConfigError(f"cwd '{config.cwd}' is no folder; the engine can't run there")
+        self._log = Path(config.log).expanduser() if config.log else None
+        try:
+            if self._log is not None:
+                self._log.open("ab").close()
+        except OSError as error:
+            raise ConfigError(f"log '{config.log}' can't be written: {error.strerror}") from None
+        self._arguments[0] = self._found(self._arguments[0])
+        self.name = self.version = ""
+        self._commands: frozenset[str] = frozenset()
+        self._engine: Engine | None = None
+        self._game: weakref.ref[Game] | None = None
+        self._moves: list[Move] = []
+        self._seconds: float | None = None
+        try:
+            self._start()
+        except BotTimeout as fault:
+            raise ConfigError(f"{fault}; is it a GTP engine? If it starts slowly, raise 'startup'") from None
+        except BotFault as fault:
+            raise ConfigError(f"{fault}; run the command by hand and type 'name' to see what is wrong") from None
+
+    def _found(self, program: str) -> str:
+        """The full path of the program. Raises ConfigError."""
+        folders = os.pathsep.join([os.environ.get("PATH", os.defpath), *GAMES_FOLDERS])
+        place = os.path.expanduser(program)
+        if os.sep in place:
+            place = os.path.join(self._cwd or os.curdir, place)
+        if found := shutil.which(place, path=folders):
+            return os.path.abspath(found)
+        raise ConfigError(f"there is no program '{program}' to run as an engine; install it, or give its full path")
+
+    def _start(self) -> Engine:
+        """Raises BotFault when the engine can't be started or doesn't answer in time."""
+        deadline = time.monotonic() + self._config.startup
+        try:
+            engine = self._engine = Engine(self._arguments, self._cwd, self._log)
+        except (OSError, ValueError) as error:
+            raise BotFault(f"command {quoted(self._config.command)} can't be started: {error}") from None
+        told = {}
+        try:
+            for command in ("name", "version", "protocol_version", "list_commands"):
+                told[command] = ""
+                with suppress(Refusal):
+                    told[command] = engine.ask(command, deadline)
+            if told["protocol_version"] == "1":
+                raise BotFault(f"{engine.title}: it speaks version 1 of GTP, not 2")
+        except BotFault:
+            self._stop()
+            raise
+        self.name, self.version = told["name"], told["version"]
+        self._commands = frozenset(told["list_commands"].split())
+        engine.title = " ".join(f"{self.name} {self.version}".split())[:80] or engine.title
+        return engine
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        """The engine's move, legal or not. Raises BotTimeout or BotFault; a new engine then starts at the next call."""
+        engine = self._engine or self._start()
+        deadline = time.monotonic() + (self._config.deadline or limits.deadline)
+        finished = False
+        try:
+            decision = self._decide(engine, game, limits, deadline)
+            finished = True
+        finally:
+            if not finished:  # whatever stopped it, the engine may still be answering
+                self._stop()
+        return decision
+
+    def _decide(self, engine: Engine, game: Game, limits: Limits, deadline: float) -> Decision:
+        from arena.go.moves import gtp_from_move, move_from_gtp
+
+        size = game.rules.size
+        if self._game is None or self._game() is not game or self._moves != game.moves[: len(self._moves)]:
+            self._begin(engine, game, deadline)
+        if limits.seconds is not None and limits.seconds != self._seconds:
+            self._set_time(engine, limits.seconds, deadline)
+        colour = game.to_play if len(game.moves) % 2 == len(self._moves) % 2 else game.to_play.opponent
+        for move in game.moves[len(self._moves) :]:
+            engine.ask(f"play {colour.letter.lower()} {gtp_from_move(move, size)}", deadline)
+            self._moves.append(move)
+            colour = colour.opponent
+        command = f"genmove {colour.letter.lower()}"
+        answer = engine.ask(command, deadline)
+        if answer.lower() == "resign":
+            self._game = None  # it has resigned in a game that may go on elsewhere
+            return Decision(None)
+        try:
+            chosen = move_from_gtp(answer, size)
+        except ValueError:
+            raise BotFault(f"{engine.title}: its answer to '{command}', {quoted(answer)}, is no move") from None
+        self._moves.append(chosen)
+        return Decision(chosen)
+
+    def _begin(self, engine: Engine, game: Game, deadline: float) -> None:
+        """Set the engine up for a game before its first move."""
+        from arena.go.moves import BLACK, WHITE, gtp_from_move
+
+        rules = game.rules
+        try:
+            engine.ask(f"boardsize {rules.size}", deadline)
+        except Refusal as refusal:
+            raise BotFault(f"can't play size {rules.size}: {refusal}") from None
+        engine.ask("clear_board", deadline)
+        if "kata-set-rules" in self._commands:
+            with suppress(Refusal):  # an engine with rules of its own plays on: the referee has the last word
+                engine.ask(f"kata-set-rules {katago_rules(rules)}", deadline)
+        engine.ask(f"komi {rules.komi}", deadline)
+        if "set_random_seed" in self._commands:
+            with suppress(Refusal):
+                engine.ask(f"set_random_seed {game.seed & 0x7FFFFFFF}", deadline)
+        black, white = game.setup
+        if len(black) > 1 and not white and "set_free_handicap" in self._commands:
+            points = " ".join(gtp_from_move(move, rules.size) for move in black)
+            engine.ask(f"set_free_handicap {points}", deadline)
+        else:
+            for colour, moves in ((BLACK, black), (WHITE, white)):
+                for move in moves:
+                    engine.ask(f"play {colour.letter.lower()} {gtp_from_move(move, rules.size)}", deadline)
+        self._game, self._moves, self._seconds = weakref.ref(game), [], None
+
+    def _set_time(self, engine: Engine, seconds: float, deadline: float) -> None:
+        """Canadian byo-yomi from the first move (GTP 2, section 4.2). Its times are whole: 0.5 s is 2 stones in 1 s."""
+        if "time_settings" in self._commands:
+            period = Fraction(seconds).limit_denominator(100)
+            with suppress(Refusal):
+                engine.ask(f"time_settings 0 {max(period.numerator, 1)} {period.denominator}", deadline)
+        self._seconds = seconds
+
+    def _stop(self) -> None:
+        if self._engine is not None:
+            self._engine.stop()
+        self._engine = self._game = None
+
+    def close(self) -> None:
+        """End the engine: by ``quit``, or by force when it doesn't."""
+        if self._engine is not None:
+            self._engine.quit()
+        self._engine = self._game = None
+
+
+def katago_rules(rules: Rules) -> str:
+    """The rules as KataGo's ``kata-set-rules`` takes them. It is not to pass before it has taken dead stones off."""
+    settings = {
+        "ko": "POSITIONAL" if rules.superko else "SIMPLE",
+        "scoring": rules.scoring.upper(),
+        "tax": "NONE",
+        "suicide": rules.suicide,
+        "hasButton": False,
+        "whiteHandicapBonus": "N" if rules.handicap_points else "0",
+        "friendlyPassOk": False,
+    }
+    return json.dumps(settings, separators=(",", ":"))
+
+
+BOT = BotKind("any engine over GTP, such as GNU Go or KataGo", config=Config, build=GtpBot, boards=1)

@@ -1,0 +1,344 @@
+"""The bot for outside engines, against real processes: a scripted one with many faults, and GNU Go if there is one."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from arena import BotFault, BotTimeout, ConfigError
+from arena.bot import Limits
+from arena.go.game import Ending, Game, Rules
+from arena.go.moves import WHITE, move_from_gtp
+from bots.gtp import BOT, Config, GtpBot
+
+ROOT = Path(__file__).parents[1]
+SCRIPTED = Path(__file__).parent / "engines" / "scripted.py"
+GNUGO = shutil.which("gnugo", path=f"{os.environ['PATH']}:/usr/games:/usr/local/games")
+LIMITS = Limits(deadline=20.0)
+
+Opener = Callable[..., GtpBot]
+
+
+@pytest.fixture
+def engine_log(tmp_path: Path) -> Path:
+    return tmp_path / "engine.log"
+
+
+@pytest.fixture
+def scripted(engine_log: Path) -> Iterator[Opener]:
+    """Opens a bot of the scripted engine in a mode, and closes it in the end."""
+    bots: list[GtpBot] = []
+
+    def opened(mode: str, **settings: Any) -> GtpBot:
+        command = shlex.join([sys.executable, str(SCRIPTED), mode])
+        bots.append(GtpBot(Config(command, log=str(engine_log), **settings)))
+        return bots[-1]
+
+    yield opened
+    for bot in bots:
+        bot.close()
+
+
+def pids(log: Path) -> list[int]:
+    return [int(line.split()[1]) for line in log.read_text().splitlines() if line.startswith("pid ")]
+
+
+def heard(log: Path) -> list[str]:
+    """The commands that the engine got after those of its start."""
+    lines = [line[2:] for line in log.read_text().splitlines() if line.startswith("> ")]
+    return lines[lines.index("list_commands") + 1 :]
+
+
+def runs(process: int) -> bool:
+    """Whether the process runs; one that only waits to be collected doesn't."""
+    try:
+        os.kill(process, 0)
+        return not Path("/proc").exists() or ") Z " not in Path(f"/proc/{process}/stat").read_text()
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def end(processes: list[int]) -> bool:
+    """Whether all the processes are gone; a killed one gets a moment."""
+    until = time.monotonic() + 10
+    while any(map(runs, processes)):
+        if time.monotonic() > until:
+            return False
+    return True
+
+
+def game_of(moves: str = "", size: int = 9, seed: int = 0, black: str = "", white: str = "") -> Game:
+    """A game of GTP moves, after setup stones."""
+    stones, others = ([move_from_gtp(text, size) for text in points.split()] for points in (black, white))
+    game = Game(Rules.preset("cgos", size=size), seed, stones, others)
+    for text in moves.split():
+        game.play(move_from_gtp(text, size))
+    return game
+
+
+def play_on(bot: GtpBot, game: Game, limits: Limits = LIMITS) -> None:
+    move = bot.choose(game, limits).move
+    assert move is not None
+    game.play(move)
+
+
+def test_it_plays_the_engines_move(scripted: Opener) -> None:
+    bot = scripted("good")
+    assert (bot.name, bot.version) == ("Scripted", "1.0")
+    assert bot.choose(game_of("A1 B1"), LIMITS).move == move_from_gtp("C1", 9)
+
+
+def test_a_game_is_set_up_once_and_then_only_followed(scripted: Opener, engine_log: Path) -> None:
+    bot = scripted("good")
+    game = game_of("E5", seed=7)
+    play_on(bot, game)
+    game.play(move_from_gtp("pass", 9))
+    bot.choose(game, LIMITS)
+    bot.close()
+    commands = heard(engine_log)
+    rules = next(command for command in commands if command.startswith("kata-set-rules"))
+    assert '"ko":"POSITIONAL"' in rules and '"scoring":"AREA"' in rules and '"suicide":false' in rules
+    assert commands == [
+        *("boardsize 9", "clear_board", rules, "komi 7.0", "set_random_seed 7"),
+        *("play b E5", "genmove w", "play b pass", "genmove w", "quit"),
+    ]
+
+
+def test_another_game_and_a_move_not_taken_start_from_a_clear_board(scripted: Opener, engine_log: Path) -> None:
+    bot = scripted("good")
+    first, second = game_of("E5"), game_of("E5")
+    bot.choose(first, LIMITS)
+    bot.choose(second, LIMITS)
+    second.play(move_from_gtp("J9", 9))
+    second.play(move_from_gtp("J8", 9))
+    bot.choose(second, LIMITS)
+    bot.close()
+    commands = heard(engine_log)
+    assert commands.count("clear_board") == 3
+    assert commands[-5:] == ["play b E5", "play w J9", "play b J8", "genmove w", "quit"]
+
+
+@pytest.mark.parametrize(
+    ("black", "white", "expected"),
+    [
+        ("D4 F6", "", ["set_free_handicap D4 F6", "genmove w"]),
+        ("D4", "", ["play b D4", "genmove w"]),
+        ("D4 F6", "E5", ["play b D4", "play b F6", "play w E5", "genmove b"]),
+    ],
+)
+def test_setup_stones_reach_the_engine(
+    scripted: Opener, engine_log: Path, black: str, white: str, expected: list[str]
+) -> None:
+    bot = scripted("good")
+    bot.choose(game_of(black=black, white=white), LIMITS)
+    bot.close()
+    assert heard(engine_log)[5:-1] == expected
+
+
+def test_seconds_a_move_become_time_settings_once_a_game(scripted: Opener, engine_log: Path) -> None:
+    bot = scripted("good")
+    for seconds in (2.0, 0.4):
+        game = game_of()
+        for _ in range(3):
+            play_on(bot, game, Limits(seconds=seconds))
+    bot.close()
+    times = [command for command in heard(engine_log) if command.startswith("time_settings")]
+    assert times == ["time_settings 0 2 1", "time_settings 0 2 5"]
+
+
+def test_an_engine_that_lists_no_commands_plays(scripted: Opener, engine_log: Path) -> None:
+    bot = scripted("bare")
+    assert bot.choose(game_of(black="A1 B1"), Limits(seconds=1.0)).move == move_from_gtp("C1", 9)
+    bot.close()
+    setup = ["boardsize 9", "clear_board", "komi 7.0", "play b A1", "play b B1"]
+    assert heard(engine_log) == [*setup, "genmove w", "quit"]
+
+
+def test_banners_numbers_and_stray_bytes_around_an_answer_do_no_harm(scripted: Opener) -> None:
+    game = game_of()
+    bot = scripted("noise")
+    assert bot.choose(game, LIMITS).move == move_from_gtp("D4", 9)
+    assert bot.choose(game, LIMITS).move == move_from_gtp("D4", 9)
+
+
+@pytest.mark.parametrize(("mode", "move"), [("resign", None), ("pass", 81), ("illegal", move_from_gtp("A1", 9))])
+def test_resignations_passes_and_illegal_moves_are_decisions(scripted: Opener, mode: str, move: int | None) -> None:
+    assert scripted(mode).choose(game_of("A1"), LIMITS).move == move
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason"),
+    [
+        ("refuse", "refuses 'genmove b': 'I don't feel like it'"),
+        ("nonsense", "'Z99', is no move"),
+        ("empty", "'', is no move"),
+        ("talkative", "is no move"),
+        ("crash", "ended with exit code 3 instead of answering 'genmove b'; its stderr ends with"),
+        ("signal", "was ended by signal 11 ("),
+        ("closed", "closed its output instead of answering 'genmove b'"),
+        ("flood", "without answering 'genmove b'"),
+        ("endless", "without answering 'genmove b'"),
+    ],
+)
+def test_a_fault_has_a_reason_and_leaves_no_process(scripted: Opener, engine_log: Path, mode: str, reason: str) -> None:
+    bot = scripted(mode)
+    with pytest.raises(BotFault) as fault:
+        bot.choose(game_of(), LIMITS)
+    assert reason in str(fault.value) and "\n" not in str(fault.value)
+    assert str(fault.value).startswith("Scripted 1.0: ")
+    assert not isinstance(fault.value, BotTimeout)
+    assert end(pids(engine_log))
+
+
+def test_a_fault_quotes_the_end_of_stderr(scripted: Opener) -> None:
+    with pytest.raises(BotFault, match=r"loading the opening book / out of cheese'$"):
+        scripted("crash").choose(game_of(), LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason"),
+    [("hang", "no answer to 'genmove b' in 0.[34] s"), ("unfinished", "last wrote '= D4', with no empty line")],
+)
+def test_an_engine_without_an_answer_in_time_is_a_timeout(
+    scripted: Opener, engine_log: Path, mode: str, reason: str
+) -> None:
+    bot = scripted(mode)
+    with pytest.raises(BotTimeout, match=reason):
+        bot.choose(game_of(), Limits(deadline=0.3))
+    assert end(pids(engine_log))
+
+
+def test_the_bots_own_deadline_comes_before_the_matchs(scripted: Opener) -> None:
+    started = time.monotonic()
+    with pytest.raises(BotTimeout):
+        scripted("hang", deadline=0.2).choose(game_of(), LIMITS)
+    assert time.monotonic() - started < 10
+
+
+def test_after_a_fault_a_new_engine_plays_the_next_game(scripted: Opener, engine_log: Path) -> None:
+    bot = scripted("strict")
+    with pytest.raises(BotFault, match="refuses 'play b J9': 'illegal move'"):
+        bot.choose(game_of("J9"), LIMITS)
+    assert bot.choose(game_of("A1"), LIMITS).move == move_from_gtp("B1", 9)
+    assert len(pids(engine_log)) == 2
+
+
+def test_a_size_that_the_engine_cant_play_is_named(scripted: Opener) -> None:
+    bot = scripted("small")
+    assert bot.choose(game_of(size=9), LIMITS).move is not None
+    with pytest.raises(BotFault, match=r"can't play size 13: .*unacceptable size"):
+        bot.choose(game_of(size=13), LIMITS)
+
+
+@pytest.mark.parametrize("mode", ["good", "deaf", "family"])
+def test_close_leaves_no_process_and_can_be_repeated(scripted: Opener, engine_log: Path, mode: str) -> None:
+    bot = scripted(mode)
+    processes = pids(engine_log)
+    group = os.getpgid(processes[0])
+    assert group != os.getpgid(0) and {os.getpgid(process) for process in processes} == {group}
+    bot.close()
+    bot.close()
+    assert end(processes)
+
+
+def test_a_bot_that_is_dropped_takes_its_engine_along(scripted: Opener, engine_log: Path) -> None:
+    bot = GtpBot(Config(shlex.join([sys.executable, str(SCRIPTED), "good"]), log=str(engine_log)))
+    del bot
+    assert end(pids(engine_log))
+
+
+@pytest.mark.parametrize("mode", ["deaf", "family"])
+def test_an_arena_killed_at_once_leaves_no_engine(engine_log: Path, mode: str) -> None:
+    program = "\n".join(
+        [
+            "import sys",
+            "from bots.gtp import Config, GtpBot",
+            "bot = GtpBot(Config(sys.argv[1], log=sys.argv[2]))",
+            "print('ready', flush=True)",
+            "sys.stdin.read()",
+        ]
+    )
+    command = shlex.join([sys.executable, str(SCRIPTED), mode])
+    arguments = [sys.executable, "-c", program, command, str(engine_log)]
+    with subprocess.Popen(arguments, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as arena:
+        assert arena.stdout and arena.stdout.readline() == b"ready\n"
+        processes = pids(engine_log)
+        assert all(map(runs, processes))
+        arena.send_signal(signal.SIGKILL)
+        arena.wait()
+        assert end(processes)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"command": ""}, "command is empty"),
+        ({"command": "gnugo 'x"}, "can't be read: No closing quotation"),
+        ({"command": "no-such-engine --mode gtp"}, "no program 'no-such-engine'.*install it"),
+        ({"command": "./no-such-engine"}, "no program './no-such-engine'"),
+        ({"command": "true", "cwd": "no/such/folder"}, "cwd 'no/such/folder' is no folder"),
+        ({"command": "true", "log": "no/such/folder/log"}, "log 'no/such/folder/log' can't be written"),
+        ({"command": "true"}, "ended with exit code 0 instead of answering 'name'"),
+        ({"command": "sh -c 'echo no net >&2; exit 7'"}, "exit code 7 .*ends with 'no net'"),
+    ],
+)
+def test_a_command_that_is_no_engine_is_refused_at_once(settings: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason) as error:
+        GtpBot(Config(**settings))
+    assert "\n" not in str(error.value)
+
+
+def test_an_engine_too_slow_to_start_is_refused(scripted: Opener, engine_log: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no answer to 'name' in .* raise 'startup'"):
+        scripted("mute", startup=0.5)
+    assert end(pids(engine_log))
+
+
+def test_an_engine_of_the_first_protocol_is_refused(scripted: Opener) -> None:
+    with pytest.raises(ConfigError, match="version 1 of GTP, not 2"):
+        scripted("old")
+
+
+def test_the_program_is_looked_for_from_its_folder(tmp_path: Path) -> None:
+    program = tmp_path / "engine"
+    program.write_text(f"#!/bin/sh\nexec {shlex.join([sys.executable, str(SCRIPTED)])} good\n")
+    program.chmod(0o755)
+    bot = GtpBot(Config("./engine", cwd=str(tmp_path)))
+    assert bot.name == "Scripted"
+    bot.close()
+
+
+def test_the_kind_plays_one_board_and_is_listed_without_the_compiler() -> None:
+    assert BOT.boards == 1
+    program = "import sys, bots.gtp; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
+
+
+@pytest.mark.skipif(GNUGO is None, reason="GNU Go isn't installed")
+def test_gnu_go_plays_a_whole_game_to_a_score() -> None:
+    bot = GtpBot(Config("gnugo --mode gtp --level 1 --chinese-rules --positional-superko --capture-all-dead"))
+    assert bot.name == "GNU Go"
+    game, random = game_of(seed=1), np.random.default_rng(1)
+    while not game.is_over:
+        if game.to_play is WHITE:
+            move = bot.choose(game, LIMITS).move
+            assert move is not None
+        else:
+            mask = game.legal_moves() & ~game.board.eyes(game.to_play)
+            points = np.flatnonzero(mask[:-1])
+            move = int(random.choice(points)) if points.size else 81
+        game.play(move)
+    bot.close()
+    assert game.outcome is not None and game.outcome.ending is Ending.SCORE
+    assert game.outcome.winner is WHITE

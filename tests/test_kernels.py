@@ -1,0 +1,133 @@
+"""The kernels against their slow twin, move by move in random games; also uncompiled and with checked bounds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reference import BLACK, ReferenceGame
+
+from arena import IllegalMove
+from arena.go import kernels
+from arena.go.board import Board
+from arena.go.game import Game, Rules
+
+REASONS = {"taken": "is taken", "ko": "retakes the ko", "suicide": "is suicide", "superko": "superko"}
+
+
+def play_beside_the_twin(size: int, preset: str, seed: int, most: int, eyes: float = 0.1) -> Game:
+    """Play a random game on both boards, comparing all that the kernels know before every move.
+
+    A tenth of the moves may fill eyes, so that suicides, long captures and repetitions happen.
+    """
+    rules = Rules.preset(preset, size, move_limit=10_000)
+    game, twin = Game(rules, seed=seed), ReferenceGame(size, rules.superko, rules.suicide)
+    random = np.random.default_rng(seed)
+    for number in range(most):
+        legal = game.legal_moves()
+        assert legal.tolist() == [twin.refusal(move) is None for move in range(size * size + 1)]
+        compare(game, twin, deep=number % 7 == 0)
+        wild = random.random() < eyes
+        sensible = legal if wild else legal & ~game.board.eyes(game.to_play)
+        choices = np.flatnonzero(sensible)[:-1]
+        move = int(random.choice(choices)) if len(choices) else size * size
+        illegal = np.flatnonzero(~legal)
+        if len(illegal):
+            refused = int(random.choice(illegal))
+            with pytest.raises(IllegalMove, match=REASONS[twin.refusal(refused) or ""]):
+                game.play(refused)
+        game.play(move)
+        twin.play(move)
+        if game.is_over:
+            break
+    compare(game, twin, deep=True)
+    return game
+
+
+def compare(game: Game, twin: ReferenceGame, deep: bool) -> None:
+    size = game.rules.size
+    stones = [[twin.board.stones.get((row, column), 0) for column in range(size)] for row in range(size)]
+    assert game.board.stones.tolist() == stones
+    assert game.board.ko_point == (None if twin.board.ko is None else twin.board.ko[0] * size + twin.board.ko[1])
+    assert game.prisoners(1) == twin.captured[1] and game.prisoners(2) == twin.captured[2]
+    if deep:
+        rebuilt = Board(size)
+        for (row, column), colour in twin.board.stones.items():
+            rebuilt.put(row * size + column, colour)
+            assert game.board.liberties(row * size + column) == twin.board.liberties((row, column))
+        assert rebuilt.hash == game.board.hash
+        for colour in (1, 2):
+            eyes = [twin.board.is_eye(divmod(move, size), colour) for move in range(size * size)]
+            assert game.board.eyes(colour)[:-1].tolist() == eyes
+        assert game.board.area_margin() == twin.board.area_margin()
+        assert game.board.territory_margin() == twin.board.territory_margin()
+        owners = {**twin.board.territory(), **twin.board.stones}
+        assert game.board.owners().tolist() == [owners[divmod(move, size)] for move in range(size * size)]
+
+
+@pytest.mark.parametrize("preset", ["cgos", "tromp-taylor", "japanese"])
+@pytest.mark.parametrize(("size", "games"), [(5, 8), (7, 5), (9, 3), (13, 1), (19, 1)])
+def test_random_games_agree_with_the_slow_twin(size: int, games: int, preset: str) -> None:
+    for seed in range(games):
+        play_beside_the_twin(size, preset, seed, most=150 if size > 9 else 250)
+
+
+def test_random_games_meet_ko_superko_and_suicide() -> None:
+    """The comparison would prove little if the rare rules never applied."""
+    seen = set()
+    for seed in range(12):
+        rules = Rules.preset("cgos", 5, move_limit=10_000)
+        twin = ReferenceGame(5, rules.superko, rules.suicide)
+        for move in play_beside_the_twin(5, "cgos", seed, most=200, eyes=0.3).moves:
+            seen |= {twin.refusal(other) for other in range(25)}
+            twin.play(move)
+    assert {"ko", "superko", "suicide", "taken"} <= seen
+
+
+@pytest.mark.parametrize("switch", ["NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"])
+def test_the_kernels_also_agree_uncompiled_and_with_checked_bounds(switch: str, tmp_path: Path) -> None:
+    folder = Path(__file__).parent
+    code = (
+        "from test_kernels import play_beside_the_twin as play\n"
+        "from arena.go import kernels; import numpy as np\n"
+        "for size in (5, 9): [play(size, rules, 3, 60) for rules in ('cgos', 'tromp-taylor')]\n"
+        "boards = np.zeros(2, kernels.BOARD); kernels.new_board(boards, 0, 9)\n"
+        "margins = np.zeros(3, np.int16); assert kernels.run_playouts(boards, 1, 3, 5, margins) > 200\n"
+    )
+    environment = {**os.environ, switch: "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    environment["PYTHONPATH"] = f"{folder}{os.pathsep}{folder.parent}"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("size", [5, 7, 9, 13, 19])
+def test_playouts_end_where_nobody_can_move_and_count_by_area(size: int) -> None:
+    """Played out by the slow twin's rules from the same moves, the quick count equals the flood fill."""
+    for seed in range(3):
+        game = Game(Rules.preset("japanese", size, move_limit=10_000), seed=seed)
+        while not game.is_over:
+            hashes = game.hashes
+            move = kernels.random_move(
+                game.board.array, 0, int(game.to_play), hashes, len(hashes), False, game.move_seed()
+            )
+            game.play(int(move))
+        boards = np.zeros(2, kernels.BOARD)
+        boards[0] = game.board.array[0]
+        margins = np.zeros(1, np.int16)
+        assert kernels.run_playouts(boards, BLACK, 1, seed, margins) == 2  # both pass
+        assert margins[0] == game.board.area_margin()
+
+
+def test_playouts_depend_on_their_seed_only() -> None:
+    boards = np.zeros(2, kernels.BOARD)
+    kernels.new_board(boards, 0, 9)
+    margins = np.zeros((3, 200), np.int16)
+    for row, seed in enumerate((1, 1, 2)):
+        kernels.run_playouts(boards, BLACK, 200, seed, margins[row])
+    assert (margins[0] == margins[1]).all()
+    assert (margins[0] != margins[2]).any()
+    assert abs(margins.mean()) < 6 and margins.std() > 5

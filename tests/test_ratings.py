@@ -1,0 +1,523 @@
+"""arena.ratings against the numbers of public programs, against slow twins, and in simulations whose truth is known."""
+
+import itertools
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize, stats
+
+from arena.ratings import (
+    Bound,
+    Estimate,
+    Interval,
+    K,
+    Model,
+    PairCounts,
+    Ratings,
+    Result,
+    Sprt,
+    Verdict,
+    WinDrawLoss,
+    bernoulli_llr,
+    compare,
+    elo,
+    expected_score,
+    logistic_llr,
+    normalised_llr,
+    rate,
+)
+
+GOLDEN = json.loads((Path(__file__).parent / "golden" / "ratings.json").read_text(encoding="utf-8"))
+LADDER = np.array([0.0, 10.0, 1200.0, 1600.0, 1700.0, 2000.0])
+
+unhurried = settings(deadline=None)  # a busy machine is no failure
+count = st.one_of(st.integers(0, 3), st.integers(0, 1_000_000))
+pair_counts = st.builds(PairCounts, count, count, count, count, count)
+game_counts = st.builds(WinDrawLoss, count, count, count)
+any_counts = st.one_of(pair_counts, game_counts)
+
+
+@st.composite
+def league_results(draw):
+    black, white = draw(st.permutations("ABCDE"))[:2]
+    halves = draw(st.integers(1, 2000))
+    return Result(black, white, draw(st.one_of(st.sampled_from([0, halves]), st.integers(0, halves))) / 2, halves / 2)
+
+
+leagues = st.lists(league_results(), min_size=1, max_size=12)
+
+
+def golden(number):
+    """Equal in every digit the source prints, but for a unit in the eighth that matters."""
+    digits = len(str(number).partition(".")[2])
+    return pytest.approx(number, abs=0.5 * 10**-digits, rel=1e-7)
+
+
+def seen_by_the_other(counts):
+    if isinstance(counts, WinDrawLoss):
+        return WinDrawLoss(counts.losses, counts.draws, counts.wins)
+    return PairCounts(*reversed(counts.counts))
+
+
+def check_mirrored(one, other):
+    """The same estimate seen from the other side."""
+    opposite = {Bound.BELOW: Bound.ABOVE, Bound.ABOVE: Bound.BELOW}
+    assert other.bound is opposite.get(one.bound, one.bound)
+    pairs = [(one.value, other.value), (one.interval.low, other.interval.high), (one.interval.high, other.interval.low)]
+    for mine, theirs in pairs:
+        assert (mine is None) == (theirs is None)
+        assert mine is None or mine == pytest.approx(-theirs, abs=1e-6, rel=1e-6)
+
+
+def check_finite(estimate):
+    numbers = [estimate.value, estimate.half_width, estimate.interval.low, estimate.interval.high]
+    assert all(number is None or math.isfinite(number) for number in numbers)
+    assert (estimate.half_width is not None) == (estimate.bound is Bound.BOTH)
+    assert "nan" not in str(estimate) and "inf" not in str(estimate)
+
+
+# --- Two players ---
+
+
+@pytest.mark.parametrize("row", GOLDEN["wdl"] + GOLDEN["pentanomial"], ids=["single games", "pairs"])
+def test_a_match_gives_the_figures_of_fastchess_and_fishtest(row):
+    pairs = "LL" in row
+    counts = (
+        PairCounts(row["LL"], row["LD"], row["WL_DD"], row["WD"], row["WW"])
+        if pairs
+        else WinDrawLoss(row["w"], row["d"], row["l"])
+    )
+    comparison = compare(counts)
+    assert comparison.elo.value == golden(row["elo"])
+    assert comparison.elo.half_width == golden(row["err95"])
+    assert comparison.normalised.value == golden(row["nelo"])
+    assert comparison.normalised.half_width == golden(row["nelo_err95"])
+    assert comparison.los == golden(row["los"])
+
+
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [
+        (WinDrawLoss(136, 111, 96), "+40.7 ± 30.4"),
+        (WinDrawLoss(10, 0, 0), "≥ +223"),
+        (WinDrawLoss(0, 0, 10), "≤ -223"),
+        (WinDrawLoss(100, 0, 0), "≥ +638"),
+        (PairCounts(0, 0, 0, 0, 50), "≥ +638"),
+        (PairCounts(5, 0, 0, 0, 0), "≤ -223"),
+        (PairCounts(0, 0, 5, 0, 0), "-216 to +216"),
+        (PairCounts(0, 0, 0, 0, 0), "?"),
+    ],
+)
+def test_an_estimate_is_written_in_one_way(counts, text):
+    assert str(compare(counts).elo) == text
+
+
+def test_a_known_order_at_an_unknown_distance_is_written_without_a_number():
+    assert [str(Estimate(bound)) for bound in (Bound.BELOW, Bound.ABOVE)] == ["≥", "≤"]
+
+
+def test_elo_and_expected_score_undo_each_other():
+    assert elo(expected_score(123.0)) == pytest.approx(123.0)
+    with pytest.raises(ValueError, match="no finite Elo"):
+        elo(1.0)
+
+
+def test_counts_that_cannot_be_are_refused():
+    with pytest.raises(ValueError, match="negative"):
+        WinDrawLoss(1, 0, -1)
+    with pytest.raises(ValueError, match="negative"):
+        PairCounts(0, 0, -1, 0, 0)
+    with pytest.raises(ValueError, match=r"can't give 0\.75 points"):
+        PairCounts.of([0.75])
+
+
+def test_pairs_are_counted_by_their_points():
+    pairs = PairCounts.of([2, 2, 1.5, 1, 0.5, 0])
+    assert pairs == PairCounts(1, 1, 1, 1, 2)
+    assert (pairs.games, pairs.points) == (12, 7)
+
+
+@unhurried
+@given(any_counts)
+def test_no_counts_give_nan_or_infinity(counts):
+    comparison = compare(counts)
+    check_finite(comparison.elo)
+    check_finite(comparison.normalised)
+    assert 0 <= comparison.los <= 1
+
+
+@unhurried
+@given(any_counts)
+def test_swapping_the_players_flips_every_sign(counts):
+    one, other = compare(counts), compare(seen_by_the_other(counts))
+    check_mirrored(one.elo, other.elo)
+    check_mirrored(one.normalised, other.normalised)
+    assert one.los == pytest.approx(1 - other.los, abs=1e-9)
+
+
+@unhurried
+@given(st.lists(st.sampled_from([0, 0.5, 1, 1.5, 2]), max_size=30), st.randoms(use_true_random=False))
+def test_the_order_of_the_pairs_does_not_matter(points, random):
+    shuffled = random.sample(points, len(points))
+    assert compare(PairCounts.of(points)) == compare(PairCounts.of(shuffled))
+
+
+# --- Sequential tests ---
+
+LLR = {"normalized": normalised_llr, "logistic": logistic_llr}
+
+
+@pytest.mark.parametrize("row", [row for row in GOLDEN["sprt"] if isinstance(row["llr"], float)])
+def test_the_likelihood_ratio_is_that_of_fishtest(row):
+    counts = row["penta"] if "penta" in row else row["wdl"][::-1]
+    assert LLR[row["model"]](counts, row["elo0"], row["elo1"]) == golden(row["llr"])
+
+
+def test_the_bounds_are_those_of_fishtest():
+    row = next(row for row in GOLDEN["sprt"] if "bound" in row)
+    bounds = Sprt(row["elo0"], row["elo1"], row["alpha"], row["beta"]).bounds
+    assert bounds == (golden(-row["bound"]), golden(row["bound"]))
+
+
+def test_a_normalised_model_without_a_solution_falls_back_to_the_logistic_one_and_says_so():
+    """fastchess issue 879: nan, and a test that never ends."""
+    row = next(row for row in GOLDEN["sprt"] if "logistic_llr" in row)
+    state = Sprt(row["elo0"], row["elo1"], model=Model.NORMALISED).state(PairCounts(*row["penta"]))
+    assert normalised_llr(row["penta"], row["elo0"], row["elo1"]) is None
+    assert state.llr == golden(row["logistic_llr"])
+    assert (state.model, state.verdict) == (Model.LOGISTIC, Verdict.H1)
+
+
+@pytest.mark.parametrize("row", [row for row in GOLDEN["bernoulli_sprt_no_draws"] if "llr" in row])
+def test_the_bernoulli_ratio_is_the_textbook_one(row):
+    assert bernoulli_llr(row["w"], row["l"], row["elo0"], row["elo1"]) == golden(row["llr"])
+
+
+def test_the_known_number_of_straight_wins_accepts_h1():
+    row = next(row for row in GOLDEN["bernoulli_sprt_no_draws"] if "straight_wins_to_accept_H1" in row)
+    test = Sprt(row["elo0"], row["elo1"], row["alpha"], row["beta"], Model.BERNOULLI)
+    verdicts = [test.state(WinDrawLoss(wins, 0, 0)).verdict for wins in range(40)]
+    assert verdicts.index(Verdict.H1) == row["straight_wins_to_accept_H1"]
+    assert set(verdicts[: row["straight_wins_to_accept_H1"]]) == {Verdict.RUNNING}
+
+
+def test_a_test_ends_at_its_cap():
+    test = Sprt(0, 5, max_pairs=10)
+    assert test.state(PairCounts(2, 0, 5, 0, 2)).verdict is Verdict.RUNNING
+    assert test.state(PairCounts(2, 0, 5, 0, 3)).verdict is Verdict.CAPPED
+
+
+@pytest.mark.parametrize(
+    "settings", [{"elo0": 5, "elo1": 5}, {"elo0": 0, "elo1": 9999}, {"alpha": 0}, {"beta": 0.7}, {"max_pairs": 0}]
+)
+def test_a_senseless_test_is_refused(settings):
+    with pytest.raises(ValueError, match="must"):
+        Sprt(**{"elo0": 0, "elo1": 50, **settings})
+
+
+@pytest.mark.parametrize("counts", [PairCounts(1, 0, 1, 0, 1), WinDrawLoss(3, 1, 2)])
+def test_the_bernoulli_model_refuses_pairs_and_draws(counts):
+    with pytest.raises(ValueError, match="use the logistic model"):
+        Sprt(0, 50, model=Model.BERNOULLI).state(counts)
+
+
+@unhurried
+@given(any_counts, st.sampled_from([(0, 2), (0, 50), (-300, 0), (-1500, -500), (-2000, 2000)]))
+def test_every_state_of_a_test_is_finite(counts, hypotheses):
+    for model in (Model.LOGISTIC, Model.NORMALISED):
+        assert math.isfinite(Sprt(*hypotheses, model=model).state(counts).llr)
+
+
+@unhurried
+@given(pair_counts, st.sampled_from([(0, 2), (0, 50), (-300, 100)]))
+def test_swapping_the_players_and_the_hypotheses_flips_the_ratio(counts, hypotheses):
+    elo0, elo1 = hypotheses
+    mirror = logistic_llr(counts.counts[::-1], -elo1, -elo0)
+    assert logistic_llr(counts.counts, elo0, elo1) == pytest.approx(-mirror, rel=1e-6, abs=1e-6)
+
+
+@unhurried
+@given(st.lists(st.integers(1, 500), min_size=5, max_size=5), st.floats(-300, 300))
+def test_the_logistic_ratio_is_that_of_the_slow_twin(counts, elo1):
+    p, scores = np.array(counts) / sum(counts), np.linspace(0, 1, 5)
+
+    def log_likelihood(difference):
+        d = scores - expected_score(difference)
+        t = optimize.brentq(lambda t: p @ (d / (1 + t * d)), -1 / d.max() + 1e-9, -1 / d.min() - 1e-9, xtol=1e-15)
+        return sum(counts) * (p @ np.log(p / (1 + t * d)))
+
+    twin = log_likelihood(elo1) - log_likelihood(0)
+    assert logistic_llr(counts, 0, elo1) == pytest.approx(twin, rel=1e-6, abs=1e-6)
+
+
+def test_many_tests_at_once_are_each_as_alone():
+    counts = np.random.default_rng(1).integers(0, 30, (50, 5))
+    counts[0] = 0
+    assert logistic_llr(counts, 0, 50) == pytest.approx([float(logistic_llr(row, 0, 50)) for row in counts])
+
+
+def error_rates(truth, elo0, elo1, tests, seed, advantage=60.0):
+    """Shares of tests that accept H0 and H1 in pairs of games without draws, the colours apart by twice `advantage`."""
+    rng = np.random.default_rng(seed)
+    lower, upper = Sprt(elo0, elo1).bounds
+    as_black, as_white = expected_score(truth + advantage), expected_score(truth - advantage)
+    both, none = as_black * as_white, (1 - as_black) * (1 - as_white)
+    counts, accepted = np.zeros((tests, 3)), np.zeros(2)
+    while len(counts):
+        counts += rng.multinomial(1, [none, 1 - both - none, both], len(counts))
+        pentanomial = np.zeros((len(counts), 5))
+        pentanomial[:, ::2] = counts
+        llr = logistic_llr(pentanomial, elo0, elo1)
+        accepted += (llr <= lower).sum(), (llr >= upper).sum()
+        counts = counts[(lower < llr) & (llr < upper)]
+    return accepted / tests
+
+
+def test_a_sequential_test_errs_no_more_often_than_promised():
+    elo0, elo1, tests = 0, 80, 4000
+    mean = (expected_score(elo0 + 60) + expected_score(elo0 - 60)) / 2
+    assert mean == pytest.approx(expected_score(elo0))
+    assert error_rates(elo0, elo0, elo1, tests, seed=1)[1] <= 1.2 * 0.05
+    score1 = optimize.brentq(
+        lambda x: expected_score(x + 60) + expected_score(x - 60) - 2 * expected_score(elo1), 0, 200
+    )
+    assert error_rates(score1, elo0, elo1, tests, seed=2)[0] <= 1.2 * 0.05
+
+
+# --- A league ---
+
+
+def league_of(row):
+    """The results of a golden row; games of unknown colour are Black's of the first player."""
+    colours = row.get("games_black_white", row.get("games"))
+    return [Result(a, b, wins, wins + losses) for a, b, wins, losses in colours]
+
+
+@pytest.mark.parametrize("row", GOLDEN["bradley_terry"], ids=["choix", "KataGo C++", "Ordo -W", "KataGo Python"])
+def test_a_league_is_rated_as_by_public_programs(row):
+    prior = row.get("prior", row.get("prior_virtual_games"))
+    ratings = rate(league_of(row), prior=prior, black_advantage="black_advantage" in row)
+    at = dict(zip(ratings.players, ratings.elo, strict=True))
+    expected = row.get("elo", {})
+    for a, b in itertools.combinations(expected, 2):
+        assert at[a] - at[b] == pytest.approx(
+            expected[a] - expected[b], abs=6e-4
+        )  # the sources print 3 decimals or more
+    if "diff_AB" in row:
+        assert at["A"] - at["B"] == golden(row["diff_AB"])
+        assert ratings.standard_error("A", "B") == golden(row["se_diff"])
+    else:
+        for pair, error in row.get("se_diff", {}).items():
+            assert ratings.standard_error(*pair) == golden(error)
+    if "black_advantage" in row:
+        assert ratings.black_advantage.value == golden(row["black_advantage"])
+
+
+def test_without_an_anchor_one_component_has_mean_zero():
+    row = GOLDEN["bradley_terry"][0]
+    ratings = rate(league_of(row), prior=0, black_advantage=False)
+    assert dict(zip(ratings.players, ratings.elo, strict=True)) == {name: golden(at) for name, at in row["elo"].items()}
+
+
+def test_the_prior_is_games_against_a_phantom():
+    row = GOLDEN["bradley_terry"][1]
+    games = row["prior_virtual_games"]
+    phantom = [Result(name, "phantom", games / 2, games) for name in row["elo"]]
+    ratings = rate([*league_of(row), *phantom], prior=0, black_advantage=False, anchor="phantom")
+    assert dict(zip(ratings.players, ratings.elo, strict=True)) == {
+        "phantom": 0,
+        **{name: golden(at) for name, at in row["elo"].items()},
+    }
+
+
+def test_the_anchor_is_zero_and_its_error_goes_to_the_others():
+    ratings = rate([Result("A", "B", 30, 50), Result("B", "A", 30, 50), Result("B", "C", 9, 20)], anchor="B")
+    assert str(ratings.estimate("B")) == "+0.0 ± 0.0"
+    assert ratings.estimate("A") == ratings.difference("A", "B")
+    assert ratings.estimate("A").half_width == pytest.approx(1.959964 * ratings.standard_error("A", "B"))
+    assert ratings.covariance[1] == pytest.approx(np.zeros(3), abs=1e-6)
+
+
+def test_players_who_never_lost_to_the_rest_are_at_least_so_much_stronger():
+    results = [Result("A", "B", 5, 5), Result("B", "A", 0, 5), Result("B", "C", 4, 6), Result("A", "D", 5, 9)]
+    ratings = rate(results, prior=0.2, black_advantage=False)
+    assert ratings.components == (("A", "D"), ("B", "C"))
+    assert str(ratings.difference("A", "B")) == "≥ +223"
+    assert str(ratings.difference("B", "A")) == "≤ -223"
+    assert str(ratings.difference("A", "C")) == "≥"
+    assert str(ratings.estimate("C")) == "≤"
+    assert ratings.los("A", "B") == compare(WinDrawLoss(10, 0, 0)).los
+    assert ratings.ranking() == ("A", "D", "B", "C")
+
+
+def test_players_without_a_chain_of_games_are_not_compared():
+    ratings = rate([Result("A", "B", 1, 2), Result("C", "D", 1, 2)])
+    assert ratings.difference("A", "C") == Estimate(Bound.NONE)
+
+
+def test_a_draw_beats_in_both_directions():
+    assert rate([Result("A", "B", 9.5, 10)]).components == (("A", "B"),)
+
+
+def test_a_sweep_without_a_prior_is_refused():
+    with pytest.raises(ValueError, match="give a prior above 0"):
+        rate([Result("A", "B", 100, 100)], prior=0)
+
+
+def test_a_sweep_by_one_colour_is_refused_without_a_prior_and_finite_with_one():
+    results = [Result("A", "B", 100, 100), Result("B", "A", 100, 100)]
+    with pytest.raises(ValueError, match="give a prior above 0"):
+        rate(results, prior=0)
+    ratings = rate(results)
+    assert ratings.difference("A", "B").value == pytest.approx(0)
+    assert 500 < ratings.black_advantage.value < 2000
+
+
+def test_a_black_advantage_that_strength_explains_as_well_is_left_out():
+    one_way = [Result("A", "B", 7, 10), Result("B", "C", 6, 10), Result("A", "D", 8, 10)]
+    assert rate(one_way).black_advantage is None
+    assert rate([*one_way, Result("A", "C", 8, 10)]).black_advantage is not None
+
+
+@pytest.mark.parametrize(
+    ("results", "options", "text"),
+    [
+        ([], {}, "no games"),
+        ([Result("A", "B", 1)], {"anchor": "C"}, "anchor C has no rated games; rated are A, B"),
+        ([Result("A", "B", 1)], {"prior": -1}, "prior of -1"),
+    ],
+)
+def test_a_league_that_cannot_be_rated_is_refused(results, options, text):
+    with pytest.raises(ValueError, match=text):
+        rate(results, **options)
+
+
+@pytest.mark.parametrize("row", [("A", "A", 1, 1), ("A", "B", 2, 1), ("A", "B", -1, 1)])
+def test_a_result_that_cannot_be_is_refused(row):
+    with pytest.raises(ValueError, match="can't be"):
+        Result(*row)
+
+
+def test_an_unknown_player_is_refused_by_name():
+    with pytest.raises(ValueError, match="X has no rated games; rated are A, B"):
+        rate([Result("A", "B", 1, 2)]).difference("A", "X")
+
+
+def test_a_cycle_surprises():
+    """A beats B beats C beats A, 18 to 2 each: at the fit all are equal, as in 18 heads of 20 throws."""
+    cycle = rate([Result(a, b, 18, 20) for a, b in ("AB", "BC", "CA")], black_advantage=False)
+    tail = stats.binom.sf(17, 20, 0.5)
+    assert cycle.surprise() == pytest.approx(np.where(np.eye(3), 1, tail))
+    assert rate([Result("A", "B", 18, 20)]).surprise()[0, 1] > 0.3
+
+
+def test_the_likelihood_of_superiority_is_that_of_the_difference():
+    ratings = rate([Result("A", "B", 60, 100), Result("B", "C", 70, 100)])
+    difference = ratings.difference("A", "C")
+    assert ratings.los("A", "C") == pytest.approx(stats.norm.cdf(difference.value / ratings.standard_error("A", "C")))
+    matrix = ratings.los_matrix()
+    assert matrix + matrix.T == pytest.approx(np.ones((3, 3)))
+
+
+def test_the_fit_is_that_of_the_slow_twin():
+    rng = np.random.default_rng(5)
+    results = [Result(a, b, rng.integers(0, 41) / 2, 20) for a, b in itertools.permutations("ABCD", 2)]
+
+    def loss(x):
+        at = dict(zip("ABCD", x, strict=False))
+        total = sum(0.1 * (np.logaddexp(0, v) + np.logaddexp(0, -v)) for v in x)
+        for row in results:
+            odds = at[row.black] - at[row.white] + x[4]
+            total += row.black_points * np.logaddexp(0, -odds)
+            total += (row.games - row.black_points) * np.logaddexp(0, odds)
+        return total
+
+    twin = K * optimize.minimize(loss, np.zeros(5), tol=1e-9).x
+    ratings = rate(results, prior=0.2)
+    assert ratings.elo == pytest.approx(twin[:4] - twin[:4].mean(), abs=0.01)
+    assert ratings.black_advantage.value == pytest.approx(twin[4], abs=0.01)
+
+
+def test_ratings_cannot_be_changed_in_place():
+    with pytest.raises(ValueError, match="read-only"):
+        rate([Result("A", "B", 1, 2)]).elo[0] = 1
+
+
+def check_league(ratings: Ratings):
+    for array in (ratings.elo, ratings.covariance, ratings.expected, ratings.los_matrix(), ratings.surprise()):
+        assert np.isfinite(array).all()
+    for a, b in itertools.permutations(ratings.players, 2):
+        check_finite(ratings.difference(a, b))
+        check_mirrored(ratings.difference(a, b), ratings.difference(b, a))
+    for player in ratings.players:
+        check_finite(ratings.estimate(player))
+    if ratings.black_advantage is not None:
+        check_finite(ratings.black_advantage)
+    assert sorted(itertools.chain(*ratings.components)) == list(ratings.players)
+
+
+@unhurried
+@given(leagues, st.sampled_from([1e-3, 0.2, 2.0]), st.booleans())
+def test_no_league_gives_nan_or_infinity(results, prior, black_advantage):
+    check_league(rate(results, prior=prior, black_advantage=black_advantage))
+
+
+@unhurried
+@given(leagues, st.booleans())
+def test_a_league_without_a_prior_is_rated_or_refused(results, black_advantage):
+    try:
+        ratings = rate(results, prior=0, black_advantage=black_advantage)
+    except ValueError as error:
+        assert "give a prior above 0" in str(error)
+    else:
+        check_league(ratings)
+
+
+@unhurried
+@given(leagues, st.randoms(use_true_random=False))
+def test_the_order_of_the_results_does_not_matter(results, random):
+    one, other = rate(results), rate(random.sample(results, len(results)))
+    assert one.players == other.players
+    assert np.array_equal(one.elo, other.elo)
+    assert np.array_equal(one.covariance, other.covariance)
+    assert one.components == other.components
+
+
+@unhurried
+@given(leagues)
+def test_turning_every_result_round_flips_every_rating(results):
+    turned = [Result(row.black, row.white, row.games - row.black_points, row.games) for row in results]
+    one, other = rate(results), rate(turned)
+    for a, b in itertools.combinations(one.players, 2):
+        check_mirrored(one.difference(a, b), other.difference(a, b))
+
+
+def simulated(truth, games, rng, advantage=40.0):
+    """A round robin with `games` a pairing, half of them in each colour."""
+    names = [f"{i:02}" for i in range(len(truth))]
+    return [
+        Result(
+            names[i], names[j], rng.binomial(games // 2, expected_score(truth[i] - truth[j] + advantage)), games // 2
+        )
+        for i, j in itertools.permutations(range(len(truth)), 2)
+    ]
+
+
+def holds(interval: Interval, value):
+    return (interval.low is None or interval.low <= value) and (interval.high is None or value <= interval.high)
+
+
+@pytest.mark.parametrize("truth", [LADDER, np.array([0.0, 50, 80, 200, 320, 500, 510, 700])], ids=["ladder", "league"])
+def test_intervals_hold_95_percent_of_the_true_differences(truth):
+    rng = np.random.default_rng(7)
+    held = []
+    for _ in range(400):
+        ratings = rate(simulated(truth, 100, rng))
+        for (i, a), (j, b) in itertools.combinations(enumerate(ratings.players), 2):
+            held.append(holds(ratings.difference(a, b).interval, truth[i] - truth[j]))
+    assert 0.93 <= np.mean(held) <= 0.97

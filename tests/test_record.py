@@ -1,0 +1,582 @@
+"""Records: SGF there and back, what is refused and why, files and archives of many games."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import random
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from arena import RecordError
+from arena.go.game import Ending, Game, Outcome, Rules, handicap_points
+from arena.go.moves import BLACK, WHITE, move_from_gtp, move_from_sgf, pass_move, sgf_from_move, symmetry_table
+from arena.go.record import Record, Refusal, Statistics, read_path, read_sgf, statistics
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=8)
+GAME = "(;GM[1]FF[4]SZ[9]KM[7]RU[CGOS]RE[B+R];B[ee];W[cc];B[gg])"
+
+
+def played_game(
+    seed: int, size: int, rules_name: str = "cgos", handicap: int = 0, moves: int = 60, pass_every: int = 9
+) -> Game:
+    """A game of random legal moves with a pass now and then, which may or may not have come to its end."""
+    choose = random.Random(seed)
+    rules = Rules.preset(rules_name, size)
+    game = Game(rules, seed, black=handicap_points(size, handicap) if handicap else ())
+    for _ in range(moves):
+        legal = [move for move, allowed in enumerate(game.legal_moves()) if allowed]
+        game.play(pass_move(size) if choose.randrange(pass_every) == 0 else choose.choice(legal))
+        if game.is_over:
+            break
+    return game
+
+
+@st.composite
+def records(draw: st.DrawFn) -> Record:
+    size = draw(st.sampled_from([5, 9, 13, 19]))
+    handicap = draw(st.sampled_from([0, 0, 2, 4])) if size > 7 else 0
+    game = played_game(
+        seed=draw(st.integers(0, 2**63 - 1)),
+        size=size,
+        rules_name=draw(st.sampled_from(["cgos", "tromp-taylor", "chinese", "japanese"])),
+        handicap=handicap,
+        moves=draw(st.integers(0, 80)),
+        pass_every=draw(st.integers(2, 40)),
+    )
+    winner = draw(st.sampled_from([BLACK, WHITE]))
+    ending = draw(st.sampled_from([None, Ending.RESIGN, Ending.TIME, Ending.ILLEGAL, Ending.CRASH]))
+    if game.outcome is None and ending is not None:
+        game.end(Outcome(winner, ending))
+    return Record.from_game(
+        game,
+        black=draw(NAMES),
+        white=draw(NAMES),
+        id=draw(NAMES),
+        event=draw(NAMES),
+        black_rank=draw(NAMES),
+        white_rank=draw(NAMES),
+        date="2020-02-29",
+        opening=draw(st.integers(0, 8)),
+        reason=draw(NAMES) if ending is Ending.CRASH else "",
+    )
+
+
+@settings(deadline=None)
+@given(records())
+def test_a_record_comes_back_from_its_sgf(record: Record) -> None:
+    assert read_sgf(record.to_sgf()) == record
+
+
+@settings(deadline=None)
+@given(records())
+def test_a_record_replays_to_the_game_it_was_made_of(record: Record) -> None:
+    game = record.replay()
+    assert game.outcome == record.outcome
+    assert Record.from_game(game).moves == record.moves
+
+
+@settings(deadline=None, max_examples=50)
+@given(records(), st.integers(0, 7))
+def test_symmetric_games_have_the_same_canonical_moves(record: Record, symmetry: int) -> None:
+    table = symmetry_table(record.rules.size)[symmetry].tolist()
+    black, white = record.setup
+    turned = replace(
+        record,
+        moves=tuple(table[move] for move in record.moves),
+        setup=(tuple(table[move] for move in black), tuple(table[move] for move in white)),
+    )
+    assert turned.canonical_moves() == record.canonical_moves()
+
+
+def test_different_games_have_different_canonical_moves() -> None:
+    one, other = (read_sgf(f"(;SZ[9];B[ee];W[cc];B[{move}])") for move in ("gg", "gf"))
+    assert one.canonical_moves() != other.canonical_moves()
+
+
+def test_the_canonical_moves_of_an_opening_begin_those_of_the_game() -> None:
+    moves = Record.from_game(played_game(3, 9)).moves
+    rules = Rules()
+    whole = Record(rules, moves, None).canonical_moves()[2]
+    assert Record(rules, moves[:10], None).canonical_moves()[2] == whole[:10]
+
+
+def test_an_sgf_is_one_line_with_empty_passes_and_the_players() -> None:
+    game = Game(Rules.preset("japanese", 9, 0.5), seed=7, black=handicap_points(9, 2))
+    game.play(move_from_gtp("E5", 9))
+    game.play(pass_move(9))
+    game.end(Outcome(WHITE, Ending.CRASH))
+    record = Record.from_game(game, black="A]\\", white="B\nC", opening=1, reason="lost its mind", id="g1")
+    text = record.to_sgf()
+    assert "\n" not in text
+    for value in (
+        "FF[4]",
+        "CA[UTF-8]",
+        "RU[Japanese]",
+        "KM[0.5]",
+        "HA[2]",
+        "AB[gc][cg]",
+        ";W[ee];B[]",
+        "RE[W+F]",
+        "GN[g1]",
+        "PB[A\\]\\\\]",
+        "PW[B C]",
+        "C[seed 7; opening 1; ending crash; reason: lost its mind]",
+    ):
+        assert value in text
+    assert "PL[" not in text
+
+
+def test_a_game_stopped_at_the_move_limit_comes_back() -> None:
+    game = Game(Rules.preset("cgos", 5, 2.5, move_limit=3))
+    for point in ("C3", "D4", "B2"):
+        game.play(move_from_gtp(point, 5))
+    record = Record.from_game(game)
+    assert read_sgf(record.to_sgf()) == record
+    assert record.outcome is not None and record.outcome.ending is Ending.MOVE_LIMIT
+
+
+def test_who_begins_is_written_where_it_is_unusual() -> None:
+    record = Record(Rules(), (), None, setup=((40,), (41,)), first=WHITE)
+    assert "PL[W]" in record.to_sgf()
+    assert read_sgf(record.to_sgf()) == record
+
+
+def test_a_record_with_an_illegal_move_says_which_when_replayed() -> None:
+    with pytest.raises(RecordError, match="illegal move: move 2 by White, E5 is taken"):
+        Record(Rules(), (40, 40), None).replay()
+
+
+def test_a_record_with_an_impossible_setup_says_so_when_replayed() -> None:
+    with pytest.raises(RecordError, match="illegal setup: "):
+        Record(Rules(), (), None, setup=((40,), (40,))).replay()
+
+
+def test_setup_names_dates_and_the_main_line_are_read() -> None:
+    record = read_sgf(
+        "(;SZ[9]AB[aa][bb:cc]AW[ii]PB[Shusaku]PW[Gennan]BR[4d]WR[8d]DT[1846-09-11]EV[Ear]GN[x]"
+        ";AE[bc]PL[W](;W[ee];B[tt](;W[ff])(;W[gg]))(;W[df]))"
+    )
+    assert record.setup == (tuple(sorted(move_from_sgf(point, 9) for point in ("aa", "bb", "cb", "cc"))), (80,))
+    assert record.first is WHITE
+    assert record.moves == (40, 81, 50)
+    assert (record.black, record.white, record.black_rank, record.white_rank) == ("Shusaku", "Gennan", "4d", "8d")
+    assert (record.date, record.event, record.id) == ("1846-09-11", "Ear", "x")
+
+
+def test_setup_in_later_nodes_before_the_first_move_is_read() -> None:
+    assert read_sgf("(;SZ[9];AB[ee];W[cc])").setup == ((40,), ())
+
+
+def test_old_long_property_names_are_read() -> None:
+    assert read_sgf("(;GaMe[1]SiZe[9];Black[ee];White[cc])").moves == (40, 20)
+
+
+@pytest.mark.parametrize(
+    "text, outcome",
+    [
+        ("B+2.5", Outcome(BLACK, Ending.SCORE, 2.5)),
+        ("W+12", Outcome(WHITE, Ending.SCORE, -12.0)),
+        ("w+r", Outcome(WHITE, Ending.RESIGN)),
+        ("Black + Resign", Outcome(BLACK, Ending.RESIGN)),
+        ("B+Time", Outcome(BLACK, Ending.TIME)),
+        ("W+Forfeit", Outcome(WHITE, Ending.ILLEGAL)),
+        ("W+", Outcome(WHITE, Ending.SCORE)),
+        ("B+3/4", Outcome(BLACK, Ending.SCORE)),
+        ("B+0.5 (moves beyond 200 are lost)", Outcome(BLACK, Ending.SCORE, 0.5)),
+        ("0", Outcome(None, Ending.SCORE, 0.0)),
+        ("Jigo", Outcome(None, Ending.SCORE, 0.0)),
+        ("Void", None),
+        ("?", None),
+        ("", None),
+    ],
+)
+def test_results_are_read(text: str, outcome: Outcome | None) -> None:
+    record = read_sgf(f"(;SZ[9]RE[{text}];B[ee])")
+    assert record.outcome == outcome
+    assert read_sgf(record.to_sgf()).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    "text, name",
+    [
+        ("Japanese", "japanese"),
+        ("jp", "japanese"),
+        ("Korean", "japanese"),
+        ("", "japanese"),
+        ("Pair Go", "japanese"),
+        ("Chinese", "chinese"),
+        ("cn", "chinese"),
+        ("AGA", "chinese"),
+        ("Tromp-Taylor", "tromp-taylor"),
+        ("NZ", "tromp-taylor"),
+        ("New Zealand", "tromp-taylor"),
+        ("GOE", "tromp-taylor"),
+        ("Ing Goe", "tromp-taylor"),
+        ("CGOS", "cgos"),
+    ],
+)
+def test_rules_are_read_by_their_many_names(text: str, name: str) -> None:
+    assert read_sgf(f"(;SZ[9]RU[{text}];B[ee])").rules.name == name
+
+
+@pytest.mark.parametrize(
+    "properties, komi",
+    [
+        ("KM[5.5]", 5.5),
+        ("KM[6,5]", 6.5),
+        ("KM[0]", 0.0),
+        ("KM[-2.5]", -2.5),
+        ("KM[375]", 7.5),
+        ("KM[3.75]", 7.5),
+        ("RU[Chinese]", 7.0),
+        ("KM[none]RU[Japanese]", 6.5),
+        ("AB[ee]PL[W]", 0.0),
+    ],
+)
+def test_komi_is_read_and_has_a_default(properties: str, komi: float) -> None:
+    assert read_sgf(f"(;SZ[9]{properties})").rules.komi == komi
+
+
+def test_a_missing_size_is_19_when_the_stones_say_so() -> None:
+    assert read_sgf("(;;B[qd])").rules.size == 19
+    assert read_sgf("(;GM[1])").rules.size == 19
+    assert read_sgf("(;SZ[9:9])").rules.size == 9
+
+
+def test_charsets_are_read() -> None:
+    assert read_sgf("(;CA[Big5]SZ[9]PB[許]PW[a])".encode("big5")).black == "許"  # its second byte is a backslash
+    assert read_sgf("(;CA[big5]SZ[9]PB[許功])".encode()).black == "許功"
+    assert read_sgf("(;SZ[9]PB[Müller])".encode("latin-1")).black == "Müller"
+    assert read_sgf("(;CA[no-such-charset]SZ[9]PB[Müller])".encode("latin-1")).black == "Müller"
+
+
+def sgf_of(*points: str, rules: str = "Chinese") -> str:
+    """The moves of both sides in turn, by GTP's names on 5x5."""
+    moves = [sgf_from_move(move_from_gtp(point, 5), 5) for point in points]
+    return f"(;SZ[5]RU[{rules}]" + "".join(f";{'BW'[n % 2]}[{move}]" for n, move in enumerate(moves)) + ")"
+
+
+def test_suicide_of_several_stones_is_read_and_allowed_by_the_rules_of_the_record() -> None:
+    record = read_sgf(sgf_of("A1", "A2", "E5", "B2", "E4", "C1", "B1"))
+    assert record.rules == replace(Rules.preset("chinese", 5), suicide=True)
+    assert record.replay().board.stone(move_from_gtp("A1", 5)) == 0
+
+
+def test_a_repetition_is_read_and_allowed_by_the_rules_of_the_record() -> None:
+    record = read_sgf(sgf_of("E5", "A2", "E4", "B2", "D5", "C1", "A1", "pass", "B1", rules="Tromp-Taylor"))
+    assert record.rules == replace(Rules.preset("tromp-taylor", 5), superko=False)
+
+
+def test_the_move_limit_is_raised_for_a_long_game() -> None:
+    circle = ["A1", "pass", "B1", "pass"]  # two black stones, again and again, that take themselves off
+    record = read_sgf(sgf_of("E5", "A2", "E4", "B2", "D5", "C1", *circle * 20, rules="Tromp-Taylor"))
+    assert len(record.moves) == record.rules.move_limit == 86
+
+
+def test_play_that_goes_on_after_two_passes_is_read_without_them() -> None:
+    assert read_sgf("(;SZ[9];B[ee];W[];B[];W[cc])").moves == (40, 20)
+    assert read_sgf("(;SZ[9];B[ee];W[];B[];W[];B[cc])").moves == (40, 81, 20)
+    assert read_sgf("(;SZ[9];B[ee];W[];B[];W[];B[])").moves == (40, 81, 81)
+
+
+REFUSED = {
+    "not an SGF": ["", "hello", "(;SZ[9];B[ee]", "(;SZ[9]B)", "(;[9])"],
+    "not Go": ["(;GM[3];B[ee])"],
+    "rectangular board": ["(;SZ[9:13];B[ee])"],
+    "size 25": ["(;SZ[25];B[ee])"],
+    "size 1": ["(;SZ[1])"],
+    "no size": ["(;;B[ee];W[cc])", "(;SZ[nine];B[ee])", "(;SZ[-9];B[ee])", "(;AB[cc])"],
+    "no point of the board": [
+        "(;SZ[9];B[jj])",
+        "(;SZ[9];B[e])",
+        "(;SZ[9];B[EE])",
+        "(;SZ[9]AB[jj])",
+        "(;SZ[9]AB[cc:aa])",
+    ],
+    "two moves in one node": ["(;SZ[9];B[ee]W[cc])", "(;SZ[9];B[ee][cc])"],
+    "a colour plays twice in a row": ["(;SZ[9];B[ee];B[cc])"],
+    "setup stones after the first move": ["(;SZ[9];B[ee];AB[cc];W[gg])", "(;SZ[9];B[ee];AB[cc]AW[gg])"],
+    "handicap stones missing": ["(;SZ[9]HA[2];W[ee])"],
+    "illegal setup": ["(;SZ[9]AB[ee]AW[ee])", "(;SZ[9]AB[aa]AW[ab][ba])"],
+    "illegal move": [
+        "(;SZ[9];B[ee];W[ee])",
+        sgf_of("E5", "A2", "D5", "B1", "A1"),
+        sgf_of("B3", "E3", "C4", "D4", "C2", "D2", "A1", "C3", "D3", "C3"),
+    ],
+    "komi": ["(;SZ[9]KM[9999];B[ee])", "(;SZ[9]KM[nan];B[ee])", "(;SZ[9]KM[0.99];B[ee])"],
+}
+
+
+@pytest.mark.parametrize("reason, text", [(reason, text) for reason, texts in REFUSED.items() for text in texts])
+def test_what_is_refused_and_why(reason: str, text: str) -> None:
+    with pytest.raises(RecordError) as refused:
+        read_sgf(text)
+    assert str(refused.value).partition(": ")[0] == reason
+    assert "\n" not in str(refused.value)
+
+
+def test_an_illegal_move_is_named() -> None:
+    with pytest.raises(RecordError, match="illegal move: move 2 by White, E5 is taken"):
+        read_sgf("(;SZ[9];B[ee];W[ee])")
+
+
+def test_texts_and_games_that_are_too_long_are_refused() -> None:
+    with pytest.raises(RecordError, match="too large: 56 bytes"):
+        read_sgf(GAME, max_bytes=10)
+    with pytest.raises(RecordError, match="more than 2 moves"):
+        read_sgf(GAME, max_moves=2)
+
+
+def test_variations_within_variations_are_read_to_any_depth() -> None:
+    assert read_sgf("(;" * 100_000 + "B[qd]" + ")" * 100_000).moves == (73,)
+
+
+PIECES = [
+    "(",
+    ";",
+    ")",
+    "B",
+    "W",
+    "AB",
+    "AW",
+    "AE",
+    "SZ",
+    "KM",
+    "RE",
+    "RU",
+    "HA",
+    "PL",
+    "GM",
+    "CA",
+    "C",
+    "AP",
+    "[",
+    "]",
+]
+VALUES = [
+    "[ee]",
+    "[tt]",
+    "[]",
+    "[9]",
+    "[aa:cc]",
+    "[B+R]",
+    "[7]",
+    "[arena:1]",
+    "[seed 1; ending crash]",
+    "\\",
+    ":",
+    "é",
+    "\0",
+]
+
+
+@settings(deadline=None)
+@given(
+    st.one_of(
+        st.binary(),
+        st.text(),
+        st.lists(st.sampled_from(PIECES + VALUES)).map(lambda pieces: "(;SZ[9]" + "".join(pieces) + ")"),
+        st.tuples(st.binary(max_size=20), st.integers(0, 50)).map(
+            lambda put: GAME[: put[1]].encode() + put[0] + b";B[ee])"
+        ),
+    )
+)
+@example(b"(;CA[undefined]PB[\xff])")
+@example(b"(;CA[hex]PB[\xff])")
+@example(b"(;CA[idna]PB[\xff])")
+@example("(;SZ[9]C[seed " + "9" * 5000 + "]AP[arena:1])")
+@example("(;SZ[9]HA[²];W[ee])")
+@example("(;SZ[²])")
+@example("(;SZ[" + "9" * 5000 + "])")
+@example("\ud800")
+def test_any_text_is_read_or_refused(text: str | bytes) -> None:
+    try:
+        record = read_sgf(text)
+    except RecordError as error:
+        assert str(error)
+    else:
+        record.replay()
+        assert read_sgf(record.to_sgf()).moves == record.moves
+
+
+def games(count: int) -> list[str]:
+    return [f"(;SZ[9];B[{point}])" for point in ("aa", "bb", "cc", "dd", "ee")[:count]]
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "xz": lzma.compress,
+    "txz": lzma.compress,
+    "gz": gzip.compress,
+    "tgz": gzip.compress,
+    "bz2": bz2.compress,
+}
+
+
+def packed(name: str, data: bytes) -> bytes:
+    """``data`` packed as the end of a file's name says."""
+    return PACKERS.get(name.rpartition(".")[2], bytes)(data)
+
+
+def moves_of(items: Iterable[Record | Refusal]) -> list[int]:
+    return [item.moves[0] if isinstance(item, Record) else -1 for item in items]
+
+
+@pytest.mark.parametrize("name", ["games.sgf", "games.sgfs", "games.sgfs.xz", "games.sgfs.gz", "GAMES.SGF"])
+def test_files_of_many_games_are_read(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(packed(name, "\n\n".join(games(3)).encode() + b"\n"))
+    assert moves_of(read_path(path)) == [0, 10, 20]
+    assert moves_of(read_path(str(path))) == [0, 10, 20]
+
+
+def write_tar(path: Path, members: dict[str, bytes]) -> None:
+    archived = io.BytesIO()
+    with tarfile.open(fileobj=archived, mode="w") as archive:
+        for name, data in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    path.write_bytes(packed(path.name, archived.getvalue()))
+
+
+def write_zip(path: Path, members: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+
+
+MEMBERS = {
+    "a/one.sgf": games(1)[0].encode(),
+    "a/readme.txt": b"no game",
+    "b/two.sgfs.xz": lzma.compress("\n".join(games(5)[1:3]).encode()),
+    "c.sgf": games(4)[3].encode(),
+}
+
+
+@pytest.mark.parametrize("name", ["x.zip", "x.tar", "x.tar.gz", "x.tgz", "x.tar.xz", "x.txz", "x.tar.bz2"])
+def test_archives_are_read(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if name == "x.zip":
+        write_zip(path, MEMBERS)
+    else:
+        write_tar(path, MEMBERS)
+    assert moves_of(read_path(path)) == [0, 10, 20, 30]
+
+
+def test_folders_are_read_in_order_with_the_folders_in_them(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "c.sgf").mkdir()
+    (tmp_path / "b" / "2.sgf").write_text(games(2)[1])
+    (tmp_path / "a.sgf").write_text(games(1)[0])
+    (tmp_path / "notes.txt").write_text("(;SZ[9];B[ee])")
+    write_zip(tmp_path / "b" / "3.zip", {"x.sgf": games(3)[2].encode()})
+    assert moves_of(read_path(tmp_path)) == [0, 10, 20]
+
+
+def test_a_game_that_is_refused_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "games.sgfs"
+    path.write_text(f"{games(1)[0]}\nnonsense\n(;SZ[25];B[aa])\n(;SZ[9];B[ee];W[ee])\n{games(1)[0]}\n")
+    first, *refused, last = read_path(path)
+    assert isinstance(first, Record) and isinstance(last, Record)
+    assert refused == [
+        Refusal(str(path), 2, "not an SGF", "no SGF data found"),
+        Refusal(str(path), 3, "size 25"),
+        Refusal(str(path), 4, "illegal move", "move 2 by White, E5 is taken"),
+    ]
+
+
+def test_a_member_of_an_archive_is_named_in_its_refusal(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    write_zip(path, {"a.sgf": b"nonsense"})
+    (refusal,) = read_path(path)
+    assert isinstance(refusal, Refusal) and refusal.source == f"{path}:a.sgf"
+
+
+def test_the_rest_of_a_collection_is_refused_after_a_broken_game(tmp_path: Path) -> None:
+    path = tmp_path / "games.sgf"
+    path.write_text(f"{games(1)[0]} (;SZ[9];B[ee](;W[cc])(;W[dd])")
+    _, refusal = read_path(path)
+    assert isinstance(refusal, Refusal)
+    assert (refusal.number, refusal.reason) == (2, "not an SGF")
+
+
+def test_a_collection_in_another_charset_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "games.sgf"
+    path.write_bytes("(;CA[gbk]SZ[9]PB[許功])(;CA[gbk]SZ[9]PW[許功蓋])".encode("gbk"))
+    assert [item.black + item.white for item in read_path(path) if isinstance(item, Record)] == ["許功", "許功蓋"]
+
+
+@pytest.mark.parametrize("name", ["nowhere", "nowhere.sgf"])
+def test_a_path_that_does_not_exist_is_an_error(tmp_path: Path, name: str) -> None:
+    with pytest.raises(RecordError, match="no such file or folder"):
+        read_path(tmp_path / name)
+
+
+def test_a_file_of_another_kind_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text(GAME)
+    with pytest.raises(RecordError, match="is no kind of game record"):
+        read_path(path)
+
+
+def test_a_path_without_games_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "empty.sgfs").write_text("\n\n")
+    write_zip(tmp_path / "empty.zip", {"readme": b""})
+    for path in (tmp_path, tmp_path / "empty.sgfs", tmp_path / "empty.zip"):
+        with pytest.raises(RecordError, match="holds no games"):
+            list(read_path(path))
+
+
+def damaged(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+@pytest.mark.parametrize("name", ["x.sgfs.xz", "x.sgfs.gz", "x.zip", "x.tar", "x.tar.gz", "x.tar.xz"])
+@pytest.mark.parametrize("damage", [damaged, lambda data: b"\0garbage" * 200], ids=["cut off", "overwritten"])
+def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, name: str, damage: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / name
+    text = "\n".join(Record.from_game(played_game(seed, 9)).to_sgf() for seed in range(20)).encode()
+    if name == "x.zip":
+        write_zip(path, {"a.sgfs": text})
+    elif ".tar" in name:
+        write_tar(path, {"a.sgfs": text})
+    else:
+        path.write_bytes(packed(name, text))
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(RecordError, match=f"{name} is damaged or can't be read: ") as error:
+        list(read_path(path))
+    assert "\n" not in str(error.value)
+
+
+def test_statistics_count_games_and_refusals() -> None:
+    items: list[Record | Refusal] = [
+        read_sgf("(;SZ[9]RU[Chinese]KM[7]RE[B+2];B[ee];W[cc];B[gg])"),
+        read_sgf("(;SZ[9]RU[Chinese]KM[7]RE[W+F];B[ee])"),
+        read_sgf("(;SZ[13]RU[Japanese]KM[6.5]RE[0])"),
+        read_sgf("(;SZ[9]RU[Chinese]KM[7];B[ee])"),
+        Refusal("a.sgf", 1, "size 25"),
+        Refusal("b.sgf", 1, "size 25"),
+    ]
+    counted = statistics(items)
+    assert counted == Statistics(
+        games=4,
+        positions=5,
+        sizes={9: 3, 13: 1},
+        rules={"chinese": 3, "japanese": 1},
+        komi={7.0: 3, 6.5: 1},
+        results={"score": 1, "forfeit": 1, "draw": 1, "unknown": 1},
+        lengths={0: 1, 1: 2, 3: 1},
+        refusals={"size 25": 2},
+    )
+    assert (counted.refused, counted.median_length) == (2, 1)
+    assert statistics([]).median_length == 0

@@ -1,0 +1,376 @@
+"""What all trainers share: optimizer, schedule, averaged weights, metrics, resuming, stopping. No data, no losses, no printing."""
+
+from __future__ import annotations
+
+import csv
+import ctypes
+import json
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, distributed, nn
+
+from arena import CheckpointError, ConfigError
+
+STATE_FORMAT = "1"
+STATE_FILE = "state.safetensors"
+METRICS_FILE = "metrics.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How a run is doing. ``loss`` and ``top1`` are means over the last steps; ``minutes_left`` is None where unknown."""
+
+    step: int
+    rows: int
+    rows_per_second: float
+    loss: float
+    top1: float
+    minutes_left: float | None
+    waiting: float
+    """The share of the time spent waiting for rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How long and how fast a run learns."""
+
+    learning_rate: float
+    """The highest, after the warm-up."""
+    max_rows: int | None = None
+    """The budget in training rows; None for no limit."""
+    max_minutes: float | None = None
+    """The budget in minutes of training, all sittings together; None for no limit."""
+    warm_up: float = 0.02
+    """The share of the budget in which the learning rate rises from 0."""
+    last: float = 0.01
+    """The learning rate at the end of the cosine, as a share of the highest."""
+    optimizer: str = "muon"
+    """muon, adamw or sgd."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay of the convolutions; biases and norms have none."""
+    average: float = 0.999
+    """How much of the averaged weights stays at each step."""
+    clip: float = 10.0
+    """The highest norm of a gradient."""
+    save_minutes: float = 5.0
+    """How often the state is saved."""
+
+    def __post_init__(self) -> None:
+        if self.max_rows is None and self.max_minutes is None:
+            raise ConfigError("a training run needs an end: give max_rows or max_minutes")
+        if self.optimizer not in ("muon", "adamw", "sgd"):
+            raise ConfigError(f"unknown optimizer '{self.optimizer}'; there are muon, adamw, sgd")
+
+    def done(self, rows: int, seconds: float) -> float:
+        """The share of the budget that is spent: 1 or more when the run is over."""
+        by_rows = rows / self.max_rows if self.max_rows else 0.0
+        by_time = seconds / (60 * self.max_minutes) if self.max_minutes else 0.0
+        return max(by_rows, by_time)
+
+    def rate(self, done: float) -> float:
+        """The learning rate when the share ``done`` of the budget is spent: a linear rise, then a cosine."""
+        if done < self.warm_up:
+            return self.learning_rate * (done / self.warm_up * 0.99 + 0.01)
+        turn = min(1.0, (done - self.warm_up) / (1 - self.warm_up))
+        return self.learning_rate * (self.last + (1 - self.last) * 0.5 * (1 + math.cos(math.pi * turn)))
+
+
+def orthogonalised(matrix: Tensor, steps: int = 5) -> Tensor:
+    """Roughly U V^T of the singular value decomposition U S V^T, by Newton-Schulz steps (Jordan 2024, "Muon")."""
+    a, b, c = 3.4445, -4.7750, 2.0315
+    x = matrix / (matrix.norm() + 1e-7)
+    if tall := x.shape[0] > x.shape[1]:
+        x = x.T
+    for _ in range(steps):
+        square = x @ x.T
+        x = a * x + (b * square + c * square @ square) @ x
+    return x.T if tall else x
+
+
+class Muon(torch.optim.Optimizer):
+    """Nesterov momentum whose step is orthogonalised, for convolutions (Jordan 2024, "Muon: an optimizer for the hidden
+    layers"); each filter bank counts as a matrix (out, in * height * width). Not for biases, norms and last layers."""
+
+    def __init__(self, parameters: list[Tensor], lr: float, momentum: float = 0.95, weight_decay: float = 0.0):
+        super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]  # no closure is used
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                state = self.state[parameter]
+                if "momentum" not in state:
+                    state["momentum"] = torch.zeros_like(parameter)
+                gradient = parameter.grad
+                momentum = state["momentum"].lerp_(gradient, 1 - group["momentum"])
+                direction = gradient.lerp(momentum, group["momentum"]).flatten(1)
+                update = orthogonalised(direction) * max(1.0, direction.shape[0] / direction.shape[1]) ** 0.5
+                parameter.mul_(1 - group["lr"] * group["weight_decay"])
+                parameter.add_(update.view_as(parameter), alpha=-group["lr"])
+
+
+ADAM_SHARE = 0.1
+"""Under Muon the other weights learn with AdamW, at this share of Muon's learning rate."""
+
+
+def build_optimizers(network: nn.Module, plan: Plan) -> list[torch.optim.Optimizer]:
+    """The optimizers for all weights; the first learning rate of each group is kept as ``share`` of the plan's."""
+    matrices = [p for p in network.parameters() if p.ndim > 1 and p.shape[0] > 3]
+    chosen = {id(p) for p in matrices}
+    others = [p for p in network.parameters() if id(p) not in chosen]
+    if plan.optimizer == "muon":
+        optimizers: list[torch.optim.Optimizer] = [
+            Muon(matrices, plan.learning_rate, weight_decay=plan.weight_decay),
+            torch.optim.AdamW(others, plan.learning_rate * ADAM_SHARE, betas=(0.9, 0.98), weight_decay=0.0),
+        ]
+    else:
+        groups = [{"params": matrices, "weight_decay": plan.weight_decay}, {"params": others, "weight_decay": 0.0}]
+        if plan.optimizer == "adamw":
+            optimizers = [torch.optim.AdamW(groups, plan.learning_rate)]
+        else:
+            optimizers = [torch.optim.SGD(groups, plan.learning_rate, momentum=0.9, nesterov=True)]
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["share"] = group["lr"] / plan.learning_rate
+    return optimizers
+
+
+def keep_freed_memory() -> None:
+    """Ask glibc to keep big freed blocks: torch frees and takes the same activations at every step, and the page faults
+    of taking them anew cost a third of a step on a CPU. Does nothing where there is no glibc."""
+    try:
+        libc = ctypes.CDLL("libc.so.6")
+        libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
+        libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
+    except (OSError, AttributeError):
+        return
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """The processes that train one net together, each on its part of every batch; started by torchrun, or just this one."""
+
+    rank: int = 0
+    count: int = 1
+
+    @classmethod
+    @contextmanager
+    def joined(cls) -> Iterator[Workers]:
+        """Join the processes that torchrun started (RANK and WORLD_SIZE tell), and part from them at the end."""
+        count = int(os.environ.get("WORLD_SIZE", "1"))
+        if count == 1:
+            yield cls()
+            return
+        distributed.init_process_group("gloo")
+        try:
+            yield cls(distributed.get_rank(), count)
+        finally:
+            distributed.destroy_process_group()
+
+    def mean(self, tensors: list[Tensor], figures: list[float]) -> list[float]:
+        """Put the mean over all processes into ``tensors``, in one exchange, and return that of ``figures``."""
+        if self.count == 1:
+            return figures
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors] + [torch.tensor(figures, dtype=torch.float32)])
+        distributed.all_reduce(flat)
+        flat /= self.count
+        parts = flat.split([tensor.numel() for tensor in tensors] + [len(figures)])
+        for tensor, part in zip(tensors, parts[:-1], strict=True):
+            tensor.copy_(part.view(tensor.shape))
+        return parts[-1].tolist()
+
+
+class Run:
+    """One training run: the net, its averaged twin, the optimizers and the counters, saved together in ``folder``.
+
+    A run that was stopped and is resumed goes on bit for bit as if it hadn't been, on the same CPU with as many threads,
+    when its budget is in rows (with a budget in minutes the learning rate follows the clock).
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        plan: Plan,
+        folder: Path,
+        settings: Mapping[str, Any] | None = None,
+        workers: Workers = Workers(),  # noqa: B008  # frozen
+    ):
+        self.network = network
+        self.workers = workers
+        self.plan = plan
+        self.folder = folder
+        self.settings = dict(settings or {})
+        self.step_count = 0
+        self.rows = 0
+        self.stop_asked = False
+        self._stop_agreed = False
+        self.optimizers = build_optimizers(network, plan)
+        self.averaged = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+        self._seconds_before = self._agreed_seconds = 0.0
+        self._started = time.monotonic()
+        self._saved = self._started
+        self._recent: list[tuple[float, float, int, float, float]] = []
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def seconds(self) -> float:
+        """Training time so far, earlier sittings included."""
+        return self._seconds_before + time.monotonic() - self._started
+
+    @property
+    def done(self) -> float:
+        """The share of the budget that is spent."""
+        return self.plan.done(self.rows, self._agreed_seconds)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the budget is spent or a process was asked to stop; all processes see it after the same step."""
+        return self._stop_agreed or self.done >= 1
+
+    def step(self, loss: Tensor, rows: int, top1: float, waited: float = 0.0) -> Progress:
+        """Learn from ``loss``, which this process's part of a batch of ``rows`` gave; saves the state when it is time."""
+        rate = self.plan.rate(self.done)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate * group["share"]
+            optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]  # torch's own
+        shared = [p.grad for p in self.network.parameters() if p.grad is not None]
+        shared += [buffer for buffer in self.network.buffers() if buffer.is_floating_point()]
+        asked, self._agreed_seconds = self.workers.mean(shared, [float(self.stop_asked), self.seconds])
+        self._stop_agreed = asked > 0
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.plan.clip)
+        for optimizer in self.optimizers:
+            optimizer.step()
+        self.step_count += 1
+        self.rows += rows
+        self._average()
+        self._recent = [*self._recent[-49:], (float(loss.detach()), top1, rows, time.monotonic(), waited)]
+        if self.workers.rank == 0 and time.monotonic() - self._saved > 60 * self.plan.save_minutes:
+            self.save()
+        return self.progress()
+
+    @torch.no_grad()
+    def _average(self) -> None:
+        share = 1 - min(self.plan.average, (1 + self.step_count) / (10 + self.step_count))
+        for name, tensor in self.network.state_dict().items():
+            if tensor.is_floating_point():
+                self.averaged[name].lerp_(tensor, share)
+            else:
+                self.averaged[name].copy_(tensor)
+
+    def progress(self) -> Progress:
+        recent = self._recent
+        if not recent:
+            return Progress(self.step_count, self.rows, 0.0, math.nan, math.nan, None, 0.0)
+        elapsed = max(1e-9, recent[-1][3] - recent[0][3])
+        speed = sum(item[2] for item in recent[1:]) / elapsed if len(recent) > 1 else 0.0
+        left = [self.plan.max_minutes - self.seconds / 60] if self.plan.max_minutes is not None else []
+        if self.plan.max_rows is not None and speed:
+            left.append((self.plan.max_rows - self.rows) / speed / 60)
+        return Progress(
+            step=self.step_count,
+            rows=self.rows,
+            rows_per_second=speed,
+            loss=sum(item[0] for item in recent) / len(recent),
+            top1=sum(item[1] for item in recent) / len(recent),
+            minutes_left=max(0.0, min(left)) if left else None,
+            waiting=sum(item[4] for item in recent[1:]) / elapsed,
+        )
+
+    def log(self, **figures: float) -> None:
+        """Append a line of figures, always the same ones, to ``metrics.csv`` beside the state."""
+        line = {"step": self.step_count, "rows": self.rows, "minutes": round(self.seconds / 60, 2), **figures}
+        path = self.folder / METRICS_FILE
+        new = not path.exists()
+        with path.open("a", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(line), lineterminator="\n")
+            if new:
+                writer.writeheader()
+            writer.writerow(line)
+
+    def save(self) -> Path:
+        """Write everything that resuming needs to one file, aside and then renamed."""
+        tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
+        tensors |= {f"averaged.{name}": tensor for name, tensor in self.averaged.items()}
+        for number, optimizer in enumerate(self.optimizers):
+            for index, state in optimizer.state_dict()["state"].items():
+                for key, value in state.items():
+                    if value is not None:
+                        tensors[f"optimizer{number}.{index}.{key}"] = torch.as_tensor(value)
+        counters = {"step": self.step_count, "rows": self.rows, "seconds": self.seconds, "settings": self.settings}
+        path = self.folder / STATE_FILE
+        aside = path.with_suffix(".aside")
+        metadata = {"format": STATE_FORMAT, "counters": json.dumps(counters)}
+        save_file({name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()}, aside, metadata)
+        with aside.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+        self._saved = time.monotonic()
+        return path
+
+    def restore(self) -> bool:
+        """Go on from the state in ``folder``; False when there is none. Raises CheckpointError when it doesn't fit."""
+        path = self.folder / STATE_FILE
+        if not path.exists():
+            return False
+        try:
+            with safe_open(path, "pt") as file:
+                metadata = file.metadata() or {}
+                tensors = {name: file.get_tensor(name) for name in file.keys()}
+        except (OSError, SafetensorError) as error:
+            raise CheckpointError(f"{path}: can't be read ({error}); start the run anew in another folder") from error
+        if metadata.get("format") != STATE_FORMAT:
+            raise CheckpointError(f"{path}: the state has another format; start the run anew in another folder")
+        counters = json.loads(metadata["counters"])
+        if counters["settings"] != self.settings:
+            wrong = [key for key, value in self.settings.items() if counters["settings"].get(key) != value]
+            raise CheckpointError(f"{path}: was made with another {', '.join(wrong)}; resume with the same settings")
+        self.network.load_state_dict(_with_prefix(tensors, "network."))
+        self.averaged = _with_prefix(tensors, "averaged.")
+        for number, optimizer in enumerate(self.optimizers):
+            state: dict[int, dict[str, Tensor]] = {}
+            for name, tensor in _with_prefix(tensors, f"optimizer{number}.").items():
+                index, key = name.split(".", 1)
+                state.setdefault(int(index), {})[key] = tensor
+            optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+        self.step_count, self.rows = counters["step"], counters["rows"]
+        self._seconds_before = self._agreed_seconds = counters["seconds"]
+        self._started = self._saved = time.monotonic()
+        return True
+
+    @contextmanager
+    def stopping_on_signals(self) -> Iterator[None]:
+        """While inside, SIGINT and SIGTERM ask the run to stop after its present step. Only in the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def ask(_number: int, _frame: FrameType | None) -> None:
+            self.stop_asked = True
+
+        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _with_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,275 @@
+"""Supervised learning: a policy and value net that imitates strong games. No self-play, no search.
+
+Learns the next move (cross entropy, as AlphaGo's SL policy: Silver et al. 2016, "Mastering the game of Go with deep neural
+networks and tree search", Methods) and, from the same rows, who will win, draw or lose where the record says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from arena import ConfigError
+from arena.go.planes import find_encoder
+from bots.nets.network import Network, NetworkConfig
+from trainers import data
+from trainers.loop import Plan, Progress, Run, Workers, keep_freed_memory
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What to learn from, what to build, and for how long."""
+
+    name: str = "sl-9x9"
+    """The checkpoint's name; the run's own files are kept under it too."""
+    records: tuple[str, ...] = ()
+    """SGF files, folders of them, or .sgfs.xz files with a game a line."""
+    size: int = 9
+    """Only games on boards of this size are used."""
+    test_from: str = "2018-03-01"
+    """Games dated this day or later are the test; empty for a run without a test."""
+    validation: float = 0.01
+    """The share of the other games that is kept aside to watch the run."""
+    encoder: str = "arena-17"
+    """How a position becomes planes."""
+    blocks: int = 6
+    """Residual blocks of the net."""
+    channels: int = 64
+    """Channels of the net."""
+    batch: int = 256
+    """Rows a step, all processes together."""
+    max_rows: int | None = None
+    """The end of the run, in training rows."""
+    max_minutes: float | None = None
+    """The end of the run, in minutes of training."""
+    optimizer: str = "muon"
+    """muon, adamw or sgd."""
+    learning_rate: float = 0.02
+    """The highest learning rate, after the warm-up."""
+    weight_decay: float = 0.01
+    """Decoupled weight decay of the convolutions."""
+    average: float = 0.999
+    """How much of the averaged weights, which the checkpoint gets, stays at each step."""
+    value_weight: float = 0.4
+    """The weight of the value loss beside the policy loss."""
+    check_every: int = 50_000
+    """Validation after so many rows."""
+    check_positions: int = 8_000
+    """Positions of a validation."""
+    test_positions: int = 60_000
+    """Positions of the test, of whole games drawn by the seed; 0 for all."""
+    seed: int = 1
+    """Where the first weights and the order of the rows start."""
+    threads: int = 1
+    """Threads of torch in each process."""
+
+    def plan(self) -> Plan:
+        return Plan(
+            learning_rate=self.learning_rate,
+            max_rows=self.max_rows,
+            max_minutes=self.max_minutes,
+            optimizer=self.optimizer,
+            weight_decay=self.weight_decay,
+            average=self.average,
+        )
+
+    def day(self) -> int:
+        """``test_from`` as 20180301, 0 without a test. Raises ConfigError."""
+        if not self.test_from:
+            return 0
+        parts = self.test_from.split("-")
+        if [len(part) for part in parts] != [4, 2, 2] or not all(part.isdecimal() for part in parts):
+            raise ConfigError(f"test_from = '{self.test_from}' is no day; write it like 2018-03-01")
+        return int("".join(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """The parts of the loss, each a scalar, and the share of rows whose likeliest move was played."""
+
+    policy: Tensor
+    value: Tensor
+    top1: float
+
+    def total(self, value_weight: float) -> Tensor:
+        return self.policy + value_weight * self.value
+
+
+def loss(policy: Tensor, value: Tensor, moves: Tensor, results: Tensor) -> Losses:
+    """From policy logits (B, n² + 1), value logits (B, 3), the moves played (B,) and results (B,) for the side to move.
+
+    Rows without a known result count for the policy only; the value's mean is over the rows that have one.
+    """
+    policy_loss = functional.cross_entropy(policy, moves)
+    known = (results != data.NO_RESULT).sum().clamp(min=1)
+    value_sum = functional.cross_entropy(value, results, ignore_index=data.NO_RESULT, reduction="sum")
+    top1 = float((policy.detach().argmax(1) == moves).float().mean())
+    return Losses(policy_loss, value_sum / known, top1)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How well a net tells the moves and results of some positions."""
+
+    positions: int = 0
+    top1: float = 0.0
+    """The share of positions whose likeliest move was played."""
+    policy_loss: float = 0.0
+    """Mean cross entropy, in nats."""
+    late_positions: int = 0
+    """Positions from ply 15 on, where games have parted."""
+    late_top1: float = 0.0
+    results: int = 0
+    """Positions whose game has a known result."""
+    value_loss: float = 0.0
+    """Mean cross entropy over win, draw and loss, in nats."""
+    value_floor: float = 0.0
+    """What the best constant would get: the value has learned something when its loss is below."""
+
+
+LATE = 15
+
+Answer = Callable[[data.Batch], tuple[Tensor, Tensor]]
+"""Policy logits and value logits of a batch."""
+
+
+def measure(answer: Answer, batches: Iterable[data.Batch]) -> Score:
+    """Ask ``answer`` about every batch."""
+    positions = right = late = late_right = 0
+    policy_sum = value_sum = 0.0
+    counts = torch.zeros(3, dtype=torch.float64)
+    for batch in batches:
+        with torch.no_grad():
+            policy, value = answer(batch)
+        moves, results = torch.from_numpy(batch.moves), torch.from_numpy(batch.results)
+        hits = policy.argmax(1) == moves
+        is_late = torch.from_numpy(batch.plies >= LATE)
+        positions += len(batch)
+        right += int(hits.sum())
+        late += int(is_late.sum())
+        late_right += int((hits & is_late).sum())
+        policy_sum += float(functional.cross_entropy(policy, moves, reduction="sum"))
+        value_sum += float(functional.cross_entropy(value, results, ignore_index=data.NO_RESULT, reduction="sum"))
+        counts += torch.bincount(results[results != data.NO_RESULT], minlength=3)
+    known = float(counts.sum())
+    shares = counts[counts > 0] / max(1.0, known)
+    return Score(
+        positions=positions,
+        top1=right / max(1, positions),
+        policy_loss=policy_sum / max(1, positions),
+        late_positions=late,
+        late_top1=late_right / max(1, late),
+        results=int(known),
+        value_loss=value_sum / max(1.0, known),
+        value_floor=float(-(shares * shares.log()).sum()),
+    )
+
+
+def some_games(games: data.Games, positions: int, seed: int) -> data.Games:
+    """Whole games in a seeded order until they have about ``positions`` positions; all of them when it is 0."""
+    if not positions or positions >= len(games.moves):
+        return games
+    order = torch.randperm(len(games), generator=torch.Generator().manual_seed(seed)).numpy()
+    enough = int((games.lengths[order].cumsum() < positions).sum()) + 1
+    return games.select(order[:enough])
+
+
+def build(config: Config) -> Network:
+    """The untrained net; the same weights for the same seed."""
+    encoder = find_encoder(config.encoder)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        network = Network(NetworkConfig(planes=encoder.planes, blocks=config.blocks, channels=config.channels))
+    return network.to(memory_format=torch.channels_last)
+
+
+def tensors(batch: data.Batch) -> tuple[Tensor, Tensor, Tensor]:
+    planes = torch.from_numpy(batch.planes).to(memory_format=torch.channels_last)
+    return planes, torch.from_numpy(batch.moves), torch.from_numpy(batch.results)
+
+
+def answer_with(network: nn.Module) -> Answer:
+    def answer(batch: data.Batch) -> tuple[Tensor, Tensor]:
+        network.eval()
+        policy, value = network(tensors(batch)[0])
+        return policy, value
+
+    return answer
+
+
+def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:
+    """Train, or go on where a run of this name stopped, and return the checkpoint's folder.
+
+    Files go under ``results``: cache/, training/NAME/ and checkpoints/NAME/. Stopped by SIGINT or SIGTERM it saves its
+    state and a checkpoint without the test figures, and returns as always. Raises RecordError, ConfigError.
+    """
+    encoder = find_encoder(config.encoder)
+    plan, day = config.plan(), config.day()
+    keep_freed_memory()
+    torch.set_num_threads(config.threads)
+    with Workers.joined() as workers:
+        games = data.load_games([Path(path) for path in config.records], config.size, results / "cache")
+        split = data.split_by_game(games, day, config.validation)
+        rows = data.Rows(split.train, encoder, config.seed)
+        share = config.batch // workers.count
+        check = some_games(split.validation, config.check_positions, config.seed)
+        network = build(config)
+        settings = {key: value for key, value in asdict(config).items() if key not in ADJUSTABLE}
+        run = Run(network, plan, results / "training" / config.name, settings, workers)
+        run.restore()
+        twin = build(config)
+        with run.stopping_on_signals():
+            next_check = (run.rows // config.check_every + 1) * config.check_every
+            with data.Prefetch(rows, run.rows + workers.rank * share, share, config.batch) as batches:
+                network.train()
+                asked = time.monotonic()
+                for batch in batches:
+                    waited = time.monotonic() - asked
+                    planes, moves, outcomes = tensors(batch)
+                    losses = loss(*network(planes), moves, outcomes)
+                    progress = run.step(losses.total(config.value_weight), config.batch, losses.top1, waited)
+                    on_progress(progress)
+                    if run.rows >= next_check and workers.rank == 0:
+                        next_check += config.check_every
+                        twin.load_state_dict(run.averaged)
+                        score = measure(answer_with(twin), data.in_order(check, encoder))
+                        run.log(
+                            loss=round(progress.loss, 4),
+                            top1=round(progress.top1, 4),
+                            rows_per_second=round(progress.rows_per_second, 1),
+                            validation_top1=round(score.top1, 4),
+                            validation_loss=round(score.policy_loss, 4),
+                            validation_value=round(score.value_loss, 4),
+                            value_floor=round(score.value_floor, 4),
+                        )
+                    if run.is_over:
+                        break
+                    asked = time.monotonic()
+            if workers.rank == 0:
+                run.save()
+            twin.load_state_dict(run.averaged)
+            ended = run.done >= 1
+            folder = results / "checkpoints" / config.name
+            if workers.rank == 0:
+                from trainers.export import Lineage, export
+
+                lineage = Lineage(
+                    trainer="sl",
+                    rows=run.rows,
+                    minutes=round(run.seconds / 60, 1),
+                    settings=asdict(config),
+                    data=data.digest_of([Path(path) for path in config.records]),
+                )
+                test = some_games(split.test, config.test_positions, config.seed) if ended else None
+                export(twin, folder, encoder, lineage, split, check, test)
+        return folder
+
+
+ADJUSTABLE = ("max_rows", "max_minutes", "threads", "records", "test_positions", "check_every", "check_positions")
+"""Settings that a resumed run may change: they steer its end and its reports, not what a step does."""
