@@ -61,7 +61,7 @@ class Bot(ABC):
         """One decision for each game, in order: a bot with a net evaluates all the boards at once."""
         return [self.choose(game, limits) for game in games]
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (most bots hold nothing)
         """Free what the bot holds outside Python: processes, files. Called once, at the end."""
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from arena import UserError, __version__
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from arena.bot import Limits
     from arena.registry import Registry
     from arena.schedule import Match
@@ -36,7 +34,7 @@ app.add_typer(train_app, name="train")
 RESULTS = "results"
 Results = Annotated[Path, typer.Option("--results", help="Folder of the database, CSV files and checkpoints.")]
 ConfigFile = Annotated[
-    Optional[Path],  # noqa: UP007 (typer reads annotations at run time)
+    Path | None,
     typer.Option("--config", help="File of bots; arena.toml of this folder unless given."),
 ]
 
@@ -61,7 +59,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _arena(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     pass
 
@@ -72,14 +72,17 @@ def match(
     second: Annotated[str, typer.Argument(metavar="B", help="The bot it meets.")],
     games: Annotated[int, typer.Option("-n", "--games", help="How many games; an even number is fair.")] = 100,
     size: Annotated[int, typer.Option(help="Board size, 5 to 19.")] = 9,
-    komi: Annotated[Optional[float], typer.Option(help="Komi; 7 on 9x9, 7.5 above.", show_default=False)] = None,  # noqa: UP007
+    komi: Annotated[float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above.", show_default=False)] = None,
     rules: Annotated[str, typer.Option(help="cgos, tromp-taylor, chinese or japanese.")] = "cgos",
     openings: Annotated[int, typer.Option(help="Different openings to use; 0 gives each pair of games its own.")] = 0,
     plies: Annotated[int, typer.Option(help="Moves of an opening.")] = 4,
     seed: Annotated[int, typer.Option(help="Where openings and all chance start.")] = 1,
     workers: Annotated[int, typer.Option(help="Processes that play; 0 for one a core.")] = 0,
     limits: Annotated[
-        str, typer.Option(help="For both: seconds=S, simulations=N (a move), deadline=S (forfeit after).", show_default=False)
+        str,
+        typer.Option(
+            help="For both: seconds=S, simulations=N (a move), deadline=S (forfeit after).", show_default=False
+        ),
     ] = "",
     new: Annotated[bool, typer.Option("--new", help="Start afresh instead of resuming.")] = False,
     results: Results = Path(RESULTS),
@@ -106,7 +109,7 @@ def match(
     console = Console()
     if workers < 0:
         raise UserError(f"{workers} workers can't play; give at least 1, or 0 for one a core")
-    registry = _registry(config)
+    registry = _registry(config, results)
     played = Match(
         registry.resolve(first),
         registry.resolve(second),
@@ -127,7 +130,9 @@ def match(
             show_match(played, play_match(played, store, workers or _cores()), console)
         except KeyboardInterrupt:
             done = store.count(event=played.event)
-            console.print(f"Stopped. {done} of {games} games are stored; the same command plays the rest.", highlight=False)
+            console.print(
+                f"Stopped. {done} of {games} games are stored; the same command plays the rest.", highlight=False
+            )
             raise SystemExit(130) from None
         finally:
             if store.count():
@@ -152,13 +157,13 @@ def bots(results: Results = Path(RESULTS), config: ConfigFile = None) -> None:
     if database.exists():
         with Store.open(database) as store:
             ratings = player_ratings(store)
-    registry = _registry(config)
+    registry = _registry(config, results)
     Console().print(bots_table(registry.entries, ratings))
 
 
 @app.command()
 def elo(
-    csv: Annotated[Optional[Path], typer.Option(help="Write the table to this file, too.", show_default=False)] = None,  # noqa: UP007
+    csv: Annotated[Path | None, typer.Option(help="Write the table to this file, too.", show_default=False)] = None,
     results: Results = Path(RESULTS),
 ) -> None:
     """Rate all players from all stored games: joint Bradley-Terry, 95 % intervals.
@@ -178,8 +183,8 @@ def elo(
             print(f"Written to {csv}.")
 
 
-Event = Annotated[Optional[str], typer.Option(help="Games of this event only.", show_default=False)]  # noqa: UP007
-Player = Annotated[Optional[str], typer.Option(help="Games of this player only.", show_default=False)]  # noqa: UP007
+Event = Annotated[str | None, typer.Option(help="Games of this event only.", show_default=False)]
+Player = Annotated[str | None, typer.Option(help="Games of this player only.", show_default=False)]
 
 
 @app.command()
@@ -254,12 +259,12 @@ def train_sl(
     raise UserError("not wired yet")
 
 
-def _registry(config: Path | None) -> Registry:
+def _registry(config: Path | None, results: Path) -> Registry:
     """The bots of the given file, or of arena.toml where there is one."""
     from arena.registry import Registry
 
     default = Path("arena.toml")
-    return Registry(config or (default if default.exists() else None))
+    return Registry(config or (default if default.exists() else None), results)
 
 
 def _read_limits(text: str) -> Limits:

@@ -133,7 +133,11 @@ def _check(decisions: Sequence[Decision], games: int) -> None:
 def _forfeit(table: Table, error: Exception) -> None:
     ending = Ending.TIME if isinstance(error, BotTimeout) else Ending.CRASH
     text = " ".join(str(error).split()) or type(error).__name__
-    table.reason = f"{table.on_move}: {text}" if isinstance(error, BotFault) else f"{table.on_move}: {type(error).__name__}: {text}"
+    table.reason = (
+        f"{table.on_move}: {text}"
+        if isinstance(error, BotFault)
+        else f"{table.on_move}: {type(error).__name__}: {text}"
+    )
     table.dossier = "".join(traceback.format_exception(error))
     table.game.end(Outcome(table.game.to_play.opponent, ending))
 

@@ -18,7 +18,7 @@ from typing import Any
 import bots
 from arena import ConfigError
 from arena.bot import Bot, BotKind
-from bots.nets.checkpoint import Checkpoint
+from bots.nets.checkpoint import Checkpoint, find
 
 GROUP = "arena.bots"
 """The entry point group under which installed packages offer kinds of bots."""
@@ -34,7 +34,7 @@ BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
 class Entry:
     """One player: a name, a kind and its settings. Plain data; it travels to workers, which build the bot there.
 
-    ``factory`` is where the kind is found, as ``module:attribute``; ``net`` is the digest of its checkpoint, if it has one.
+    ``factory`` is where the kind is found, as ``module:attribute``; ``net`` is the sha256 of its weights, if it has a net.
     """
 
     name: str
@@ -56,7 +56,8 @@ class Entry:
     @property
     def identity(self) -> str:
         """What tells this player from all others: kind, settings and net, whatever its name; 12 hex digits."""
-        text = json.dumps([self.kind, self.settings, self.net], sort_keys=True)
+        settings = [(key, value) for key, value in self.settings if key != "checkpoint"]  # the net itself counts
+        text = json.dumps([self.kind, settings, self.net])
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def build(self) -> Bot:
@@ -86,14 +87,19 @@ class Registry:
     """All the names that can play, and the grammar that reads them: ``NAME``, ``NAME:setting=value,...``,
     ``checkpoint:PATH``."""
 
-    def __init__(self, config: Path | None = None):
-        """Collect kinds and entries; ``config`` is an arena.toml. Raises ConfigError when two sources give one name,
-        and for anything unknown in the file."""
+    def __init__(self, config: Path | None = None, results: Path = Path("results")):
+        """Collect kinds and entries; ``config`` is an arena.toml, ``results`` where checkpoints are looked for first.
+
+        Raises ConfigError when two sources give one name, and for anything unknown in the file.
+        """
+        self._results = results
         self._kinds: dict[str, tuple[str, str]] = {}  # kind -> (factory, source)
         self._entries: dict[str, Entry] = {}
         for kind, factory, source in _find_kinds():
             if kind in self._kinds:
-                raise ConfigError(f"two kinds of bot are called '{kind}': one from {self._kinds[kind][1]}, one from {source}")
+                raise ConfigError(
+                    f"two kinds of bot are called '{kind}': one from {self._kinds[kind][1]}, one from {source}"
+                )
             self._kinds[kind] = (factory, source)
         for kind, (_, source) in self._kinds.items():
             if source == "arena":
@@ -162,15 +168,16 @@ class Registry:
         return Entry(name, kind, factory, tuple(values), source)
 
     def _with_net(self, entry: Entry) -> Entry:
-        """The entry with the digest of its net, and with every setting that has no default given."""
+        """The entry with its net found. Raises ConfigError when a setting that has no default isn't given."""
         settings = dict(entry.settings)
         missing = [field.name for field in entry.bot_kind.settings if field.name not in settings]
         if missing:
             raise ConfigError(f"{entry.name} needs the setting '{missing[0]}', as in {entry.name}:{missing[0]}=...")
         if "checkpoint" not in settings:
             return entry
-        net = Checkpoint.find(settings["checkpoint"]).digest
-        return Entry(entry.name, entry.kind, entry.factory, entry.settings, entry.source, net)
+        net = Checkpoint.open(find(settings["checkpoint"], self._results))
+        settings["checkpoint"] = str(net.folder.absolute())
+        return Entry(entry.name, entry.kind, entry.factory, tuple(settings.items()), entry.source, net.identity)
 
     def _add(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> None:
         if name in self._entries:

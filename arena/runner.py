@@ -11,6 +11,7 @@ import signal
 import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -103,10 +104,8 @@ class _Worker:
     leaving: bool = False
 
     def send(self, message: Pairing | None) -> None:
-        try:
+        with suppress(OSError):  # it has just died: `_watch` sees to that
             self.connection.send(message)
-        except OSError:
-            pass  # it has just died: `_watch` sees to that
 
 
 class _Crew:

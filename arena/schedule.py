@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from random import Random
 
 from arena import ConfigError
@@ -43,7 +43,7 @@ class Match:
     openings: int = 0
     plies: int = 4
     seed: int = 1
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     run: int = 1
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from arena.bot import Bot, BotKind, Decision, Limits, setting
+from bots.nets.checkpoint import Checkpoint, find
 
 if TYPE_CHECKING:
     from arena.go.game import Game
@@ -36,9 +37,8 @@ NODE_BYTES = 24
 
 class AlphaGo(Bot):
     def __init__(self, config: Config):
-        from bots.nets.checkpoint import Checkpoint
-        from bots.nets.inference import Evaluator
-        from bots.search import puct, tree  # compiled: imported when a player is built
+        from bots.nets.inference import Evaluator  # these are heavy: imported when a player is built
+        from bots.search import puct, tree
 
         self._config = config
         self._puct = puct
@@ -50,7 +50,7 @@ class AlphaGo(Bot):
             config.rollouts,
             config.symmetries,
         )
-        self._net = Evaluator(Checkpoint.find(config.checkpoint), config.precision)
+        self._net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision)
         self._forest = tree.Forest(capacity=config.memory * 2**20 // NODE_BYTES)
         self._leaves = puct.Leaves.empty(0)
 
@@ -102,4 +102,9 @@ class AlphaGo(Bot):
         return Decision(None if win_rate < self._config.resign else move, win_rate, visits)
 
 
-BOT = BotKind(summary="PUCT with a policy net and rollouts, after AlphaGo", config=Config, build=AlphaGo)
+def check(config: Config, size: int) -> None:
+    """Raise CheckpointError when the net is missing, damaged or can't play on this size."""
+    Checkpoint.open(find(config.checkpoint)).require_size(size)
+
+
+BOT = BotKind(summary="PUCT with a policy net and rollouts, after AlphaGo", config=Config, build=AlphaGo, check=check)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from arena.bot import Bot, BotKind, Decision, Limits, setting
+from bots.nets.checkpoint import Checkpoint, find
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,11 +24,10 @@ class Config:
 
 class Policy(Bot):
     def __init__(self, config: Config):
-        from bots.nets.checkpoint import Checkpoint
-        from bots.nets.inference import Evaluator
+        from bots.nets.inference import Evaluator  # and with it ONNX Runtime: when a player is built
 
         self._temperature = config.temperature
-        self._net = Evaluator(Checkpoint.find(config.checkpoint), config.precision)
+        self._net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision)
 
     def choose(self, game: Game, limits: Limits) -> Decision:
         return self.choose_all([game], limits)[0]
@@ -58,4 +58,9 @@ class Policy(Bot):
         return int(moves[np.searchsorted(weights.cumsum(), random.random() * weights.sum())])
 
 
-BOT = BotKind(summary="a policy net without search", config=Config, build=Policy)
+def check(config: Config, size: int) -> None:
+    """Raise CheckpointError when the net is missing, damaged or can't play on this size."""
+    Checkpoint.open(find(config.checkpoint)).require_size(size)
+
+
+BOT = BotKind(summary="a policy net without search", config=Config, build=Policy, check=check)

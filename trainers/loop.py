@@ -23,6 +23,7 @@ from safetensors.torch import save_file
 from torch import Tensor, distributed, nn
 
 from arena import CheckpointError, ConfigError
+from trainers.data import Batch
 
 STATE_FORMAT = "1"
 STATE_FILE = "state.safetensors"
@@ -176,7 +177,7 @@ class Workers:
         if count == 1:
             yield cls()
             return
-        distributed.init_process_group("gloo")
+        distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
         try:
             yield cls(distributed.get_rank(), count)
         finally:
@@ -186,13 +187,30 @@ class Workers:
         """Put the mean over all processes into ``tensors``, in one exchange, and return that of ``figures``."""
         if self.count == 1:
             return figures
-        flat = torch.cat([tensor.reshape(-1) for tensor in tensors] + [torch.tensor(figures, dtype=torch.float32)])
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors] + [tensors[0].new_tensor(figures)])
         distributed.all_reduce(flat)
         flat /= self.count
         parts = flat.split([tensor.numel() for tensor in tensors] + [len(figures)])
         for tensor, part in zip(tensors, parts[:-1], strict=True):
             tensor.copy_(part.view(tensor.shape))
         return parts[-1].tolist()
+
+
+def pick_device(name: str, workers: Workers) -> torch.device:
+    """The device ``name`` (auto, cpu, cuda) means for this process. Raises ConfigError when it isn't there."""
+    if name not in ("auto", "cpu", "cuda"):
+        raise ConfigError(f"unknown device '{name}'; there are auto, cpu, cuda")
+    if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise ConfigError("device cuda: torch sees none; use device cpu")
+    return torch.device("cuda", workers.rank % torch.cuda.device_count())
+
+
+def to_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Planes (B, P, n, n), moves (B,) and results (B,) of a batch on ``device``."""
+    planes = torch.from_numpy(batch.planes).to(device, memory_format=torch.channels_last, non_blocking=True)
+    return planes, torch.from_numpy(batch.moves).to(device), torch.from_numpy(batch.results).to(device)
 
 
 class Run:

@@ -7,19 +7,22 @@ networks and tree search", Methods) and, from the same rows, who will win, draw 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from arena import ConfigError
+from arena.go.game import Rules
 from arena.go.planes import find_encoder
 from bots.nets.network import Network, NetworkConfig
 from trainers import data
-from trainers.loop import Plan, Progress, Run, Workers, keep_freed_memory
+from trainers.export import describe, export
+from trainers.loop import Plan, Progress, Run, Workers, keep_freed_memory, pick_device, to_tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class Config:
     """The end of the run, in minutes of training."""
     optimizer: str = "muon"
     """muon, adamw or sgd."""
-    learning_rate: float = 0.02
+    learning_rate: float = 0.04
     """The highest learning rate, after the warm-up."""
     weight_decay: float = 0.01
     """Decoupled weight decay of the convolutions."""
@@ -67,9 +70,14 @@ class Config:
     seed: int = 1
     """Where the first weights and the order of the rows start."""
     threads: int = 1
-    """Threads of torch in each process."""
+    """Threads of torch in each process. On busy CPUs more processes of one thread each are faster."""
+    device: str = "auto"
+    """cpu, cuda, or auto for cuda where there is one."""
+    bf16: bool = False
+    """Compute in bfloat16 where that is safe (autocast)."""
 
     def plan(self) -> Plan:
+        """The part of the settings that the loop needs. Raises ConfigError."""
         return Plan(
             learning_rate=self.learning_rate,
             max_rows=self.max_rows,
@@ -186,19 +194,16 @@ def build(config: Config) -> Network:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         network = Network(NetworkConfig(planes=encoder.planes, blocks=config.blocks, channels=config.channels))
-    return network.to(memory_format=torch.channels_last)
+    return network.to(memory_format=torch.channels_last)  # twice as fast as rows of planes, on a CPU
 
 
-def tensors(batch: data.Batch) -> tuple[Tensor, Tensor, Tensor]:
-    planes = torch.from_numpy(batch.planes).to(memory_format=torch.channels_last)
-    return planes, torch.from_numpy(batch.moves), torch.from_numpy(batch.results)
+def answer_with(network: nn.Module, device: torch.device) -> Answer:
+    """What ``network`` answers, on the CPU, in evaluation mode."""
 
-
-def answer_with(network: nn.Module) -> Answer:
     def answer(batch: data.Batch) -> tuple[Tensor, Tensor]:
         network.eval()
-        policy, value = network(tensors(batch)[0])
-        return policy, value
+        policy, value = network(to_tensors(batch, device)[0])
+        return policy.cpu(), value.cpu()
 
     return answer
 
@@ -207,69 +212,101 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     """Train, or go on where a run of this name stopped, and return the checkpoint's folder.
 
     Files go under ``results``: cache/, training/NAME/ and checkpoints/NAME/. Stopped by SIGINT or SIGTERM it saves its
-    state and a checkpoint without the test figures, and returns as always. Raises RecordError, ConfigError.
+    state and a checkpoint without the test figures, and returns as always. Started by torchrun, the processes share each
+    batch. Raises RecordError for records that can't be used, ConfigError for settings that can't be, and CheckpointError
+    for a state that doesn't fit.
     """
-    encoder = find_encoder(config.encoder)
-    plan, day = config.plan(), config.day()
+    encoder, plan, day = find_encoder(config.encoder), config.plan(), config.day()
+    files = [Path(path) for path in config.records]
     keep_freed_memory()
     torch.set_num_threads(config.threads)
     with Workers.joined() as workers:
-        games = data.load_games([Path(path) for path in config.records], config.size, results / "cache")
-        split = data.split_by_game(games, day, config.validation)
-        rows = data.Rows(split.train, encoder, config.seed)
-        share = config.batch // workers.count
+        device = pick_device(config.device, workers)
+        split = data.split_by_game(data.load_games(files, config.size, results / "cache"), day, config.validation)
         check = some_games(split.validation, config.check_positions, config.seed)
-        network = build(config)
+        network, averaged = build(config).to(device), build(config).to(device)
         settings = {key: value for key, value in asdict(config).items() if key not in ADJUSTABLE}
         run = Run(network, plan, results / "training" / config.name, settings, workers)
         run.restore()
-        twin = build(config)
-        with run.stopping_on_signals():
-            next_check = (run.rows // config.check_every + 1) * config.check_every
-            with data.Prefetch(rows, run.rows + workers.rank * share, share, config.batch) as batches:
-                network.train()
+
+        def checked() -> Score:
+            averaged.load_state_dict(run.averaged)
+            return measure(answer_with(averaged, device), data.in_order(check, encoder))
+
+        share = config.batch // workers.count
+        first = run.rows + workers.rank * share
+        rows = data.Rows(split.train, encoder, config.seed)
+        with run.stopping_on_signals(), data.Prefetch(rows, first, share, config.batch) as batches:
+            network.train()
+            asked = time.monotonic()
+            for batch in batches:
+                waited = time.monotonic() - asked
+                planes, moves, outcomes = to_tensors(batch, device)
+                with torch.autocast(device.type, torch.bfloat16, enabled=config.bf16):
+                    policy, value = network(planes)
+                losses = loss(policy.float(), value.float(), moves, outcomes)
+                progress = run.step(losses.total(config.value_weight), config.batch, losses.top1, waited)
+                on_progress(progress)
+                if workers.rank == 0 and run.rows // config.check_every > (run.rows - config.batch) // config.check_every:
+                    log(run, progress, checked())
+                if run.is_over:
+                    break
                 asked = time.monotonic()
-                for batch in batches:
-                    waited = time.monotonic() - asked
-                    planes, moves, outcomes = tensors(batch)
-                    losses = loss(*network(planes), moves, outcomes)
-                    progress = run.step(losses.total(config.value_weight), config.batch, losses.top1, waited)
-                    on_progress(progress)
-                    if run.rows >= next_check and workers.rank == 0:
-                        next_check += config.check_every
-                        twin.load_state_dict(run.averaged)
-                        score = measure(answer_with(twin), data.in_order(check, encoder))
-                        run.log(
-                            loss=round(progress.loss, 4),
-                            top1=round(progress.top1, 4),
-                            rows_per_second=round(progress.rows_per_second, 1),
-                            validation_top1=round(score.top1, 4),
-                            validation_loss=round(score.policy_loss, 4),
-                            validation_value=round(score.value_loss, 4),
-                            value_floor=round(score.value_floor, 4),
-                        )
-                    if run.is_over:
-                        break
-                    asked = time.monotonic()
-            if workers.rank == 0:
-                run.save()
-            twin.load_state_dict(run.averaged)
-            ended = run.done >= 1
-            folder = results / "checkpoints" / config.name
-            if workers.rank == 0:
-                from trainers.export import Lineage, export
+        if workers.rank:
+            return results / "checkpoints" / config.name
+        run.save()
+        score = checked()
+        metrics = {f"validation_{key}": value for key, value in asdict(score).items()}
+        if run.done >= 1 and day:
+            test = measure(answer_with(averaged, device), data.in_order(tested(config, split), encoder))
+            metrics |= {f"test_{key}": value for key, value in asdict(test).items()}
+    return save_checkpoint(config, results, averaged.cpu(), run, split, metrics)
 
-                lineage = Lineage(
-                    trainer="sl",
-                    rows=run.rows,
-                    minutes=round(run.seconds / 60, 1),
-                    settings=asdict(config),
-                    data=data.digest_of([Path(path) for path in config.records]),
-                )
-                test = some_games(split.test, config.test_positions, config.seed) if ended else None
-                export(twin, folder, encoder, lineage, split, check, test)
-        return folder
 
+def tested(config: Config, split: data.Split) -> data.Games:
+    """The games of the test."""
+    return some_games(split.test, config.test_positions, config.seed)
+
+
+def log(run: Run, progress: Progress, score: Score) -> None:
+    run.log(
+        loss=round(progress.loss, 4),
+        top1=round(progress.top1, 4),
+        rows_per_second=round(progress.rows_per_second, 1),
+        validation_top1=round(score.top1, 4),
+        validation_loss=round(score.policy_loss, 4),
+        validation_value=round(score.value_loss, 4),
+        value_floor=round(score.value_floor, 4),
+    )
+
+
+def save_checkpoint(
+    config: Config, results: Path, network: Network, run: Run, split: data.Split, metrics: Mapping[str, float]
+) -> Path:
+    """Export ``network`` with all that is known of its training."""
+    encoder = find_encoder(config.encoder)
+    files = [Path(path) for path in config.records]
+    komi = float(np.median(split.train.komis))
+    rules = Rules.preset("cgos", config.size, komi)
+    manifest = describe(
+        network,
+        config.name,
+        encoder,
+        rules,
+        trainer="sl",
+        data=f"{', '.join(file.name for file in files)}; sha256 {data.digest_of(files)}",
+        rows=run.rows,
+        minutes=round(run.seconds / 60, 1),
+        settings={**asdict(config), "records": [file.name for file in files]},
+        metrics={key: round(value, 5) for key, value in metrics.items()},
+    )
+    calibration = data.Rows(split.train, encoder, config.seed + 1).batch(0, CALIBRATION)
+    check = data.Rows(split.validation if len(split.validation) else split.train, encoder, config.seed + 1).batch(0, PARITY_ROWS)
+    return export(network, results / "checkpoints" / config.name, manifest, calibration.planes, check.planes).folder
+
+
+CALIBRATION, PARITY_ROWS = 256, 1024
+"""Positions that set the int8 scales, and positions on which the exported nets are compared."""
 
 ADJUSTABLE = ("max_rows", "max_minutes", "threads", "records", "test_positions", "check_every", "check_positions")
 """Settings that a resumed run may change: they steer its end and its reports, not what a step does."""

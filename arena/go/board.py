@@ -121,7 +121,9 @@ class Board:
         lines = [f"   {letters}"]
         for row in range(self.size):
             signs = [
-                "+" if not stones[row, column] and row * self.size + column in stars else _SYMBOLS[int(stones[row, column])]
+                "+"
+                if not stones[row, column] and row * self.size + column in stars
+                else _SYMBOLS[int(stones[row, column])]
                 for column in range(self.size)
             ]
             lines.append(f"{self.size - row:2d} {' '.join(signs)} {self.size - row}")

@@ -56,7 +56,9 @@ class Rules:
     move_limit: int = 243
 
     @classmethod
-    def preset(cls, name: str = "cgos", size: int = 9, komi: float | None = None, move_limit: int | None = None) -> Rules:
+    def preset(
+        cls, name: str = "cgos", size: int = 9, komi: float | None = None, move_limit: int | None = None
+    ) -> Rules:
         """The named rules. Komi is 7 up to 9x9 and 7.5 above (6.5 by Japanese rules) unless given; the move limit
         is 3 size². Raises ConfigError for a name, size, komi or limit that can't be."""
         if name not in PRESETS:
@@ -161,7 +163,8 @@ class Game:
             for move in points:
                 self.board.put(move, colour)
         self._placed = [0, len(self.setup[0]), len(self.setup[1])]
-        if any(not self.board.liberties(move) for points in self.setup for move in points):
+        stones = [(move, colour) for colour, points in zip(Colour, self.setup, strict=True) for move in points]
+        if any(self.board.stone(move) != colour or not self.board.liberties(move) for move, colour in stones):
             raise ValueError("the setup has a group without liberties")
         if to_play is None:
             to_play = WHITE if self.setup[0] and not self.setup[1] else BLACK

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba import config
 from platformdirs import user_cache_dir
 
 
@@ -25,8 +26,8 @@ def _sources_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-if not numba.config.CACHE_DIR:
-    numba.config.CACHE_DIR = str(Path(user_cache_dir("arena")) / f"kernels-{_sources_digest()}")
+if not config.CACHE_DIR:
+    config.CACHE_DIR = str(Path(user_cache_dir("arena")) / f"kernels-{_sources_digest()}")
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -31,7 +31,11 @@ BOARD = np.dtype(
             ("stones", "i4", (3,)),  # stones on the board by colour
             ("head", "u2", (CELLS,)),  # of a stone: the point that names its group
             ("next", "u2", (CELLS,)),  # of a stone: the next stone of its group, in a ring
-            ("liberties", "u2", (CELLS,)),  # of a group's head: pseudo-liberties (an empty point counts once a neighbour)
+            (
+                "liberties",
+                "u2",
+                (CELLS,),
+            ),  # of a group's head: pseudo-liberties (an empty point counts once a neighbour)
             ("empties", "u2", (CELLS,)),  # the empty points, in no order
             ("place", "u2", (CELLS,)),  # of an empty point: its index in `empties`
             ("around", "u2", (CELLS,)),  # neighbours: empty, black | edge << 4, white | edge << 8
@@ -592,7 +596,7 @@ def owner_map(boards, index, owners):
         if seen[start]:
             continue
         marked[:] = seen
-        points, reach = region_owner(board, start, seen, stack)
+        _, reach = region_owner(board, start, seen, stack)
         if reach == 1 or reach == 2:
             for j in range(board.empty_count):
                 p = np.int64(board.empties[U(j)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -78,7 +78,7 @@ def move_from_sgf(text: str, size: int) -> Move:
     raise RecordError(f"'{text}' is no SGF point of a {size}x{size} board")
 
 
-@lru_cache(maxsize=None)
+@cache
 def symmetry_table(size: int) -> np.ndarray:
     """``table[s, move]`` is where symmetry ``s`` takes ``move``; (8, size² + 1), read-only. Symmetry 0 is the identity.
 

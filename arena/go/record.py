@@ -451,7 +451,9 @@ _DAMAGE = (
     OSError,
     EOFError,
     RuntimeError,  # a zip with a password
-    NotImplementedError,
+    NotImplementedError,  # a zip of a kind that Python can't unpack
+    ValueError,  # tarfile and zipfile raise these two on garbage that they didn't think of
+    TypeError,
     lzma.LZMAError,
     zlib.error,
     tarfile.TarError,
@@ -477,25 +479,26 @@ def read_path(path: str | Path) -> Iterator[Record | Refusal]:
 
 def _read(path: Path) -> Iterator[Record | Refusal]:
     empty = True
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    for file in files:
-        if file.name.lower().endswith(_KINDS) and file.is_file():
-            for item in _read_file(file):
-                empty = False
-                yield item
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if not file.name.lower().endswith(_KINDS) or not file.is_file():
+            continue
+        for source, number, text in _numbered_texts(file):
+            empty = False
+            try:
+                yield read_sgf(text)
+            except RecordError as error:
+                reason, _, detail = str(error).partition(": ")
+                yield Refusal(source, number, reason, detail)
     if empty:
         raise RecordError(f"{path} holds no games")
 
 
-def _read_file(path: Path) -> Iterator[Record | Refusal]:
+def _numbered_texts(path: Path) -> Iterator[tuple[str, int, bytes]]:
+    """The game texts of a file or archive with their source and number. Raises RecordError when it's damaged."""
     try:
         for source, stream in _streams(path):
             for number, text in enumerate(_texts(source.lower(), stream), 1):
-                try:
-                    yield read_sgf(text)
-                except RecordError as error:
-                    reason, _, detail = str(error).partition(": ")
-                    yield Refusal(source, number, reason, detail)
+                yield source, number, text
     except _DAMAGE as error:
         raise RecordError(f"{path} is damaged or can't be read: {error}") from error
 

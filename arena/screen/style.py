@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
+from arena.ratings import WinDrawLoss
+
 FIRST = "bold #3b8fd4"
 SECOND = "bold #d97f0a"
 LABEL = "dim"
@@ -24,6 +26,7 @@ _ASCII = str.maketrans(
         "≥": ">=",
         "≤": "<=",
         "–": "-",
+        "─": "-",
         "…": "~",
         "·": "|",
         "●": "X",
@@ -80,8 +83,8 @@ def likelihood(los: float) -> str:
     return "< 0.1 %" if los < 0.0005 else per_cent(los)
 
 
-def points(number: float) -> str:
-    return f"{number:g}"
+def score(counts: WinDrawLoss) -> str:
+    return f"+{counts.wins} ={counts.draws} -{counts.losses}"
 
 
 def rate(number: float | None, unit: str) -> str:
@@ -92,9 +95,9 @@ def rate(number: float | None, unit: str) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """``0:42``, ``12:05``, ``3:04:05``."""
+    """``0:42``, ``12:05``, ``3:04:05``; nothing when it isn't known."""
     if seconds is None:
-        return "–:––"
+        return ""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

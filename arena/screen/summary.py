@@ -26,7 +26,7 @@ def setting_line(match: Match) -> str:
 def headline(tally: Tally) -> str:
     """``alphago beat sl 94-6 in 100 games``: always of the first player."""
     own, other = tally.points, tally.games - tally.points
-    score = f"{style.points(own)}-{style.points(other)} in {tally.games} game{'s' if tally.games != 1 else ''}"
+    score = f"{own:g}-{other:g} in {tally.games} game{'s' if tally.games != 1 else ''}"
     if own == other:
         return f"{tally.first} and {tally.second} drew {score}"
     return f"{tally.first} {'beat' if own > other else 'lost to'} {tally.second} {score}"
@@ -39,7 +39,7 @@ def summary(match: Match, tally: Tally) -> list[tuple[str, str]]:
     whole = tally.results()
     lines = [
         ("Elo", f"{comparison.elo} (95 %) for {tally.first}, from {evidence}; LOS {style.likelihood(comparison.los)}"),
-        ("Score", f"+{whole.wins} ={whole.draws} -{whole.losses}, {style.per_cent(tally.points / tally.games)}"),
+        ("Score", f"{style.score(whole)}, {style.per_cent(tally.points / tally.games)}"),
         ("By colour", _colours(tally)),
         ("Endings", ", ".join(_ending(tally, ending) for ending in tally.endings)),
         ("Length", f"{tally.mean_length or 0:.1f} moves a game"),
@@ -70,7 +70,7 @@ def _colours(tally: Tally) -> str:
     for colour, label in ((BLACK, "as Black"), (WHITE, "as White")):
         counts = tally.results(colour=colour)
         share = style.per_cent(counts.points / counts.games if counts.games else None)
-        parts.append(f"{label} +{counts.wins} ={counts.draws} -{counts.losses} ({share})")
+        parts.append(f"{label} {style.score(counts)} ({share})")
     return f"{', '.join(parts)}; Black took {style.per_cent(tally.black_points / tally.games)}"
 
 

@@ -238,7 +238,9 @@ def expand_leaves(roots, nodes, knowledge, tables, leaves, count, logits, win_ra
         node = np.int64(path[depth - 1])
         board = leaves.boards[i]
         if np.int64(root.used) + board.empty_count + 1 <= capacity:
-            _expand(board, root, nodes, slot, node, colour, logits[i], tables[leaves.symmetries[i]], knowledge.flattening)
+            _expand(
+                board, root, nodes, slot, node, colour, logits[i], tables[leaves.symmetries[i]], knowledge.flattening
+            )
         else:
             nodes.first[slot, node] = UNEXPANDED
         result = win_rates[i] if colour == 1 else np.float32(1) - win_rates[i]

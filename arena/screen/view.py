@@ -1,0 +1,142 @@
+"""What is known of a running match at a moment: figures, pace, the game to watch. Nothing is drawn here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+
+from arena.go.moves import Move
+from arena.go.record import Record
+from arena.ratings import Comparison
+from arena.report import Tally
+from arena.runner import Update
+from arena.schedule import Match, Pairing
+from arena.worker import Glance
+
+HOLD = 1.5
+"""Seconds that a finished game stays on the board before another one is watched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The game on the board. ``record`` is there once it is over; ``until`` is when another may take its place.
+
+    ``win_rates`` are those of the side that made each move, where it told.
+    """
+
+    pairing: Pairing
+    moves: tuple[Move, ...]
+    win_rates: tuple[float | None, ...]
+    record: Record | None = None
+    until: float = 0.0
+
+
+class MatchView:
+    """A running match as its updates tell it. Times are seconds of ``clock``."""
+
+    def __init__(self, match: Match, clock: Callable[[], float] = monotonic):
+        self.match = match
+        self.clock = clock
+        self.tally = Tally(*match.players)
+        self.comparison: Comparison | None = None
+        self.watched: Watched | None = None
+        self.workers = 0
+        self.resumed = 0
+        self.finished = False
+        self.began = clock()
+        self._ended = 0.0
+        self._playing_since: float | None = None
+        self._resumed_moves = 0
+        self._glances: dict[str, Glance] = {}  # the last look at each game under way
+
+    def add(self, update: Update) -> None:
+        """Take in what has happened."""
+        for record in update.records:
+            self.tally.add(record)
+            self._glances.pop(record.id, None)
+        if update.records:
+            self.comparison = self.tally.comparison()
+        if update.resumed:
+            self.resumed, self._resumed_moves = self.tally.games, self.tally.moves
+            return
+        if (update.records or update.glances) and self._playing_since is None:
+            self._playing_since = self.clock()
+        self.workers = update.workers or self.workers
+        records = {record.id: record for record in update.records}
+        for glance in update.glances:
+            if glance.pairing.id not in records:
+                self._glances[glance.pairing.id] = glance
+        self._watch(update, records)
+
+    def finish(self) -> None:
+        """No more updates come: the clock stands still."""
+        self.finished = True
+        self._ended = self.clock()
+
+    def _watch(self, update: Update, records: dict[str, Record]) -> None:
+        """Stay with one game to its end, and a moment longer; then take the one that was looked at last."""
+        watched, now = self.watched, self.clock()
+        if watched is not None and watched.record is None:
+            record = records.get(watched.pairing.id)
+            glance = self._glances.get(watched.pairing.id)
+            if record is not None:
+                self.watched = Watched(watched.pairing, record.moves, watched.win_rates, record, now + HOLD)
+            elif glance is not None:
+                self.watched = Watched(glance.pairing, glance.moves, glance.win_rates)
+        elif update.glances and (watched is None or now >= watched.until):
+            glance = update.glances[-1]
+            record = records.get(glance.pairing.id)
+            moves = glance.moves if record is None else record.moves
+            self.watched = Watched(glance.pairing, moves, glance.win_rates, record, now + HOLD)
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether no game has been seen yet, though some are to be played."""
+        return self._playing_since is None and self.tally.games < self.match.games
+
+    @property
+    def elapsed(self) -> float:
+        return (self._ended if self.finished else self.clock()) - self.began
+
+    @property
+    def _spent(self) -> float:
+        """Seconds since the first game was seen."""
+        since = self.began if self._playing_since is None else self._playing_since
+        return (self._ended if self.finished else self.clock()) - since
+
+    @property
+    def played(self) -> int:
+        """Games that were finished since the view began."""
+        return self.tally.games - self.resumed
+
+    @property
+    def games_a_second(self) -> float | None:
+        """None before the first game is over."""
+        return self.played / max(0.1, self._spent) if self.played else None
+
+    @property
+    def moves_a_second(self) -> float | None:
+        """Of finished games; None before the first."""
+        return (self.tally.moves - self._resumed_moves) / max(0.1, self._spent) if self.played else None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """An estimate from the games finished and how far those under way have come; None too early to tell, or over."""
+        missing = self.match.games - self.resumed
+        left = missing - self.played
+        if left <= 0 or self.finished:
+            return None
+        length = self.tally.mean_length or 0.9 * self.match.rules.size**2
+        far = [min(0.95, len(glance.moves) / length) for glance in self._glances.values()]
+        under_way = min(left, self._boards(missing)) if far else 0
+        work = self.played + under_way * sum(far) / max(1, len(far))
+        if self.is_starting or self._spent < 1 or work < 0.02 * missing:
+            return None
+        return self._spent * (missing - work) / work
+
+    def _boards(self, missing: int) -> int:
+        """How many games are under way at once, at most."""
+        workers = max(1, self.workers)
+        boards = min(entry.bot_kind.boards for entry in self.match.players.values())
+        return workers * min(boards, -(-missing // workers))

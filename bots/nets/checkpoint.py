@@ -1,0 +1,226 @@
+"""A checkpoint: a folder with a net, how to feed it, and where it comes from. Reads and writes folders; evaluates nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from arena import CheckpointError
+
+FORMAT = 1
+"""The version of the manifest; a reader refuses any other."""
+
+MANIFEST = "manifest.json"
+WEIGHTS = "weights.safetensors"
+MODEL = "model.onnx"
+MODEL_INT8 = "model-int8.onnx"
+REQUIRED, OPTIONAL = (WEIGHTS, MODEL), (MODEL_INT8,)
+
+SHIPPED = Path(__file__).parent.parent / "checkpoints"
+"""Where the nets lie that come with the package."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a checkpoint is; plain data, stored as JSON beside the files it describes."""
+
+    name: str
+    network: Mapping[str, int]
+    """The fields of ``NetworkConfig``."""
+    encoder: str
+    """How a position becomes planes."""
+    planes: int
+    """How many planes that gives."""
+    smallest: int
+    """The smallest board it can play."""
+    largest: int
+    size: int
+    """The size of the boards it learned from."""
+    rules: str
+    """The rules of the games it learned from; mixed when there were several."""
+    komi: float
+    """Their usual komi."""
+    trainer: str = ""
+    data: str = ""
+    """A digest of the records or checkpoints it learned from."""
+    rows: int = 0
+    """Training rows it has seen."""
+    minutes: float = 0.0
+    """Time it was trained for."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The trainer's settings."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """What was measured when it was saved."""
+    parent: str = ""
+    """The identity of the checkpoint it was trained on from."""
+    created: str = ""
+    """UTC, ISO 8601."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """File name to sha256; filled in by ``save``."""
+    format: int = FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A folder whose manifest was read and whose files are the ones the manifest names."""
+
+    folder: Path
+    manifest: Manifest
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Checkpoint:
+        """Read and verify a folder. Raises CheckpointError for one that is missing, damaged or from another version."""
+        folder = Path(folder)
+        if not folder.is_dir():
+            raise CheckpointError(f"{folder}: no such checkpoint folder; give the folder that holds {MANIFEST}")
+        manifest = _read_manifest(folder / MANIFEST)
+        for name, expected in manifest.files.items():
+            found = _sha256(folder / name)
+            if found != expected:
+                raise CheckpointError(
+                    f"{folder / name}: isn't the file that {MANIFEST} describes (sha256 {found[:12]}, not {expected[:12]}); "
+                    "copy the whole folder again"
+                )
+        return cls(folder, manifest)
+
+    @property
+    def identity(self) -> str:
+        """The sha256 of the weights: what a game's record names, wherever the folder lies."""
+        return self.manifest.files[WEIGHTS]
+
+    @property
+    def weights(self) -> Path:
+        return self.folder / WEIGHTS
+
+    def require_size(self, size: int) -> None:
+        """Raise CheckpointError when this net can't play on boards of ``size``."""
+        least, most = self.manifest.smallest, self.manifest.largest
+        if not least <= size <= most:
+            raise CheckpointError(
+                f"the net {self.manifest.name} can't play {size}x{size}; it plays from {least}x{least} to {most}x{most}"
+            )
+
+    def model(self, int8: bool = False) -> Path:
+        """The ONNX file. Raises CheckpointError when this checkpoint has none in int8."""
+        name = MODEL_INT8 if int8 else MODEL
+        if name not in self.manifest.files:
+            raise CheckpointError(f"{self.folder}: has no {name}; choose precision fp32")
+        return self.folder / name
+
+
+def find(name: str | Path, results: str | Path = "results") -> Path:
+    """The folder that ``name`` means: a path, ``results``/checkpoints/NAME, or a net that comes with the package.
+
+    A bare name is looked for in ``results`` first. Raises CheckpointError when there is none.
+    """
+    text = str(name)
+    bare = Path(text).name == text and text not in ("", ".", "..")
+    places = [Path(results) / "checkpoints" / text, SHIPPED / text] if bare else []
+    places.append(Path(text).expanduser())
+    for place in places:
+        if (place / MANIFEST).is_file():
+            return place
+    if not bare:
+        raise CheckpointError(f"{text}: no checkpoint there; give a folder that holds {MANIFEST}")
+    raise CheckpointError(
+        f"no checkpoint '{text}' in {places[0].parent}, and none comes with the package; "
+        f"there are {', '.join(known(results)) or 'none'}"
+    )
+
+
+def known(results: str | Path = "results") -> list[str]:
+    """The bare names that ``find`` resolves, sorted."""
+    folders = (Path(results) / "checkpoints", SHIPPED)
+    return sorted({path.parent.name for folder in folders for path in folder.glob(f"[!.]*/{MANIFEST}")})
+
+
+def save(folder: str | Path, manifest: Manifest, write: Callable[[Path], Mapping[str, float]]) -> Checkpoint:
+    """Make a checkpoint at ``folder``, in place of one that may be there: ``write`` puts the files into the folder that it
+    is given and returns what it measured. That and the files' hashes go into the manifest, and only then the complete
+    folder gets the name.
+
+    Stopped at any moment this leaves the old checkpoint, the new one or, between two renames, none; never half of one.
+    """
+    folder = Path(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        new = aside / "new"
+        new.mkdir()
+        metrics = {**manifest.metrics, **write(new)}
+        missing = [name for name in REQUIRED if not (new / name).is_file()]
+        if missing:
+            raise CheckpointError(f"{folder}: can't be saved without {', '.join(missing)}; write every file")
+        present = [name for name in (*REQUIRED, *OPTIONAL) if (new / name).is_file()]
+        manifest = replace(manifest, metrics=metrics, files={name: _sha256(new / name) for name in present})
+        (new / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2) + "\n", encoding="utf-8")
+        for path in new.iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        if folder.exists():
+            os.replace(folder, aside / "old")
+        os.replace(new, folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return Checkpoint(folder, manifest)
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise CheckpointError(f"{path}: can't be read ({error.strerror}); copy the whole checkpoint folder again") from error
+
+
+def _read_manifest(path: Path) -> Manifest:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CheckpointError(f"{path}: can't be read ({error.strerror}); copy the whole checkpoint folder again") from error
+    except ValueError as error:
+        raise CheckpointError(f"{path}: isn't JSON ({error}); copy the whole checkpoint folder again") from error
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path}: isn't a manifest; copy the whole checkpoint folder again")
+    if content.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{path}: has format {content.get('format')!r} and this version reads {FORMAT}; export the net again"
+        )
+    _check(path, content)
+    return Manifest(**content)
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (float, int),
+    "Mapping[str, int]": (dict,),
+    "Mapping[str, str]": (dict,),
+    "Mapping[str, float]": (dict,),
+    "Mapping[str, Any]": (dict,),
+}
+
+
+def _check(path: Path, content: dict[str, Any]) -> None:
+    known_fields = {item.name: str(item.type) for item in fields(Manifest)}
+    for name, kind in known_fields.items():
+        if name not in content:
+            raise CheckpointError(f"{path}: '{name}' is missing; export the net again")
+        if not isinstance(content[name], _KINDS[kind]) or isinstance(content[name], bool):
+            raise CheckpointError(f"{path}: '{name}' has a value of the wrong kind; export the net again")
+    for name in content:
+        if name not in known_fields:
+            raise CheckpointError(f"{path}: unknown entry '{name}'; export the net again")
+    for name in REQUIRED:
+        if name not in content["files"]:
+            raise CheckpointError(f"{path}: doesn't list {name}; export the net again")
+    for name, digest in content["files"].items():
+        if name not in (*REQUIRED, *OPTIONAL) or not isinstance(digest, str):
+            raise CheckpointError(f"{path}: lists a file '{name}' that no checkpoint has; export the net again")

@@ -1,0 +1,804 @@
+"""The rules on known positions, drawn as diagrams, and on random games; the kernels' own twin is in test_kernels.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import ReferenceBoard
+from sgfmill import boards as sgfmill_boards
+
+from arena import ConfigError, IllegalMove
+from arena.go.board import Board
+from arena.go.game import PRESETS, Ending, Game, Outcome, Rules, Scoring, handicap_points
+from arena.go.moves import BLACK, WHITE, Colour, Move, move_from_gtp, pass_move
+
+
+def position(diagram: str, rules: str = "cgos", to_play: Colour = BLACK, **options: Any) -> Game:
+    """A game that starts from a diagram, with komi 0 unless given."""
+    board = Board.from_diagram(diagram)
+    stones = board.stones.reshape(-1)
+    chosen = Rules.preset(rules, board.size, **{"komi": 0.0, **options})
+    black, white = (np.flatnonzero(stones == colour).tolist() for colour in Colour)
+    return Game(chosen, black=black, white=white, to_play=to_play)
+
+
+def points(game: Game, names: str) -> list[Move]:
+    return [move_from_gtp(name, game.rules.size) for name in names.split()]
+
+
+def play(game: Game, names: str) -> Game:
+    for move in points(game, names):
+        game.play(move)
+    return game
+
+
+def refusal(game: Game, name: str) -> str:
+    """Why the move is refused; it must also be missing from the legal moves."""
+    (move,) = points(game, name)
+    assert not game.legal_moves()[move]
+    with pytest.raises(IllegalMove) as caught:
+        game.play(move)
+    return str(caught.value)
+
+
+def is_legal(game: Game, name: str) -> bool:
+    return bool(game.legal_moves()[points(game, name)[0]])
+
+
+def assert_board(game: Game, diagram: str) -> None:
+    assert game.board.diagram() == "\n".join(line.strip() for line in diagram.strip().splitlines())
+
+
+def whole_state(game: Game) -> tuple[object, ...]:
+    return (
+        game.rules,
+        game.seed,
+        game.setup,
+        game.board.array.tobytes(),
+        game.to_play,
+        tuple(game.moves),
+        game.outcome,
+        game.hashes.tobytes(),
+        [game.prisoners(colour) for colour in Colour],
+        game.legal_moves().tobytes(),
+        game.margin(),
+        game.move_seed(),
+        game.handicap,
+    )
+
+
+# Captures, ko and suicide
+
+KO = """
+    . X O . .
+    X O . O .
+    . X O . .
+    . . . . .
+    . . . . .
+"""
+
+
+@pytest.mark.parametrize("rules", PRESETS)
+def test_a_ko_is_not_retaken_at_once_but_after_another_move(rules: str) -> None:
+    game = play(position(KO, rules), "C4")
+    assert_board(
+        game,
+        """
+        . X O . .
+        X . X O .
+        . X O . .
+        . . . . .
+        . . . . .
+        """,
+    )
+    assert game.board.ko_point == move_from_gtp("B4", 5)
+    assert refusal(game, "B4") == "B4 retakes the ko at once"
+    play(game, "E1 A1")
+    assert game.board.ko_point is None
+    play(game, "B4")
+    assert (game.prisoners(BLACK), game.prisoners(WHITE)) == (1, 1)
+    assert refusal(game, "C4") == "C4 retakes the ko at once"
+
+
+@pytest.mark.parametrize("rules", PRESETS)
+def test_a_ko_may_be_retaken_after_a_pass_and_a_move(rules: str) -> None:
+    game = play(position(KO, rules), "C4 pass A1 B4")
+    assert_board(game, KO.replace("    . . . . .\n" * 2, "    . . . . .\n    X . . . .\n"))
+
+
+TWO_IN_ATARI = """
+    . X O X .
+    . X O X .
+    . O . O .
+    . . O . .
+    . . . . .
+"""
+
+
+def test_taking_two_stones_makes_no_ko() -> None:
+    game = play(position(TWO_IN_ATARI), "C3")
+    assert game.prisoners(WHITE) == 2
+    assert game.board.ko_point is None
+    play(game, "C4")
+    assert game.prisoners(BLACK) == 1
+
+
+# White's second stone is taken together with the first; White takes one back: the same board, with Black to play.
+SENDING_TWO = """
+    . O . O .
+    X X O O .
+    . X O . .
+    . X O . .
+    . X O . .
+"""
+
+
+def test_sending_two_returning_one_is_refused_under_superko() -> None:
+    game = play(position(SENDING_TWO, to_play=WHITE), "A5 C5")
+    assert_board(
+        game,
+        """
+        . . X O .
+        X X O O .
+        . X O . .
+        . X O . .
+        . X O . .
+        """,
+    )
+    assert game.board.ko_point is None
+    assert refusal(game, "B5") == "B5 repeats the position after move 0 (superko)"
+
+
+def test_superko_names_the_latest_move_that_made_the_position() -> None:
+    game = play(position(SENDING_TWO, to_play=WHITE), "E1 A1 A5 C5")
+    assert refusal(game, "B5") == "B5 repeats the position after move 2 (superko)"
+    game = play(position(SENDING_TWO, to_play=BLACK), "pass A5 C5")
+    assert refusal(game, "B5") == "B5 repeats the position after move 1 (superko)"
+
+
+def test_sending_two_returning_one_goes_round_under_japanese_rules() -> None:
+    game = position(SENDING_TWO, "japanese", to_play=WHITE)
+    for _ in range(3):
+        play(game, "A5 C5 B5 pass")
+        assert_board(game, SENDING_TWO)
+    assert (game.prisoners(BLACK), game.prisoners(WHITE)) == (3, 6)
+
+
+TRIPLE_KO = """
+    X O . O . X . X O
+    . X O . . . X O .
+    . . . . . . . . .
+    . . . . . . . . .
+    . . . . . . . . .
+    . . . . . . . . .
+    . . . . . . . . .
+    . X O . . . . . .
+    X O . O . . . . .
+"""
+
+
+def test_a_triple_ko_is_broken_by_superko() -> None:
+    game = play(position(TRIPLE_KO), "C9 G9 C1 B9 H9")
+    assert refusal(game, "B1") == "B1 repeats the position after move 0 (superko)"
+    later = play(position(TRIPLE_KO), "E5 E4 C9 G9 C1 B9 H9")
+    assert refusal(later, "B1") == "B1 repeats the position after move 2 (superko)"
+
+
+def test_a_triple_ko_goes_round_until_the_move_limit_under_japanese_rules() -> None:
+    game = position(TRIPLE_KO, "japanese", move_limit=30)
+    for _ in range(5):
+        play(game, "C9 G9 C1 B9 H9 B1")
+        assert_board(game, TRIPLE_KO)
+    assert game.outcome is not None and game.outcome.ending is Ending.MOVE_LIMIT
+
+
+def test_superko_looks_at_the_stones_not_at_who_is_to_play() -> None:
+    """Positional, not situational: the forbidden board came up with the other side to move."""
+    game = play(position(SENDING_TWO, to_play=WHITE), "A5 C5")
+    assert game.to_play is WHITE
+    assert refusal(game, "B5").endswith("after move 0 (superko)")
+
+
+def test_passes_repeat_the_position_and_are_always_allowed() -> None:
+    game = play(position(KO), "pass")
+    assert game.legal_moves()[-1]
+    assert game.hashes.tolist() == [game.board.hash] * 2
+
+
+def test_a_snapback_takes_back_more_than_was_taken() -> None:
+    game = position(
+        """
+        . . X . .
+        O O X . .
+        X X . . .
+        . . . . .
+        . . . . .
+        """
+    )
+    play(game, "A5 B5")
+    assert game.prisoners(BLACK) == 1
+    assert game.board.liberties(move_from_gtp("B5", 5)) == 1
+    play(game, "A5")
+    assert_board(
+        game,
+        """
+        X . X . .
+        . . X . .
+        X X . . .
+        . . . . .
+        . . . . .
+        """,
+    )
+    assert game.prisoners(WHITE) == 3
+
+
+@pytest.mark.parametrize("rules", PRESETS)
+def test_a_capture_is_no_suicide(rules: str) -> None:
+    game = position(
+        """
+        . X O . .
+        X X O . .
+        O O O . .
+        . . . . .
+        . . . . .
+        """,
+        rules,
+        to_play=WHITE,
+    )
+    play(game, "A5")
+    assert_board(
+        game,
+        """
+        O . O . .
+        . . O . .
+        O O O . .
+        . . . . .
+        . . . . .
+        """,
+    )
+    assert (game.prisoners(BLACK), game.prisoners(WHITE)) == (3, 0)
+
+
+SUICIDE_OF_TWO = """
+    X . O . .
+    O O . . .
+    . . . . .
+    . . . . .
+    . . . . .
+"""
+
+
+@pytest.mark.parametrize("rules", ["cgos", "chinese", "japanese"])
+def test_suicide_of_several_stones_is_refused(rules: str) -> None:
+    assert refusal(position(SUICIDE_OF_TWO, rules), "B5") == "B5 is suicide"
+
+
+def test_suicide_of_several_stones_makes_them_prisoners_under_tromp_taylor_rules() -> None:
+    game = play(position(SUICIDE_OF_TWO, "tromp-taylor"), "B5")
+    assert_board(
+        game,
+        """
+        . . O . .
+        O O . . .
+        . . . . .
+        . . . . .
+        . . . . .
+        """,
+    )
+    assert (game.prisoners(BLACK), game.prisoners(WHITE)) == (2, 0)
+    assert game.board.ko_point is None
+    assert game.to_play is WHITE
+
+
+@pytest.mark.parametrize("rules", PRESETS)
+@pytest.mark.parametrize(
+    ("diagram", "name"),
+    [
+        (". O . . .\nO . . . .\n. . . . .\n. . . . .\n. . . . .", "A5"),
+        (". . . . .\n. . O . .\n. O . O .\n. . O . .\n. . . . .", "C3"),
+        (". . . . .\n. . . . .\nO . . . .\n. O . . .\nO . . . .", "A2"),
+    ],
+)
+def test_suicide_of_one_stone_is_never_allowed(rules: str, diagram: str, name: str) -> None:
+    assert refusal(position(diagram, rules), name) == f"{name} is suicide"
+
+
+# Life, death and the count
+
+SEKI = """
+    X X . O O
+    X X X O O
+    X X X O O
+    X X X O O
+    X X . O O
+"""
+
+
+@pytest.mark.parametrize("colour", Colour)
+@pytest.mark.parametrize(("name", "answer"), [("C5", "C1"), ("C1", "C5")])
+def test_in_a_seki_both_may_play_and_who_does_is_taken(colour: Colour, name: str, answer: str) -> None:
+    game = position(SEKI, to_play=colour)
+    assert is_legal(game, name)
+    stones = game.board.count(colour)
+    play(game, f"{name} {answer}")
+    assert game.board.count(colour) == 0
+    assert game.prisoners(colour) == stones + 1
+
+
+def test_the_shared_liberties_of_a_seki_are_nobodys() -> None:
+    game = play(position(SEKI), "pass pass")
+    assert game.outcome == Outcome(BLACK, Ending.SCORE, 13 - 10)
+    owners = game.board.owners()
+    assert [owners[point] for point in points(game, "C5 C1 A5 E5")] == [0, 0, BLACK, WHITE]
+    assert play(position(SEKI, "japanese"), "pass pass").outcome == Outcome(None, Ending.SCORE, 0)
+
+
+# White can make a bent four (A1 B1 C1 and A2) at any time and fight a ko for Black's life; Black can't play first.
+BENT_FOUR = """
+    . . . . . . .
+    . . . . . . .
+    . . . . . . .
+    O O . . . . .
+    X X O O O . .
+    . X X X X O .
+    O O O . X O .
+"""
+
+
+def test_a_bent_four_in_the_corner_is_scored_as_it_stands() -> None:
+    area = play(position(BENT_FOUR), "pass pass")
+    assert area.outcome == Outcome(WHITE, Ending.SCORE, 7 - (10 + 30))
+    territory = play(position(BENT_FOUR, "japanese"), "pass pass")
+    assert territory.outcome == Outcome(WHITE, Ending.SCORE, -30)
+
+
+def test_a_bent_four_in_the_corner_is_dead_when_the_players_say_so() -> None:
+    dead = "A3 B3 B2 C2 D2 E2 E1"
+    area, territory = position(BENT_FOUR), position(BENT_FOUR, "japanese")
+    assert area.margin(dead=points(area, dead)) == -49
+    assert territory.margin(dead=points(territory, dead)) == -(30 + 2 + 7) - 7
+
+
+# A game that its player asked others to count: https://boardgames.stackexchange.com/questions/41936
+# The answer: 95 points for Black (59 stones, 36 territory), 72 for White (49 and 23) by area, dead stones removed.
+PUBLISHED = """
+    . X . X . X . X X X O X .
+    X . . X . X X X . X O O O
+    X X . X . X O X X X O . .
+    . X . . X X O X . . X O O
+    . . X X O O O X . X X X O
+    . X X . X O . O X X X O .
+    X . X X X O . O O . . O O
+    . . X X O O O . . O O O O
+    X X X . X O O . . O . . O
+    . . X X X X O O . O X X X
+    X X O O X X X O . O O X O
+    X O O O O X O O O O O O O
+    . X O . O X O . O . O . .
+"""
+PUBLISHED_DEAD_WHITE = "C3 D3 B2 C2 D2 E2 C1 E1"
+PUBLISHED_DEAD_BLACK = "M13 L4 M4 N4 M3"
+
+
+def test_a_published_end_position_counts_as_its_answer_says() -> None:
+    area, territory = position(PUBLISHED), position(PUBLISHED, "japanese", komi=6.5)
+    dead = points(area, f"{PUBLISHED_DEAD_WHITE} {PUBLISHED_DEAD_BLACK}")
+    assert area.margin(dead) == (59 + 36) - (49 + 23)
+    assert territory.margin(dead) == (36 + 8) - (23 + 5) - 6.5
+    assert area.margin() == area.board.area_margin() != area.margin(dead)
+
+
+def outside_area(diagram: str) -> int:
+    """The area margin by sgfmill, which has its own way to count."""
+    board = Board.from_diagram(diagram)
+    other = sgfmill_boards.Board(board.size)
+    for colour, letter in ((BLACK, "b"), (WHITE, "w")):
+        for row, column in np.argwhere(board.stones == colour).tolist():
+            other.play(board.size - 1 - row, column, letter)
+    return int(other.area_score())
+
+
+@pytest.mark.parametrize("diagram", [KO, SENDING_TWO, TRIPLE_KO, SEKI, BENT_FOUR, PUBLISHED])
+def test_the_area_of_each_diagram_is_that_of_an_outside_library(diagram: str) -> None:
+    assert position(diagram).margin() == outside_area(diagram)
+
+
+@pytest.mark.parametrize("colour", Colour)
+def test_a_lone_stone_owns_the_board_and_an_empty_board_is_nobodys(colour: Colour) -> None:
+    assert position("\n".join([". . . . ."] * 5)).margin() == 0
+    setup = {colour.name.lower(): [12]}
+    lone = Game(Rules.preset("cgos", 5, komi=0), **setup)
+    assert lone.margin() == (25 if colour is BLACK else -25)
+    assert set(lone.board.owners().tolist()) == {colour}
+
+
+def test_japanese_rules_count_territory_and_prisoners() -> None:
+    """A5 and B4 are Black's alone, the other empty points touch both; one white stone was taken."""
+    game = play(position(KO, "japanese", komi=0.5), "C4 E1")
+    assert game.prisoners(WHITE) == 1
+    assert game.margin() == 2 + 1 - 0.5
+
+
+def test_dead_stones_become_prisoners_and_their_points_territory() -> None:
+    diagram = """
+        . X . O .
+        . X . O X
+        . X . O .
+        O X . O .
+        . X . O .
+    """
+    territory, area = position(diagram, "japanese"), position(diagram)
+    dead = points(territory, "A2 E4")
+    assert territory.margin() == 0
+    assert territory.margin(dead) == (5 + 1) - (5 + 1)
+    assert territory.margin(dead[:1]) == (5 + 1) - 0
+    assert area.margin(dead) == 0
+    assert area.margin(dead[:1]) == 10 - (5 + 0) + 1
+    assert territory.board.count(WHITE) == 6, "counting takes nothing off the board"
+
+
+# Turns and the end
+
+
+def test_two_passes_end_the_game_and_it_is_scored() -> None:
+    game = play(Game(Rules.preset("cgos", 9)), "E5 pass C3 pass")
+    assert not game.is_over
+    play(game, "pass")
+    assert game.is_over and game.is_passed_out
+    assert game.outcome == Outcome(BLACK, Ending.SCORE, 81 - 7)
+    assert game.outcome.sgf == "B+74"
+
+
+def test_passes_with_a_move_between_them_do_not_end_the_game() -> None:
+    game = play(Game(Rules.preset("cgos", 9)), "pass E5 pass E6 pass E4")
+    assert not game.is_over
+
+
+def test_a_drawn_game_has_no_winner() -> None:
+    outcome = play(Game(Rules.preset("cgos", 9, komi=0)), "pass pass").outcome
+    assert outcome == Outcome(None, Ending.SCORE, 0)
+    assert (outcome.sgf, outcome.black_score) == ("0", 0.5)
+
+
+@pytest.mark.parametrize("colour", Colour)
+def test_either_side_may_resign_at_any_time(colour: Colour) -> None:
+    game = play(Game(Rules.preset()), "E5")
+    game.resign(colour)
+    assert game.outcome == Outcome(colour.opponent, Ending.RESIGN, None)
+    assert game.outcome.sgf == f"{colour.opponent.letter}+R"
+    assert game.outcome.black_score == (1 if colour is WHITE else 0)
+
+
+@pytest.mark.parametrize(("ending", "sgf"), [(Ending.TIME, "W+T"), (Ending.ILLEGAL, "W+F"), (Ending.CRASH, "W+F")])
+def test_a_forfeit_says_so(ending: Ending, sgf: str) -> None:
+    game = Game(Rules.preset())
+    game.end(Outcome(WHITE, ending))
+    assert game.outcome is not None
+    assert game.outcome.sgf == sgf and ending.is_forfeit and game.outcome.black_score == 0
+    assert not any(other.is_forfeit for other in (Ending.SCORE, Ending.RESIGN, Ending.MOVE_LIMIT))
+
+
+def test_nothing_happens_after_the_end() -> None:
+    game = play(Game(Rules.preset()), "pass pass")
+    before = whole_state(game)
+    for act in (lambda: game.play(0), lambda: game.resign(BLACK), lambda: game.end(Outcome(WHITE, Ending.TIME))):
+        with pytest.raises(IllegalMove, match="the game is over"):
+            act()
+    assert whole_state(game) == before
+
+
+def test_a_game_at_the_move_limit_is_scored_as_it_stands_and_marked() -> None:
+    game = play(Game(Rules.preset("cgos", 9, move_limit=3)), "E5 pass E6")
+    assert game.outcome == Outcome(BLACK, Ending.MOVE_LIMIT, 81 - 7)
+    assert game.outcome.sgf == "B+74"
+
+
+def test_two_passes_at_the_move_limit_are_a_plain_end() -> None:
+    game = play(Game(Rules.preset("cgos", 9, move_limit=3)), "E5 pass pass")
+    assert game.outcome == Outcome(BLACK, Ending.SCORE, 81 - 7)
+
+
+# Setup and handicap
+
+
+def test_white_begins_a_handicap_game() -> None:
+    game = Game(Rules.preset("cgos", 9), black=handicap_points(9, 3))
+    assert (game.to_play, game.handicap, game.moves) == (WHITE, 3, [])
+    play(game, "E5")
+    assert game.to_play is BLACK
+    assert game.board.count(BLACK) == 3
+    assert game.prisoners(BLACK) == 0
+
+
+@pytest.mark.parametrize(("rules", "points_given"), [("chinese", 4), ("cgos", 0), ("tromp-taylor", 0), ("japanese", 0)])
+def test_only_chinese_rules_give_white_a_point_for_each_handicap_stone(rules: str, points_given: int) -> None:
+    game = Game(Rules.preset(rules, 9, komi=0.5), black=handicap_points(9, 4))
+    stones = 4 if rules == "japanese" else 0
+    assert game.margin() == 81 - stones - 0.5 - points_given
+
+
+def test_stones_of_both_colours_are_a_position_not_a_handicap() -> None:
+    game = Game(Rules.preset("chinese", 9, komi=0), black=[20, 24], white=[40])
+    assert (game.to_play, game.handicap) == (BLACK, 0)
+    assert game.margin() == 2 - 1
+
+
+@pytest.mark.xfail(reason="the setup counts as a handicap although Black begins", strict=True)
+def test_black_stones_are_no_handicap_when_black_begins() -> None:
+    game = Game(Rules.preset("chinese", 9, komi=0), black=[20, 24], to_play=BLACK)
+    assert game.handicap == 0
+    assert game.margin() == 81
+
+
+@pytest.mark.parametrize(
+    ("black", "white", "reason"),
+    [
+        ([3, 3], [], "two stones on one point of the setup: 3"),
+        ([3], [3], "two stones on one point of the setup: 3"),
+        ([1, 5], [0], "group without liberties"),
+        ([19, 23], [24], "group without liberties"),
+        ([0], [1, 5, 0], "group without liberties"),
+        (range(25), [], "group without liberties"),
+    ],
+)
+def test_an_impossible_setup_is_refused(black: list[Move], white: list[Move], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        Game(Rules.preset("cgos", 5), black=black, white=white)
+
+
+# Rules
+
+
+@pytest.mark.parametrize(
+    ("name", "scoring", "superko", "suicide", "handicap"),
+    [
+        ("cgos", Scoring.AREA, True, False, False),
+        ("tromp-taylor", Scoring.AREA, True, True, False),
+        ("chinese", Scoring.AREA, True, False, True),
+        ("japanese", Scoring.TERRITORY, False, False, False),
+    ],
+)
+def test_the_presets_are_these(name: str, scoring: Scoring, superko: bool, suicide: bool, handicap: bool) -> None:
+    rules = Rules.preset(name, 13)
+    assert (rules.name, rules.size, rules.move_limit) == (name, 13, 507)
+    assert (rules.scoring, rules.superko, rules.suicide, rules.handicap_points) == (scoring, superko, suicide, handicap)
+
+
+def test_rules_without_a_word_are_those_of_cgos_on_9x9() -> None:
+    assert Rules() == Rules.preset() == Rules.preset("cgos", 9, 7.0, 243)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize(("size", "komi"), [(5, 7.0), (9, 7.0), (10, 7.5), (13, 7.5), (19, 7.5)])
+def test_komi_is_7_on_small_boards_and_7_and_a_half_on_large_ones(name: str, size: int, komi: float) -> None:
+    assert Rules.preset(name, size).komi == (6.5 if name == "japanese" else komi)
+
+
+@pytest.mark.parametrize("komi", [-81, -0.5, 0, 5.5, 81])
+def test_any_whole_or_half_komi_that_the_board_can_hold_is_played(komi: float) -> None:
+    rules = Rules.preset("cgos", 9, komi=komi)
+    assert rules.komi == komi and isinstance(rules.komi, float)
+    assert Game(rules).margin() == -komi
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": "aga"}, "unknown rules 'aga'; there are cgos, tromp-taylor, chinese, japanese"),
+        ({"name": "CGOS"}, "unknown rules 'CGOS'; there are cgos, tromp-taylor, chinese, japanese"),
+        ({"size": 4}, "a board of size 4 can't be played; sizes go from 5 to 19"),
+        ({"size": 20}, "a board of size 20 can't be played; sizes go from 5 to 19"),
+        ({"size": -9}, "a board of size -9 can't be played; sizes go from 5 to 19"),
+        ({"komi": 7.25}, "komi 7.25 can't be played; it is a whole or half number of points"),
+        ({"komi": 81.5}, "komi 81.5 can't be played; it is a whole or half number of points"),
+        ({"komi": -100}, "komi -100 can't be played; it is a whole or half number of points"),
+        ({"komi": float("nan")}, "komi nan can't be played; it is a whole or half number of points"),
+        ({"komi": float("inf")}, "komi inf can't be played; it is a whole or half number of points"),
+        ({"move_limit": 0}, "a move limit of 0 leaves no game; it is at least 1"),
+        ({"move_limit": -1}, "a move limit of -1 leaves no game; it is at least 1"),
+    ],
+)
+def test_rules_that_can_not_be_are_refused_in_words(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Rules.preset(**options)
+    assert str(caught.value) == message
+
+
+# What a game promises to its users
+
+
+@pytest.mark.parametrize(
+    ("game", "move", "message"),
+    [
+        (position(KO), "B5", "B5 is taken"),
+        (play(position(KO), "C4"), "B4", "B4 retakes the ko at once"),
+        (position(SUICIDE_OF_TWO), "B5", "B5 is suicide"),
+        (play(position(SENDING_TWO, to_play=WHITE), "A5 C5"), "B5", "B5 repeats the position after move 0 (superko)"),
+        (play(position(TRIPLE_KO), "C9 G9 C1 B9 H9"), "B1", "B1 repeats the position after move 0 (superko)"),
+    ],
+)
+def test_a_refused_move_changes_nothing(game: Game, move: str, message: str) -> None:
+    before = whole_state(game)
+    assert refusal(game, move) == message
+    assert whole_state(game) == before
+
+
+@pytest.mark.parametrize("move", [-1, 26, 10_000, -(2**40)])
+def test_a_number_off_the_board_is_refused_and_changes_nothing(move: int) -> None:
+    game = play(position(KO), "C4")
+    before = whole_state(game)
+    with pytest.raises(IllegalMove, match=f"^{move} is no move on a 5x5 board$"):
+        game.play(move)
+    assert whole_state(game) == before
+
+
+def test_a_copy_and_its_original_go_their_own_ways() -> None:
+    game = play(Game(Rules.preset("cgos", 5, komi=0), seed=11), "C3 B2")
+    twin = game.copy()
+    assert whole_state(twin) == whole_state(game)
+    before = whole_state(game)
+    play(twin, "D4 A1")
+    twin.resign(BLACK)
+    assert whole_state(game) == before
+    before = whole_state(twin)
+    play(game, "D2 E2 A5 A4")
+    assert whole_state(twin) == before
+    assert twin.moves[:2] == game.moves[:2]
+
+
+def test_the_seed_of_a_move_depends_on_the_games_seed_and_the_number_of_moves_only() -> None:
+    one, other = Game(Rules.preset("cgos", 9), seed=5), Game(Rules.preset("japanese", 19), seed=5)
+    seeds = []
+    for first, second in (("E5", "Q16"), ("C3", "pass"), ("pass", "D4")):
+        assert one.move_seed() == other.move_seed()
+        seeds.append(one.move_seed())
+        play(one, first)
+        play(other, second)
+    assert len(set(seeds)) == 3
+    assert Game(Rules.preset(), seed=6).move_seed() not in seeds
+
+
+def test_the_seeds_of_moves_are_splitmix64() -> None:
+    """The published first outputs of splitmix64 from 1234567, a bit shorter."""
+    outputs = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
+    game = Game(Rules.preset(), seed=1234567)
+    for number, output in enumerate(outputs):
+        assert game.move_seed() == output >> 1
+        game.play(number)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**63 - 1, 2**64 - 1])
+def test_the_seed_of_a_move_fits_a_signed_number(seed: int) -> None:
+    assert 0 <= Game(Rules.preset(), seed=seed).move_seed() < 2**63
+
+
+# Random games
+
+CHOICES = st.lists(st.integers(0, 2**16), max_size=150)
+
+
+@st.composite
+def begun_games(draw: st.DrawFn) -> Game:
+    rules = Rules.preset(draw(st.sampled_from(list(PRESETS))), draw(st.sampled_from([5, 5, 6, 7, 9])))
+    return Game(rules, seed=draw(st.integers(0, 2**32)))
+
+
+@settings(max_examples=60, deadline=None, database=None)
+@given(game=begun_games(), choices=CHOICES)
+def test_random_games_keep_their_books(game: Game, choices: list[int]) -> None:
+    size = game.rules.size
+    placed = {BLACK: 0, WHITE: 0}
+    other = sgfmill_boards.Board(size)
+    for number, choice in enumerate(choices):
+        colour = game.to_play
+        assert colour == (BLACK, WHITE)[number % 2]
+        legal = np.flatnonzero(game.legal_moves())
+        move = int(legal[choice % len(legal)])
+        game.play(move)
+        ko = None
+        if move != pass_move(size):
+            placed[colour] += 1
+            row, column = divmod(move, size)
+            ko = other.play(size - 1 - row, column, colour.letter.lower())
+        assert game.board.ko_point == (None if ko is None else (size - 1 - ko[0]) * size + ko[1])
+        assert len(game.moves) == number + 1
+        assert len(game.hashes) == number + 2
+        assert int(game.hashes[-1]) == game.board.hash
+        if game.rules.superko and move != pass_move(size):
+            assert game.board.hash not in game.hashes[:-1]
+        for side in Colour:
+            assert game.prisoners(side) + game.board.count(side) == placed[side]
+            assert game.board.count(side) == (game.board.stones == side).sum()
+        if game.is_over:
+            assert game.is_passed_out
+            break
+    assert game.board.area_margin() == other.area_score()
+    twin = ReferenceBoard(size)
+    twin.stones = {divmod(move, size): game.board.stone(move) for move in range(size * size) if game.board.stone(move)}
+    komi = game.rules.komi
+    if game.rules.scoring is Scoring.AREA:
+        assert game.margin() == twin.area_margin() - komi
+    else:
+        assert game.margin() == twin.territory_margin() + game.prisoners(WHITE) - game.prisoners(BLACK) - komi
+    assert game.outcome is None or game.outcome == Outcome.scored(game.margin())
+
+
+@settings(max_examples=40, deadline=None, database=None)
+@given(game=begun_games(), choices=CHOICES)
+def test_a_game_replayed_is_the_same_game(game: Game, choices: list[int]) -> None:
+    for choice in choices:
+        legal = np.flatnonzero(game.legal_moves())
+        game.play(int(legal[choice % len(legal)]))
+        if game.is_over:
+            break
+    again = Game(game.rules, game.seed)
+    for move in game.moves:
+        again.play(move)
+    assert whole_state(again) == whole_state(game)
+
+
+# Diagrams
+
+
+@settings(max_examples=40, deadline=None, database=None)
+@given(game=begun_games(), choices=CHOICES)
+def test_diagrams_out_and_in_are_the_same_position(game: Game, choices: list[int]) -> None:
+    for choice in choices:
+        legal = np.flatnonzero(game.legal_moves()[:-1])
+        if not len(legal) or game.is_over:
+            break
+        game.play(int(legal[choice % len(legal)]))
+    diagram = game.board.diagram()
+    again = Board.from_diagram(diagram)
+    assert again.diagram() == diagram
+    assert again.hash == game.board.hash
+    assert (again.stones == game.board.stones).all()
+    assert Board.from_diagram(diagram.replace(" ", "").lower()).hash == again.hash
+    assert Board.from_diagram(diagram.replace("X", "#").replace("O", "0").replace(".", "+")).hash == again.hash
+
+
+def test_a_board_is_printed_with_star_points_and_gtp_coordinates() -> None:
+    game = play(Game(Rules.preset("cgos", 9)), "E5 C3 J9")
+    expected = """
+   A B C D E F G H J
+ 9 . . . . . . . . X 9
+ 8 . . . . . . . . . 8
+ 7 . . + . + . + . . 7
+ 6 . . . . . . . . . 6
+ 5 . . + . X . + . . 5
+ 4 . . . . . . . . . 4
+ 3 . . O . + . + . . 3
+ 2 . . . . . . . . . 2
+ 1 . . . . . . . . . 1
+   A B C D E F G H J
+white to play, move 4"""
+    assert str(game) == expected.removeprefix("\n")
+
+
+@pytest.mark.parametrize(
+    ("diagram", "message"),
+    [
+        (". . .\n. . .", "row 1 of the diagram has 3 points, not 2"),
+        (". . . . .\n. . . .\n. . . . .\n. . . . .\n. . . . .", "row 2 of the diagram has 4 points, not 5"),
+        (". . . . .\n" * 4, "row 1 of the diagram has 5 points, not 4"),
+        (". . . . .\n. . ? . .\n. . . . .\n. . . . .\n. . . . .", "'?' in row 2 is none of . X O"),
+        ("O X . . .\nX . . . .\n. . . . .\n. . . . .\n. . . . .", "the diagram has a group without liberties"),
+        (". . . . .\n. . . . .\n. . . . .\n. . . . X\n. . . X O", "the diagram has a group without liberties"),
+        ("\n".join(["X X X X X"] * 5), "the diagram has a group without liberties"),
+    ],
+)
+def test_a_wrong_diagram_is_refused(diagram: str, message: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        Board.from_diagram(diagram)
+    assert str(caught.value) == message
+
+
+@pytest.mark.xfail(reason="the compiled record is written beyond its end", strict=True, run=False)
+@pytest.mark.parametrize("size", [-1, 0, 20, 25])
+def test_a_board_that_the_record_can_not_hold_is_refused(size: int) -> None:
+    with pytest.raises(ValueError, match=str(size)):
+        Board(size)

@@ -1,0 +1,205 @@
+"""Coordinates, the eight symmetries and the handicap points. No rules: those are in test_game.py."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from arena import ConfigError, RecordError
+from arena.go.game import handicap_points
+from arena.go.moves import (
+    BLACK,
+    MAX_SIZE,
+    MIN_SIZE,
+    SYMMETRIES,
+    WHITE,
+    apply_symmetry,
+    gtp_from_move,
+    inverse_symmetry,
+    move_from_gtp,
+    move_from_sgf,
+    pass_move,
+    sgf_from_move,
+    star_points,
+    symmetry_table,
+)
+
+SIZES = range(MIN_SIZE, MAX_SIZE + 1)
+
+
+def test_each_colour_knows_its_opponent_and_its_letter() -> None:
+    assert (BLACK.opponent, WHITE.opponent) == (WHITE, BLACK)
+    assert (BLACK.letter, WHITE.letter) == ("B", "W")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_move_survives_the_way_through_gtp_and_sgf(size: int) -> None:
+    moves = range(size * size + 1)
+    gtp = [gtp_from_move(move, size) for move in moves]
+    sgf = [sgf_from_move(move, size) for move in moves]
+    assert len(set(gtp)) == len(set(sgf)) == size * size + 1
+    assert [move_from_gtp(name, size) for name in gtp] == list(moves)
+    assert [move_from_sgf(name, size) for name in sgf] == list(moves)
+    assert gtp[-1] == "pass" and sgf[-1] == "" and pass_move(size) == size * size
+
+
+@pytest.mark.parametrize(
+    ("size", "row", "column", "gtp", "sgf"),
+    [
+        (19, 0, 0, "A19", "aa"),
+        (19, 0, 18, "T19", "sa"),
+        (19, 18, 0, "A1", "as"),
+        (19, 3, 15, "Q16", "pd"),
+        (19, 15, 3, "D4", "dp"),
+        (19, 9, 9, "K10", "jj"),
+        (9, 8, 8, "J1", "ii"),
+        (9, 0, 7, "H9", "ha"),
+        (5, 2, 3, "D3", "dc"),
+    ],
+)
+def test_points_have_the_names_that_players_use(size: int, row: int, column: int, gtp: str, sgf: str) -> None:
+    move = row * size + column
+    assert (gtp_from_move(move, size), sgf_from_move(move, size)) == (gtp, sgf)
+
+
+def test_gtp_has_no_column_i() -> None:
+    names = [gtp_from_move(column, 19) for column in range(19)]
+    assert "".join(name[0] for name in names) == "ABCDEFGHJKLMNOPQRST"
+    with pytest.raises(ValueError, match="'I5' is no point of a 19x19 board"):
+        move_from_gtp("I5", 19)
+
+
+def test_gtp_is_read_in_either_case_and_with_spaces_around() -> None:
+    assert move_from_gtp("d4", 9) == move_from_gtp(" D4\n", 9) == 5 * 9 + 3
+    assert move_from_gtp("PASS", 9) == move_from_gtp("Pass", 9) == 81
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "D", "4", "4D", "D0", "D10", "K4", "D-1", "D+4", "D4.0", "D 4", "D4E5", "dd", "resign", "Z3", "²3", "A²"],
+)
+def test_what_names_no_gtp_point_is_refused_with_the_range(text: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        move_from_gtp(text, 9)
+    assert str(caught.value) == f"'{text}' is no point of a 9x9 board (A1 to J9, or pass)"
+
+
+@pytest.mark.parametrize("text", ["a", "aaa", "ja", "aj", "AA", "a1", "11", " aa", "a ", "{a", "zz", "äa"])
+def test_what_names_no_sgf_point_is_refused(text: str) -> None:
+    with pytest.raises(RecordError) as caught:
+        move_from_sgf(text, 9)
+    assert str(caught.value) == f"'{text}' is no SGF point of a 9x9 board"
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_tt_is_the_old_way_to_pass_in_sgf(size: int) -> None:
+    assert move_from_sgf("tt", size) == pass_move(size)
+
+
+SYMMETRY_DIAGRAMS = """
+    abc   cba   ghi   ihg   adg   gda   cfi   ifc
+    def   fed   def   fed   beh   heb   beh   heb
+    ghi   ihg   abc   cba   cfi   ifc   adg   gda
+"""
+
+
+def test_the_eight_symmetries_look_like_this() -> None:
+    columns = zip(*(line.split() for line in SYMMETRY_DIAGRAMS.strip().splitlines()), strict=True)
+    drawn = [np.array([list(row) for row in rows]) for rows in columns]
+    assert len(drawn) == SYMMETRIES
+    for symmetry, expected in enumerate(drawn):
+        assert apply_symmetry(drawn[0], symmetry).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_symmetries_of_moves_are_a_group(size: int) -> None:
+    table = symmetry_table(size)
+    rows = [tuple(row) for row in table.tolist()]
+    identity = tuple(range(size * size + 1))
+    assert table.shape == (8, size * size + 1)
+    assert rows[0] == identity
+    assert len(set(rows)) == 8
+    assert all(sorted(row) == list(identity) for row in rows)
+    for first in range(8):
+        for second in range(8):
+            assert tuple(table[second][table[first]].tolist()) in rows
+        undone = table[inverse_symmetry(first)][table[first]]
+        assert tuple(undone.tolist()) == identity
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_symmetries_keep_neighbours_together_and_the_pass_in_place(size: int) -> None:
+    table = symmetry_table(size)
+    assert (table[:, -1] == size * size).all()
+    row, column = np.divmod(table[:, :-1].reshape(8, size, size), size)
+    for axis in (1, 2):
+        steps = abs(np.diff(row, axis=axis)) + abs(np.diff(column, axis=axis))
+        assert (steps == 1).all()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("symmetry", range(8))
+def test_the_table_moves_points_as_the_planes_are_moved(size: int, symmetry: int) -> None:
+    planes = np.random.default_rng(size).random((2, 3, size, size))
+    moved = apply_symmetry(planes, symmetry)
+    by_table = np.empty_like(planes).reshape(2, 3, -1)
+    by_table[..., symmetry_table(size)[symmetry][:-1]] = planes.reshape(2, 3, -1)
+    assert (moved.reshape(2, 3, -1) == by_table).all()
+    assert (apply_symmetry(moved, inverse_symmetry(symmetry)) == planes).all()
+
+
+def test_the_shared_table_can_not_be_changed() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        symmetry_table(9)[0, 0] = 1
+    assert symmetry_table(9) is symmetry_table(9)
+
+
+# The vertices of GTP 2, section 4.1.1, in the order in which handicap stones are added; the centre is the last.
+STARS = {
+    19: "D4 Q16 D16 Q4 D10 Q10 K4 K16 K10",
+    13: "D4 K10 D10 K4 D7 K7 G4 G10 G7",
+    12: "C3 K10 C10 K3",
+    11: "C3 J9 C9 J3 C6 J6 F3 F9 F6",
+    9: "C3 G7 C7 G3 C5 G5 E3 E7 E5",
+    8: "C3 F6 C6 F3",
+}
+
+
+@pytest.mark.parametrize("size", STARS)
+def test_star_points_come_in_the_order_of_gtp(size: int) -> None:
+    assert [gtp_from_move(move, size) for move in star_points(size)] == STARS[size].split()
+
+
+def test_a_7x7_board_has_four_corners_and_a_centre_and_smaller_ones_no_star_points() -> None:
+    assert [gtp_from_move(move, 7) for move in star_points(7)] == ["C3", "E5", "C5", "E3", "D4"]
+    assert star_points(6) == star_points(5) == []
+
+
+@pytest.mark.parametrize("size", [9, 11, 13, 15, 17, 19])
+def test_two_to_nine_handicap_stones_are_placed_as_gtp_says(size: int) -> None:
+    stars = star_points(size)
+    centre = stars[8]
+    expected = {
+        2: stars[:2],
+        3: stars[:3],
+        4: stars[:4],
+        5: [*stars[:4], centre],
+        6: stars[:6],
+        7: [*stars[:6], centre],
+        8: stars[:8],
+        9: stars,
+    }
+    assert {stones: handicap_points(size, stones) for stones in range(2, 10)} == expected
+
+
+def test_even_boards_and_7x7_take_up_to_four_handicap_stones() -> None:
+    for size in (7, 8, 10, 12, 14, 16, 18):
+        assert handicap_points(size, 4) == star_points(size)[:4]
+        with pytest.raises(ConfigError, match=f"5 handicap stones can't be placed on {size}x{size}; .* from 2 to 4"):
+            handicap_points(size, 5)
+
+
+@pytest.mark.parametrize(("size", "stones"), [(19, 10), (19, 1), (19, 0), (9, -1), (6, 2), (5, 2), (5, 5)])
+def test_a_number_of_handicap_stones_that_does_not_fit_is_refused(size: int, stones: int) -> None:
+    with pytest.raises(ConfigError, match=f"^{stones} handicap stones can't be placed on {size}x{size}"):
+        handicap_points(size, stones)

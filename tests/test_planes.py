@@ -1,0 +1,240 @@
+"""The encoder arena-17 against its slow twin, written here; and a digest that freezes what it computes."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+from reference import ReferenceBoard
+
+from arena import CheckpointError
+from arena.go.board import Board
+from arena.go.game import Game, Rules
+from arena.go.moves import BLACK, Colour, apply_symmetry, move_from_gtp, move_from_sgf, pass_move, symmetry_table
+from arena.go.planes import ENCODERS, encode_game, encode_rows, find_encoder
+
+ENCODER = find_encoder("arena-17")
+
+
+def slow_planes(board: ReferenceBoard, colour: int, moves: list[int], komi: float) -> np.ndarray:
+    """(17, n, n) float32 of a position seen by ``colour``, one obvious question a point."""
+    size = board.size
+    planes = np.zeros((17, size, size), np.float32)
+    planes[2] = 1
+    for (row, column), stone in board.stones.items():
+        theirs = stone != colour
+        planes[1 if theirs else 0, row, column] = 1
+        liberties = board.liberties((row, column))
+        if liberties in (1, 2, 3):
+            planes[(5 if theirs else 2) + liberties, row, column] = 1
+    if board.ko is not None:
+        planes[9][board.ko] = 1
+    for age, move in enumerate(reversed(moves[-5:])):
+        if move != size * size:
+            planes[10 + age][divmod(move, size)] = 1
+    planes[15] = komi / 15 if colour != BLACK else -komi / 15
+    planes[16] = float(moves[-1:] == [size * size])
+    return planes
+
+
+def random_game(size: int, rules: str, seed: int, most: int) -> Game:
+    """Random legal moves, eyes kept for the most part; passes now and then, and kos where there are some to take."""
+    game = Game(Rules.preset(rules, size, komi=float(seed - 4) + 0.5), seed=seed)
+    random = np.random.default_rng(seed)
+    while len(game.moves) < most and not game.is_over:
+        legal = game.legal_moves()
+        if random.random() < 0.9:
+            legal &= ~game.board.eyes(game.to_play)
+        choices = np.flatnonzero(legal[:-1])
+        kos = [move for move in choices.tolist() if makes_ko(game, move)] if random.random() < 0.2 else []
+        passes = not len(choices) or random.random() < 0.03
+        game.play(pass_move(size) if passes else int(random.choice(kos or choices)))
+    return game
+
+
+def makes_ko(game: Game, move: int) -> bool:
+    after = game.copy()
+    after.play(move)
+    return after.board.ko_point is not None
+
+
+def replayed(moves: list[int], size: int) -> ReferenceBoard:
+    board = ReferenceBoard(size)
+    for number, move in enumerate(moves):
+        if move == size * size:
+            board.ko = None
+        else:
+            board.put(divmod(move, size), number % 2 + 1)
+    return board
+
+
+@pytest.mark.parametrize(
+    ("size", "rules", "seeds", "most"),
+    [
+        (5, "tromp-taylor", range(8), 75),
+        (5, "japanese", range(4), 60),
+        (9, "cgos", range(3), 150),
+        (13, "chinese", range(1), 200),
+        (19, "cgos", range(1), 200),
+    ],
+)
+def test_every_position_of_random_games_agrees_with_the_slow_twin(
+    size: int, rules: str, seeds: range, most: int
+) -> None:
+    seen = np.zeros(17, bool)
+    for seed in seeds:
+        game = random_game(size, rules, seed, most)
+        again, board = Game(game.rules), ReferenceBoard(size)
+        for ply, move in enumerate([*game.moves, None]):
+            rare = again.board.ko_point is not None or again.moves[-1:] == [pass_move(size)]
+            if size < 13 or ply % 5 == 0 or rare:
+                colour, komi = ply % 2 + 1, game.rules.komi
+                expected = slow_planes(board, colour, game.moves[:ply], komi)
+                symmetry = ply % 8
+                planes = encode_game(ENCODER, again, symmetry)
+                assert planes.shape == (17, size, size) and planes.dtype == np.float32
+                assert (planes == apply_symmetry(expected, symmetry)).all()
+                seen |= expected.any(axis=(1, 2))
+            if move is None:
+                break
+            again.play(move)
+            if move == size * size:
+                board.ko = None
+            else:
+                board.put(divmod(move, size), ply % 2 + 1)
+    assert seen.all(), "a plane that was never set proves nothing"
+
+
+@pytest.mark.parametrize("size", [5, 9, 13, 19])
+def test_a_position_is_encoded_alike_under_all_symmetries(size: int) -> None:
+    game = random_game(size, "cgos", seed=3, most=4 * size)
+    straight = encode_game(ENCODER, game)
+    turned = [encode_game(ENCODER, game, symmetry) for symmetry in range(8)]
+    for symmetry in range(8):
+        assert (turned[symmetry] == apply_symmetry(straight, symmetry)).all()
+    assert len({planes.tobytes() for planes in turned}) == 8
+
+
+KO = """
+    . X O . .
+    X O . O .
+    . X O . .
+    . . . . .
+    . . . . .
+"""
+
+
+def test_the_planes_of_a_small_position_look_like_this() -> None:
+    """White to play after Black took a ko at C4; komi 7 is White's."""
+    stones = Board.from_diagram(KO).stones.reshape(-1)
+    black, white = (np.flatnonzero(stones == colour).tolist() for colour in Colour)
+    game = Game(Rules.preset("cgos", 5, komi=7), black=black, white=white, to_play=Colour.BLACK)
+    for name in ("E1", "pass", "C4"):
+        game.play(move_from_gtp(name, 5))
+    planes = encode_game(ENCODER, game)
+    drawn = {
+        number: "\n".join("".join(".1"[int(value)] for value in row) for row in planes[number])
+        for number in range(17)
+        if set(planes[number].reshape(-1).tolist()) == {0, 1}
+    }
+    shown = """
+        0 own   1 them  3 own1  4 own2  5 own3  6 them1 7 them2 8 them3 9 ko    10 last 12 third
+        ..1..   .1...   ..1..   .....   .....   .....   .1...   .....   .....   .....   .....
+        ...1.   1.1..   .....   .....   ...1.   ..1..   .....   1....   .1...   ..1..   .....
+        ..1..   .1...   .....   ..1..   .....   .....   .....   .1...   .....   .....   .....
+        .....   .....   .....   .....   .....   .....   .....   .....   .....   .....   .....
+        .....   ....1   .....   .....   .....   .....   ....1   .....   .....   .....   ....1
+    """
+    _, *rows = (line.split() for line in shown.strip().splitlines())
+    columns = ["\n".join(column) for column in zip(*rows, strict=True)]
+    assert drawn == dict(zip((0, 1, 3, 4, 5, 6, 7, 8, 9, 10, 12), columns, strict=True))
+    constant = {2: 1.0, 11: 0.0, 13: 0.0, 14: 0.0, 15: np.float32(7 / 15), 16: 0.0}
+    assert all((planes[number] == value).all() for number, value in constant.items())
+
+
+def test_komi_has_the_sign_of_the_side_to_move_and_a_pass_lights_the_last_plane() -> None:
+    game = Game(Rules.preset("cgos", 9, komi=7.5))
+    assert (encode_game(ENCODER, game)[15] == -0.5).all()
+    game.play(pass_move(9))
+    planes = encode_game(ENCODER, game)
+    assert (planes[15] == 0.5).all() and (planes[16] == 1).all()
+    assert not planes[10:15].any()
+
+
+@pytest.mark.parametrize("size", [5, 9, 13, 19])
+def test_rows_from_move_lists_equal_those_of_games(size: int) -> None:
+    """Every ply of some games, with every symmetry, targets turned like the planes."""
+    games = [random_game(size, "tromp-taylor" if size == 5 else "cgos", seed, 60) for seed in range(3)]
+    moves = np.concatenate([np.array(game.moves, np.uint16) for game in games])
+    starts = np.cumsum([0, *(len(game.moves) for game in games)])
+    komis = np.array([game.rules.komi for game in games], np.float32)
+    owners = np.concatenate([np.full(len(game.moves), number) for number, game in enumerate(games)])
+    plies = np.concatenate([np.arange(len(game.moves)) for game in games])
+    symmetries = (np.arange(len(moves)) % 8).astype(np.uint8)
+    planes = np.full((len(moves), 17, size * size), np.nan, np.float32)
+    targets = np.full(len(moves), -5, np.int64)
+    table = symmetry_table(size)
+    encode_rows(ENCODER.number, size, moves, starts, komis, owners, plies, symmetries, table, planes, targets)
+    row = 0
+    for game in games:
+        again = Game(game.rules)
+        for move in game.moves:
+            symmetry = row % 8
+            expected = encode_game(ENCODER, again, symmetry)
+            assert (planes[row].reshape(17, size, size) == expected).all()
+            assert targets[row] == table[symmetry, move]
+            if move != pass_move(size):
+                marked = np.zeros((size, size))
+                marked[divmod(move, size)] = 1
+                assert apply_symmetry(marked, symmetry).reshape(-1)[targets[row]] == 1
+            again.play(move)
+            row += 1
+    assert row == len(moves)
+
+
+def test_rows_may_be_asked_for_in_any_order_and_twice() -> None:
+    game = random_game(9, "cgos", seed=1, most=40)
+    moves, starts = np.array(game.moves, np.uint16), np.array([0, len(game.moves)])
+    plies = np.array([30, 0, 7, 30])
+    planes, targets = np.empty((4, 17, 81), np.float32), np.empty(4, np.int64)
+    komis, owners, symmetries = np.array([7], np.float32), np.zeros(4, np.int64), np.zeros(4, np.uint8)
+    encode_rows(0, 9, moves, starts, komis, owners, plies, symmetries, symmetry_table(9), planes, targets)
+    for row, ply in enumerate(plies.tolist()):
+        expected = slow_planes(replayed(game.moves[:ply], 9), ply % 2 + 1, game.moves[:ply], 7.0)
+        assert (planes[row].reshape(17, 9, 9) == expected).all()
+        assert targets[row] == game.moves[ply]
+
+
+# A random game in SGF points (tt passes), with captures, kos and passes.
+FROZEN_GAME = """
+    ab cc dd bi ed hg gf ia cb bg tt fi ba bb hc fb ei ff cd ce af dc bf bd tt ii da gb ha fh
+    bh ac ae id ga ci db ef bc ie be fe ib de cg gi tt di eh eg ea bb ag cf ai tt fd ic hd df
+    gc hh fg eb ca dg fc if ec ee dh bc hb ih ge hf cf dg eg ce ef aa ch ff ab gg bi fe ci df
+    tt he ee fe ff aa de ab dg fa ba ig db ca ea fb fa da tt eb ad cb gb db ba aa cc fb ca bb
+"""
+FROZEN_DIGESTS = {
+    "arena-17": "6ebb586e0fafb10f4d81c393e4ffbc8260766d5f0bf05d595bffc6904f456252",
+}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_what_an_encoder_computes_is_frozen(name: str) -> None:
+    """A checkpoint names its encoder: when this fails, the change needs a new encoder with a new name."""
+    game = Game(Rules.preset("cgos", 9, komi=7.5))
+    digest = hashlib.sha256()
+    kos = 0
+    for number, move in enumerate(FROZEN_GAME.split()):
+        game.play(move_from_sgf(move, 9))
+        kos += game.board.ko_point is not None
+        planes = encode_game(ENCODERS[name], game, number % 8)
+        digest.update(planes.astype("<f4").tobytes())
+    assert kos > 2 and game.prisoners(1) > 5 and game.prisoners(2) > 5
+    assert digest.hexdigest() == FROZEN_DIGESTS[name]
+
+
+def test_the_encoders_are_found_by_name() -> None:
+    assert {name: encoder.planes for name, encoder in ENCODERS.items()} == {"arena-17": 17}
+    assert ENCODERS["arena-17"] is ENCODER
+    with pytest.raises(CheckpointError, match="unknown encoder 'arena-18'; this version has arena-17"):
+        find_encoder("arena-18")

@@ -1,0 +1,275 @@
+"""The tree search: what UCT and PUCT promise, with a scripted net in place of a trained one."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from arena.bot import Limits
+from arena.go.game import BLACK, WHITE, Game, Rules
+from arena.go.moves import SYMMETRIES, move_from_gtp, pass_move, symmetry_table
+from arena.go.planes import ENCODERS
+from bots.search import puct, tree, uct
+from bots.uct import Config, Uct
+
+Net = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+ENCODER = ENCODERS["arena-17"]
+TRUST_NET = puct.Knowledge(0.8, 0.1, 1.0, 0.0, 1, False)
+TRUST_ROLLOUTS = TRUST_NET._replace(mixing=1.0, rollouts=4)
+
+
+def flat_net(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Knows nothing: every move as likely, every position even."""
+    points = planes.shape[2]
+    return np.zeros((len(planes), points + 1), np.float32), np.full(len(planes), 0.5, np.float32)
+
+
+def stone_counter(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Likes to have more stones than the other side; its policy is a fixed function of the planes."""
+    own, theirs = planes[:, 0].sum(1), planes[:, 1].sum(1)
+    logits = np.concatenate([planes[:, 3:9].sum(1) + planes[:, 10], np.full((len(planes), 1), -1, np.float32)], 1)
+    return logits.astype(np.float32), (1 / (1 + np.exp(theirs - own))).astype(np.float32)
+
+
+def game_of(moves: str, size: int = 9, preset: str = "cgos", seed: int = 1) -> Game:
+    """A game after moves in GTP coordinates."""
+    game = Game(Rules.preset(preset, size), seed=seed)
+    for word in moves.split():
+        game.play(move_from_gtp(word, size))
+    return game
+
+
+def search(
+    forest: tree.Forest,
+    games: Sequence[Game],
+    net: Net,
+    visits: int,
+    knowledge: puct.Knowledge = TRUST_NET,
+    per_game: int = 1,
+    keep: bool = False,
+) -> np.ndarray:
+    """Search all games in lock step; returns their slots."""
+    slots = forest.slots_of(list(games), keep=keep)
+    size = games[0].rules.size
+    batch = len(games) * per_game
+    leaves = puct.Leaves.empty(batch)
+    planes = np.empty((batch, ENCODER.planes, size * size), np.float32)
+    tables = symmetry_table(size)
+    while count := puct.select_leaves(
+        forest.boards,
+        forest.roots,
+        forest.hashes,
+        forest.nodes,
+        slots,
+        visits,
+        per_game,
+        knowledge,
+        ENCODER.number,
+        tables,
+        leaves,
+        planes,
+    ):
+        logits, win_rates = net(planes[:count])
+        puct.expand_leaves(forest.roots, forest.nodes, knowledge, tables, leaves, count, logits, win_rates)
+    return slots
+
+
+def children(forest: tree.Forest, slot: int, size: int) -> dict[int, tuple[int, float]]:
+    """Move -> (visits, value) of the root's children."""
+    first, count = forest.nodes.first[slot, 0], forest.nodes.children[slot, 0]
+    return {
+        tree.move_from_point(int(forest.nodes.point[slot, node]), size): (
+            int(forest.nodes.visits[slot, node]),
+            float(forest.nodes.value[slot, node]),
+        )
+        for node in range(first, first + count)
+    }
+
+
+@pytest.mark.parametrize("per_game", [1, 4])
+@pytest.mark.parametrize("knowledge", [TRUST_NET, TRUST_ROLLOUTS])
+def test_visits_count_simulations_and_nothing_stays_pending(knowledge: puct.Knowledge, per_game: int) -> None:
+    forest = tree.Forest(100_000)
+    slot = search(forest, [game_of("E5 D4")], stone_counter, 300, knowledge, per_game)[0]
+    used = forest.roots[slot]["used"]
+    assert forest.nodes.visits[slot, 0] == 300
+    assert (forest.nodes.pending[slot, :used] == 0).all()
+    for node in range(used):
+        first, count = forest.nodes.first[slot, node], forest.nodes.children[slot, node]
+        if first >= 0:  # its own evaluation, and every simulation that went further
+            below = forest.nodes.visits[slot, first : first + count]
+            assert forest.nodes.visits[slot, node] == 1 + below[below > 0].sum()
+
+
+def test_a_value_is_the_mean_of_the_results_below_seen_from_alternate_sides() -> None:
+    forest = tree.Forest(100_000)
+    slot = search(forest, [game_of("E5 D4 G7")], stone_counter, 400)[0]
+    nodes = forest.nodes
+
+    def check(node: int, own: float | None) -> None:
+        first, count = int(nodes.first[slot, node]), int(nodes.children[slot, node])
+        if first < 0:
+            return
+        visits = nodes.visits[slot, first : first + count].clip(min=0).astype(float)
+        below = float((visits * nodes.value[slot, first : first + count]).sum())
+        total = float(nodes.visits[slot, node]) * float(nodes.value[slot, node])
+        leaf = total - (visits.sum() - below)  # what its own evaluation must have been, for who moved to it
+        assert -1e-3 <= leaf <= 1 + 1e-3
+        if own is not None:
+            assert leaf == pytest.approx(own, abs=1e-3)
+        for child in range(first, first + count):
+            check(child, None)
+
+    own_stones, their_stones = 1, 2  # White is to move; Black, who moved, has two
+    check(0, 1 - 1 / (1 + np.exp(their_stones - own_stones)))
+
+
+def test_priors_are_a_distribution_over_points_and_pass() -> None:
+    forest = tree.Forest(100_000)
+    slot = search(forest, [game_of("E5 D4")], stone_counter, 50)[0]
+    first, count = forest.nodes.first[slot, 0], forest.nodes.children[slot, 0]
+    assert forest.nodes.prior[slot, first : first + count].sum() == pytest.approx(1, abs=1e-4)
+    moves = children(forest, slot, 9)
+    assert pass_move(9) in moves and len(moves) == 80
+
+
+def test_the_net_sees_each_symmetry_and_its_answer_is_turned_back() -> None:
+    """A net that wants to play beside the last stone does so, whichever way the board was turned for it."""
+
+    def beside(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        grid = planes[:, 1].reshape(-1, 9, 9)
+        near = sum(np.roll(grid, shift, axis) for shift in (-1, 1) for axis in (1, 2)).reshape(-1, 81)
+        logits = np.concatenate([20 * near, np.full((len(planes), 1), -20)], 1).astype(np.float32)
+        return logits, np.full(len(planes), 0.5, np.float32)
+
+    game = game_of("C7")
+    wanted = {move_from_gtp(point, 9) for point in ("B7", "D7", "C6", "C8")}
+    for seed in range(2 * SYMMETRIES):
+        forest = tree.Forest(50_000)
+        game.seed = seed
+        slot = search(forest, [game], beside, 20, TRUST_NET._replace(any_symmetry=True))[0]
+        visited = {move for move, (visits, _) in children(forest, slot, 9).items() if visits}
+        assert visited <= wanted
+
+
+@pytest.mark.parametrize("per_game", [1, 3])
+def test_a_tree_grows_the_same_beside_any_other_trees(per_game: int) -> None:
+    knowledge = TRUST_ROLLOUTS._replace(mixing=0.5, any_symmetry=True)
+    games = [game_of(moves, seed=seed) for seed, moves in enumerate(("E5", "E5 D4", "", "C3 G7 G3"))]
+    alone = []
+    for game in games:
+        forest = tree.Forest(50_000)
+        alone.append(children(forest, int(search(forest, [game], stone_counter, 120, knowledge, per_game)[0]), 9))
+    forest = tree.Forest(50_000)
+    slots = search(forest, games, stone_counter, 120, knowledge, per_game)
+    assert [children(forest, int(slot), 9) for slot in slots] == alone
+
+
+def test_what_was_learnt_is_kept_when_the_game_goes_on_and_forgotten_when_it_goes_elsewhere() -> None:
+    game = game_of("E5")
+    forest = tree.Forest(50_000)
+    slot = int(search(forest, [game], stone_counter, 200)[0])
+    known = children(forest, slot, 9)
+    move = max(known, key=lambda move: known[move][0])
+    game.play(move)
+    assert int(forest.slots_of([game])[0]) == slot
+    assert forest.nodes.visits[slot, 0] == known[move][0]
+    before = children(forest, slot, 9)
+    search(forest, [game], stone_counter, 200, keep=True)
+    after = children(forest, slot, 9)
+    assert forest.nodes.visits[slot, 0] == 200
+    assert all(after[move][0] >= visits for move, (visits, _) in before.items())
+    forest.slots_of([game], keep=False)
+    assert forest.nodes.visits[slot, 0] == 0
+
+
+def test_a_finished_game_frees_its_slot() -> None:
+    forest = tree.Forest(1000)
+    for seed in range(20):
+        game = Game(Rules.preset(), seed=seed)
+        assert int(forest.slots_of([game])[0]) == 1
+        del game
+        gc.collect()
+
+
+def test_a_full_tree_is_searched_on_without_growing() -> None:
+    forest = tree.Forest(300)
+    slot = search(forest, [game_of("E5")], stone_counter, 500)[0]
+    assert forest.nodes.visits[slot, 0] == 500
+    assert forest.roots[slot]["used"] <= 300
+    bot = Uct(Config(playouts=3000, memory=1))
+    assert bot.choose(game_of("E5"), Limits()).visits == 3000
+
+
+@pytest.mark.parametrize("searcher", ["uct", "puct"])
+def test_superko_is_never_searched_and_the_pass_wins_a_won_game(searcher: str) -> None:
+    """White has just taken a ko under area scoring; retaking at once would repeat the position."""
+    game = game_of("B1 C1 A2 D2 B3 C3 E9 B2 C2 A9 F9 B2", size=9)
+    ko = move_from_gtp("C2", 9)
+    assert game.board.stone(ko) == 0 and not game.legal_moves()[ko]
+    forest = tree.Forest(200_000)
+    if searcher == "puct":
+        slot = int(search(forest, [game], flat_net, 300)[0])
+    else:
+        slot = int(forest.slots_of([game])[0])
+        uct.search(forest.boards, forest.roots, forest.hashes, forest.nodes, slot, 300, 0.7)
+    assert children(forest, slot, 9).get(ko, (0, 0.0))[0] <= 0
+
+
+def test_more_playouts_win() -> None:
+    strong, weak = Uct(Config(playouts=600)), Uct(Config(playouts=30))
+    won = 0
+    for seed in range(6):
+        game = game_of("", size=7, seed=seed)
+        players = {BLACK: strong, WHITE: weak} if seed % 2 else {BLACK: weak, WHITE: strong}
+        while not game.is_over:
+            decision = players[game.to_play].choose(game, Limits())
+            assert decision.move is not None and decision.visits
+            game.play(decision.move)
+        won += game.outcome is not None and game.outcome.winner is (BLACK if seed % 2 else WHITE)
+    assert won >= 5
+
+
+def test_uct_knows_who_wins_by_passing() -> None:
+    """A board that is filled but for eyes: the side that is ahead wins by passing, and sees it."""
+    from arena.go.kernels import random_move
+
+    for seed in range(6):
+        game = Game(Rules.preset(size=5), seed=seed)
+        while not game.is_over:
+            hashes = game.hashes
+            arguments = (game.board.array, 0, int(game.to_play), hashes, len(hashes), True, game.move_seed())
+            game.play(int(random_move(*arguments)))
+        winner = game.outcome.winner if game.outcome else None
+        last = game_of("", size=5)
+        for move in game.moves[:-1]:
+            last.play(move)
+        decision = Uct(Config(playouts=2000)).choose(last, Limits())
+        assert decision.win_rate is not None
+        if winner is last.to_play:
+            assert decision.win_rate > 0.9
+        assert last.to_play in (BLACK, WHITE)
+
+
+def test_uct_repeats_itself_for_one_seed_and_differs_for_another() -> None:
+    def visits(seed: int) -> dict[int, tuple[int, float]]:
+        forest = tree.Forest(100_000)
+        slot = int(forest.slots_of([game_of("E5", seed=seed)])[0])
+        uct.search(forest.boards, forest.roots, forest.hashes, forest.nodes, slot, 500, 0.7)
+        return children(forest, slot, 9)
+
+    assert visits(1) == visits(1) != visits(2)
+
+
+def test_equal_moves_are_chosen_by_chance() -> None:
+    """The empty board has symmetric moves: over seeds, no corner of the board is preferred."""
+    moves = {Uct(Config(playouts=60)).choose(game_of("", seed=seed), Limits()).move for seed in range(24)}
+    assert len(moves) > 12
+
+
+def test_time_bounds_a_search() -> None:
+    decision = Uct(Config()).choose(game_of("E5"), Limits(seconds=0.2))
+    assert decision.visits is not None and decision.visits > 100

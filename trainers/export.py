@@ -1,0 +1,313 @@
+"""A trained net as a checkpoint: ONNX in fp32 and int8, checked against torch. No training.
+
+The graph is written node by node, with the batch normalisations folded into the convolutions where they follow one. Board
+size and batch stay free. The tower's 3x3 convolutions are quantised to int8 with fixed scales; the rest, a hundredth of the
+work, stays in fp32, the residual stream too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from arena import CheckpointError
+from arena.go.game import Rules
+from arena.go.moves import MAX_SIZE, MIN_SIZE
+from arena.go.planes import Encoder
+from bots.nets.checkpoint import MODEL, MODEL_INT8, WEIGHTS, Checkpoint, Manifest, save
+from bots.nets.network import Block, Network, NetworkConfig, PoolingBlock
+
+OPSET = 17
+PARITY = 1e-4
+"""How far the exported net may be from torch, in logits."""
+WEIGHT_LEVELS = 63
+"""Weights get 7 bits, -63 to 63: with 8 the AVX2 instruction that adds pairs of products saturates at 16 bits (ONNX Runtime,
+"Quantize ONNX models", on reduce_range), and answers would differ from those of a processor with VNNI."""
+OUTLIERS = 1e-4
+"""The share of calibration values that may fall outside an activation's range."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What values an activation takes; zero is always among them."""
+
+    low: float
+    high: float
+
+    @property
+    def scale(self) -> np.float32:
+        return np.float32(max(self.high - self.low, 1e-6) / 255)
+
+    @property
+    def zero(self) -> np.uint8:
+        return np.uint8(min(255, max(0, round(-self.low / float(self.scale)))))
+
+
+class Graph:
+    """An ONNX graph under construction: the net of ``network``, quantised where ``ranges`` knows an activation."""
+
+    def __init__(self, network: Network, ranges: Mapping[str, Range] | None = None):
+        self.ranges = ranges or {}
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: dict[str, np.ndarray] = {}
+        self.observed: list[str] = []
+        self._rounded: dict[str, str] = {}
+        self._exact: dict[str, str] = {}
+        self._network(network)
+
+    def model(self, observe: bool = False) -> onnx.ModelProto:
+        """The finished model: planes -> policy, value; with ``observe``, also every activation that can be quantised."""
+        planes = self._planes
+        inputs = [helper.make_tensor_value_info("planes", TensorProto.FLOAT, ["batch", planes, "size", "size"])]
+        outputs = [
+            helper.make_tensor_value_info("policy", TensorProto.FLOAT, ["batch", "moves"]),
+            helper.make_tensor_value_info("value", TensorProto.FLOAT, ["batch", 3]),
+        ]
+        if observe:
+            shape = ["batch", None, None, None]
+            outputs += [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in self.observed]
+        constants = [numpy_helper.from_array(value, name) for name, value in self.constants.items()]
+        graph = helper.make_graph(self.nodes, "net", inputs, outputs, constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="arena")
+        model.ir_version = 8
+        onnx.checker.check_model(model)
+        return model
+
+    def _node(self, kind: str, inputs: list[str], output: str, **attributes: object) -> str:
+        self.nodes.append(helper.make_node(kind, inputs, [output], name=output, **attributes))
+        return output
+
+    def _constant(self, name: str, value: np.ndarray) -> str:
+        self.constants[name] = value
+        return name
+
+    def _relu(self, x: str) -> str:
+        return self._node("Relu", [x], f"{x}.relu")
+
+    def _rounds(self, x: str) -> str:
+        """``x`` through uint8 and back, with the fixed scale of its range; once for all who read it."""
+        if x in self._exact:
+            return x
+        if x not in self._rounded:
+            scale = self._constant(f"{x}.scale", np.array(self.ranges[x].scale))
+            zero = self._constant(f"{x}.zero", np.array(self.ranges[x].zero))
+            small = self._node("QuantizeLinear", [x, scale, zero], f"{x}.uint8")
+            self._rounded[x] = self._node("DequantizeLinear", [small, scale, zero], f"{x}.rounded")
+            self._exact[self._rounded[x]] = x
+        return self._rounded[x]
+
+    def _convolve(
+        self, name: str, x: str, conv: nn.Conv2d, norm: nn.BatchNorm2d | None = None, relu: bool = False, tower: bool = False
+    ) -> str:
+        """``conv`` and the ``norm`` after it in one; those of the tower may be quantised, and are observed for it."""
+        weight, bias = folded(conv, norm)
+        pad = conv.weight.shape[-1] // 2
+        before = self._exact.get(x, x)
+        quantised = tower and before in self.ranges
+        if tower and x != "planes" and x not in self.observed:
+            self.observed.append(x)
+        if not quantised:
+            inputs = [x, self._constant(f"{name}.weight", weight), self._constant(f"{name}.bias", bias)]
+            y = self._node("Conv", inputs, name, pads=[pad] * 4)
+            y = self._relu(y) if relu else y
+        else:
+            scales = np.maximum(np.abs(weight).max((1, 2, 3)), 1e-9).astype(np.float32) / np.float32(WEIGHT_LEVELS)
+            small = np.rint(weight / scales[:, None, None, None]).astype(np.int8)
+            steps = (scales * self.ranges[before].scale).astype(np.float32)
+            w = [
+                self._constant(f"{name}.weight", small),
+                self._constant(f"{name}.weight.scale", scales),
+                self._constant(f"{name}.weight.zero", np.zeros(len(scales), np.int8)),
+            ]
+            b = [
+                self._constant(f"{name}.bias", np.rint(bias / steps).astype(np.int32)),
+                self._constant(f"{name}.bias.scale", steps),
+                self._constant(f"{name}.bias.zero", np.zeros(len(scales), np.int32)),
+            ]
+            inputs = [
+                self._rounds(x),
+                self._node("DequantizeLinear", w, f"{name}.weight.rounded", axis=0),
+                self._node("DequantizeLinear", b, f"{name}.bias.rounded", axis=0),
+            ]
+            y = self._node("Conv", inputs, name, pads=[pad] * 4)
+            y = self._rounds(self._relu(y) if relu else y)
+        if tower and not quantised:
+            self.observed.append(y)
+        return y
+
+    def _norm_relu(self, name: str, x: str, norm: nn.BatchNorm2d) -> str:
+        """A norm that follows a sum and can't be folded."""
+        values = {"scale": norm.weight, "bias": norm.bias, "mean": norm.running_mean, "var": norm.running_var}
+        inputs = [self._constant(f"{name}.{key}", array(value)) for key, value in values.items() if value is not None]
+        return self._relu(self._node("BatchNormalization", [x, *inputs], name, epsilon=norm.eps))
+
+    def _pooled(self, name: str, x: str) -> str:
+        mean = self._node("GlobalAveragePool", [x], f"{name}.mean")
+        most = self._node("GlobalMaxPool", [x], f"{name}.max")
+        return self._node("Concat", [mean, most], name, axis=1)
+
+    def _network(self, network: Network) -> None:
+        self._planes = network.config.planes
+        x = self._convolve("stem", "planes", network.stem, tower=True)
+        for i, block in enumerate(network.tower):
+            name = f"block{i}"
+            if isinstance(block, PoolingBlock):
+                h = self._norm_relu(f"{name}.norm1", x, block.norm1)
+                g = self._convolve(f"{name}.pool", h, block.pool, block.norm_pool, relu=True, tower=True)
+                spread = self._spread(f"{name}.spread", self._pooled(f"{name}.pooled", g), block.spread, block.norm2)
+                y = self._convolve(f"{name}.conv1", h, block.conv1, block.norm2, tower=True)
+                y = self._relu(self._node("Add", [y, spread], f"{name}.biased"))
+            elif isinstance(block, Block):
+                h = self._norm_relu(f"{name}.norm1", x, block.norm1)
+                y = self._convolve(f"{name}.conv1", h, block.conv1, block.norm2, relu=True, tower=True)
+            else:
+                raise TypeError(f"no export for a {type(block).__name__}")
+            y = self._convolve(f"{name}.conv2", y, block.conv2, tower=True)
+            x = self._node("Add", [x, y], name)
+        x = self._norm_relu("norm", x, network.norm)
+
+        policy = network.policy
+        g = self._pooled("policy.pooled", self._convolve("policy.pool", x, policy.pool, policy.norm_pool, relu=True))
+        y = self._convolve("policy.conv", x, policy.conv, policy.norm)
+        y = self._relu(self._node("Add", [y, self._spread("policy.spread", g, policy.spread, policy.norm)], "policy.biased"))
+        points = self._node("Flatten", [self._convolve("policy.points", y, policy.points)], "points", axis=1)
+        passing = self._node("Flatten", [self._convolve("policy.passing", g, policy.passing)], "pass", axis=1)
+        self._node("Concat", [points, passing], "policy", axis=1)
+
+        value = network.value
+        g = self._pooled("value.pooled", self._convolve("value.conv", x, value.conv, value.norm, relu=True))
+        g = self._convolve("value.hidden", g, value.hidden, relu=True)
+        self._node("Flatten", [self._convolve("value.result", g, value.result)], "value", axis=1)
+
+    def _spread(self, name: str, g: str, conv: nn.Conv2d, norm: nn.BatchNorm2d) -> str:
+        """A 1x1 map whose result is added before ``norm``, which the other summand has taken in, shift and all."""
+        weight, bias = folded(conv, norm)
+        _, shift = folded(_unbiased(conv), norm)
+        inputs = [self._constant(f"{name}.weight", weight), self._constant(f"{name}.bias", bias - shift)]
+        return self._node("Conv", [g, *inputs], name)
+
+
+def array(tensor: Tensor) -> np.ndarray:
+    return tensor.detach().to(torch.float32).contiguous().numpy().copy()
+
+
+def folded(conv: nn.Conv2d, norm: nn.BatchNorm2d | None) -> tuple[np.ndarray, np.ndarray]:
+    """Weight and bias of one convolution that does what ``conv`` and then ``norm`` do; float32."""
+    weight = conv.weight.detach().double()
+    bias = torch.zeros(weight.shape[0], dtype=torch.float64) if conv.bias is None else conv.bias.detach().double()
+    if norm is not None and norm.running_mean is not None and norm.running_var is not None:
+        factor = norm.weight.detach().double() / (norm.running_var.double() + norm.eps).sqrt()
+        weight = weight * factor[:, None, None, None]
+        bias = (bias - norm.running_mean.double()) * factor + norm.bias.detach().double()
+    return array(weight), array(bias)
+
+
+def _unbiased(conv: nn.Conv2d) -> nn.Conv2d:
+    twin = nn.Conv2d(conv.in_channels, conv.out_channels, conv.kernel_size, bias=False)  # type: ignore[arg-type]
+    twin.weight = conv.weight
+    return twin
+
+
+def run_model(model: onnx.ModelProto | Path, planes: np.ndarray) -> list[np.ndarray]:
+    """All outputs of an ONNX model for ``planes`` (B, P, n, n)."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    source = str(model) if isinstance(model, Path) else model.SerializeToString()
+    session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    return list(session.run(None, {"planes": planes}))
+
+
+def calibrate(network: Network, planes: np.ndarray) -> dict[str, Range]:
+    """The range of every activation that can be quantised, over the positions ``planes``."""
+    graph = Graph(network)
+    outputs = run_model(graph.model(observe=True), planes)[2:]
+    ranges = {"planes": Range(min(0.0, float(planes.min())), max(1.0, float(planes.max())))}
+    for name, values in zip(graph.observed, outputs, strict=True):
+        low, high = np.quantile(values, [OUTLIERS, 1 - OUTLIERS])
+        ranges[name] = Range(min(0.0, float(low)), max(0.0, float(high)))
+    return ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Parity:
+    """How the exported nets compare with torch."""
+
+    fp32_difference: float
+    """The largest difference of any logit from torch."""
+    int8_agreement: float
+    """The share of positions where int8 and fp32 name the same likeliest move."""
+    int8_win_rate_difference: float
+    """The mean difference of the win rate between the two."""
+
+
+def write_files(network: Network, folder: Path, calibration: np.ndarray, check: np.ndarray) -> Parity:
+    """Write weights and models into ``folder``; ``calibration`` and ``check`` are planes (B, P, n, n) of positions.
+
+    Raises CheckpointError when the exported net doesn't answer as torch does.
+    """
+    network = network.eval()
+    state = {name: tensor.detach().contiguous().clone() for name, tensor in network.state_dict().items()}
+    save_file(state, folder / WEIGHTS)
+    onnx.save(Graph(network).model(), folder / MODEL)
+    onnx.save(Graph(network, calibrate(network, calibration)).model(), folder / MODEL_INT8)
+    with torch.no_grad():
+        wanted = [array(output) for output in network(torch.from_numpy(check))]
+    exact = run_model(folder / MODEL, check)
+    difference = max(float(np.abs(a - b).max()) for a, b in zip(wanted, exact, strict=True))
+    if not difference < PARITY:
+        raise CheckpointError(f"{folder / MODEL}: differs from torch by {difference:.2g}, more than {PARITY:g}; not saved")
+    rough = run_model(folder / MODEL_INT8, check)
+    agreement = float((exact[0].argmax(1) == rough[0].argmax(1)).mean())
+    rates = [win_rates(torch.from_numpy(outputs[1])) for outputs in (exact, rough)]
+    return Parity(difference, agreement, float((rates[0] - rates[1]).abs().mean()))
+
+
+def win_rates(value: Tensor) -> Tensor:
+    """Win rates (B,) in [0, 1] from win, draw, loss logits (B, 3), for the side to move."""
+    odds = value.double().softmax(1)
+    return odds[:, 0] + 0.5 * odds[:, 1]
+
+
+def export(network: Network, folder: Path, manifest: Manifest, calibration: np.ndarray, check: np.ndarray) -> Checkpoint:
+    """Save ``network`` as the checkpoint ``folder``, with the figures of ``Parity`` among the manifest's metrics.
+
+    ``calibration`` and ``check`` are planes (B, P, n, n) of positions. Raises CheckpointError, and leaves what was there,
+    when the exported net doesn't answer as torch does.
+    """
+    return save(folder, manifest, lambda aside: asdict(write_files(network, aside, calibration, check)))
+
+
+def describe(network: Network, name: str, encoder: Encoder, rules: Rules, **known: Any) -> Manifest:
+    """The manifest of a net that learned from games by ``rules``; ``known`` are its other fields."""
+    return Manifest(
+        name=name,
+        network=asdict(network.config),
+        encoder=encoder.name,
+        planes=encoder.planes,
+        smallest=MIN_SIZE,
+        largest=MAX_SIZE,
+        size=rules.size,
+        rules=rules.name,
+        komi=rules.komi,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        **known,
+    )
+
+
+def load_network(checkpoint: Checkpoint) -> Network:
+    """The net of a checkpoint in torch, to train on from."""
+    network = Network(NetworkConfig(**checkpoint.manifest.network))
+    network.load_state_dict(load_file(checkpoint.weights))
+    return network
