@@ -8,7 +8,7 @@ class ArenaError(Exception):
 
 
 class UserError(ArenaError):
-    """Something the user gave can't be used; the text is one line that names it and the fix. The command line exits with 2."""
+    """Something the user gave can't be used; the text is one line that names it and the fix. The exit code is 2."""
 
 
 class ConfigError(UserError):

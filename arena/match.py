@@ -6,10 +6,10 @@ No processes, no schedule and no storage: ``runner`` brings pairings and takes r
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from numbers import Integral
+from numbers import Integral, Real
 from time import perf_counter
 
 from arena import BotFault, BotTimeout, IllegalMove
@@ -38,7 +38,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One call of a bot: who decides, for how many games. None stands for the time between calls."""
+    """One call of a bot: who decides, for how many games. Only a bot with a ``choose_all`` of its own gets several."""
 
     player: str
     games: int
@@ -47,7 +47,8 @@ class Turn:
 class Room:
     """Two or more bots and the tables they play at, by one set of rules and limits.
 
-    ``on_turn`` hears of every call before it is made, and of its end with None: a watchdog can tell who hangs.
+    ``on_turn`` hears of every call before it is made, and with None when no more follow at once: a watchdog can tell
+    who hangs.
     """
 
     def __init__(
@@ -75,25 +76,44 @@ class Room:
         for name, bot in self._players.items():
             tables = [table for table in self.tables if table.on_move == name]
             if tables:
-                self._on_turn(Turn(name, len(tables)))
-                self._take_turn(bot, tables)
+                if _takes_many(bot):
+                    self._on_turn(Turn(name, len(tables)))
+                    self._take_turns(bot, tables)
+                else:
+                    turn = Turn(name, 1)
+                    for table in tables:
+                        self._on_turn(turn)
+                        self._take_turn(bot, table)
                 self._on_turn(None)
                 for table in tables:
                     if table.game.is_over:
                         self.tables.remove(table)
                         yield _record(table)
 
-    def _take_turn(self, bot: Bot, tables: list[Table]) -> None:
+    def _take_turn(self, bot: Bot, table: Table) -> None:
+        start = perf_counter()
+        try:
+            decision = bot.choose(table.game, self._limits)
+            _check(decision)
+        except Exception as error:  # a bot's fault, whatever it is, is that bot's forfeit
+            _forfeit(table, error)
+        else:
+            self._carry_out(table, decision, perf_counter() - start)
+
+    def _take_turns(self, bot: Bot, tables: list[Table]) -> None:
         start = perf_counter()
         try:
             decisions = bot.choose_all([table.game for table in tables], self._limits)
-            _check(decisions, len(tables))
-        except Exception as error:  # a bot's fault, whatever it is, is that bot's forfeit
+            if len(decisions) != len(tables):
+                raise TypeError(f"choose_all gave {len(decisions)} decisions for {len(tables)} games")
+            for decision in decisions:
+                _check(decision)
+        except Exception as error:  # as in _take_turn
             if len(tables) == 1:
                 _forfeit(tables[0], error)
             else:  # find out which game is to blame
                 for table in tables:
-                    self._take_turn(bot, [table])
+                    self._take_turns(bot, [table])
             return
         seconds = (perf_counter() - start) / len(tables)
         for table, decision in zip(tables, decisions, strict=True):
@@ -119,15 +139,22 @@ class Room:
             game.end(Outcome(colour.opponent, Ending.ILLEGAL))
 
 
-def _check(decisions: Sequence[Decision], games: int) -> None:
-    """Raise TypeError when a bot's answer isn't one decision a game."""
-    if len(decisions) != games:
-        raise TypeError(f"choose_all gave {len(decisions)} decisions for {games} games")
-    for decision in decisions:
-        if not isinstance(decision, Decision):
-            raise TypeError(f"a {type(decision).__name__} is no Decision")
-        if decision.move is not None and not isinstance(decision.move, Integral):
-            raise TypeError(f"{decision.move!r} is no move")
+def _takes_many(bot: Bot) -> bool:
+    """Whether the bot decides for several games in one call.
+
+    Else it is called game by game: each is charged what it took, and no fault has another game thought about twice.
+    """
+    return type(bot).choose_all is not Bot.choose_all
+
+
+def _check(decision: Decision) -> None:
+    """Raise TypeError when a bot's answer is no decision."""
+    if not isinstance(decision, Decision):
+        raise TypeError(f"a {type(decision).__name__} is no Decision")
+    if decision.move is not None and not isinstance(decision.move, Integral):
+        raise TypeError(f"{decision.move!r} is no move")
+    if decision.win_rate is not None and not isinstance(decision.win_rate, Real):
+        raise TypeError(f"{decision.win_rate!r} is no win rate")
 
 
 def _forfeit(table: Table, error: Exception) -> None:

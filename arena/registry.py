@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from bots.nets.checkpoint import Checkpoint, find
 
 GROUP = "arena.bots"
 """The entry point group under which installed packages offer kinds of bots."""
+
+ARENA, COMMAND_LINE, PACKAGE = "arena", "the command line", "the package "
+"""Sources of entries; a package's is followed by its name. Any other source is a file."""
 
 BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
     "mcts": ("uct", {}),
@@ -34,7 +38,7 @@ BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
 class Entry:
     """One player: a name, a kind and its settings. Plain data; it travels to workers, which build the bot there.
 
-    ``factory`` is where the kind is found, as ``module:attribute``; ``net`` is the sha256 of its weights, if it has a net.
+    ``factory`` is where the kind is found, as ``module:attribute``; ``net`` is the sha256 of its net, if any.
     """
 
     name: str
@@ -102,12 +106,12 @@ class Registry:
                 )
             self._kinds[kind] = (factory, source)
         for kind, (_, source) in self._kinds.items():
-            if source == "arena":
+            if source == ARENA:
                 self._entries[kind] = self._make(kind, kind, {}, source)
         for name, (kind, settings) in BUILT_IN.items():
-            self._entries[name] = self._make(name, kind, settings, "arena")
+            self._entries[name] = self._make(name, kind, settings, ARENA)
         for kind, (_, source) in self._kinds.items():
-            if source != "arena":
+            if source != ARENA:
                 self._add(kind, kind, {}, source)
         if config is not None:
             for name, table in _read_config(config).items():
@@ -130,7 +134,7 @@ class Registry:
             path, _, rest = rest.partition(",")
             if not path:
                 raise ConfigError("'checkpoint:' wants the name or folder of a net, as in checkpoint:sl-9x9")
-            base = self._make(f"checkpoint:{path}", "policy", {"checkpoint": path}, "the command line")
+            base = self._make(f"checkpoint:{path}", "policy", {"checkpoint": path}, COMMAND_LINE)
         elif name in self._entries:
             base = self._entries[name]
         else:
@@ -143,12 +147,12 @@ class Registry:
             if not equals:
                 raise ConfigError(f"'{spec}': '{part}' is no setting=value")
             given[key.strip()] = value.strip()
-        full = self._make(base.name, base.kind, {**dict(base.settings), **given}, base.source)
+        full = self._make(base.name, base.kind, {**dict(base.settings), **given}, COMMAND_LINE)
         changed = [key for key, value in full.settings if key in given and value != dict(base.settings).get(key)]
         listed = ",".join(f"{key}={_plain(dict(full.settings)[key])}" for key in changed)
         separator = "," if name == "checkpoint" else ":"
         label = f"{base.name}{separator}{listed}" if listed else base.name
-        return self._with_net(Entry(label, full.kind, full.factory, full.settings, full.source))
+        return self._with_net(Entry(label, full.kind, full.factory, full.settings, base.source))
 
     def _make(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> Entry:
         if kind not in self._kinds:
@@ -204,9 +208,9 @@ def _find_kinds() -> Iterator[tuple[str, str, str]]:
     """Every kind there is as (name, factory, source): the modules of bots/, then installed packages."""
     for module in pkgutil.iter_modules(bots.__path__):
         if not module.ispkg:
-            yield module.name.replace("_", "-"), f"bots.{module.name}:BOT", "arena"
+            yield module.name.replace("_", "-"), f"bots.{module.name}:BOT", ARENA
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        yield point.name, point.value, f"the package {_package_of(point)}"
+        yield point.name, point.value, PACKAGE + _package_of(point)
 
 
 def _package_of(point: EntryPoint) -> str:
@@ -231,8 +235,10 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 def _read_value(value: Any, field: Field[Any], where: str) -> Any:
     """A setting's value as its field's type, from TOML or from text. Raises ConfigError."""
-    wanted = field.type if isinstance(field.type, str) else field.type.__name__
-    word = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}[wanted]
+    wanted = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
+    word = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}.get(wanted)
+    if word is None:
+        raise ConfigError(f"{where}: {field.name} can't be set: its type is {wanted}, not int, float, bool or str")
     refusal = ConfigError(f"{where}: {field.name} = {value!r} is not {word}")
     result: Any
     if wanted == "bool":
@@ -248,16 +254,16 @@ def _read_value(value: Any, field: Field[Any], where: str) -> Any:
             if isinstance(value, bool):
                 raise ValueError
             result = float(value)
+            if not isfinite(result) or (wanted == "int" and result != int(result)):
+                raise ValueError
             if wanted == "int":
-                if result != int(result):
-                    raise ValueError
                 result = int(result)
         except (TypeError, ValueError, OverflowError):
             raise refusal from None
         low, high = field.metadata.get("low"), field.metadata.get("high")
         if not (low is None or result >= low) or not (high is None or result <= high):
-            limits = f"from {low} to {high}" if high is not None and low is not None else f"at least {low}"
-            raise ConfigError(f"{where}: {field.name} = {_plain(result)} is out of range; it goes {limits}")
+            limits = [f"from {low}"] * (low is not None) + [f"to {high}"] * (high is not None)
+            raise ConfigError(f"{where}: {field.name} = {_plain(result)} is out of range; it goes {' '.join(limits)}")
     choices = field.metadata.get("choices")
     if choices and result not in choices:
         raise ConfigError(f"{where}: {field.name} = {result!r} is none of {', '.join(choices)}")
@@ -265,11 +271,19 @@ def _read_value(value: Any, field: Field[Any], where: str) -> Any:
 
 
 def _plain(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+    """A value as it may be typed."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    return str(value)
 
 
 def _where(name: str, source: str) -> str:
-    return f"{source}: [bots.{name}]" if source.endswith(".toml") else name
+    """Who has to act on an error: the file's table, or the name as it was typed."""
+    if source in (ARENA, COMMAND_LINE) or source.startswith(PACKAGE):
+        return name
+    return f"{source}: [bots.{name}]"
 
 
 def _suggest(word: str, known: Any) -> str:

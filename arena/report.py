@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -273,7 +274,8 @@ def write_elo_csv(store: Store, path: Path) -> None:
         aside.write_text(text, "utf-8")
         os.replace(aside, path)
     except OSError as error:
-        aside.unlink(missing_ok=True)
+        with suppress(OSError):
+            aside.unlink()
         raise StoreError(f"{path} can't be written ({error.strerror}); use a folder that can be") from error
 
 

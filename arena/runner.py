@@ -7,11 +7,13 @@ off goes on where it stopped. No ratings and no screen.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import tempfile
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -31,6 +33,12 @@ TICK = 0.1
 
 STARTUP = 120.0
 """Seconds that a worker may take to build its players, compiling included."""
+
+STARTS = 3
+"""How many workers in a row may die while they start, once others have played; before that one is enough."""
+
+PATIENCE = 2.0
+"""Seconds beyond its deadline before a call counts as hanging, and for a worker to go when the match is over."""
 
 SOLO_LIVES = 2
 """How often a game may take its worker down when it is played alone, before the bot on the move forfeits it."""
@@ -123,6 +131,7 @@ class _Crew:
         self._workers: list[_Worker] = []
         self._finished: list[Record] = []  # not durable yet
         self._left = len(missing)
+        self._failed_starts = 0
         self._played = 0
         self._started = monotonic()
 
@@ -142,17 +151,19 @@ class _Crew:
                         glances.clear()
                         updated = monotonic()
             finally:
-                self._dismiss()
-                self._keep()
+                with _ctrl_c_later():
+                    self._dismiss()
+                    self._keep()
 
     def _keep(self) -> tuple[Record, ...]:
         """Make the finished games durable, in one transaction."""
-        records = tuple(_identified(record, self._match) for record in self._finished)
-        self._finished.clear()
-        if records:
-            self._store.append(records)
-            self._left -= len(records)
-        return records
+        with _ctrl_c_later():  # a game that is taken from the list is in the store
+            records = tuple(_identified(record, self._match) for record in self._finished)
+            self._finished.clear()
+            if records:
+                self._store.append(records)
+                self._left -= len(records)
+            return records
 
     def _hire(self, folder: str, solo: bool = False) -> None:
         context = multiprocessing.get_context("spawn")
@@ -162,22 +173,21 @@ class _Crew:
         match = self._match
         job = Job(match.players, match.rules, match.limits, 1 if solo else self._boards, stderr)
         process = context.Process(target=work, args=(there, shared, job))
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's; a child inherits this
-        try:
+        with _ctrl_c_ignored():  # Ctrl-C is the parent's; a child inherits this
             process.start()
-        finally:
-            signal.signal(signal.SIGINT, before)
             there.close()
-            open(descriptor).close()
-        self._workers.append(_Worker(process, here, CallClock(shared), Path(stderr), solo, monotonic()))
+            os.close(descriptor)
+            self._workers.append(_Worker(process, here, CallClock(shared), Path(stderr), solo, monotonic()))
 
     def _staff(self, folder: str) -> None:
         """Hire whom is needed, keep everyone supplied, send home who has nothing left to do."""
+        solo = [worker for worker in self._workers if worker.solo and not worker.leaving]
         regular = [worker for worker in self._workers if not worker.solo]
-        if self._suspects and len(regular) == len(self._workers):
-            self._hire(folder, solo=True)
-        if self._queue and len(regular) < self._size and all(worker.ready for worker in self._workers):
-            self._hire(folder)
+        if all(worker.ready for worker in self._workers):
+            if self._queue and len(regular) < self._size:
+                self._hire(folder)
+            elif self._suspects and (not solo or len(solo) + len(regular) < self._size):
+                self._hire(folder, solo=True)
         for worker in self._workers:
             if not worker.ready or worker.leaving:
                 continue
@@ -197,7 +207,7 @@ class _Crew:
         return min(MAX_AHEAD, int(rate * TICK * 2))
 
     def _listen(self, seconds: float) -> Iterator[Glance]:
-        """Take in what the workers have sent, waiting ``seconds`` for the first of it; looks at boards are passed on."""
+        """Take in what the workers have sent, waiting ``seconds`` for the first of it; passes looks at boards on."""
         by_connection = {worker.connection: worker for worker in self._workers}
         for connection in wait(list(by_connection), seconds):
             yield from self._take_in(by_connection[connection])  # type: ignore[index]
@@ -216,15 +226,15 @@ class _Crew:
                     self._played += 1
                 else:
                     worker.ready = True
+                    self._failed_starts = 0
         except (EOFError, OSError):
             return  # `_watch` sees that it is gone
 
     def _watch(self) -> None:
         """Part with workers that died or hang; their games are to be played again, alone, or are forfeited."""
-        limits = self._match.limits
         for worker in list(self._workers):
-            allowed = limits.deadline + 2 + 1.5 * (limits.seconds or 0) * worker.clock.games
-            hangs = worker.clock.seconds > allowed
+            # a call may take its deadline for each of its games, as the referee counts
+            hangs = worker.clock.seconds > self._match.limits.deadline * worker.clock.games + PATIENCE
             if not worker.ready and monotonic() - worker.hired > STARTUP:
                 raise UserError(f"the bots did not start within {STARTUP:g} s")
             if worker.process.is_alive() and not hangs:
@@ -237,8 +247,9 @@ class _Crew:
             self._workers.remove(worker)
             worker.connection.close()
             if not worker.ready:
-                words = worker.stderr.read_text(errors="replace").strip().splitlines() or ["no word of why"]
-                raise UserError(f"the bots can't be built: {words[-1]}")
+                self._failed_starts += 1
+                if not self._played or self._failed_starts >= STARTS:
+                    raise UserError(_start_failure(worker, self._called(worker)))
             for pairing in worker.pairings.values():
                 self._blame(pairing, worker, hangs)
 
@@ -248,26 +259,71 @@ class _Crew:
         if deaths < (1 if hangs else SOLO_LIVES):
             self._suspects.append(pairing)
             return
-        player = list(self._match.players)[worker.clock.player]
         if hangs:
             ending, reason = Ending.TIME, f"no answer within {self._match.limits.deadline:g} s"
         else:
             ending, reason = Ending.CRASH, f"its process ended with {_exit_text(worker.process.exitcode)}"
         dossier = worker.stderr.read_text(errors="replace")[-4000:]
+        player = self._called(worker)
         self._finished.append(lost_record(pairing, self._match.rules, player, ending, reason, dossier))
+
+    def _called(self, worker: _Worker) -> str:
+        """The player that the worker built or called last."""
+        return list(self._match.players)[worker.clock.player]
 
     def _dismiss(self) -> None:
         """Stop every worker now, taking in what it has sent; who doesn't go is killed."""
         for worker in self._workers:
-            worker.process.terminate()
+            if not worker.leaving:  # who leaves is closing its bots
+                worker.process.terminate()
+        end = monotonic() + PATIENCE
         for worker in self._workers:
-            worker.process.join(2)
+            worker.process.join(max(0.0, end - monotonic()))
             if worker.process.is_alive():
                 worker.process.kill()
                 worker.process.join()
-            for _ in self._take_in(worker):
-                pass
+            with suppress(UserError):  # it could not build its bots, and isn't needed any more
+                for _ in self._take_in(worker):
+                    pass
             worker.connection.close()
+        self._workers.clear()
+
+
+def _start_failure(worker: _Worker, player: str) -> str:
+    """Why a worker died before it was ready: the last line of its traceback, or how its process ended."""
+    code = worker.process.exitcode
+    words = worker.stderr.read_text(errors="replace").strip().splitlines()
+    reason = words[-1] if words and code == 1 else f"its process ended with {_exit_text(code)}"
+    return f"{player} can't be built: {reason}"
+
+
+@contextmanager
+def _ctrl_c_later() -> Iterator[None]:
+    """Hold a Ctrl-C back until the block is done."""
+    if threading.current_thread() is not threading.main_thread():  # Ctrl-C only ever interrupts the main thread
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
+
+
+@contextmanager
+def _ctrl_c_ignored() -> Iterator[None]:
+    """Ignore Ctrl-C for the moment of a block, and in the processes that it starts for good."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _exit_text(code: int | None) -> str:

@@ -50,6 +50,9 @@ class Match:
         for name, value, least in (("games", self.games, 1), ("openings", self.openings, 0), ("plies", self.plies, 0)):
             if value < least:
                 raise ConfigError(f"{value} {name} can't be played; it is at least {least}")
+        if self.plies >= self.rules.move_limit:
+            limit = self.rules.move_limit
+            raise ConfigError(f"an opening of {self.plies} plies leaves no game; the move limit is {limit}")
 
     @property
     def players(self) -> dict[str, Entry]:

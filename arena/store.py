@@ -302,7 +302,7 @@ def _take_lock(path: Path) -> IO[str]:
     """The open lock file, which names this process; closing it, or dying, gives it back. Raises StoreError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = open(f"{path}.lock", "a+", encoding="utf-8")  # noqa: SIM115 - open for as long as its writer
+        lock = open(f"{path}.lock", "a+", encoding="utf-8")
     except OSError as error:
         raise StoreError(f"{path} can't be written ({error.strerror}); use a folder that can be") from error
     try:

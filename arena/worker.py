@@ -9,8 +9,10 @@ import sys
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from multiprocessing import parent_process
 from multiprocessing.connection import Connection
-from time import monotonic
+from threading import Thread
+from time import monotonic, sleep
 from typing import Any
 
 from arena import UserError
@@ -22,6 +24,9 @@ from arena.schedule import Pairing
 
 GLANCE = 0.25
 """Seconds between two looks at a board that are sent."""
+
+GRACE = 3.0
+"""Seconds that a worker has to end by itself when its parent is gone."""
 
 READY = "ready"
 """What a worker sends once its players are built and their kernels compiled."""
@@ -54,6 +59,10 @@ class CallClock:
         """``shared`` is an array of three doubles: when the call began (0 between calls), its games, the player."""
         self._shared = shared
 
+    def name(self, player: int) -> None:
+        """Say who is to blame when the process ends now, without starting the clock."""
+        self._shared[2] = player
+
     def start(self, player: int, games: int) -> None:
         self._shared[1], self._shared[2] = games, player
         self._shared[0] = monotonic()
@@ -80,17 +89,22 @@ class CallClock:
 def work(connection: Connection, shared: Any, job: Job) -> None:
     """The life of a worker. It ends when it is sent None, when its parent is gone, or on SIGTERM."""
     log = os.open(job.stderr, os.O_WRONLY | os.O_APPEND)
+    os.dup2(log, 1)  # the terminal is the screen's: what a bot prints goes with its errors
     os.dup2(log, 2)
+    os.close(log)
     faulthandler.enable()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # unwinds, so that the bots are closed
+    Thread(target=_end_with_parent, daemon=True).start()
+    clock = CallClock(shared)
     players: dict[str, Bot] = {}
     try:
-        for name, entry in job.players.items():
+        for number, (name, entry) in enumerate(job.players.items()):
+            clock.name(number)
             players[name] = entry.build()
-            if entry.bot_kind.boards > 1:  # compiles or loads its kernels before any clock runs
-                players[name].choose_all([Game(job.rules)], Limits(simulations=2))
+            if entry.bot_kind.boards > 1:
+                _warm_up(players[name], job.rules)
         connection.send(READY)
-        _serve(connection, CallClock(shared), players, job)
+        _serve(connection, clock, players, job)
     except UserError as error:
         connection.send(error)
     except (EOFError, BrokenPipeError, ConnectionResetError):
@@ -98,6 +112,25 @@ def work(connection: Connection, shared: Any, job: Job) -> None:
     finally:
         for bot in players.values():
             bot.close()
+
+
+def _end_with_parent() -> None:
+    """Outlive the parent by seconds only: a bot that hangs has no watchdog any more."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        sleep(GRACE)
+        os._exit(1)
+
+
+def _warm_up(bot: Bot, rules: Rules) -> None:
+    """Have the bot compile or load its kernels before any clock runs. Raises the UserError of one that can't play."""
+    try:
+        bot.choose_all([Game(rules)], Limits(simulations=2))
+    except UserError:
+        raise
+    except Exception:  # a fault in the choice of a move is judged in a game, and this is none
+        pass
 
 
 def _serve(connection: Connection, clock: CallClock, players: Mapping[str, Bot], job: Job) -> None:

@@ -24,6 +24,7 @@ class Config:
     exploration: float = setting(0.8, "c of PUCT, for results from 0 to 1", low=0)
     urgency_loss: float = setting(0.1, "how much worse than its parent an untried move is thought", low=0, high=1)
     flattening: float = setting(1.0, "temperature of the priors: over 1 flattens them", low=0.01)
+    stop_early: bool = setting(True, "stop when no other move can get more visits")
     leaves: int = setting(1, "leaves of one tree in one batch (virtual loss)", low=1, high=64)
     symmetries: bool = setting(True, "evaluate each position under a random symmetry")
     reuse: bool = setting(True, "keep what the tree knows from move to move")
@@ -49,6 +50,7 @@ class AlphaGo(Bot):
             config.mixing,
             config.rollouts,
             config.symmetries,
+            config.stop_early,
         )
         self._net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision)
         self._forest = tree.Forest(capacity=config.memory * 2**20 // NODE_BYTES)

@@ -73,7 +73,7 @@ def replayed(moves: list[int], size: int) -> ReferenceBoard:
     ("size", "rules", "seeds", "most"),
     [
         (5, "tromp-taylor", range(8), 75),
-        (5, "japanese", range(4), 60),
+        (7, "japanese", range(4), 100),
         (9, "cgos", range(3), 150),
         (13, "chinese", range(1), 200),
         (19, "cgos", range(1), 200),

@@ -17,7 +17,7 @@ from bots.uct import Config, Uct
 
 Net = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 ENCODER = ENCODERS["arena-17"]
-TRUST_NET = puct.Knowledge(0.8, 0.1, 1.0, 0.0, 1, False)
+TRUST_NET = puct.Knowledge(0.8, 0.1, 1.0, 0.0, 1, False, False)
 TRUST_ROLLOUTS = TRUST_NET._replace(mixing=1.0, rollouts=4)
 
 
@@ -184,6 +184,19 @@ def test_what_was_learnt_is_kept_when_the_game_goes_on_and_forgotten_when_it_goe
     assert all(after[move][0] >= visits for move, (visits, _) in before.items())
     forest.slots_of([game], keep=False)
     assert forest.nodes.visits[slot, 0] == 0
+
+
+def test_a_search_stops_early_only_where_its_move_stays_the_same() -> None:
+    for seed in range(6):
+        chosen = set()
+        for stop_early in (False, True):
+            forest = tree.Forest(50_000)
+            game = game_of("E5 D4 G7", seed=seed)
+            knowledge = TRUST_NET._replace(stop_early=stop_early)
+            slot = int(search(forest, [game], stone_counter, 200, knowledge)[0])
+            chosen.add(forest.best(slot, 9)[0])
+        assert len(chosen) == 1
+        assert forest.nodes.visits[slot, 0] <= 200
 
 
 def test_a_finished_game_frees_its_slot() -> None:

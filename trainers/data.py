@@ -1,4 +1,4 @@
-"""Game records as training rows: compact arrays of moves, splits by game, a seeded order of rows. No nets, no losses."""
+"""Game records as training rows: arrays of moves, splits by game, a seeded order of rows. No nets, no losses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_RESULT = -1
 
 @dataclass(frozen=True, slots=True)
 class Games:
-    """Many games of one size as flat arrays: game ``g`` is ``moves[starts[g]:starts[g + 1]]``, Black first, no setup stones."""
+    """Many games of one size as flat arrays, Black first, no setup: game ``g`` is ``moves[starts[g]:starts[g + 1]]``."""
 
     size: int
     moves: np.ndarray  # (all moves,) uint16
@@ -79,12 +79,12 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Training rows: planes (B, P, n, n) float32, moves (B,) int64, results (B,) int64 of WIN, DRAW, LOSS or NO_RESULT."""
+    """Training rows, all for the side to move."""
 
-    planes: np.ndarray
-    moves: np.ndarray
-    results: np.ndarray
-    plies: np.ndarray
+    planes: np.ndarray  # (B, P, n, n) float32
+    moves: np.ndarray  # (B,) int64
+    results: np.ndarray  # (B,) int64: WIN, DRAW, LOSS or NO_RESULT
+    plies: np.ndarray  # (B,) int64: moves played before
 
     def __len__(self) -> int:
         return len(self.moves)
@@ -97,14 +97,17 @@ def canonical_key(moves: np.ndarray, size: int) -> bytes:
 
 
 def digest_of(paths: Sequence[Path]) -> str:
-    """The sha256 of the files' contents, in order. Raises RecordError when one can't be read."""
+    """The sha256 of the contents of files, and of all files in folders. Raises RecordError for what can't be read."""
     digest = hashlib.sha256()
     for path in paths:
-        try:
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-        except OSError as error:
-            raise RecordError(f"{path}: can't be read ({error.strerror}); give files of SGF games") from error
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_dir():
+                continue
+            try:
+                with file.open("rb") as opened:
+                    digest.update(hashlib.file_digest(opened, "sha256").digest())
+            except OSError as error:
+                raise RecordError(f"{file}: can't be read ({error.strerror}); give files of SGF games") from error
     return digest.hexdigest()
 
 
@@ -157,17 +160,16 @@ def _date(text: str) -> int:
 
 
 def load_games(paths: Sequence[Path], size: int, cache: Path) -> Games:
-    """The usable games of SGF files, folders or ``.sgfs.xz``; kept in ``cache`` under a name made from their contents.
+    """The usable games of whatever ``read_path`` reads; kept in ``cache`` under a name made from their contents.
 
     Raises RecordError when a path can't be read or holds no usable game. Games that can't be read are left out.
     """
-    files = [file for path in paths for file in _files(path)]
-    name = hashlib.sha256(f"{FORMAT} {size} {digest_of(files)}".encode()).hexdigest()[:24]
+    name = hashlib.sha256(f"{FORMAT} {size} {digest_of(paths)}".encode()).hexdigest()[:24]
     stored = cache / f"games-{name}.npz"
     if stored.exists():
         with np.load(stored, allow_pickle=False) as arrays:
             return Games(size, **{field.name: arrays[field.name] for field in fields(Games) if field.name != "size"})
-    games = games_from_records(_read(files), size)
+    games = games_from_records(_read(paths), size)
     if not len(games):
         named = ", ".join(str(path) for path in paths)
         raise RecordError(f"{named}: no {size}x{size} game without setup stones; give other files or another size")
@@ -184,21 +186,15 @@ def load_games(paths: Sequence[Path], size: int, cache: Path) -> Games:
     return games
 
 
-def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        return sorted(file for file in path.rglob("*") if file.name.endswith((".sgf", ".sgfs", ".sgfs.xz")))
-    return [path]
-
-
-def _read(files: Sequence[Path]) -> Iterator[tuple[int, Record]]:
-    for source, path in enumerate(files):
+def _read(paths: Sequence[Path]) -> Iterator[tuple[int, Record]]:
+    for source, path in enumerate(paths):
         for record in read_path(path):
             if isinstance(record, Record):
                 yield min(source, 255), record
 
 
 def split_by_game(games: Games, test_from: int = 0, validation: float = 0.01) -> Split:
-    """Whole games apart: to the test those dated ``test_from`` (20180301) or later, of the others a share to validation.
+    """Whole games apart: dated ``test_from`` (20180301) or later to the test, of the others a share to validation.
 
     By date, because a random split puts games into the test that repeat the first moves of training games.
     The validation share is drawn by a hash of the moves, so that it stays the same when files are added.
@@ -217,7 +213,7 @@ def _moves(games: Games, game: int) -> np.ndarray:
 
 
 class Rows:
-    """A seeded, endless order of training rows: every position of every game once an epoch, each under a random symmetry.
+    """A seeded, endless order of rows: every position of every game once an epoch, each under a random symmetry.
 
     Row ``i`` depends on the games, the seed and ``i`` only, so the number of rows drawn is the whole state of a run.
     """

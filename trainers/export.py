@@ -1,8 +1,8 @@
 """A trained net as a checkpoint: ONNX in fp32 and int8, checked against torch. No training.
 
-The graph is written node by node, with the batch normalisations folded into the convolutions where they follow one. Board
-size and batch stay free. The tower's 3x3 convolutions are quantised to int8 with fixed scales; the rest, a hundredth of the
-work, stays in fp32, the residual stream too.
+The graph is written node by node, with batch normalisations folded into the convolutions that they follow. Board size
+and batch stay free. The tower's 3x3 convolutions are quantised to int8 with fixed scales; the rest, a hundredth of the
+work, stays in fp32, and so does the residual stream.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ OPSET = 17
 PARITY = 1e-4
 """How far the exported net may be from torch, in logits."""
 WEIGHT_LEVELS = 63
-"""Weights get 7 bits, -63 to 63: with 8 the AVX2 instruction that adds pairs of products saturates at 16 bits (ONNX Runtime,
-"Quantize ONNX models", on reduce_range), and answers would differ from those of a processor with VNNI."""
+"""Weights get 7 bits, -63 to 63: with 8 the AVX2 instruction that adds pairs of products saturates at 16 bits (ONNX
+Runtime, "Quantize ONNX models", on reduce_range), and sums would differ from those of a processor with VNNI."""
 OUTLIERS = 1e-4
 """The share of calibration values that may fall outside an activation's range."""
 
@@ -67,7 +67,7 @@ class Graph:
         self._network(network)
 
     def model(self, observe: bool = False) -> onnx.ModelProto:
-        """The finished model: planes -> policy, value; with ``observe``, also every activation that can be quantised."""
+        """The finished model: planes -> policy, value; with ``observe``, also all activations that can be quantised."""
         planes = self._planes
         inputs = [helper.make_tensor_value_info("planes", TensorProto.FLOAT, ["batch", planes, "size", "size"])]
         outputs = [
@@ -84,7 +84,7 @@ class Graph:
         onnx.checker.check_model(model)
         return model
 
-    def _node(self, kind: str, inputs: list[str], output: str, **attributes: object) -> str:
+    def _node(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
         self.nodes.append(helper.make_node(kind, inputs, [output], name=output, **attributes))
         return output
 
@@ -108,7 +108,13 @@ class Graph:
         return self._rounded[x]
 
     def _convolve(
-        self, name: str, x: str, conv: nn.Conv2d, norm: nn.BatchNorm2d | None = None, relu: bool = False, tower: bool = False
+        self,
+        name: str,
+        x: str,
+        conv: nn.Conv2d,
+        norm: nn.BatchNorm2d | None = None,
+        relu: bool = False,
+        tower: bool = False,
     ) -> str:
         """``conv`` and the ``norm`` after it in one; those of the tower may be quantised, and are observed for it."""
         weight, bias = folded(conv, norm)
@@ -180,7 +186,9 @@ class Graph:
         policy = network.policy
         g = self._pooled("policy.pooled", self._convolve("policy.pool", x, policy.pool, policy.norm_pool, relu=True))
         y = self._convolve("policy.conv", x, policy.conv, policy.norm)
-        y = self._relu(self._node("Add", [y, self._spread("policy.spread", g, policy.spread, policy.norm)], "policy.biased"))
+        y = self._relu(
+            self._node("Add", [y, self._spread("policy.spread", g, policy.spread, policy.norm)], "policy.biased")
+        )
         points = self._node("Flatten", [self._convolve("policy.points", y, policy.points)], "points", axis=1)
         passing = self._node("Flatten", [self._convolve("policy.passing", g, policy.passing)], "pass", axis=1)
         self._node("Concat", [points, passing], "policy", axis=1)
@@ -267,7 +275,9 @@ def write_files(network: Network, folder: Path, calibration: np.ndarray, check: 
     exact = run_model(folder / MODEL, check)
     difference = max(float(np.abs(a - b).max()) for a, b in zip(wanted, exact, strict=True))
     if not difference < PARITY:
-        raise CheckpointError(f"{folder / MODEL}: differs from torch by {difference:.2g}, more than {PARITY:g}; not saved")
+        raise CheckpointError(
+            f"{folder / MODEL}: differs from torch by {difference:.2g}, more than {PARITY:g}; not saved"
+        )
     rough = run_model(folder / MODEL_INT8, check)
     agreement = float((exact[0].argmax(1) == rough[0].argmax(1)).mean())
     rates = [win_rates(torch.from_numpy(outputs[1])) for outputs in (exact, rough)]
@@ -280,13 +290,20 @@ def win_rates(value: Tensor) -> Tensor:
     return odds[:, 0] + 0.5 * odds[:, 1]
 
 
-def export(network: Network, folder: Path, manifest: Manifest, calibration: np.ndarray, check: np.ndarray) -> Checkpoint:
+def export(
+    network: Network, folder: Path, manifest: Manifest, calibration: np.ndarray, check: np.ndarray
+) -> Checkpoint:
     """Save ``network`` as the checkpoint ``folder``, with the figures of ``Parity`` among the manifest's metrics.
 
-    ``calibration`` and ``check`` are planes (B, P, n, n) of positions. Raises CheckpointError, and leaves what was there,
-    when the exported net doesn't answer as torch does.
+    ``calibration`` and ``check`` are planes (B, P, n, n) of positions. Raises CheckpointError, and leaves what was
+    there, when the exported net doesn't answer as torch does.
     """
-    return save(folder, manifest, lambda aside: asdict(write_files(network, aside, calibration, check)))
+
+    def write(aside: Path) -> dict[str, float]:
+        parity = write_files(network, aside, calibration, check)
+        return {name: float(f"{value:.3g}") for name, value in asdict(parity).items()}
+
+    return save(folder, manifest, write)
 
 
 def describe(network: Network, name: str, encoder: Encoder, rules: Rules, **known: Any) -> Manifest:

@@ -1,4 +1,4 @@
-"""What all trainers share: optimizer, schedule, averaged weights, metrics, resuming, stopping. No data, no losses, no printing."""
+"""What all trainers share: optimizers, schedule, averaged weights, metrics, resuming, stopping. No losses, no printing."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import csv
 import ctypes
 import json
 import math
+import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +34,7 @@ METRICS_FILE = "metrics.csv"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How a run is doing. ``loss`` and ``top1`` are means over the last steps; ``minutes_left`` is None where unknown."""
+    """How a run is doing. ``loss`` and ``top1`` are means of the last steps; ``minutes_left`` is None where unknown."""
 
     step: int
     rows: int
@@ -105,7 +107,7 @@ class Muon(torch.optim.Optimizer):
     """Nesterov momentum whose step is orthogonalised, for convolutions (Jordan 2024, "Muon: an optimizer for the hidden
     layers"); each filter bank counts as a matrix (out, in * height * width). Not for biases, norms and last layers."""
 
-    def __init__(self, parameters: list[Tensor], lr: float, momentum: float = 0.95, weight_decay: float = 0.0):
+    def __init__(self, parameters: Sequence[Tensor], lr: float, momentum: float = 0.95, weight_decay: float = 0.0):
         super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()
@@ -164,24 +166,45 @@ def keep_freed_memory() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """The processes that train one net together, each on its part of every batch; started by torchrun, or just this one."""
+    """The processes that train one net together, each on its part of every batch, or just this one."""
 
     rank: int = 0
     count: int = 1
 
     @classmethod
     @contextmanager
-    def joined(cls) -> Iterator[Workers]:
-        """Join the processes that torchrun started (RANK and WORLD_SIZE tell), and part from them at the end."""
-        count = int(os.environ.get("WORLD_SIZE", "1"))
-        if count == 1:
+    def joined(cls, processes: int, work: Callable[[Workers], object]) -> Iterator[Workers]:
+        """Join the processes that torchrun started (it tells by RANK and WORLD_SIZE); else start all but this one of
+        ``processes``, each of which runs ``work``. Part at the end, and then they have ended too."""
+        if "WORLD_SIZE" in os.environ and "RANK" in os.environ:
+            distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+            try:
+                yield cls(distributed.get_rank(), distributed.get_world_size())
+            finally:
+                distributed.destroy_process_group()
+            return
+        if processes == 1:
             yield cls()
             return
-        distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
-        try:
-            yield cls(distributed.get_rank(), count)
-        finally:
-            distributed.destroy_process_group()
+        with tempfile.TemporaryDirectory() as folder:
+            meeting = (Path(folder) / "meeting").as_uri()
+            spawned = multiprocessing.get_context("spawn")
+            others = [
+                spawned.Process(target=_help, args=(work, cls(rank, processes), meeting), daemon=True)
+                for rank in range(1, processes)
+            ]
+            for other in others:
+                other.start()
+            try:
+                distributed.init_process_group("gloo", meeting, rank=0, world_size=processes)
+                yield cls(0, processes)
+                for other in others:
+                    other.join()
+            finally:
+                for other in others:
+                    other.kill()
+                if distributed.is_initialized():
+                    distributed.destroy_process_group()
 
     def mean(self, tensors: list[Tensor], figures: list[float]) -> list[float]:
         """Put the mean over all processes into ``tensors``, in one exchange, and return that of ``figures``."""
@@ -194,6 +217,15 @@ class Workers:
         for tensor, part in zip(tensors, parts[:-1], strict=True):
             tensor.copy_(part.view(tensor.shape))
         return parts[-1].tolist()
+
+
+def _help(work: Callable[[Workers], object], workers: Workers, meeting: str) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process hears it too, and decides
+    distributed.init_process_group("gloo", meeting, rank=workers.rank, world_size=workers.count)
+    try:
+        work(workers)
+    finally:
+        distributed.destroy_process_group()
 
 
 def pick_device(name: str, workers: Workers) -> torch.device:
@@ -216,8 +248,8 @@ def to_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tens
 class Run:
     """One training run: the net, its averaged twin, the optimizers and the counters, saved together in ``folder``.
 
-    A run that was stopped and is resumed goes on bit for bit as if it hadn't been, on the same CPU with as many threads,
-    when its budget is in rows (with a budget in minutes the learning rate follows the clock).
+    A run that was stopped and is resumed goes on bit for bit as if it hadn't been, on the same CPU with as many threads
+    and processes, when its budget is in rows (with a budget in minutes the learning rate follows the clock).
     """
 
     def __init__(
@@ -226,7 +258,7 @@ class Run:
         plan: Plan,
         folder: Path,
         settings: Mapping[str, Any] | None = None,
-        workers: Workers = Workers(),  # noqa: B008  # frozen
+        workers: Workers = Workers(),
     ):
         self.network = network
         self.workers = workers
@@ -261,13 +293,13 @@ class Run:
         return self._stop_agreed or self.done >= 1
 
     def step(self, loss: Tensor, rows: int, top1: float, waited: float = 0.0) -> Progress:
-        """Learn from ``loss``, which this process's part of a batch of ``rows`` gave; saves the state when it is time."""
+        """Learn from ``loss``, which this process's part of a batch of ``rows`` gave; save the state when it is time."""
         rate = self.plan.rate(self.done)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate * group["share"]
             optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]  # torch's own
+        loss.backward()
         shared = [p.grad for p in self.network.parameters() if p.grad is not None]
         shared += [buffer for buffer in self.network.buffers() if buffer.is_floating_point()]
         asked, self._agreed_seconds = self.workers.mean(shared, [float(self.stop_asked), self.seconds])

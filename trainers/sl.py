@@ -1,7 +1,7 @@
 """Supervised learning: a policy and value net that imitates strong games. No self-play, no search.
 
-Learns the next move (cross entropy, as AlphaGo's SL policy: Silver et al. 2016, "Mastering the game of Go with deep neural
-networks and tree search", Methods) and, from the same rows, who will win, draw or lose where the record says so.
+Learns the next move (cross entropy, as AlphaGo's SL policy: Silver et al. 2016, "Mastering the game of Go with deep
+neural networks and tree search", Methods) and, from the same rows, who wins, where the record says so.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,8 @@ class Config:
     """How much of the averaged weights, which the checkpoint gets, stays at each step."""
     value_weight: float = 0.4
     """The weight of the value loss beside the policy loss."""
+    save_minutes: float = 5.0
+    """How often the state is saved that a run goes on from."""
     check_every: int = 50_000
     """Validation after so many rows."""
     check_positions: int = 8_000
@@ -69,8 +72,10 @@ class Config:
     """Positions of the test, of whole games drawn by the seed; 0 for all."""
     seed: int = 1
     """Where the first weights and the order of the rows start."""
+    processes: int = 1
+    """Processes that share each batch; on a CPU one a core is fastest. Where torchrun started some, those are used."""
     threads: int = 1
-    """Threads of torch in each process. On busy CPUs more processes of one thread each are faster."""
+    """Threads of torch in each process. Two threads that wait for each other on a busy CPU are slower than one."""
     device: str = "auto"
     """cpu, cuda, or auto for cuda where there is one."""
     bf16: bool = False
@@ -85,6 +90,7 @@ class Config:
             optimizer=self.optimizer,
             weight_decay=self.weight_decay,
             average=self.average,
+            save_minutes=self.save_minutes,
         )
 
     def day(self) -> int:
@@ -194,7 +200,7 @@ def build(config: Config) -> Network:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         network = Network(NetworkConfig(planes=encoder.planes, blocks=config.blocks, channels=config.channels))
-    return network.to(memory_format=torch.channels_last)  # twice as fast as rows of planes, on a CPU
+    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's hints
 
 
 def answer_with(network: nn.Module, device: torch.device) -> Answer:
@@ -212,60 +218,88 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     """Train, or go on where a run of this name stopped, and return the checkpoint's folder.
 
     Files go under ``results``: cache/, training/NAME/ and checkpoints/NAME/. Stopped by SIGINT or SIGTERM it saves its
-    state and a checkpoint without the test figures, and returns as always. Started by torchrun, the processes share each
-    batch. Raises RecordError for records that can't be used, ConfigError for settings that can't be, and CheckpointError
-    for a state that doesn't fit.
+    state and a checkpoint without the test figures, and returns as always. Raises RecordError for records that can't be
+    used, ConfigError for settings that can't be, and CheckpointError for a state that doesn't fit.
     """
-    encoder, plan, day = find_encoder(config.encoder), config.plan(), config.day()
-    files = [Path(path) for path in config.records]
+    split = read(config, results)  # before other processes start: they find it in the cache
+    with Workers.joined(config.processes, partial(join, config, results)) as workers:
+        learned = learn(config, results, split, workers, on_progress)
+    if workers.rank:
+        return results / "checkpoints" / config.name
+    return save_checkpoint(config, results, split, learned)
+
+
+def join(config: Config, results: Path, workers: Workers) -> None:
+    """What another process does that shares the batches of ``train``."""
+    learn(config, results, read(config, results), workers)
+
+
+def read(config: Config, results: Path) -> data.Split:
+    """The games of the records, split."""
+    day = config.day()
+    games = data.load_games([Path(path) for path in config.records], config.size, results / "cache")
+    return data.split_by_game(games, day, config.validation)
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What a run came to: the averaged net, on the CPU, and its figures."""
+
+    network: Network
+    rows: int
+    minutes: float
+    metrics: Mapping[str, float]
+
+
+def learn(
+    config: Config,
+    results: Path,
+    split: data.Split,
+    workers: Workers,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> Learned:
+    """Train until the budget is spent or a signal comes; the first of the workers also watches, measures and saves."""
+    encoder = find_encoder(config.encoder)
+    device = pick_device(config.device, workers)
     keep_freed_memory()
     torch.set_num_threads(config.threads)
-    with Workers.joined() as workers:
-        device = pick_device(config.device, workers)
-        split = data.split_by_game(data.load_games(files, config.size, results / "cache"), day, config.validation)
-        check = some_games(split.validation, config.check_positions, config.seed)
-        network, averaged = build(config).to(device), build(config).to(device)
-        settings = {key: value for key, value in asdict(config).items() if key not in ADJUSTABLE}
-        run = Run(network, plan, results / "training" / config.name, settings, workers)
-        run.restore()
+    check = some_games(split.validation, config.check_positions, config.seed)
+    network, averaged = build(config).to(device), build(config).to(device)
+    settings = {key: value for key, value in asdict(config).items() if key not in ADJUSTABLE}
+    run = Run(network, config.plan(), results / "training" / config.name, settings, workers)
+    run.restore()
 
-        def checked() -> Score:
-            averaged.load_state_dict(run.averaged)
-            return measure(answer_with(averaged, device), data.in_order(check, encoder))
+    def score(games: data.Games) -> Score:
+        averaged.load_state_dict(run.averaged)
+        return measure(answer_with(averaged, device), data.in_order(games, encoder))
 
-        share = config.batch // workers.count
-        first = run.rows + workers.rank * share
-        rows = data.Rows(split.train, encoder, config.seed)
-        with run.stopping_on_signals(), data.Prefetch(rows, first, share, config.batch) as batches:
-            network.train()
+    share = config.batch // workers.count
+    rows = data.Rows(split.train, encoder, config.seed)
+    ahead = data.Prefetch(rows, run.rows + workers.rank * share, share, config.batch)
+    with run.stopping_on_signals(), ahead as batches:
+        network.train()
+        asked = time.monotonic()
+        for batch in batches:
+            waited = time.monotonic() - asked
+            if run.is_over:
+                break
+            planes, moves, outcomes = to_tensors(batch, device)
+            with torch.autocast(device.type, torch.bfloat16, enabled=config.bf16):
+                policy, value = network(planes)
+            losses = loss(policy.float(), value.float(), moves, outcomes)
+            progress = run.step(losses.total(config.value_weight), config.batch, losses.top1, waited)
+            on_progress(progress)
+            if workers.rank == 0 and run.rows // config.check_every > (run.rows - config.batch) // config.check_every:
+                log(run, progress, score(check))
             asked = time.monotonic()
-            for batch in batches:
-                waited = time.monotonic() - asked
-                planes, moves, outcomes = to_tensors(batch, device)
-                with torch.autocast(device.type, torch.bfloat16, enabled=config.bf16):
-                    policy, value = network(planes)
-                losses = loss(policy.float(), value.float(), moves, outcomes)
-                progress = run.step(losses.total(config.value_weight), config.batch, losses.top1, waited)
-                on_progress(progress)
-                if workers.rank == 0 and run.rows // config.check_every > (run.rows - config.batch) // config.check_every:
-                    log(run, progress, checked())
-                if run.is_over:
-                    break
-                asked = time.monotonic()
-        if workers.rank:
-            return results / "checkpoints" / config.name
+    metrics: dict[str, float] = {}
+    if workers.rank == 0:
         run.save()
-        score = checked()
-        metrics = {f"validation_{key}": value for key, value in asdict(score).items()}
-        if run.done >= 1 and day:
-            test = measure(answer_with(averaged, device), data.in_order(tested(config, split), encoder))
-            metrics |= {f"test_{key}": value for key, value in asdict(test).items()}
-    return save_checkpoint(config, results, averaged.cpu(), run, split, metrics)
-
-
-def tested(config: Config, split: data.Split) -> data.Games:
-    """The games of the test."""
-    return some_games(split.test, config.test_positions, config.seed)
+        metrics = {f"validation_{key}": value for key, value in asdict(score(check)).items()}
+        if run.done >= 1 and len(split.test):
+            test = some_games(split.test, config.test_positions, config.seed)
+            metrics |= {f"test_{key}": value for key, value in asdict(score(test)).items()}
+    return Learned(averaged.cpu(), run.rows, run.seconds / 60, metrics)
 
 
 def log(run: Run, progress: Progress, score: Score) -> None:
@@ -280,33 +314,40 @@ def log(run: Run, progress: Progress, score: Score) -> None:
     )
 
 
-def save_checkpoint(
-    config: Config, results: Path, network: Network, run: Run, split: data.Split, metrics: Mapping[str, float]
-) -> Path:
-    """Export ``network`` with all that is known of its training."""
+def save_checkpoint(config: Config, results: Path, split: data.Split, learned: Learned) -> Path:
+    """Export a net with all that is known of its training; its folder."""
     encoder = find_encoder(config.encoder)
     files = [Path(path) for path in config.records]
-    komi = float(np.median(split.train.komis))
-    rules = Rules.preset("cgos", config.size, komi)
     manifest = describe(
-        network,
+        learned.network,
         config.name,
         encoder,
-        rules,
+        Rules.preset("cgos", config.size, float(np.median(split.train.komis))),
         trainer="sl",
         data=f"{', '.join(file.name for file in files)}; sha256 {data.digest_of(files)}",
-        rows=run.rows,
-        minutes=round(run.seconds / 60, 1),
+        rows=learned.rows,
+        minutes=round(learned.minutes, 1),
         settings={**asdict(config), "records": [file.name for file in files]},
-        metrics={key: round(value, 5) for key, value in metrics.items()},
+        metrics={key: round(value, 5) for key, value in learned.metrics.items()},
     )
+    checked = split.validation if len(split.validation) else split.train
     calibration = data.Rows(split.train, encoder, config.seed + 1).batch(0, CALIBRATION)
-    check = data.Rows(split.validation if len(split.validation) else split.train, encoder, config.seed + 1).batch(0, PARITY_ROWS)
-    return export(network, results / "checkpoints" / config.name, manifest, calibration.planes, check.planes).folder
+    check = data.Rows(checked, encoder, config.seed + 1).batch(0, PARITY_ROWS)
+    folder = results / "checkpoints" / config.name
+    return export(learned.network, folder, manifest, calibration.planes, check.planes).folder
 
 
 CALIBRATION, PARITY_ROWS = 256, 1024
 """Positions that set the int8 scales, and positions on which the exported nets are compared."""
 
-ADJUSTABLE = ("max_rows", "max_minutes", "threads", "records", "test_positions", "check_every", "check_positions")
-"""Settings that a resumed run may change: they steer its end and its reports, not what a step does."""
+ADJUSTABLE = (
+    "max_rows",
+    "max_minutes",
+    "threads",
+    "records",
+    "device",
+    "test_positions",
+    "check_every",
+    "check_positions",
+)
+"""Settings that a resumed run may change: where it runs, its end and its reports, not what a step learns."""

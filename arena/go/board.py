@@ -112,7 +112,7 @@ class Board:
         return owners
 
     def diagram(self, coordinates: bool = False) -> str:
-        """A row a line, ``X`` black, ``O`` white; with ``coordinates`` also star points and GTP's letters and numbers."""
+        """A row a line, ``X`` black, ``O`` white; with ``coordinates`` also star points and GTP's coordinates."""
         stones = self.stones
         if not coordinates:
             return "\n".join(" ".join(_SYMBOLS[int(stone)] for stone in row) for row in stones)

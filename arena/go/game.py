@@ -43,7 +43,8 @@ class Rules:
     Every preset scores the board as it stands: all stones count as alive unless ``Game.margin`` is told which are dead.
     ``cgos`` (Computer Go Server): area, positional superko, no suicide. ``tromp-taylor``: the same with suicide of
     several stones. ``chinese``: area, positional superko, White gets a point for each handicap stone. ``japanese``:
-    territory and prisoners, simple ko only; points in seki count, and a game that goes in circles ends at the move limit.
+    territory and prisoners, simple ko only; points in seki count, and a game that goes in circles ends at its move
+    limit.
     """
 
     name: str = "cgos"
@@ -96,7 +97,7 @@ PRESETS: dict[str, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a game ended. ``winner`` is None for a drawn game; ``margin`` is Black's, komi counted, where it was scored."""
+    """How a game ended. ``winner`` is None for a draw; ``margin`` is Black's, komi counted, where it was scored."""
 
     winner: Colour | None
     ending: Ending

@@ -129,7 +129,7 @@ def clear(board, size):
 
 @inlined
 def is_eye(board, p, colour):
-    """An empty point surrounded by ``colour`` that the opponent can't make false: at most one diagonal, none at the edge."""
+    """Whether ``p`` is empty and surrounded by ``colour`` for good: at most one diagonal is lost, at the edge none."""
     if ((board.around[U(p)] >> (4 * colour)) & 15) != 4:
         return False
     width = np.int64(board.width)
@@ -145,7 +145,7 @@ def is_eye(board, p, colour):
 
 @inlined
 def is_legal(board, p, colour):
-    """Whether ``colour`` may play on the empty point ``p``: no simple ko, no suicide of any size. Superko is the game's."""
+    """Whether ``colour`` may play on the empty point ``p``: no simple ko, no suicide. Superko is the game's."""
     if p == board.ko:
         return False
     if board.around[U(p)] & 15:
@@ -309,7 +309,7 @@ def stones_score(board):
 
 @inlined
 def region_owner(board, start, seen, stack):
-    """Flood the empty region of ``start``, marking ``seen``; returns (points, colours it reaches: 1, 2, 3 for both, 0)."""
+    """Flood the empty region of ``start``, marking ``seen``; returns (points, colours reached as a bit set)."""
     width = np.int64(board.width)
     stack[0] = start
     seen[start] = 1
@@ -634,7 +634,7 @@ def count_liberties(board, p, enough):
 
 @kernel
 def run_playouts(boards, colour, count, seed, margins):
-    """``count`` playouts from ``boards[0]`` (``boards[1]`` is scratch); margins are written, the moves played returned."""
+    """``count`` playouts from ``boards[0]`` (``boards[1]`` is scratch); writes margins, returns the moves played."""
     state = seeded(seed)
     total = 0
     board = boards[1]

@@ -96,7 +96,7 @@ def symmetry_table(size: int) -> np.ndarray:
 
 
 def apply_symmetry(planes: np.ndarray, symmetry: int) -> np.ndarray:
-    """A view of square planes (..., n, n) under one of the 8 symmetries; ``symmetry_table`` moves points the same way."""
+    """A view of square planes (..., n, n) under one of the 8 symmetries; ``symmetry_table`` does the same to points."""
     if symmetry & 4:
         planes = planes.swapaxes(-1, -2)
     if symmetry & 2:
@@ -112,7 +112,7 @@ def inverse_symmetry(symmetry: int) -> int:
 
 
 def star_points(size: int) -> list[Move]:
-    """The handicap points in GTP's order of ``fixed_handicap`` (GTP 2, section 4.1.1), the centre last; empty below 7x7."""
+    """The handicap points in the order of ``fixed_handicap`` (GTP 2, 4.1.1), the centre last; none below 7x7."""
     if size < 7:
         return []
     edge = 2 if size <= 12 else 3

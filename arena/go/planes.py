@@ -131,8 +131,8 @@ def encode_game(encoder: Encoder, game: Game, symmetry: int = 0) -> np.ndarray:
 def encode_rows(number, size, moves, starts, komis, games, plies, symmetries, tables, planes, targets):
     """Training rows straight from move lists: the position before ply ``plies[i]`` of game ``games[i]``.
 
-    Game ``g`` is ``moves[starts[g]:starts[g + 1]]``, Black first, no setup stones. Writes ``planes`` (rows, planes, size²)
-    and ``targets`` (rows,), both under symmetry ``symmetries[i]`` of ``tables`` (8, size² + 1).
+    Game ``g`` is ``moves[starts[g]:starts[g + 1]]``, Black first, no setup stones. Writes ``planes`` (rows, planes,
+    size²) and ``targets`` (rows,), both under symmetry ``symmetries[i]`` of ``tables`` (8, size² + 1).
     """
     boards = np.empty(1, BOARD)
     recent = np.empty(HISTORY, np.int64)

@@ -1,4 +1,4 @@
-"""A finished game as data, and SGF in and out through sgfmill. No collections on disk other than text, no databases."""
+"""A finished game as data, SGF in and out through sgfmill, and the many games of files and archives. No databases."""
 
 from __future__ import annotations
 
@@ -417,17 +417,20 @@ def _noted_number(note: str, name: str) -> int:
 
 def _legal(record: Record) -> Record:
     """The record under the strictest rules that it replays by, from its own on. Raises RecordError."""
-    rules = record.rules
-    refused = None
-    for suicide in dict.fromkeys((rules.suicide, True)):
-        for superko in dict.fromkeys((rules.superko, False)):
-            candidate = replace(record, rules=replace(rules, superko=superko, suicide=suicide))
-            try:
-                candidate.replay()
-                return candidate
-            except RecordError as error:
-                refused = error
-    raise refused or RecordError("illegal move")
+    own = record.rules
+    *strict, loosest = dict.fromkeys(
+        replace(own, superko=superko, suicide=suicide)
+        for suicide in (own.suicide, True)
+        for superko in (own.superko, False)
+    )
+    for rules in strict:
+        candidate = replace(record, rules=rules)
+        with suppress(RecordError):
+            candidate.replay()
+            return candidate
+    candidate = replace(record, rules=loosest)
+    candidate.replay()
+    return candidate
 
 
 # Many records.

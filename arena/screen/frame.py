@@ -112,9 +112,10 @@ class Frame:
             return self.spinner
         workers = f"{view.workers} worker{'s' if view.workers != 1 else ''}" if view.workers else ""
         games, moves = style.rate(view.games_a_second, "games"), style.rate(view.moves_a_second, "moves")
-        line = games
-        for part in filter(None, (moves, earlier, workers)):
-            longer = f"{line} · {part}"
+        first = "the first games are under way" if self.tally.games < self.match.games else ""
+        line = ""
+        for part in filter(None, (games, moves, earlier, workers) if view.played else (first, earlier, workers)):
+            longer = f"{line} · {part}" if line else part
             line = longer if len(longer) <= self.width else line
         return self._text(line, style.LABEL)
 

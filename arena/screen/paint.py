@@ -1,4 +1,4 @@
-"""Draws one renderable again and again in place. What is drawn, and who may change it meanwhile, is the caller's affair."""
+"""Draws one renderable again and again in place. What it shows, and any lock it needs, is its own affair."""
 
 from __future__ import annotations
 

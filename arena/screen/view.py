@@ -62,7 +62,7 @@ class MatchView:
             return
         if (update.records or update.glances) and self._playing_since is None:
             self._playing_since = self.clock()
-        self.workers = update.workers or self.workers
+        self.workers = max(self.workers, update.workers)
         records = {record.id: record for record in update.records}
         for glance in update.glances:
             if glance.pairing.id not in records:
@@ -122,7 +122,7 @@ class MatchView:
 
     @property
     def seconds_left(self) -> float | None:
-        """An estimate from the games finished and how far those under way have come; None too early to tell, or over."""
+        """An estimate from the games finished and how far those under way have come, where it can be told."""
         missing = self.match.games - self.resumed
         left = missing - self.played
         if left <= 0 or self.finished:

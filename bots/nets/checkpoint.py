@@ -1,4 +1,4 @@
-"""A checkpoint: a folder with a net, how to feed it, and where it comes from. Reads and writes folders; evaluates nothing."""
+"""A checkpoint: a folder with a net, how to feed it and where it comes from. Evaluates nothing."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class Checkpoint:
             found = _sha256(folder / name)
             if found != expected:
                 raise CheckpointError(
-                    f"{folder / name}: isn't the file that {MANIFEST} describes (sha256 {found[:12]}, not {expected[:12]}); "
-                    "copy the whole folder again"
+                    f"{folder / name}: isn't the file that {MANIFEST} describes "
+                    f"(sha256 {found[:12]}, not {expected[:12]}); copy the whole folder again"
                 )
         return cls(folder, manifest)
 
@@ -142,9 +142,10 @@ def known(results: str | Path = "results") -> list[str]:
 
 
 def save(folder: str | Path, manifest: Manifest, write: Callable[[Path], Mapping[str, float]]) -> Checkpoint:
-    """Make a checkpoint at ``folder``, in place of one that may be there: ``write`` puts the files into the folder that it
-    is given and returns what it measured. That and the files' hashes go into the manifest, and only then the complete
-    folder gets the name.
+    """Make a checkpoint at ``folder``, in place of one that may be there.
+
+    ``write`` puts the files into the folder that it is given and returns what it measured. That and the files' hashes
+    go into the manifest, and only then the complete folder gets the name.
 
     Stopped at any moment this leaves the old checkpoint, the new one or, between two renames, none; never half of one.
     """
@@ -162,6 +163,7 @@ def save(folder: str | Path, manifest: Manifest, write: Callable[[Path], Mapping
         manifest = replace(manifest, metrics=metrics, files={name: _sha256(new / name) for name in present})
         (new / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2) + "\n", encoding="utf-8")
         for path in new.iterdir():
+            path.chmod(0o644)  # some writers make files that only their owner may read
             with path.open("rb") as file:
                 os.fsync(file.fileno())
         if folder.exists():
@@ -177,14 +179,18 @@ def _sha256(path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise CheckpointError(f"{path}: can't be read ({error.strerror}); copy the whole checkpoint folder again") from error
+        raise CheckpointError(
+            f"{path}: can't be read ({error.strerror}); copy the whole checkpoint folder again"
+        ) from error
 
 
 def _read_manifest(path: Path) -> Manifest:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise CheckpointError(f"{path}: can't be read ({error.strerror}); copy the whole checkpoint folder again") from error
+        raise CheckpointError(
+            f"{path}: can't be read ({error.strerror}); copy the whole checkpoint folder again"
+        ) from error
     except ValueError as error:
         raise CheckpointError(f"{path}: isn't JSON ({error}); copy the whole checkpoint folder again") from error
     if not isinstance(content, dict):

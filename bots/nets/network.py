@@ -1,4 +1,4 @@
-"""The residual policy and value net in torch, for training and export. Nothing of playing: that is ``inference.py``, without torch.
+"""The residual policy and value net in torch, for training and export. Playing is ``inference.py``, without torch.
 
 A pre-activation residual tower of 3x3 convolutions (He et al. 2016, "Identity mappings in deep residual networks") with
 global pooling in some blocks (Wu 2019, "Accelerating self-play learning in Go", section 4.1). Nothing in it depends on
@@ -44,7 +44,7 @@ class NetworkConfig:
             raise ConfigError(f"pooling_blocks = {self.pooling_blocks} can't be built; it is from 0 to {self.blocks}")
 
     def pools(self, block: int) -> bool:
-        """Whether this block, counted from 0, pools: the last of each of ``pooling_blocks`` equal parts of the tower."""
+        """Whether block ``block`` (from 0) pools: the last of each of ``pooling_blocks`` equal parts of the tower."""
         return (block + 1) * self.pooling_blocks // self.blocks > block * self.pooling_blocks // self.blocks
 
 

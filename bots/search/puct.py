@@ -34,6 +34,7 @@ class Knowledge(NamedTuple):
     mixing: float  # lambda: 0 trusts the net's value, 1 the rollouts
     rollouts: int  # playouts a leaf
     any_symmetry: bool  # evaluate each leaf under a random symmetry
+    stop_early: bool  # end a search whose move can't change any more
 
 
 class Leaves(NamedTuple):
@@ -84,6 +85,20 @@ def _select(nodes, slot, node, knowledge):
 
 
 @inlined
+def _is_decided(nodes, slot, budget):
+    """Whether no other child can overtake the most visited one within the root's ``budget``."""
+    most = second = 0
+    first = np.int64(nodes.first[slot, 0])
+    for child in range(first, first + np.int64(nodes.children[slot, 0])):
+        visits = nodes.visits[slot, child]
+        if visits > most:
+            most, second = visits, most
+        elif visits > second:
+            second = visits
+    return most - second > budget - nodes.visits[slot, 0]
+
+
+@inlined
 def _back_up(nodes, slot, path, depth, mover, result):
     """Add a result for Black in [0, 1] to the nodes of a path; ``mover`` moved to its first node."""
     for i in range(depth):
@@ -122,6 +137,8 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, knowled
     for s in range(slots.shape[0]):
         slot = slots[s]
         root = roots[slot]
+        if knowledge.stop_early and _is_decided(nodes, slot, budget):
+            continue
         found = 0
         collisions = 0
         while found < per_game and collisions < 4 and nodes.visits[slot, 0] + nodes.pending[slot, 0] < budget:
@@ -222,7 +239,7 @@ def _expand(board, root, nodes, slot, node, colour, logits, table, flattening):
 def expand_leaves(roots, nodes, knowledge, tables, leaves, count, logits, win_rates):
     """Take the net's answer for the first ``count`` leaves: children with priors, rollouts, and results backed up.
 
-    ``logits`` (batch, size² + 1) are in the turned coordinates of each leaf; ``win_rates`` (batch,) of its side to move.
+    ``logits`` (batch, size² + 1) are in each leaf's turned coordinates; ``win_rates`` (batch,) of its side to move.
     Returns the moves played in rollouts.
     """
     scratch = np.empty(1, BOARD)

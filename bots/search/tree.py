@@ -90,7 +90,7 @@ def copy_node(nodes, source, i, target, j):
 
 @kernel
 def advance_tree(nodes, roots, slot, spare, point):
-    """Make the child that plays ``point`` the root, moving its subtree through the slot ``spare``; False when unknown."""
+    """Make the child that plays ``point`` the root, by way of the slot ``spare``; False when it isn't known."""
     first = np.int64(nodes.first[slot, 0])
     if first < 0:
         return False

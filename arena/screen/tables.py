@@ -1,0 +1,169 @@
+"""Tables for the terminal: bots, ratings, games, what a set of records holds. Nothing is counted here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from arena.screen import style
+
+# Listing the bots stays quick: neither pandas nor the compiler is imported for it.
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from arena.go.record import Record, Statistics
+    from arena.ratings import Estimate
+    from arena.registry import Entry
+
+SHOWN_COUNTS = 8
+
+LEAST = 8
+"""Columns that a flexible column needs at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table with a note below, spelled as the console can print it. Nothing is cut off: cells of ``flexible`` columns
+    wrap, and where even that makes them too narrow, each row becomes a few lines of its own.
+
+    ``flexible`` and ``numbers``, which are aligned to the right, are indices of columns.
+    """
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    note: str = ""
+    flexible: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        ascii_only = options.ascii_only
+        if self.rows:
+            yield (
+                self._table(ascii_only)
+                if self._least_width(ascii_only) <= options.max_width
+                else self._cards(ascii_only)
+            )
+        if self.note and self.rows:
+            yield Text()
+        if self.note:
+            yield _text(self.note, ascii_only, style.LABEL)
+
+    def _least_width(self, ascii_only: bool) -> int:
+        """Below this the table can't be read."""
+        lines = [self.columns, *self.rows]
+        widths = [
+            max(cell_len(style.spell(line[index], ascii_only)) for line in lines) for index in range(len(self.columns))
+        ]
+        least = [min(LEAST, width) if index in self.flexible else width for index, width in enumerate(widths)]
+        return sum(least) + 2 * len(least)
+
+    def _table(self, ascii_only: bool) -> Table:
+        named = any(self.columns)
+        table = Table(box=box.SIMPLE_HEAD if named else None, padding=(0, 1, 0, 0), show_edge=False, show_header=named)
+        for index, column in enumerate(self.columns):
+            table.add_column(
+                _text(column, ascii_only),
+                justify="right" if index in self.numbers else "left",
+                no_wrap=index not in self.flexible,
+                overflow="fold",
+            )
+        for row in self.rows:
+            table.add_row(*(_text(cell, ascii_only) for cell in row))
+        return table
+
+    def _cards(self, ascii_only: bool) -> Table:
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        for row in self.rows:
+            for index, (column, cell) in enumerate(zip(self.columns, row, strict=True)):
+                if cell:
+                    table.add_row(
+                        _text(column, ascii_only, style.LABEL), _text(cell, ascii_only, "" if index else "bold")
+                    )
+            table.add_row()
+        return table
+
+
+def _text(words: str, ascii_only: bool, text_style: str = "") -> Text:
+    return Text(style.spell(words, ascii_only), text_style, overflow="fold")
+
+
+def bots_table(entries: Iterable[Entry], ratings: Mapping[str, Estimate]) -> Sheet:
+    """Who can play; ``ratings`` are by identity."""
+    rows = []
+    for entry in entries:
+        settings = dict(entry.settings)
+        net = str(settings.pop("checkpoint", ""))
+        listed = ", ".join(f"{key}={_plain(value)}" for key, value in settings.items() if value != "")
+        rating = ratings.get(entry.identity)
+        rows.append((entry.name, entry.kind, listed, net, "" if rating is None else str(rating)))
+    note = "Settings are changed inline, as in mcts:playouts=5000, or in arena.toml."
+    return Sheet(("name", "kind", "settings", "net", "Elo"), rows, note, flexible=(2, 3), numbers=(4,))
+
+
+def _plain(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def elo_table(ratings: pd.DataFrame) -> Sheet:
+    """The frame of ``report.ratings_table``."""
+    if ratings.empty:
+        return Sheet((), (), "No games between different players are stored yet; play some with 'arena match'.")
+    anchor = ratings.attrs["anchor"]
+    rows = []
+    for row in ratings.itertuples():
+        elo = "0" if row.player == anchor else str(row.estimate)
+        rows.append((str(row.rank), str(row.player), elo, str(row.games), style.per_cent(row.score)))
+    note = f"Elo above {anchor}, with 95 % intervals; {ratings.attrs['prior']:g} virtual games a player"
+    black = ratings.attrs["black_advantage"]
+    if black is not None:
+        note += f"; playing Black is worth {black}"
+    return Sheet(("#", "player", "Elo", "games", "score"), rows, f"{note}.", flexible=(1,), numbers=(0, 2, 3, 4))
+
+
+def games_table(records: Iterable[Record], total: int) -> Sheet:
+    """Games in the order given, out of ``total``."""
+    rows = []
+    for record in records:
+        outcome = record.outcome
+        result = "?" if outcome is None else "draw" if outcome.winner is None else outcome.sgf
+        ending = "" if outcome is None else record.reason or str(outcome.ending)
+        rows.append((record.id, record.black, record.white, result, str(len(record.moves)), ending))
+    if not rows:
+        return Sheet((), (), "There are no such games; 'arena games' without options lists all.")
+    shown = f"{len(rows)} of {total} games" if len(rows) < total else f"{total} game{'s' if total != 1 else ''}"
+    return Sheet(("game", "Black", "White", "result", "moves", "ended by"), rows, f"{shown}.", (1, 2, 5), (4,))
+
+
+def statistics_table(counted: Statistics) -> Sheet:
+    """What a set of records holds."""
+    lengths = list(counted.lengths)
+    rows = [
+        ("games", f"{counted.games}"),
+        ("positions", f"{counted.positions}"),
+        ("sizes", _counts(counted.sizes, lambda size: f"{size}x{size}")),
+        ("rules", _counts(counted.rules, str)),
+        ("komi", _counts(counted.komi, lambda komi: f"{komi:g}")),
+        ("results", _counts(counted.results, str)),
+        ("moves", f"{lengths[0]} to {lengths[-1]}, median {counted.median_length}" if lengths else ""),
+        ("refused", f"{counted.refused}"),
+        *(("", f"{games} × {reason}") for reason, games in counted.refusals.items()),
+    ]
+    return Sheet(("", ""), rows, flexible=(1,))
+
+
+def _counts(counts: Mapping[Any, int], label: Callable[[Any], str]) -> str:
+    """The most frequent, in the order given; the rest as one number."""
+    least = sorted(counts.values(), reverse=True)[SHOWN_COUNTS - 1] if len(counts) > SHOWN_COUNTS else 0
+    shown = {value: games for value, games in counts.items() if games >= least}
+    rest = sum(counts.values()) - sum(shown.values())
+    parts = [f"{label(value)}: {games}" for value, games in shown.items()]
+    return ", ".join([*parts, f"others: {rest}"] if rest else parts)

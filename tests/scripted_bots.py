@@ -1,0 +1,207 @@
+"""Players that play by a script, most of them badly: everything that a match has to survive. No bot for the registry.
+
+They are named ``scripted_bots:CRASH`` and so on, which works in worker processes too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from threading import Event
+from typing import Any
+
+from arena import BotFault, BotTimeout, UserError
+from arena.bot import Bot, BotKind, Decision, Limits, setting
+from arena.go.game import Game
+from arena.go.moves import pass_move
+from arena.registry import Entry
+from bots.random import Config as NoSettings
+from bots.random import RandomBot
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    at: int = setting(8, "misbehave from this number of moves on the board", low=0)
+    seed: int = setting(-1, "misbehave in the game of this seed only; -1 in all")
+    marker: str = setting("", "a file that the bot writes")
+    lifeline: str = setting("", "a named pipe that the player's process writes its number to, and holds open")
+
+
+class Good(RandomBot):
+    """Plays like ``random``; the others do so until their script says otherwise."""
+
+    def __init__(self, config: Script):
+        super().__init__(NoSettings())
+        self.config = config
+        if config.lifeline:  # it is never closed: the reader sees the end of the process
+            os.write(os.open(config.lifeline, os.O_WRONLY), b"%d\n" % os.getpid())
+
+    def is_time(self, game: Game) -> bool:
+        return len(game.moves) >= self.config.at and self.config.seed in (-1, game.seed)
+
+
+def misbehaving(misbehave: Callable[[Script, Game], Any]) -> BotKind:
+    """The kind that does this, in place of a decision, when its time has come."""
+
+    class Bad(Good):
+        def choose(self, game: Game, limits: Limits) -> Decision:
+            if self.is_time(game):
+                return misbehave(self.config, game)
+            return super().choose(game, limits)
+
+    return BotKind(summary="misbehaves", config=Script, build=Bad)
+
+
+def raises(error: Exception) -> BotKind:
+    def misbehave(config: Script, game: Game) -> None:
+        raise error
+
+    return misbehaving(misbehave)
+
+
+def answers(decide: Callable[[Game], Any]) -> BotKind:
+    return misbehaving(lambda config, game: decide(game))
+
+
+def wait(seconds: float | None) -> None:
+    Event().wait(seconds)
+
+
+def dies_once(config: Script, game: Game) -> Decision:
+    if not Path(config.marker).exists():
+        Path(config.marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return RandomBot(NoSettings()).choose(game, Limits())
+
+
+def is_slow(config: Script, game: Game) -> Decision:
+    wait(0.3)
+    return Decision(pass_move(game.rules.size))
+
+
+GOOD = BotKind(summary="plays at random", config=Script, build=Good)
+CRASH = raises(RuntimeError("no idea\nwhat to play"))
+FAULT = raises(BotFault("the engine has left"))
+LATE = raises(BotTimeout("the engine thinks and thinks"))
+HANG = misbehaving(lambda config, game: wait(None))
+SLOW = misbehaving(is_slow)
+LEAVE = misbehaving(lambda config, game: os._exit(3))
+SEGFAULT = misbehaving(lambda config, game: ctypes.string_at(0))
+DIES_ONCE = misbehaving(dies_once)
+OCCUPIED = answers(lambda game: Decision(game.moves[-1]))
+OUTSIDE = answers(lambda game: Decision(game.rules.size**2 + 1))
+NEGATIVE = answers(lambda game: Decision(-1))
+WORD = answers(lambda game: "pass")
+NOTHING = answers(lambda game: None)
+HALF = answers(lambda game: Decision(2.5))  # type: ignore[arg-type]
+BOAST = answers(lambda game: Decision(pass_move(game.rules.size), win_rate="high"))  # type: ignore[arg-type]
+PASSES = answers(lambda game: Decision(pass_move(game.rules.size)))
+RESIGNS = answers(lambda game: Decision(None))
+
+
+class Many(Good):
+    """Good, deciding for all its games in one call, and counting these."""
+
+    calls = 0
+
+    def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
+        self.calls += 1
+        return [self.choose(game, limits) for game in games]
+
+
+class Picky(Many):
+    """One call for all the games fails when one of them is the game of its seed."""
+
+    def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
+        if any(self.is_time(game) for game in games):
+            raise RuntimeError("one of these games is not to my taste")
+        return super().choose_all(games, limits)
+
+
+class Generous(Many):
+    def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
+        decisions = super().choose_all(games, limits)
+        return [*decisions, decisions[0]] if any(self.is_time(game) for game in games) else decisions
+
+
+class Noisy(Good):
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        print("= garbage\n\x1b[2J\x00 for", len(game.moves), flush=True)
+        print("?! more garbage", file=sys.stderr, flush=True)
+        os.write(1, b"\xff\xfe raw garbage\n")
+        return super().choose(game, limits)
+
+
+class Spy(Good):
+    """Writes down which modules its process has loaded."""
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        decision = super().choose(game, limits)
+        Path(self.config.marker).write_text("\n".join(sorted(sys.modules)))
+        return decision
+
+
+class Unsure(Good):
+    """Can't play on an empty board, which no game with an opening shows it."""
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        return Decision(super().choose(game, limits).move, win_rate=0.0 * game.moves[-1])
+
+
+MANY = BotKind(summary="one call for all games", config=Script, build=Many)
+PICKY = BotKind(summary="fails for all games because of one", config=Script, build=Picky)
+GENEROUS = BotKind(summary="gives a decision too many", config=Script, build=Generous)
+NOISY = BotKind(summary="prints garbage", config=Script, build=Noisy)
+SPY = BotKind(summary="tells what is loaded", config=Script, build=Spy)
+UNSURE = BotKind(summary="fails on an empty board", config=Script, build=Unsure)
+
+
+def build_never(config: Script) -> Bot:
+    raise UserError("the engine isn't installed; install it")
+
+
+def build_broken(config: Script) -> Bot:
+    raise ValueError("weights of the wrong shape")
+
+
+def build_killed(config: Script) -> Bot:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return Good(config)
+
+
+def starts(config: Script) -> int:
+    """How many players were built with this marker, this one counted."""
+    with Path(config.marker).open("a+") as file:
+        file.write("x")
+        file.flush()
+        file.seek(0)
+        return len(file.read())
+
+
+def build_second_killed(config: Script) -> Bot:
+    return build_killed(config) if starts(config) == 2 else Good(config)
+
+
+def build_only_first(config: Script) -> Bot:
+    return build_never(config) if starts(config) > 1 else Good(config)
+
+
+NEVER = BotKind(summary="can't be had", config=Script, build=build_never)
+BROKEN = BotKind(summary="fails to start", config=Script, build=build_broken)
+KILLED = BotKind(summary="is killed as it starts", config=Script, build=build_killed)
+SECOND_KILLED = BotKind(summary="the second one is killed as it starts", config=Script, build=build_second_killed)
+ONLY_FIRST = BotKind(summary="there is only one", config=Script, build=build_only_first)
+PERSON = BotKind(summary="sits at the terminal", config=Script, build=Good, interactive=True)
+
+
+def scripted(kind: str, name: str = "", **settings: Any) -> Entry:
+    """The player of a kind of this module, under its own name in lower case unless given."""
+    name = name or kind.lower().replace("_", "-")
+    usual = {"at": 8, "seed": -1, "marker": "", "lifeline": ""}
+    return Entry(name, name, f"scripted_bots:{kind}", tuple((usual | settings).items()), "the tests")

@@ -1,0 +1,305 @@
+"""What records add up to: tallies against counts by hand, the league's table, CSV that is never half written."""
+
+from __future__ import annotations
+
+import csv
+import math
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from arena import StoreError
+from arena.go.game import Ending, Outcome, Rules
+from arena.go.moves import BLACK, WHITE, symmetry_table
+from arena.go.record import Record
+from arena.ratings import Bound, PairCounts, WinDrawLoss, compare
+from arena.report import Forfeit, Tally, games_table, league, player_ratings, ratings_table, write_elo_csv
+from arena.store import Player, Store
+
+RULES = Rules()
+
+
+def record(
+    number: int,
+    winner: str | None,
+    *,
+    players: tuple[str, str] = ("new", "old"),
+    ending: Ending = Ending.SCORE,
+    moves: tuple[int, ...] | None = None,
+    event: str = "match-1",
+    opening: int = 4,
+    black_seconds: float = 0.0,
+    white_seconds: float = 0.0,
+    reason: str = "",
+) -> Record:
+    """Game ``number`` of a match, from 0: the first player has Black in the even ones. Moves differ unless given."""
+    black, white = players if number % 2 == 0 else players[::-1]
+    colour = None if winner is None else BLACK if winner == black else WHITE
+    if moves is None:
+        moves = tuple(random.Random(f"{event} {number}").sample(range(RULES.size**2), 10))
+    scored = ending in (Ending.SCORE, Ending.MOVE_LIMIT)
+    margin = None if not scored else 0.0 if colour is None else 3.0 if colour is BLACK else -3.0
+    return Record(
+        RULES,
+        moves,
+        Outcome(colour, ending, margin),
+        black=black,
+        white=white,
+        black_player=f"id-{black}",
+        white_player=f"id-{white}",
+        id=f"{event}/{number + 1:05d}",
+        event=event,
+        opening=opening,
+        black_seconds=black_seconds,
+        white_seconds=white_seconds,
+        reason=reason,
+    )
+
+
+def tally_of(*records: Record) -> Tally:
+    tally = Tally("new", "old")
+    for each in records:
+        tally.add(each)
+    return tally
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    with Store.open(tmp_path / "results" / "arena.db", write=True) as opened:
+        yield opened
+
+
+# --- A match ---
+
+
+def test_results_are_the_first_players_whatever_colour_it_has():
+    tally = tally_of(*(record(n, winner) for n, winner in enumerate(["new", "new", "old", None, "new"])))
+    assert tally.games == 5
+    assert tally.results() == WinDrawLoss(3, 1, 1)
+    assert tally.results(colour=BLACK) == WinDrawLoss(2, 0, 1)  # games 0, 2, 4
+    assert tally.results(colour=WHITE) == WinDrawLoss(1, 1, 0)  # games 1, 3
+    assert tally.points == 3.5
+    assert tally.black_points == 2.5  # games 0 and 4, and half of game 3
+
+
+def test_an_empty_tally_has_no_figures_and_raises_nothing():
+    tally = Tally("new", "old")
+    assert (tally.games, tally.points, tally.repeats, tally.finished_pairs) == (0, 0, 0, 0)
+    assert tally.mean_length is None
+    assert tally.seconds_a_move("new") is None
+    assert tally.comparison().elo.bound is Bound.NONE
+
+
+def test_games_are_paired_by_their_numbers_in_whatever_order_they_end():
+    winners = ["new", "new", "new", "old", "old", "old", None, "new", None, "old", "new"]
+    records = [record(n, winner) for n, winner in enumerate(winners)]
+    random.Random(4).shuffle(records)
+    tally = tally_of(*records)
+    assert tally.finished_pairs == 5  # the eleventh game has no twin yet
+    assert tally.counts == PairCounts(ll=1, ld=1, wl_dd=1, wd=1, ww=1)
+    assert tally.comparison() == compare(PairCounts(1, 1, 1, 1, 1))
+
+
+def test_single_games_give_the_estimate_until_a_pair_is_finished():
+    tally = tally_of(record(0, "new"), record(2, "old"), record(4, "new"))
+    assert tally.counts == WinDrawLoss(2, 0, 1)
+    tally.add(record(1, "new"))
+    assert tally.counts == PairCounts(0, 0, 0, 0, 1)
+
+
+def test_a_clean_sweep_is_bounded_on_one_side():
+    tally = tally_of(*(record(n, "new") for n in range(10)))
+    assert str(tally.comparison().elo) == "≥ +223"
+
+
+def test_endings_are_counted_by_winner_the_most_frequent_first():
+    tally = tally_of(
+        record(0, "new", ending=Ending.RESIGN),
+        record(1, "old", ending=Ending.RESIGN),
+        record(2, "new", ending=Ending.RESIGN),
+        record(3, None),
+        record(4, "old", ending=Ending.ILLEGAL, reason="new: illegal move 9: E5 is taken"),
+        record(5, "new"),
+    )
+    assert tally.endings == (Ending.RESIGN, Ending.SCORE, Ending.ILLEGAL)
+    assert tally.results(ending=Ending.RESIGN) == WinDrawLoss(2, 0, 1)
+    assert tally.results(ending=Ending.SCORE) == WinDrawLoss(1, 1, 0)
+    assert tally.results(ending=Ending.CRASH) == WinDrawLoss(0, 0, 0)
+    assert tally.forfeits == [Forfeit("match-1/00005", Ending.ILLEGAL, "new: illegal move 9: E5 is taken")]
+
+
+def test_a_forfeit_without_a_reason_names_who_lost_and_how():
+    tally = tally_of(record(0, "old", ending=Ending.TIME))
+    assert tally.forfeits[0].reason == "new: time"
+
+
+def test_seconds_are_spread_over_the_moves_that_were_chosen():
+    """Ten moves, four of them given: three each. A resignation is a turn, too."""
+    tally = tally_of(record(0, "new", black_seconds=6.0, white_seconds=3.0))
+    assert tally.seconds_a_move("new") == 2.0
+    assert tally.seconds_a_move("old") == 1.0
+    tally.add(record(1, "new", ending=Ending.RESIGN, black_seconds=5.0, white_seconds=3.0))  # old has Black and resigns
+    assert tally.seconds_a_move("old") == pytest.approx((3 + 5) / (3 + 4))
+    assert tally.seconds_a_move("new") == pytest.approx((6 + 3) / (3 + 3))
+    assert tally.mean_length == 10
+
+
+def test_after_an_odd_opening_white_chooses_first():
+    moves = tuple(range(8))
+    tally = tally_of(record(0, "new", moves=moves, opening=3, black_seconds=2.0, white_seconds=3.0))
+    assert tally.seconds_a_move("new") == 1.0  # Black: 2 of 5
+    assert tally.seconds_a_move("old") == 1.0  # White: 3 of 5
+
+
+def test_identical_games_count_once_in_the_estimate_even_mirrored():
+    moves = (20, 22, 24, 40, 41, 42)
+    mirrored = tuple(int(move) for move in symmetry_table(RULES.size)[3][list(moves)])
+    tally = tally_of(
+        record(0, "new", moves=moves),
+        record(1, "old", moves=moves),  # the other colours: another game
+        record(2, "new", moves=mirrored),
+        record(3, "old", moves=moves),
+        record(4, "new"),
+        record(5, "new"),
+    )
+    assert tally.games == 6
+    assert tally.repeats == 2
+    assert tally.finished_pairs == 3
+    assert tally.counts == PairCounts(0, 0, 1, 0, 1)
+
+
+def test_repeated_single_games_count_once_too():
+    moves = (20, 22, 24, 40)
+    tally = tally_of(record(0, "new", moves=moves), record(2, "new", moves=moves), record(4, "old"))
+    assert tally.counts == WinDrawLoss(1, 0, 1)
+
+
+def test_a_game_of_others_is_refused_and_changes_nothing():
+    tally = Tally("new", "old")
+    with pytest.raises(ValueError, match="not one of new against old"):
+        tally.add(record(0, "new", players=("new", "other")))
+    with pytest.raises(ValueError, match="no outcome"):
+        tally.add(Record(RULES, (1, 2), None, black="new", white="old", id="match-1/00001"))
+    assert tally.games == 0
+
+
+def test_a_bot_that_meets_itself_is_tallied_under_two_names():
+    tally = Tally("bot", "bot (2)")
+    tally.add(record(0, "bot", players=("bot", "bot (2)")))
+    tally.add(record(1, "bot (2)", players=("bot", "bot (2)")))
+    assert tally.results() == WinDrawLoss(1, 0, 1)
+    assert tally.counts == PairCounts(0, 0, 1, 0, 0)
+
+
+# --- The league ---
+
+
+def fill(store: Store, pairing: tuple[str, str], wins: int, losses: int) -> None:
+    winners = [pairing[0]] * wins + [pairing[1]] * losses
+    random.Random(1).shuffle(winners)
+    event = "-".join(pairing)
+    store.append([record(n, winner, players=pairing, event=event) for n, winner in enumerate(winners)])
+    store.add_players(Player(f"id-{name}", name, "uct", "{}") for name in pairing)
+
+
+def test_ratings_are_relative_to_the_weakest_of_those_who_have_beaten_each_other(store: Store):
+    fill(store, ("strong", "middle"), 30, 10)
+    fill(store, ("middle", "weak"), 30, 10)
+    fill(store, ("weak", "hopeless"), 20, 0)
+    frame = ratings_table(store)
+    assert list(frame.columns) == ["rank", "player", "elo", "low", "high", "games", "score", "estimate"]
+    assert list(frame["rank"]) == [1, 2, 3, 4]
+    assert list(frame["player"]) == ["strong", "middle", "weak", "hopeless"]
+    assert list(frame["games"]) == [40, 80, 60, 20]
+    assert list(frame["score"]) == [0.75, 0.5, 0.5, 0.0]
+    assert frame.attrs["anchor"] == "weak"
+    strong, middle, weak, hopeless = frame.itertuples()
+    assert 150 < middle.elo < 250
+    assert 300 < strong.elo < 500
+    assert strong.low < strong.elo < strong.high
+    assert weak.elo == weak.low == weak.high == 0
+    assert math.isnan(hopeless.elo)  # nobody knows how far below
+    assert math.isnan(hopeless.low)
+    assert hopeless.high < -200
+
+
+def test_the_anchor_can_be_chosen_by_name_or_identity(store: Store):
+    fill(store, ("strong", "weak"), 30, 10)
+    for anchor in ("strong", "id-strong"):
+        frame = ratings_table(store, anchor=anchor)
+        assert frame.attrs["anchor"] == "strong"
+        assert frame["elo"][0] == 0
+        assert frame["elo"][1] < -100
+    with pytest.raises(StoreError, match="'other' has no rated games; rated are strong, weak"):
+        ratings_table(store, anchor="other")
+
+
+def test_players_of_one_name_are_told_apart(store: Store):
+    fill(store, ("bot", "rival"), 6, 4)
+    fill(store, ("other", "rival"), 6, 4)
+    store.add_players([Player("id-other", "bot", "uct", '{"playouts": 9}')])
+    assert set(ratings_table(store)["player"]) == {"bot (id-bot)", "bot (id-oth)", "rival"}
+
+
+def test_games_of_a_player_with_itself_rate_nobody(store: Store):
+    itself = record(0, "bot", players=("bot", "bot (2)"))
+    both = {"black_player": "id-bot", "white_player": "id-bot"}
+    store.append([Record(**{name: getattr(itself, name) for name in itself.__slots__} | both)])
+    assert ratings_table(store).empty
+    assert player_ratings(store) == {}
+    assert league(store) is None
+
+
+def test_player_ratings_come_by_identity_and_print_themselves(store: Store):
+    fill(store, ("strong", "weak"), 30, 10)
+    fill(store, ("weak", "hopeless"), 100, 0)
+    ratings = player_ratings(store)
+    assert set(ratings) == {"id-strong", "id-weak", "id-hopeless"}
+    assert ratings["id-strong"].value == pytest.approx(ratings_table(store)["elo"][0])
+    assert ratings["id-strong"].half_width > 50
+    assert str(ratings["id-hopeless"]) == "≤ -638"
+
+
+def test_listing_ratings_imports_neither_pandas_nor_the_compiler():
+    code = (
+        "import sys, arena.report, arena.screen.tables; print(sorted({'pandas', 'numba', 'torch'} & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_the_csv_has_the_table_and_leaves_nothing_beside_it(store: Store, tmp_path: Path):
+    path = tmp_path / "out" / "elo.csv"
+    write_elo_csv(store, path)
+    assert path.read_text("utf-8").strip() == "rank,player,elo,low,high,games,score,estimate"
+    fill(store, ("strong", "weak"), 30, 10)
+    write_elo_csv(store, path)
+    with path.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["player"] for row in rows] == ["strong", "weak"]
+    assert float(rows[0]["low"]) < float(rows[0]["elo"]) < float(rows[0]["high"])
+    assert [each.name for each in path.parent.iterdir()] == ["elo.csv"]
+
+
+def test_a_csv_that_cant_be_written_is_one_clear_line(store: Store, tmp_path: Path):
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(StoreError, match="can't be written") as caught:
+        write_elo_csv(store, tmp_path / "file" / "elo.csv")
+    assert "\n" not in str(caught.value)
+
+
+# --- Games ---
+
+
+def test_the_games_table_has_a_row_a_game():
+    frame = games_table([record(0, "new"), record(1, "old", ending=Ending.RESIGN, black_seconds=1.5), record(2, None)])
+    assert list(frame["id"]) == ["match-1/00001", "match-1/00002", "match-1/00003"]
+    assert list(frame["black"]) == ["new", "old", "new"]
+    assert list(frame["result"]) == ["B+3", "B+R", "0"]
+    assert list(frame["ending"]) == ["score", "resign", "score"]
+    assert list(frame["moves"]) == [10, 10, 10]
+    assert frame["black_seconds"][1] == 1.5
+    assert list(games_table([]).columns) == list(frame.columns)

@@ -1,0 +1,649 @@
+"""The screen shows what happened, on any size of terminal, in a pipe, without colours and in ASCII."""
+
+from __future__ import annotations
+
+import io
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+
+from arena.go.board import Board
+from arena.go.game import Ending, Game, Outcome, Rules
+from arena.go.moves import BLACK, WHITE, move_from_gtp
+from arena.go.record import Record, Statistics
+from arena.ratings import Bound, Estimate, Interval
+from arena.registry import Entry
+from arena.report import Tally, ratings_table
+from arena.runner import Update
+from arena.schedule import Match
+from arena.screen import style
+from arena.screen.board import board_height, board_width, draw_board
+from arena.screen.match import Screen, show_match
+from arena.screen.summary import headline, summary
+from arena.screen.tables import bots_table, elo_table, games_table, statistics_table
+from arena.screen.view import HOLD, MatchView
+from arena.store import Player, Store
+from arena.worker import Glance
+
+SIZES = [(40, 20), (60, 40), (80, 24), (120, 40), (200, 60)]
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
+
+class Clock:
+    """Time that passes when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def entry(name: str) -> Entry:
+    return Entry(name, "fast-random", "bots.fast_random:BOT", (), "arena")
+
+
+def match_of(first: str = "alphago", second: str = "sl", games: int = 100, size: int = 9, openings: int = 0) -> Match:
+    return Match(entry(first), entry(second), Rules.preset(size=size), games, openings)
+
+
+def record_of(
+    match: Match,
+    number: int,
+    winner: str | None,
+    ending: Ending = Ending.SCORE,
+    reason: str = "",
+    seed: int | None = None,
+) -> Record:
+    """A game of random moves that ended as said."""
+    pairing = match.pairings()[number]
+    game = Game(match.rules)
+    for move in pairing.opening:
+        game.play(move)
+    dice = random.Random(number if seed is None else seed)
+    for _ in range(20):
+        game.play(int(dice.choice(np.flatnonzero(game.legal_moves()[:-1]))))
+    colour = None if winner is None else BLACK if winner == pairing.black else WHITE
+    scored = ending in (Ending.SCORE, Ending.MOVE_LIMIT)
+    margin = None if not scored else 0.0 if colour is None else 2.5 if colour is BLACK else -2.5
+    game.end(Outcome(colour, ending, margin))
+    return Record.from_game(
+        game,
+        id=pairing.id,
+        event=match.event,
+        black=pairing.black,
+        white=pairing.white,
+        opening=len(pairing.opening),
+        reason=reason,
+        black_seconds=2.0,
+        white_seconds=1.0,
+    )
+
+
+def glance_of(match: Match, number: int, moves: str, win_rates: tuple[float | None, ...] = ()) -> Glance:
+    """A look at a game after moves such as ``"E5 C3"``."""
+    played = tuple(move_from_gtp(word, match.rules.size) for word in moves.split())
+    return Glance(match.pairings()[number], played, win_rates or (None,) * len(played))
+
+
+def console_of(width: int, height: int, terminal: bool = True, encoding: str = "utf-8", **settings) -> Console:
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
+    settings.setdefault("_environ", {"TERM": "xterm-256color"})
+    return Console(file=file, width=width, height=height, force_terminal=terminal, **settings)
+
+
+def output_of(console: Console) -> str:
+    console.file.flush()
+    return console.file.buffer.getvalue().decode(console.encoding)  # type: ignore[attr-defined]
+
+
+def lines_of(drawn: RenderableType, width: int, height: int, **settings) -> list[str]:
+    console = console_of(width, height, no_color=True, color_system=None, **settings)
+    console.print(drawn)
+    text = output_of(console)
+    assert not CONTROL.search(text)
+    return text.splitlines()
+
+
+def words_of(lines: list[str]) -> str:
+    return " ".join(" ".join(lines).split())
+
+
+def running_view(match: Match, clock: Clock) -> MatchView:
+    """37 games from earlier, then five more, and one to watch."""
+    view = MatchView(match, clock)
+    first, second = match.players
+    view.add(Update(tuple(record_of(match, n, first) for n in range(37)), resumed=True))
+    clock.now += 10
+    view.add(Update(glances=(glance_of(match, 50, "E5 C3 G7", (0.5, 0.4, 0.625)),), workers=2))
+    clock.now += 20
+    records = (
+        record_of(match, 37, second),
+        record_of(match, 38, None),
+        record_of(match, 39, first, Ending.RESIGN),
+        record_of(match, 40, second, Ending.TIME, "alphago: took 61.0 s for a move"),
+        record_of(match, 41, first, Ending.MOVE_LIMIT),
+    )
+    view.add(Update(records, workers=2))
+    return view
+
+
+# --- The board ---
+
+
+def test_a_board_shows_stones_stars_coordinates_and_the_last_move_without_colours():
+    stones = Board.from_diagram(
+        """
+        . . . . . . .
+        . . X . . . .
+        . X O X . . .
+        . . . . . . .
+        . . . . O . .
+        . . . . . . .
+        . . . . . . X
+        """
+    ).stones
+    last = move_from_gtp("E3", 7)
+    assert [line.plain for line in draw_board(stones, last)] == [
+        "    A B C D E F G ",
+        " 7  · · · · · · · ",
+        " 6  · · ● · · · · ",
+        " 5  · ● ○ ● + · · ",
+        " 4  · · · + · · · ",
+        " 3  · · + ·(○)· · ",
+        " 2  · · · · · · · ",
+        " 1  · · · · · · ● ",
+    ]
+    assert draw_board(stones, last, ascii_only=True)[5].plain == " 3  . . + .(O). . "
+
+
+def test_the_last_move_is_marked_at_both_edges_and_a_pass_is_not():
+    stones = np.zeros((5, 5), np.uint8)
+    stones[0, 4] = 1
+    stones[1, 0] = 2
+    assert [line.plain for line in draw_board(stones, 4)][1:3] == [" 5  · · · ·(●)", " 4  ○ · · · · "]
+    assert [line.plain for line in draw_board(stones, 5)][1:3] == [" 5  · · · · ● ", " 4 (○)· · · · "]
+    assert "(" not in "".join(line.plain for line in draw_board(stones, 25))
+
+
+@pytest.mark.parametrize("size", [5, 9, 13, 19])
+def test_a_board_takes_the_room_that_it_says(size: int):
+    lines = draw_board(np.ones((size, size), np.uint8), 0)
+    assert len(lines) == board_height(size)
+    assert {line.cell_len for line in lines} == {board_width(size)}
+
+
+def test_stones_differ_from_each_other_and_from_the_wood_in_luminance():
+    def luminance(red: int, green: int, blue: int) -> float:
+        linear = [(c / 255 / 12.92 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4) for c in (red, green, blue)]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    line = draw_board(np.array([[1, 2] + [0] * 3] * 5, np.uint8))[1]
+    console = Console(force_terminal=True, color_system="truecolor")
+    segments = {segment.text: segment.style for segment in line.render(console) if segment.text in ("●", "○")}
+    black, white = (luminance(*segments[sign].color.triplet) for sign in ("●", "○"))
+    wood = luminance(*segments["●"].bgcolor.triplet)
+    assert (wood + 0.05) / (black + 0.05) > 3  # WCAG 2.1, contrast of graphical objects
+    assert (white + 0.05) / (wood + 0.05) > 3
+
+
+# --- The live screen ---
+
+
+@pytest.mark.parametrize("size", [9, 13, 19])
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize("names", [("alphago", "sl"), ("checkpoint:runs/long-name,temperature=0.25", "碁" * 30)])
+def test_a_frame_fits_the_terminal_and_has_the_figures(width: int, height: int, size: int, names: tuple[str, str]):
+    match = match_of(*names, size=size)
+    lines = lines_of(Screen(running_view(match, Clock())), width, height)
+    assert len(lines) < height
+    assert max(map(cell_len, lines)) <= width
+    words = words_of(lines)
+    for fact in ("42 of 100", "0:30", "left", "+39 =1 -2", "94.0 %", "LOS > 99.9 %", "games/s"):
+        assert fact in words
+    for label in ("as Black", "as White", "Black takes", "score", "resign", "time", "illegal", "crash", "move limit"):
+        assert any(line.strip().startswith(label) for line in lines)
+    assert re.search(r"Elo \+\d+\.\d ± \d+\.\d", words)
+
+
+def test_the_figures_are_those_of_the_records():
+    lines = lines_of(Screen(running_view(match_of(), Clock())), 80, 24)
+    facts = [line[:50].split() for line in lines]
+    assert ["as", "Black", "+20", "=1", "-1", "93.2", "%"] in facts
+    assert ["as", "White", "+19", "=0", "-1", "95.0", "%"] in facts
+    assert ["Black", "takes", "21.5", "of", "42", "51.2", "%"] in facts
+    assert ["score", "37", "1", "1"] in facts
+    assert ["resign", "1", "–", "–"] in facts
+    assert ["time", "–", "1", "–"] in facts
+    assert ["move", "limit", "1", "–", "–"] in facts
+    assert "37 of 100 played earlier · 2 workers" in words_of(lines)
+    assert "0.2 games/s · 6.0 moves/s" in words_of(lines)  # 5 games of 24 moves in 20 s
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "size", "shown"),
+    [
+        (40, 20, 9, False),
+        (60, 24, 9, False),
+        (60, 40, 9, True),
+        (80, 24, 9, True),
+        (80, 24, 19, False),
+        (120, 40, 19, True),
+        (120, 20, 19, False),
+        (200, 60, 19, True),
+    ],
+)
+def test_the_board_is_shown_where_there_is_room(width: int, height: int, size: int, shown: bool):
+    lines = lines_of(Screen(running_view(match_of(size=size), Clock())), width, height)
+    assert any("A B C D E F G H J" in line for line in lines) is shown
+    assert any("game 51, move 3: ● G7" in line for line in lines) is shown
+
+
+def test_the_watched_game_has_its_players_and_their_win_rates():
+    match = match_of()
+    lines = lines_of(Screen(running_view(match, Clock())), 120, 40)
+    board = next(n for n, line in enumerate(lines) if "game 51, move 3: ● G7" in line)
+    assert "(●)" in lines[board + 4]  # G7
+    black, white = (lines[board + n][54:] for n in (11, 12))
+    assert black.startswith("● alphago")
+    assert black.endswith("▅▆  62 %")
+    assert white.startswith("○ sl")
+    assert white.endswith("▄  40 %") or "▄" in white and white.endswith("40 %")
+
+
+def test_a_player_without_win_rates_is_named_alone():
+    view = MatchView(match_of(), Clock())
+    view.add(Update(glances=(glance_of(view.match, 0, "E5 C3"),), workers=1))
+    lines = lines_of(Screen(view), 120, 40)
+    assert any(line.endswith("● alphago") for line in lines)
+    assert any(line.endswith("○ sl") for line in lines)
+
+
+def test_before_the_first_game_it_says_that_it_starts_and_the_layout_is_the_later_one():
+    clock = Clock()
+    match = match_of()
+    view = MatchView(match, clock)
+    for width, height in SIZES:
+        view = MatchView(match, clock)
+        view.add(Update(resumed=True))
+        before = lines_of(Screen(view), width, height)
+        assert "starting" in words_of(before)
+        assert "15 s" in words_of(before)
+        view.add(Update((record_of(match, 0, "sl"),), glances=(glance_of(match, 1, "E5"),), workers=1))
+        after = lines_of(Screen(view), width, height)
+        assert "starting" not in words_of(after)
+        assert len(before) == len(after)
+        assert [line[:8] for line in before if line.startswith("Score")] == ["Score   "]
+        assert before.index(next(line for line in before if line.startswith("Won by"))) == after.index(
+            next(line for line in after if line.startswith("Won by"))
+        )
+
+
+def test_resumed_games_count_at_once():
+    match = match_of()
+    view = MatchView(match, Clock())
+    view.add(Update(tuple(record_of(match, n, "sl") for n in range(37)), resumed=True))
+    for width, height in SIZES:
+        words = words_of(lines_of(Screen(view), width, height))
+        assert "37 of 100 played earlier" in words
+        assert "+0 =0 -37" in words
+
+
+def test_a_finished_game_stays_on_the_board_for_a_moment():
+    clock, match = Clock(), match_of()
+    view = MatchView(match, clock)
+
+    def caption() -> str:
+        return next(line for line in lines_of(Screen(view), 120, 40) if "game " in line and "games" not in line)[54:]
+
+    view.add(Update(glances=(glance_of(match, 3, "E5"),), workers=2))
+    view.add(Update(glances=(glance_of(match, 4, "D4 E5"),)))  # another worker's: the screen stays with the first
+    assert caption() == "game 4, move 1: ● E5"
+    view.add(Update((record_of(match, 3, "alphago", Ending.RESIGN),), glances=(glance_of(match, 4, "D4 E5 F6"),)))
+    assert caption() == "game 4: W+R, 24 moves"
+    clock.now += HOLD / 2
+    view.add(Update(glances=(glance_of(match, 4, "D4 E5 F6 G7"),)))
+    assert caption() == "game 4: W+R, 24 moves"
+    clock.now += HOLD
+    view.add(Update(glances=(glance_of(match, 4, "D4 E5 F6 G7 pass"),)))
+    assert caption() == "game 5, move 5: ● pass"
+
+
+def test_a_game_that_was_over_when_it_was_looked_at_is_shown_with_its_end():
+    match = match_of()
+    view = MatchView(match, Clock())
+    view.add(Update((record_of(match, 0, "alphago"),), glances=(glance_of(match, 0, "E5 C3"),), workers=1))
+    assert "game 1: B+2.5, 24 moves" in words_of(lines_of(Screen(view), 120, 40))
+
+
+def test_the_time_left_follows_from_games_done_and_under_way():
+    clock, match = Clock(), match_of(games=10)
+    view = MatchView(match, clock)
+    view.add(Update(resumed=True))
+    assert view.seconds_left is None
+    view.add(Update(glances=(glance_of(match, 9, "E5"),), workers=1))
+    clock.now += 20
+    view.add(Update(tuple(record_of(match, n, "sl") for n in range(5)), workers=1))
+    length = 24
+    work = 5 + 5 * 1 / length  # the other five are one move old
+    assert view.seconds_left == pytest.approx(20 * (10 - work) / work)
+    view.add(Update(tuple(record_of(match, n, "sl") for n in range(5, 10)), workers=1))
+    assert view.seconds_left is None
+
+
+def test_ascii_consoles_get_ascii_only():
+    lines = lines_of(Screen(running_view(match_of("alphagö", "碁"), Clock())), 120, 40, encoding="ascii")
+    text = "\n".join(lines)
+    assert text.isascii()
+    assert "(X)" in text
+    assert re.search(r"Elo +\+\d+\.\d \+- \d", text)
+
+
+# --- A whole match ---
+
+
+def whole_match(match: Match, closed: list[str] | None = None) -> Iterator[Update]:
+    first, second = match.players
+    try:
+        yield Update(resumed=True)
+        yield Update(glances=(glance_of(match, 0, "E5 C3"),), workers=2)
+        for number in range(match.games):
+            ending = Ending.CRASH if number == 3 else Ending.SCORE
+            reason = f"{second}: ValueError: no such point\n" if number == 3 else ""
+            winner = second if number == 6 else first
+            yield Update((record_of(match, number, winner, ending, reason),), workers=2)
+    finally:
+        if closed is not None:
+            closed.append("closed")
+
+
+def test_a_pipe_gets_plain_lines():
+    match = match_of(games=20)
+    console = console_of(80, 25, terminal=False)
+    tally = show_match(match, whole_match(match), console, Clock())
+    text = output_of(console)
+    assert not CONTROL.search(text)
+    lines = text.splitlines()
+    assert lines[0] == "alphago against sl: 20 games, 9x9, cgos rules, komi 7"
+    progress = [line for line in lines if re.match(r"\d+ of 20, ", line)]
+    assert [line.split()[0] for line in progress] == [str(n) for n in range(2, 20, 2)]  # every tenth
+    assert re.match(r"10 of 20, \+9 =0 -1, 90\.0 %, Elo \+\d", progress[4])
+    assert "alphago beat sl 19-1 in 20 games" in lines
+    assert tally.games == 20
+
+
+def test_plain_lines_come_every_few_seconds_at_most():
+    clock, match = Clock(), match_of(games=1000)
+
+    def updates() -> Iterator[Update]:
+        for number in range(90):
+            clock.now += 1
+            yield Update((record_of(match, number, "sl"),), workers=1)
+
+    console = console_of(80, 25, terminal=False)
+    show_match(match, updates(), console, clock)
+    progress = [line for line in output_of(console).splitlines() if " of 1000, " in line]
+    assert [line.split()[0] for line in progress] == [str(n) for n in range(5, 91, 5)]
+
+
+def test_a_resumed_match_says_so_in_a_pipe():
+    match = match_of(games=4)
+    records = tuple(record_of(match, n, "sl") for n in range(4))
+    console = console_of(80, 25, terminal=False)
+    show_match(match, iter([Update(records, resumed=True)]), console, Clock())
+    lines = output_of(console).splitlines()
+    assert lines[1] == "4 of 4 games were played earlier"
+    assert lines[2] == "alphago lost to sl 0-4 in 4 games"
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_a_terminal_is_left_with_the_summary_and_its_cursor(width: int, height: int):
+    match = match_of(games=8)
+    console = console_of(width, height)
+    closed: list[str] = []
+    show_match(match, whole_match(match, closed), console)
+    text = output_of(console)
+    assert closed == ["closed"]
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
+    assert "\x1b[?1049h" not in text  # what it showed stays
+    assert "\x1b[2J" not in text
+    plain = re.sub(r"\x1b\[[?\d;]*[a-zA-Z]", "", text)
+    assert max(cell_len(line) for line in plain.splitlines()) <= width
+    assert words_of(["alphago beat sl 7-1 in 8 games"]) in words_of(plain.splitlines())
+    assert "alphago beat sl 7-1 in 8 games" in plain
+
+
+def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch):
+    match = match_of(games=2)
+    console = console_of(100, 40, _environ={"TERM": "xterm-256color", "NO_COLOR": "1"})
+    show_match(match, whole_match(match), console)
+    codes = re.findall(r"\x1b\[([\d;]*)m", output_of(console))
+    assert not any(int(part) >= 30 for code in codes for part in code.split(";") if part)
+
+
+def test_a_dumb_terminal_gets_plain_lines():
+    match = match_of(games=4)
+    console = console_of(80, 25, _environ={"TERM": "dumb"}, color_system=None)
+    show_match(match, whole_match(match), console)
+    assert not CONTROL.search(output_of(console).replace("\x1b[1m", "").replace("\x1b[0m", ""))
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_an_interrupt_comes_through_after_the_updates_are_closed(terminal: bool):
+    match = match_of(games=4)
+    events: list[str] = []
+
+    def updates() -> Iterator[Update]:
+        try:
+            yield Update((record_of(match, 0, "sl"),), workers=1)
+            raise KeyboardInterrupt
+        finally:
+            events.append("closed")
+
+    console = console_of(80, 24, terminal=terminal)
+    with pytest.raises(KeyboardInterrupt):
+        show_match(match, updates(), console)
+    assert events == ["closed"]
+    text = output_of(console)
+    assert "beat" not in text
+    assert not terminal or text.rstrip().endswith("\x1b[?25h")
+
+
+def test_an_interrupt_between_two_updates_closes_them():
+    class Interrupted(Exception):
+        pass
+
+    match = match_of(games=4)
+    closed: list[str] = []
+    calls = 0
+
+    def clock() -> float:
+        nonlocal calls
+        calls += 1
+        if calls > 3:
+            raise Interrupted
+        return float(calls)
+
+    with pytest.raises(Interrupted):
+        show_match(match, whole_match(match, closed), console_of(80, 24, terminal=False), clock)
+    assert closed == ["closed"]
+
+
+# --- The end of a match ---
+
+
+def tally_of(match: Match, *records: Record) -> Tally:
+    tally = Tally(*match.players)
+    for record in records:
+        tally.add(record)
+    return tally
+
+
+def test_the_headline_is_of_the_first_player():
+    match = match_of(games=4)
+    won, lost, drawn = (record_of(match, n, winner) for n, winner in enumerate(("alphago", "sl", None)))
+    assert headline(tally_of(match, won)) == "alphago beat sl 1-0 in 1 game"
+    assert headline(tally_of(match, lost, drawn)) == "alphago lost to sl 0.5-1.5 in 2 games"
+    assert headline(tally_of(match, won, lost, drawn)) == "alphago and sl drew 1.5-1.5 in 3 games"
+
+
+def test_the_summary_tells_what_happened():
+    match = match_of(games=8)
+    tally = Tally(*match.players)
+    for update in whole_match(match):
+        for record in update.records:
+            tally.add(record)
+    lines = dict(summary(match, tally))
+    assert re.fullmatch(
+        r"\+\d+\.\d ± \d+\.\d \(95 %\) for alphago, from 4 pairs; LOS \d+\.\d %", lines["Elo"]
+    ) or re.fullmatch(r"≥ [+-]\d+ \(95 %\) for alphago, from 4 pairs; LOS \d+\.\d %", lines["Elo"])
+    assert lines["Score"] == "+7 =0 -1, 87.5 %"
+    assert lines["By colour"] == "as Black +3 =0 -1 (75.0 %), as White +4 =0 -0 (100.0 %); Black took 37.5 %"
+    assert lines["Endings"] == "score 7 (alphago 6, sl 1), crash 1 (alphago 1)"
+    assert lines["Length"] == "24.0 moves a game"
+    assert lines["Time"].startswith("alphago 0.")
+    assert lines["Forfeit"].startswith("sl: ValueError: no such point")
+    assert lines["Forfeit"].endswith(f"(crash, game {match.event}/00004)")
+    assert "Warning" not in lines
+
+
+def test_only_the_first_forfeits_are_listed():
+    match = match_of(games=8)
+    tally = tally_of(match, *(record_of(match, n, "sl", Ending.ILLEGAL, f"alphago: {n}") for n in range(8)))
+    lines = summary(match, tally)
+    assert [text.split()[1] for label, text in lines if label == "Forfeit"] == ["0", "1", "2", "3", "4"]
+    assert ("", "and 3 more forfeits") in lines
+
+
+def test_a_pairing_that_repeats_itself_is_warned_of():
+    match = match_of(games=6, openings=1)
+    tally = tally_of(match, *(record_of(match, n, "sl", seed=n % 2) for n in range(6)))
+    warning = dict(summary(match, tally))["Warning"]
+    assert "only 2 of 6 games differ" in warning
+    assert "from 1 pairs" in dict(summary(match, tally))["Elo"] or "from 1 pair" in dict(summary(match, tally))["Elo"]
+
+
+# --- Tables ---
+
+
+def test_the_table_of_bots_has_settings_nets_and_ratings():
+    plain = entry("fast-random")
+    net = Entry("sl", "policy", "bots.policy:BOT", (("checkpoint", "sl-9x9"), ("temperature", 0.5)), "arena", "ab")
+    ratings = {plain.identity: Estimate(Bound.BELOW, interval=Interval(223.0, None))}
+    rows = [line.split() for line in lines_of(bots_table([plain, net], ratings), 100, 40)]
+    assert ["fast-random", "fast-random", "≥", "+223"] in rows
+    assert ["sl", "policy", "temperature=0.5", "sl-9x9"] in rows
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    match = match_of(games=20)
+    with Store.open(tmp_path / "arena.db", write=True) as opened:
+        opened.add_players([Player("A", "alphago", "alphago", "{}"), Player("S", "sl", "policy", "{}")])
+        ids = {"alphago": "A", "sl": "S"}
+        for number in range(20):
+            record = record_of(match, number, "sl" if number % 5 == 0 else "alphago")
+            fields = {name: getattr(record, name) for name in record.__slots__}
+            fields |= {"black_player": ids[record.black], "white_player": ids[record.white]}
+            opened.append([Record(**fields)])
+        yield opened
+
+
+def test_the_table_of_ratings_says_what_its_zero_is(store: Store):
+    lines = lines_of(elo_table(ratings_table(store)), 100, 40)
+    rows = [line.split() for line in lines]
+    assert any(row[:2] == ["1", "alphago"] and row[3] == "±" and row[-3:] == ["20", "80.0", "%"] for row in rows if row)
+    assert ["2", "sl", "0", "20", "20.0", "%"] in rows
+    assert "Elo above sl, with 95 % intervals; 0.2 virtual games a player" in words_of(lines)
+
+
+def test_an_empty_table_says_what_to_do(tmp_path: Path):
+    with Store.open(tmp_path / "arena.db", write=True) as empty:
+        assert "arena match" in words_of(lines_of(elo_table(ratings_table(empty)), 80, 40))
+    assert "no such games" in words_of(lines_of(games_table([], 0), 80, 40))
+
+
+def test_the_table_of_games_has_ids_results_and_reasons():
+    match = match_of(games=4)
+    records = [record_of(match, 0, "sl", Ending.RESIGN), record_of(match, 1, None)]
+    records.append(record_of(match, 2, "sl", Ending.CRASH, "alphago: broke"))
+    lines = lines_of(games_table(records, 340), 120, 40)
+    rows = [line.split() for line in lines]
+    assert [f"{match.event}/00001", "alphago", "sl", "W+R", "24", "resign"] in rows
+    assert [f"{match.event}/00002", "sl", "alphago", "draw", "24", "score"] in rows
+    assert [f"{match.event}/00003", "alphago", "sl", "W+F", "24", "alphago:", "broke"] in rows
+    assert "3 of 340 games." in words_of(lines)
+
+
+def test_the_table_of_statistics_has_sizes_and_refusals():
+    counted = Statistics(
+        7, 700, {9: 5, 19: 2}, {"cgos": 7}, {7.0: 6, 7.5: 1}, {"score": 7}, {90: 3, 110: 4}, {"not Go": 2}
+    )
+    rows = [" ".join(line.split()) for line in lines_of(statistics_table(counted), 80, 40)]
+    assert rows == [
+        "games 7",
+        "positions 700",
+        "sizes 9x9: 5, 19x19: 2",
+        "rules cgos: 7",
+        "komi 7: 6, 7.5: 1",
+        "results score: 7",
+        "moves 90 to 110, median 110",
+        "refused 2",
+        "2 × not Go",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_tables_lose_nothing_on_a_narrow_console(width: int, encoding: str, store: Store):
+    settings = tuple((f"setting_{n}", n) for n in range(12))
+    wide = Entry("long-name-of-a-bot", "policy", "bots.policy:BOT", (*settings, ("checkpoint", "net")), "arena")
+    games = list(store.games(limit=3))
+    for sheet in (bots_table([wide], {}), elo_table(ratings_table(store)), games_table(games, 20)):
+        lines = lines_of(sheet, width, 40, encoding=encoding)
+        assert max(map(cell_len, lines)) <= width
+        assert "…" not in "".join(lines)
+    together = "".join("".join(lines_of(bots_table([wide], {}), width, 40)).split())
+    assert "long-name-of-a-bot" in together
+
+
+# --- Words and numbers ---
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "short"),
+    [
+        ("sl", 2, "sl"),
+        ("mcts:playouts=1000", 11, "mcts:…=1000"),
+        ("碁碁碁碁", 5, "碁…碁"),
+        ("abc", 1, "…"),
+        ("abc", 0, ""),
+    ],
+)
+def test_long_names_lose_their_middle(name: str, width: int, short: str):
+    assert style.shorten(name, width) == short
+    assert cell_len(style.shorten(name, width)) <= width
+
+
+def test_durations_and_seconds_read_well():
+    assert [style.duration(n) for n in (0.4, 42, 725, 11045)] == ["0:00", "0:42", "12:05", "3:04:05"]
+    assert [style.seconds(n) for n in (None, 0.0021, 0.5, 61.24)] == ["–", "2.1 ms", "0.50 s", "61.24 s"]
+
+
+def test_a_likelihood_is_never_rounded_to_certainty():
+    assert [style.likelihood(p) for p in (1.0, 0.9996, 0.975, 0.0)] == ["> 99.9 %", "> 99.9 %", "97.5 %", "< 0.1 %"]
+
+
+def test_a_sparkline_shows_the_last_values():
+    assert style.sparkline([0.9, 0.0, 0.5, 1.0], 3) == "▁▅█"
+    assert style.sparkline([], 5) == ""
+
+
+def test_names_cant_smuggle_control_codes_onto_the_screen():
+    assert style.spell("a\x1b[31mb\nc", ascii_only=False) == "a [31mb c"
