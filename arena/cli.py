@@ -141,17 +141,24 @@ def match(
 
 
 @app.command()
-def bots(results: Results = Path(RESULTS), config: ConfigFile = None) -> None:
-    """List who can play: name, kind, settings, net and rating.
+def bots(
+    name: Annotated[str | None, typer.Argument(help="Explain this bot's settings.", show_default=False)] = None,
+    results: Results = Path(RESULTS),
+    config: ConfigFile = None,
+) -> None:
+    """List who can play, with settings, nets and ratings; or explain one bot's settings.
 
     Settings are changed inline, as in [bold]mcts:playouts=5000[/bold], or in arena.toml.
     """
     from rich.console import Console
 
     from arena.report import player_ratings
-    from arena.screen.tables import bots_table
+    from arena.screen.tables import bots_table, settings_table
     from arena.store import Store
 
+    if name is not None:
+        Console().print(settings_table(_registry(config, results).entry(name)))
+        return
     database = results / "arena.db"
     ratings = {}
     if database.exists():
@@ -240,7 +247,7 @@ def records_stats(
     from rich.console import Console
     from rich.progress import track
 
-    from arena.go.record import read_path, statistics
+    from arena.go.collection import read_path, statistics
     from arena.screen.tables import statistics_table
 
     console = Console()

@@ -126,6 +126,12 @@ class Registry:
         """Every name that can play, in the order of kinds, built-in entries, packages and arena.toml; nets unopened."""
         return list(self._entries.values())
 
+    def entry(self, name: str) -> Entry:
+        """The entry of this name as it stands in the list. Raises ConfigError with a suggestion."""
+        if name not in self._entries:
+            raise ConfigError(f"unknown bot '{name}'{_suggest(name, [*self._entries, 'checkpoint'])}; see: arena bots")
+        return self._entries[name]
+
     def resolve(self, spec: str) -> Entry:
         """The player that ``spec`` names. Raises ConfigError with a suggestion for an unknown name or setting, and
         CheckpointError for a net that can't be used."""
@@ -135,10 +141,8 @@ class Registry:
             if not path:
                 raise ConfigError("'checkpoint:' wants the name or folder of a net, as in checkpoint:sl-9x9")
             base = self._make(f"checkpoint:{path}", "policy", {"checkpoint": path}, COMMAND_LINE)
-        elif name in self._entries:
-            base = self._entries[name]
         else:
-            raise ConfigError(f"unknown bot '{name}'{_suggest(name, [*self._entries, 'checkpoint'])}; see: arena bots")
+            base = self.entry(name)
         if not rest:
             return self._with_net(base)
         given: dict[str, Any] = {}

@@ -35,7 +35,7 @@ STARTUP = 120.0
 """Seconds that a worker may take to build its players, compiling included."""
 
 STARTS = 3
-"""How many workers in a row may die while they start, once others have played; before that one is enough."""
+"""How many workers in a row may die while they start, once one has started; before that one is enough."""
 
 PATIENCE = 2.0
 """Seconds beyond its deadline before a call counts as hanging, and for a worker to go when the match is over."""
@@ -131,6 +131,7 @@ class _Crew:
         self._workers: list[_Worker] = []
         self._finished: list[Record] = []  # not durable yet
         self._left = len(missing)
+        self._opened = False  # a worker has started
         self._failed_starts = 0
         self._played = 0
         self._started = monotonic()
@@ -225,7 +226,7 @@ class _Crew:
                     self._finished.append(message)
                     self._played += 1
                 else:
-                    worker.ready = True
+                    worker.ready = self._opened = True
                     self._failed_starts = 0
         except (EOFError, OSError):
             return  # `_watch` sees that it is gone
@@ -248,7 +249,7 @@ class _Crew:
             worker.connection.close()
             if not worker.ready:
                 self._failed_starts += 1
-                if not self._played or self._failed_starts >= STARTS:
+                if not self._opened or self._failed_starts >= STARTS:
                     raise UserError(_start_failure(worker, self._called(worker)))
             for pairing in worker.pairings.values():
                 self._blame(pairing, worker, hangs)

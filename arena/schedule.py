@@ -7,6 +7,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from random import Random
 
+import numpy as np
+
 from arena import ConfigError
 from arena.bot import Limits
 from arena.go.game import Game, Rules
@@ -104,9 +106,9 @@ def _slug(name: str) -> str:
 def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> list[Opening]:
     """``count`` openings of ``plies`` moves, none the same as another under the 8 symmetries.
 
-    Every move is a random legal point on the third line or higher (second on boards below 7x7) that neighbours no
-    stone: nothing is in danger when the bots take over, and what an opening is worth to Black cancels over the two
-    colours. Raises ConfigError when there are not that many.
+    Every move is a random legal point on the third line or higher (lower on boards below 9x9, where that leaves hardly
+    any) that neighbours no stone: nothing is in danger when the bots take over, and what an opening is worth to Black
+    cancels over the two colours. Raises ConfigError when there are not that many.
     """
     if plies == 0:
         return [()] * count
@@ -139,19 +141,19 @@ def _stones(opening: Opening) -> Opening:
 
 def _draw_opening(rules: Rules, plies: int, random: Random) -> Opening:
     size = rules.size
-    edge = 2 if size >= 7 else 1
+    edge = min(2, (size - 5) // 2)
     game = Game(rules)
     for _ in range(plies):
-        stones = game.board.stones
+        stones = np.pad(game.board.stones, 1).tolist()  # stones[row + 1][column + 1], so that edges need no care
         free = [
             row * size + column
             for row in range(edge, size - edge)
             for column in range(edge, size - edge)
-            if not stones[row, column]
-            and not stones[row - 1, column]
-            and not stones[row + 1, column]
-            and not stones[row, column - 1]
-            and not stones[row, column + 1]
+            if not stones[row + 1][column + 1]
+            and not stones[row][column + 1]
+            and not stones[row + 2][column + 1]
+            and not stones[row + 1][column]
+            and not stones[row + 1][column + 2]
         ]
         if not free:
             break

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from threading import Event
 from typing import Any
 
@@ -80,16 +79,22 @@ def dies_once(config: Script, game: Game) -> Decision:
     return RandomBot(NoSettings()).choose(game, Limits())
 
 
+def hangs(config: Script, game: Game) -> None:
+    if config.marker:
+        Path(config.marker).write_text("hangs")
+    wait(None)
+
+
 def is_slow(config: Script, game: Game) -> Decision:
     wait(0.3)
-    return Decision(pass_move(game.rules.size))
+    return Decision(None)
 
 
 GOOD = BotKind(summary="plays at random", config=Script, build=Good)
 CRASH = raises(RuntimeError("no idea\nwhat to play"))
 FAULT = raises(BotFault("the engine has left"))
 LATE = raises(BotTimeout("the engine thinks and thinks"))
-HANG = misbehaving(lambda config, game: wait(None))
+HANG = misbehaving(hangs)
 SLOW = misbehaving(is_slow)
 LEAVE = misbehaving(lambda config, game: os._exit(3))
 SEGFAULT = misbehaving(lambda config, game: ctypes.string_at(0))

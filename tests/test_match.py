@@ -18,7 +18,7 @@ from arena.schedule import Pairing
 
 SEVEN = Rules.preset("cgos", 7)
 OPENING = (16, 30)
-LIMITS = Limits(deadline=10.0)
+LIMITS = Limits(deadline=600.0)  # kernels may be compiled meanwhile
 
 
 def pairing(number: int, black: str, white: str) -> Pairing:

@@ -18,9 +18,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from arena import RecordError
+from arena.go.collection import Refusal, Statistics, read_path, statistics
 from arena.go.game import Ending, Game, Outcome, Rules, handicap_points
 from arena.go.moves import BLACK, WHITE, move_from_gtp, move_from_sgf, pass_move, sgf_from_move, symmetry_table
-from arena.go.record import Record, Refusal, Statistics, read_path, read_sgf, statistics
+from arena.go.record import Record, read_sgf
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=8)
 GAME = "(;GM[1]FF[4]SZ[9]KM[7]RU[CGOS]RE[B+R];B[ee];W[cc];B[gg])"

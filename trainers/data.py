@@ -14,9 +14,10 @@ from queue import Full, Queue
 import numpy as np
 
 from arena import RecordError
+from arena.go.collection import read_path
 from arena.go.moves import BLACK, SYMMETRIES, WHITE, symmetry_table
 from arena.go.planes import Encoder, encode_rows
-from arena.go.record import Record, read_path
+from arena.go.record import Record
 
 FORMAT = 1
 """Written into the name of every cached file; a change of what ``Games`` holds raises it."""
@@ -33,7 +34,7 @@ NO_RESULT = -1
 
 @dataclass(frozen=True, slots=True)
 class Games:
-    """Many games of one size as flat arrays, Black first, no setup: game ``g`` is ``moves[starts[g]:starts[g + 1]]``."""
+    """Games of one size as flat arrays, Black first, no setup: game ``g`` is ``moves[starts[g]:starts[g + 1]]``."""
 
     size: int
     moves: np.ndarray  # (all moves,) uint16

@@ -1,4 +1,4 @@
-"""What all trainers share: optimizers, schedule, averaged weights, metrics, resuming, stopping. No losses, no printing."""
+"""What trainers share: optimizers, schedule, averaged weights, metrics, resuming, stopping. No losses, no printing."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -30,6 +31,9 @@ from trainers.data import Batch
 STATE_FORMAT = "1"
 STATE_FILE = "state.safetensors"
 METRICS_FILE = "metrics.csv"
+
+PATIENCE = timedelta(minutes=5)
+"""How long a process waits for the others before it takes them for dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +200,7 @@ class Workers:
             for other in others:
                 other.start()
             try:
-                distributed.init_process_group("gloo", meeting, rank=0, world_size=processes)
+                distributed.init_process_group("gloo", meeting, PATIENCE, rank=0, world_size=processes)
                 yield cls(0, processes)
                 for other in others:
                     other.join()
@@ -221,7 +225,7 @@ class Workers:
 
 def _help(work: Callable[[Workers], object], workers: Workers, meeting: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process hears it too, and decides
-    distributed.init_process_group("gloo", meeting, rank=workers.rank, world_size=workers.count)
+    distributed.init_process_group("gloo", meeting, PATIENCE, rank=workers.rank, world_size=workers.count)
     try:
         work(workers)
     finally:
@@ -293,7 +297,7 @@ class Run:
         return self._stop_agreed or self.done >= 1
 
     def step(self, loss: Tensor, rows: int, top1: float, waited: float = 0.0) -> Progress:
-        """Learn from ``loss``, which this process's part of a batch of ``rows`` gave; save the state when it is time."""
+        """Learn from ``loss``, which this process's part of ``rows`` rows gave; save the state when it is time."""
         rate = self.plan.rate(self.done)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:

@@ -221,12 +221,26 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     state and a checkpoint without the test figures, and returns as always. Raises RecordError for records that can't be
     used, ConfigError for settings that can't be, and CheckpointError for a state that doesn't fit.
     """
+    check(config)
     split = read(config, results)  # before other processes start: they find it in the cache
     with Workers.joined(config.processes, partial(join, config, results)) as workers:
         learned = learn(config, results, split, workers, on_progress)
     if workers.rank:
         return results / "checkpoints" / config.name
     return save_checkpoint(config, results, split, learned)
+
+
+def check(config: Config) -> None:
+    """Raise ConfigError or CheckpointError for settings that can't be."""
+    config.plan()
+    find_encoder(config.encoder)
+    if not config.records:
+        raise ConfigError("no game records to learn from: name SGF files, folders or .sgfs.xz files")
+    if config.processes < 1 or config.batch % config.processes:
+        raise ConfigError(
+            f"a batch of {config.batch} can't be shared by {config.processes} processes; choose a multiple"
+        )
+    pick_device(config.device, Workers())
 
 
 def join(config: Config, results: Path, workers: Workers) -> None:
@@ -263,7 +277,7 @@ def learn(
     device = pick_device(config.device, workers)
     keep_freed_memory()
     torch.set_num_threads(config.threads)
-    check = some_games(split.validation, config.check_positions, config.seed)
+    watched = some_games(split.validation, config.check_positions, config.seed)
     network, averaged = build(config).to(device), build(config).to(device)
     settings = {key: value for key, value in asdict(config).items() if key not in ADJUSTABLE}
     run = Run(network, config.plan(), results / "training" / config.name, settings, workers)
@@ -290,12 +304,12 @@ def learn(
             progress = run.step(losses.total(config.value_weight), config.batch, losses.top1, waited)
             on_progress(progress)
             if workers.rank == 0 and run.rows // config.check_every > (run.rows - config.batch) // config.check_every:
-                log(run, progress, score(check))
+                log(run, progress, score(watched))
             asked = time.monotonic()
     metrics: dict[str, float] = {}
     if workers.rank == 0:
         run.save()
-        metrics = {f"validation_{key}": value for key, value in asdict(score(check)).items()}
+        metrics = {f"validation_{key}": value for key, value in asdict(score(watched)).items()}
         if run.done >= 1 and len(split.test):
             test = some_games(split.test, config.test_positions, config.seed)
             metrics |= {f"test_{key}": value for key, value in asdict(score(test)).items()}
@@ -340,14 +354,7 @@ def save_checkpoint(config: Config, results: Path, split: data.Split, learned: L
 CALIBRATION, PARITY_ROWS = 256, 1024
 """Positions that set the int8 scales, and positions on which the exported nets are compared."""
 
-ADJUSTABLE = (
-    "max_rows",
-    "max_minutes",
-    "threads",
-    "records",
-    "device",
-    "test_positions",
-    "check_every",
-    "check_positions",
+ADJUSTABLE = frozenset(
+    "max_rows max_minutes save_minutes threads records device test_positions check_every check_positions".split()
 )
 """Settings that a resumed run may change: where it runs, its end and its reports, not what a step learns."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from arena.go import kernels
-from arena.go.moves import GTP_COLUMNS, Colour, Move, star_points
+from arena.go.moves import GTP_COLUMNS, MAX_SIZE, Colour, Move, star_points
 
 _SYMBOLS = {0: ".", 1: "X", 2: "O"}
 _COLOURS = {".": 0, "+": 0, ",": 0, "X": 1, "#": 1, "O": 2, "0": 2}
@@ -20,6 +20,9 @@ class Board:
     __slots__ = ("array", "size")
 
     def __init__(self, size: int):
+        """An empty board. Raises ValueError for a size that the record can't hold."""
+        if not 1 <= size <= MAX_SIZE:
+            raise ValueError(f"a board of size {size} can't be held; sizes go up to {MAX_SIZE}")
         self.size = size
         self.array = np.zeros(1, kernels.BOARD)
         kernels.new_board(self.array, 0, size)

@@ -115,6 +115,8 @@ class Outcome:
             return "0"
         if self.margin is not None:
             return f"{self.winner.letter}+{abs(self.margin):g}"
+        if self.ending is Ending.SCORE:
+            return f"{self.winner.letter}+"
         reason = {Ending.RESIGN: "R", Ending.TIME: "T"}.get(self.ending, "F")
         return f"{self.winner.letter}+{reason}"
 
@@ -130,7 +132,8 @@ def handicap_points(size: int, stones: int) -> list[Move]:
     centre = points.pop() if size % 2 and points else None
     most = len(points) + (1 if centre is not None and len(points) == 8 else 0)
     if not 2 <= stones <= most:
-        raise ConfigError(f"{stones} handicap stones can't be placed on {size}x{size}; there are from 2 to {most}")
+        allowed = f"there are from 2 to {most}" if most else "there are none on this size"
+        raise ConfigError(f"{stones} handicap stones can't be placed on {size}x{size}; {allowed}")
     placed = points[: stones - stones % 2] if stones > 4 else points[:stones]
     if stones > 4 and stones % 2 and centre is not None:
         placed = [*placed, centre]
@@ -188,7 +191,8 @@ class Game:
     def handicap(self) -> int:
         """Black's setup stones when White has none and begins, else 0."""
         black, white = self.setup
-        return len(black) if black and not white else 0
+        first = self.to_play if len(self.moves) % 2 == 0 else self.to_play.opponent
+        return len(black) if first is WHITE and not white else 0
 
     def copy(self) -> Game:
         twin = Game.__new__(Game)

@@ -1,20 +1,13 @@
-"""A finished game as data, SGF in and out through sgfmill, and the many games of files and archives. No databases."""
+"""A finished game as data, and SGF in and out through sgfmill. No files, no archives, no databases."""
 
 from __future__ import annotations
 
-import gzip
-import lzma
 import re
-import tarfile
-import zipfile
-import zlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from pathlib import Path
-from typing import IO, Any
+from functools import cache
+from typing import Any
 
 import numpy as np
 from sgfmill import sgf_grammar, sgf_properties
@@ -221,7 +214,7 @@ def read_sgf(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_moves: int = 
     if len(text) > max_bytes:
         raise RecordError(f"too large: {len(text)} bytes")
     try:
-        nodes = list(sgf_grammar.main_sequence_iter(sgf_grammar.parse_sgf_game(_utf8(text))))
+        nodes = list(sgf_grammar.main_sequence_iter(sgf_grammar.parse_sgf_game(utf8(text))))
     except ValueError as error:
         raise RecordError(f"not an SGF: {error}") from None
     root = nodes[0]
@@ -263,7 +256,7 @@ def read_sgf(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_moves: int = 
     return _legal(record)
 
 
-def _utf8(text: str | bytes) -> bytes:
+def utf8(text: str | bytes) -> bytes:
     """SGF's structure is ASCII, which some of Asia's charsets reuse inside letters: so recode before parsing."""
     if isinstance(text, str):
         return text.encode("utf-8", "replace")
@@ -431,197 +424,3 @@ def _legal(record: Record) -> Record:
     candidate = replace(record, rules=loosest)
     candidate.replay()
     return candidate
-
-
-# Many records.
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A game that wasn't read: ``number`` counts the games of its file from 1; the reason is short and fit to count."""
-
-    source: str
-    number: int
-    reason: str
-    detail: str = ""
-
-
-_TEXTS = (".sgf", ".sgfs", ".sgfs.xz", ".sgfs.gz")
-_TARS = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2")
-_KINDS = (*_TEXTS, *_TARS, ".zip")
-
-_DAMAGE = (
-    OSError,
-    EOFError,
-    RuntimeError,  # a zip with a password
-    NotImplementedError,  # a zip of a kind that Python can't unpack
-    ValueError,  # tarfile and zipfile raise these two on garbage that they didn't think of
-    TypeError,
-    lzma.LZMAError,
-    zlib.error,
-    tarfile.TarError,
-    zipfile.BadZipFile,
-)
-
-
-def read_path(path: str | Path) -> Iterator[Record | Refusal]:
-    """Every game of a file or, in order of their names, of the files in a folder and its folders.
-
-    Files are ``.sgf`` (any number of games), ``.sgfs`` (a game a line; also ``.sgfs.xz`` and ``.sgfs.gz``), and
-    ``.zip`` and ``.tar`` (plain, gz, xz, bz2) with such files inside; others in a folder are passed over. Games stream:
-    memory holds one, or one ``.sgf`` file. Raises RecordError for a path that doesn't exist, is of another kind or
-    holds no games, and for a damaged file.
-    """
-    path = Path(path)
-    if not path.exists():
-        raise RecordError(f"{path}: no such file or folder")
-    if path.is_file() and not path.name.lower().endswith(_KINDS):
-        raise RecordError(f"{path} is no kind of game record; there are {', '.join(_KINDS)} and folders of them")
-    return _read(path)
-
-
-def _read(path: Path) -> Iterator[Record | Refusal]:
-    empty = True
-    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-        if not file.name.lower().endswith(_KINDS) or not file.is_file():
-            continue
-        for source, number, text in _numbered_texts(file):
-            empty = False
-            try:
-                yield read_sgf(text)
-            except RecordError as error:
-                reason, _, detail = str(error).partition(": ")
-                yield Refusal(source, number, reason, detail)
-    if empty:
-        raise RecordError(f"{path} holds no games")
-
-
-def _numbered_texts(path: Path) -> Iterator[tuple[str, int, bytes]]:
-    """The game texts of a file or archive with their source and number. Raises RecordError when it's damaged."""
-    try:
-        for source, stream in _streams(path):
-            for number, text in enumerate(_texts(source.lower(), stream), 1):
-                yield source, number, text
-    except _DAMAGE as error:
-        raise RecordError(f"{path} is damaged or can't be read: {error}") from error
-
-
-def _streams(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    """The files of game texts in a file, with their names: itself, or an archive's members."""
-    name = path.name.lower()
-    if name.endswith(".zip"):
-        with zipfile.ZipFile(path) as archive:
-            for member in sorted(archive.namelist()):
-                if member.lower().endswith(_TEXTS):
-                    with archive.open(member) as stream:
-                        yield f"{path}:{member}", stream
-    elif name.endswith(_TARS):
-        with tarfile.open(path, "r|*") as tar:
-            for entry in tar:
-                opened = tar.extractfile(entry) if entry.name.lower().endswith(_TEXTS) else None
-                if opened is not None:
-                    yield f"{path}:{entry.name}", opened
-    else:
-        with path.open("rb") as stream:
-            yield str(path), stream
-
-
-def _texts(name: str, stream: IO[bytes]) -> Iterator[bytes]:
-    """The game texts of one file, by its name in small letters."""
-    if name.endswith(".sgf"):
-        yield from _split(_utf8(stream.read()))
-    elif name.endswith(".xz"):
-        with lzma.open(stream) as unpacked:
-            yield from _lines(unpacked.readline)
-    elif name.endswith(".gz"):
-        with gzip.open(stream) as unzipped:
-            yield from _lines(unzipped.readline)
-    else:
-        yield from _lines(stream.readline)
-
-
-def _lines(readline: Callable[[int], bytes]) -> Iterator[bytes]:
-    """The lines that aren't blank; one that is too long comes in parts, which will be refused."""
-    return (line for line in iter(partial(readline, MAX_BYTES + 1), b"") if line.strip())
-
-
-def _split(data: bytes) -> Iterator[bytes]:
-    """The games of an SGF collection; from one that isn't whole, all the rest."""
-    tokens, end = sgf_grammar.tokenise(data)
-    if not tokens:
-        yield data
-    start = 0
-    while tokens:
-        if tokens.count(("D", b"(")) != tokens.count(("D", b")")):
-            yield data[start:]
-            return
-        yield data[start:end]
-        start = end
-        tokens, end = sgf_grammar.tokenise(data, start)
-
-
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """What a set of records holds: how many games of each kind, commonest or smallest first.
-
-    ``results`` counts by how a game ended, the values of ``Ending`` with ``forfeit`` for those by rule or crash, and
-    ``draw`` and ``unknown``. ``lengths`` counts games by moves, ``refusals`` the games not read by reason.
-    """
-
-    games: int
-    positions: int
-    sizes: Mapping[int, int]
-    rules: Mapping[str, int]
-    komi: Mapping[float, int]
-    results: Mapping[str, int]
-    lengths: Mapping[int, int]
-    refusals: Mapping[str, int]
-
-    @property
-    def refused(self) -> int:
-        return sum(self.refusals.values())
-
-    @property
-    def median_length(self) -> int:
-        """The length in moves that at most half of the games exceed; 0 without games."""
-        count = 0
-        for length, games in self.lengths.items():
-            count += games
-            if 2 * count >= self.games:
-                return length
-        return 0
-
-
-def statistics(items: Iterable[Record | Refusal]) -> Statistics:
-    """Count records and refusals, in one pass."""
-    sizes, rules, komi = Counter[int](), Counter[str](), Counter[float]()
-    results, lengths, refusals = Counter[str](), Counter[int](), Counter[str]()
-    for item in items:
-        if isinstance(item, Refusal):
-            refusals[item.reason] += 1
-            continue
-        sizes[item.rules.size] += 1
-        rules[item.rules.name] += 1
-        komi[item.rules.komi] += 1
-        results[_how(item.outcome)] += 1
-        lengths[len(item.moves)] += 1
-    return Statistics(
-        games=lengths.total(),
-        positions=sum(length * games for length, games in lengths.items()),
-        sizes=dict(sorted(sizes.items())),
-        rules=dict(rules.most_common()),
-        komi=dict(komi.most_common()),
-        results=dict(results.most_common()),
-        lengths=dict(sorted(lengths.items())),
-        refusals=dict(refusals.most_common()),
-    )
-
-
-def _how(outcome: Outcome | None) -> str:
-    if outcome is None:
-        return "unknown"
-    if outcome.winner is None:
-        return "draw"
-    if outcome.ending in (Ending.ILLEGAL, Ending.CRASH):
-        return "forfeit"
-    return outcome.ending.value

@@ -64,7 +64,8 @@ class Frame:
         return Group(*head, *([Text()] if len(facts) <= room else []), *facts)
 
     def _text(self, text: str, text_style: str = "") -> Text:
-        return Text(style.spell(text, self.ascii_only), text_style, no_wrap=True, overflow="crop")
+        """The style is the words' own: what is appended later doesn't take it over."""
+        return Text(no_wrap=True, overflow="crop").append(style.spell(text, self.ascii_only), text_style)
 
     def _name(self, index: int, width: int) -> Text:
         return self._text(style.shorten(self.names[index], width), style.FIRST if index == 0 else style.SECOND)
@@ -112,7 +113,7 @@ class Frame:
             return self.spinner
         workers = f"{view.workers} worker{'s' if view.workers != 1 else ''}" if view.workers else ""
         games, moves = style.rate(view.games_a_second, "games"), style.rate(view.moves_a_second, "moves")
-        first = "the first games are under way" if self.tally.games < self.match.games else ""
+        first = "games under way" if self.tally.games < self.match.games else ""
         line = ""
         for part in filter(None, (games, moves, earlier, workers) if view.played else (first, earlier, workers)):
             longer = f"{line} · {part}" if line else part
@@ -151,15 +152,15 @@ class Frame:
         ]
 
     def _share_bar(self, width: int) -> Text:
-        """Won, drawn and lost games as one line."""
+        """Won, drawn and lost games as one line; empty before the first."""
         counts = self.tally.results()
         if not counts.games:
-            return self._text("─" * width, style.LABEL)
+            return Text()
         won = round(width * counts.wins / counts.games)
         drawn = round(width * (counts.wins + counts.draws) / counts.games) - won
-        bar = self._text("█" * won, style.FIRST)
-        bar.append_text(self._text("▒" * drawn, style.LABEL))
-        return bar.append_text(self._text("░" * (width - won - drawn), style.SECOND))
+        bar = self._text("━" * won, style.FIRST)
+        bar.append_text(self._text("╌" * drawn, style.LABEL))
+        return bar.append_text(self._text("─" * (width - won - drawn), style.SECOND))
 
     def _colours(self, width: int) -> list[Text]:
         lines = []

@@ -26,15 +26,14 @@ _ASCII = str.maketrans(
         "≥": ">=",
         "≤": "<=",
         "–": "-",
+        "━": "=",
+        "╌": ".",
         "─": "-",
         "…": "~",
         "·": "|",
         "●": "X",
         "○": "O",
         "×": "x",
-        "█": "#",
-        "▒": "=",
-        "░": ".",
         "²": "2",
     }
     | dict(zip(SPARKS, ASCII_SPARKS, strict=True))
@@ -49,8 +48,8 @@ def spell(text: str, ascii_only: bool) -> str:
 
 def shorten(name: str, width: int) -> str:
     """At most ``width`` cells of a name: its middle goes, as settings differ at the end."""
-    if cell_len(name) <= width:
-        return name
+    if cell_len(name) <= width or width < 1:
+        return name if width > 0 else ""
     tail = max(0, (width - 1) // 2)
     head = max(0, width - 1 - tail)
     while cell_len(name[:head] + "…" + name[len(name) - tail :]) > width and head + tail:

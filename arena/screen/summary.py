@@ -26,7 +26,7 @@ def setting_line(match: Match) -> str:
 def headline(tally: Tally) -> str:
     """``alphago beat sl 94-6 in 100 games``: always of the first player."""
     own, other = tally.points, tally.games - tally.points
-    score = f"{own:g}-{other:g} in {tally.games} game{'s' if tally.games != 1 else ''}"
+    score = f"{own:g}-{other:g} in {_some(tally.games, 'game')}"
     if own == other:
         return f"{tally.first} and {tally.second} drew {score}"
     return f"{tally.first} {'beat' if own > other else 'lost to'} {tally.second} {score}"
@@ -35,7 +35,7 @@ def headline(tally: Tally) -> str:
 def summary(match: Match, tally: Tally) -> list[tuple[str, str]]:
     """Label and text of each line below the headline; a forfeit or a warning takes one of its own."""
     comparison, counts = tally.comparison(), tally.counts
-    evidence = f"{counts.games // 2} pairs" if isinstance(counts, PairCounts) else f"{counts.games} games"
+    evidence = _some(counts.games // 2, "pair") if isinstance(counts, PairCounts) else _some(counts.games, "game")
     whole = tally.results()
     lines = [
         ("Elo", f"{comparison.elo} (95 %) for {tally.first}, from {evidence}; LOS {style.likelihood(comparison.los)}"),
@@ -52,7 +52,7 @@ def summary(match: Match, tally: Tally) -> list[tuple[str, str]]:
         lines.append(("Forfeit", f"{forfeit.reason} ({forfeit.ending}, game {forfeit.id})"))
     more = len(tally.forfeits) - SHOWN_FORFEITS
     if more > 0:
-        lines.append(("", f"and {more} more forfeit{'s' if more != 1 else ''}"))
+        lines.append(("", f"and {_some(more, 'more forfeit')}"))
     if tally.repeats:
         distinct = tally.games - tally.repeats
         lines.append(
@@ -63,6 +63,10 @@ def summary(match: Match, tally: Tally) -> list[tuple[str, str]]:
             )
         )
     return lines
+
+
+def _some(number: int, thing: str) -> str:
+    return f"{number} {thing}{'s' if number != 1 else ''}"
 
 
 def _colours(tally: Tally) -> str:

@@ -18,7 +18,8 @@ from arena.screen import style
 if TYPE_CHECKING:
     import pandas as pd
 
-    from arena.go.record import Record, Statistics
+    from arena.go.collection import Statistics
+    from arena.go.record import Record
     from arena.ratings import Estimate
     from arena.registry import Entry
 
@@ -107,6 +108,23 @@ def bots_table(entries: Iterable[Entry], ratings: Mapping[str, Estimate]) -> She
         rows.append((entry.name, entry.kind, listed, net, "" if rating is None else str(rating)))
     note = "Settings are changed inline, as in mcts:playouts=5000, or in arena.toml."
     return Sheet(("name", "kind", "settings", "net", "Elo"), rows, note, flexible=(2, 3), numbers=(4,))
+
+
+def settings_table(entry: Entry) -> Sheet:
+    """What each setting of a bot does, what it is and what it may be."""
+    values = dict(entry.settings)
+    rows = []
+    for field in entry.bot_kind.settings:
+        about = field.metadata
+        allowed = ", ".join(about["choices"])
+        if about["low"] is not None:
+            allowed = f"{about['low']:g} to {about['high']:g}" if about["high"] is not None else f"{about['low']:g} up"
+        value = _plain(values[field.name]) if field.name in values else "(to be given)"
+        rows.append((field.name, value, allowed, about["help"]))
+    note = f"{entry.name}: {entry.bot_kind.summary}. " + (
+        f"As in {entry.name}:{rows[0][0]}=..." if rows else "No settings."
+    )
+    return Sheet(("setting", "value", "allowed", "what it does"), rows, note, flexible=(3,))
 
 
 def _plain(value: Any) -> str:

@@ -113,12 +113,16 @@ class MatchView:
     @property
     def games_a_second(self) -> float | None:
         """None before the first game is over."""
-        return self.played / max(0.1, self._spent) if self.played else None
+        return self._rate(self.played)
 
     @property
     def moves_a_second(self) -> float | None:
         """Of finished games; None before the first."""
-        return (self.tally.moves - self._resumed_moves) / max(0.1, self._spent) if self.played else None
+        return self._rate(self.tally.moves - self._resumed_moves)
+
+    def _rate(self, number: int) -> float | None:
+        too_early = not self.played or (self._spent < 1 and not self.finished)
+        return None if too_early else number / max(0.01, self._spent)
 
     @property
     def seconds_left(self) -> float | None:

@@ -1,0 +1,191 @@
+"""One contract for every kind of bot, and what each kind promises besides."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arena import BotFault, CheckpointError
+from arena.bot import Bot, Decision, Limits
+from arena.go.game import BLACK, WHITE, Game, Rules
+from arena.go.moves import move_from_gtp, pass_move
+from arena.registry import Registry
+
+SPECS = [
+    "random",
+    "fast-random",
+    "mcts:playouts=40",
+    "sl",
+    "sl:temperature=1",
+    "alphago:visits=12",
+    "alphago:visits=12,mixing=0.5,rollouts=2,leaves=4",
+]
+
+
+@pytest.fixture(scope="module")
+def players() -> Iterator[dict[str, Bot]]:
+    registry = Registry()
+    built = {spec: registry.resolve(spec).build() for spec in SPECS}
+    yield built
+    for bot in built.values():
+        bot.close()
+
+
+def some_games(count: int = 5, seed: int = 1) -> list[Game]:
+    """Games at different lengths, some near their end."""
+    games = []
+    for number in range(count):
+        game = Game(Rules.preset(), seed=seed + number)
+        random = np.random.default_rng(seed + number)
+        for _ in range(number * 22):
+            moves = np.flatnonzero(game.legal_moves() & ~game.board.eyes(game.to_play))[:-1]
+            game.play(int(random.choice(moves)) if len(moves) else pass_move(9))
+            if game.is_over:
+                break
+        if not game.is_over:
+            games.append(game)
+    return games
+
+
+def as_data(decision: Decision) -> tuple[object, ...]:
+    return decision.move, decision.win_rate, decision.visits
+
+
+def test_the_contract_covers_every_kind() -> None:
+    covered = {Registry().resolve(spec).kind for spec in SPECS}
+    assert covered | {"human", "gtp"} == set(Registry().kinds)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+class TestContract:
+    def test_a_decision_is_a_legal_move_and_leaves_the_game_alone(self, spec: str, players: dict[str, Bot]) -> None:
+        for game in some_games():
+            before = game.board.diagram(), list(game.moves), game.to_play, game.hashes.tolist()
+            decision = players[spec].choose(game, Limits())
+            assert (game.board.diagram(), list(game.moves), game.to_play, game.hashes.tolist()) == before
+            assert isinstance(decision.move, int) and game.legal_moves()[decision.move]
+            assert decision.win_rate is None or 0 <= decision.win_rate <= 1
+
+    def test_own_eyes_are_never_filled(self, spec: str, players: dict[str, Bot]) -> None:
+        for game in some_games(seed=30):
+            move = players[spec].choose(game, Limits()).move
+            assert not game.board.eyes(game.to_play)[move]
+
+    def test_many_boards_get_the_decisions_that_each_gets_alone(self, spec: str, players: dict[str, Bot]) -> None:
+        bot = players[spec]
+        together = bot.choose_all(some_games(), Limits())
+        alone = [bot.choose(game, Limits()) for game in some_games()]
+        assert [as_data(decision) for decision in together] == [as_data(decision) for decision in alone]
+
+    def test_a_game_is_played_to_its_end(self, spec: str, players: dict[str, Bot]) -> None:
+        game = Game(Rules.preset(size=9, move_limit=60), seed=4)
+        while not game.is_over:
+            decision = players[spec].choose(game, Limits(simulations=8))
+            assert decision.move is not None
+            game.play(decision.move)
+        assert game.outcome is not None
+
+    def test_a_bot_passes_when_nothing_sensible_is_left(self, spec: str, players: dict[str, Bot]) -> None:
+        game = Game(Rules.preset("japanese"), seed=1)
+        while not game.is_over:
+            game.play(int(players["fast-random"].choose(game, Limits()).move or 0))
+        last = Game(Rules.preset("japanese"), seed=1)
+        for move in game.moves[:-2]:
+            last.play(move)
+        assert players[spec].choose(last, Limits()).move == pass_move(9)
+
+
+@pytest.mark.parametrize("spec", ["random", "fast-random", "mcts:playouts=20"])
+@pytest.mark.parametrize("size", [5, 13, 19])
+def test_bots_without_nets_play_every_size(spec: str, size: int) -> None:
+    bot = Registry().resolve(spec).build()
+    game = Game(Rules.preset(size=size), seed=2)
+    for _ in range(12):
+        game.play(int(bot.choose(game, Limits()).move or 0))
+
+
+def test_random_and_fast_random_have_one_policy() -> None:
+    """From one position both choose each sensible move equally often."""
+    game = some_games(5)[3]
+    sensible = np.flatnonzero(game.legal_moves() & ~game.board.eyes(game.to_play))[:-1]
+    for name in ("random", "fast-random"):
+        bot = Registry().resolve(name).build()
+        counts: Counter[int] = Counter()
+        draws = 60 * len(sensible)
+        for seed in range(draws):
+            game.seed = seed
+            counts[int(bot.choose(game, Limits()).move or 0)] += 1
+        assert set(counts) == set(sensible.tolist())
+        expected = draws / len(sensible)
+        statistic = sum((count - expected) ** 2 / expected for count in counts.values())
+        freedom = len(sensible) - 1
+        assert statistic < freedom + 5 * (2 * freedom) ** 0.5
+
+
+def test_a_policy_at_a_temperature_varies_and_a_greedy_one_does_not() -> None:
+    def moves(spec: str) -> set[int | None]:
+        bot = Registry().resolve(spec).build()
+        return {bot.choose(Game(Rules.preset(), seed=seed), Limits()).move for seed in range(12)}
+
+    assert len(moves("sl")) == 1
+    assert len(moves("sl:temperature=2")) > 3
+
+
+def test_the_hybrid_beats_its_own_policy() -> None:
+    players = {name: Registry().resolve(name).build() for name in ("sl", "alphago:visits=60")}
+    won = 0
+    for seed in range(4):
+        game = Game(Rules.preset(), seed=seed)
+        for move in ("E5", "C3", "G7", "C7")[:seed]:
+            game.play(move_from_gtp(move, 9))
+        colour = WHITE if seed % 2 else BLACK
+        while not game.is_over:
+            bot = players["alphago:visits=60" if game.to_play is colour else "sl"]
+            game.play(int(bot.choose(game, Limits()).move or 0))
+        won += game.outcome is not None and game.outcome.winner is colour
+    assert won >= 3
+
+
+def test_a_net_is_refused_on_a_size_that_it_does_not_play(tmp_path: Path) -> None:
+    from bots.nets.checkpoint import MANIFEST, find
+
+    folder = tmp_path / "small"
+    shutil.copytree(find("sl-9x9"), folder)
+    manifest = folder / MANIFEST
+    manifest.write_text(re.sub(r'"largest": \d+', '"largest": 9', manifest.read_text()))
+    entry = Registry().resolve(f"checkpoint:{folder}")
+    entry.check(9)
+    with pytest.raises(CheckpointError, match="can't play 13x13"):
+        entry.check(13)
+
+
+def test_a_person_is_asked_until_the_answer_is_a_legal_move(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = iter(["", "what", "z9", "e5", "D4"])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(answers))
+    bot = Registry().resolve("human").build()
+    game = Game(Rules.preset())
+    game.play(move_from_gtp("E5", 9))
+    assert bot.choose(game, Limits()).move == move_from_gtp("D4", 9)
+    shown = capsys.readouterr().out
+    assert "E5 is taken" in shown and "no point of a 9x9 board" in shown and "resign" in shown
+
+
+def test_a_person_may_resign_and_may_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    bot = Registry().resolve("human").build()
+    monkeypatch.setattr("builtins.input", lambda prompt: "resign")
+    assert bot.choose(Game(Rules.preset()), Limits()).resigns
+
+    def leave(prompt: str) -> str:
+        raise EOFError
+
+    monkeypatch.setattr("builtins.input", leave)
+    with pytest.raises(BotFault, match="input ended"):
+        bot.choose(Game(Rules.preset()), Limits())

@@ -1,0 +1,205 @@
+"""The command line as people run it: real processes, real files, wrong input."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bots.nets.checkpoint import find
+
+ROOT = Path(__file__).parent.parent
+ARENA = [sys.executable, "-c", "from arena.cli import main; main()"]
+
+
+def arena(*arguments: str, folder: Path, columns: int = 80, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": str(columns), **variables}
+    command = [*ARENA, *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    """One line on stderr that says what is wrong, and exit code 2."""
+    assert done.returncode == 2, done.stderr
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    for word in words:
+        assert word in lines[0]
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which a match of 8 games was played."""
+    folder = tmp_path_factory.mktemp("played")
+    done = arena("match", "random", "fast-random", "-n", "8", folder=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_a_match_is_played_summed_up_and_rated(played: Path) -> None:
+    done = arena("match", "random", "fast-random", "-n", "8", folder=played)
+    assert "8 of 8 games were played earlier" in done.stdout
+    assert re.search(r"random (beat|lost to|drew with) fast-random", done.stdout)
+    assert "\x1b" not in done.stdout
+    table = (played / "results" / "elo.csv").read_text().splitlines()
+    assert len(table) == 3
+    assert {"random", "fast-random"} == {re.split(",", line)[1] for line in table[1:]}
+
+
+def test_more_games_are_added_and_new_starts_afresh(tmp_path: Path) -> None:
+    arena("match", "random", "fast-random", "-n", "2", folder=tmp_path)
+    more = arena("match", "random", "fast-random", "-n", "4", folder=tmp_path)
+    assert "2 of 4 games were played earlier" in more.stdout
+    afresh = arena("match", "random", "fast-random", "-n", "2", "--new", folder=tmp_path)
+    assert "played earlier" not in afresh.stdout
+    listed = arena("games", folder=tmp_path)
+    assert "6 games" in listed.stdout or "6 of 6" in listed.stdout
+
+
+def test_games_are_listed_rated_and_exported(played: Path, tmp_path: Path) -> None:
+    assert "fast-random" in arena("elo", folder=played).stdout
+    assert "3 of 8 games" in arena("games", "-n", "3", folder=played).stdout
+    arena("elo", "--csv", str(tmp_path / "elo.csv"), folder=played)
+    assert (tmp_path / "elo.csv").read_text() == (played / "results" / "elo.csv").read_text()
+    done = arena("export", "--sgf", str(tmp_path / "sgf"), folder=played)
+    assert "8 games written" in done.stdout
+    assert len(list((tmp_path / "sgf").rglob("*.sgf"))) == 8
+    counted = arena("records", "stats", str(tmp_path / "sgf"), folder=played).stdout
+    assert re.search(r"games\s+8\b", counted) and re.search(r"refused\s+0\b", counted)
+
+
+def test_every_command_has_help_and_stands_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text()
+    listed = arena("--help", folder=ROOT).stdout
+    commands = re.findall(r"^│ (\w+)  ", listed[listed.index("Commands") :], re.MULTILINE)
+    assert {"match", "bots", "elo", "games", "export", "records", "train"} <= set(commands)
+    for command in commands:
+        assert f"arena {command}" in readme
+        assert arena(command, "--help", folder=ROOT).returncode == 0
+
+
+def test_every_kind_of_bot_stands_in_the_readme() -> None:
+    from arena.registry import Registry
+
+    readme = (ROOT / "README.md").read_text()
+    for entry in Registry().entries:
+        assert f"`{entry.name}`" in readme or f"| {entry.kind} |" in readme
+
+
+def test_the_bots_are_listed_with_settings_and_one_is_explained(played: Path) -> None:
+    listed = arena("bots", folder=played, columns=120).stdout
+    for word in ("mcts", "playouts=2000", "sl-9x9", "alphago"):
+        assert word in listed
+    explained = arena("bots", "mcts", folder=played).stdout
+    assert "playouts" in explained and "simulations a move" in explained
+
+
+WRONG = [
+    (("match", "mtcs", "random"), ("mtcs", "did you mean 'mcts'")),
+    (("match", "mcts:playout=3", "random"), ("playout", "did you mean 'playouts'")),
+    (("match", "mcts:playouts=0", "random"), ("playouts", "from 1")),
+    (("match", "random", "fast-random", "-n", "0"), ("0 games", "at least 1")),
+    (("match", "random", "fast-random", "--size", "25"), ("25", "5 to 19")),
+    (("match", "random", "fast-random", "--komi", "7.3"), ("7.3",)),
+    (("match", "random", "fast-random", "--rules", "go"), ("go", "tromp-taylor")),
+    (("match", "random", "fast-random", "--limits", "visits=3"), ("visits", "simulations")),
+    (("match", "random", "fast-random", "--limits", "seconds=x"), ("seconds", "no number")),
+    (("match", "random", "fast-random", "--workers", "-1"), ("-1 workers",)),
+    (("match", "random", "fast-random", "--size", "5", "--plies", "24"), ("openings",)),
+    (("match", "checkpoint:nowhere", "random"), ("nowhere", "sl-9x9")),
+    (("match", "gtp:command=no-such-engine", "random", "-n", "2"), ("no-such-engine",)),
+    (("match", "random", "fast-random", "--config", "none.toml"), ("none.toml",)),
+    (("elo",), ("results/arena.db", "arena match")),
+    (("games",), ("results/arena.db",)),
+    (("records", "stats", "nothing-here"), ("nothing-here",)),
+    (("bots", "alphgo"), ("did you mean 'alphago'",)),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), WRONG, ids=lambda value: " ".join(value)[:60])
+def test_wrong_input_is_refused_in_one_line(arguments: tuple[str, ...], words: tuple[str, ...], tmp_path: Path) -> None:
+    refused(arena(*arguments, folder=tmp_path), *words)
+
+
+def test_an_unknown_option_is_refused_with_exit_code_2(tmp_path: Path) -> None:
+    assert arena("match", "random", "fast-random", "--sise", "9", folder=tmp_path).returncode == 2
+
+
+def test_damaged_files_are_refused_in_one_line_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "arena.toml").write_text("[bots.x\n")
+    refused(arena("bots", folder=tmp_path), "arena.toml", "TOML")
+    (tmp_path / "arena.toml").write_text('[bots.x]\nkind = "uct"\nplayout = 3\n')
+    refused(arena("bots", folder=tmp_path), "arena.toml", "bots.x", "playouts")
+    (tmp_path / "arena.toml").unlink()
+    (tmp_path / "results").mkdir()
+    database = tmp_path / "results" / "arena.db"
+    database.write_text("not a database, but somebody's notes\n" * 100)
+    before = database.read_bytes()
+    refused(arena("elo", folder=tmp_path), "arena.db")
+    refused(arena("match", "random", "fast-random", "-n", "2", folder=tmp_path), "arena.db")
+    assert database.read_bytes() == before
+    (tmp_path / "bad.sgf").write_bytes(b"\x00\xff no game")
+    done = arena("records", "stats", "bad.sgf", folder=tmp_path)
+    assert "refused" in done.stdout + done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_results_folder_that_can_not_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    refused(arena("match", "random", "fast-random", "-n", "2", "--results", "file", folder=tmp_path), "file")
+
+
+def test_a_checkpoint_whose_hash_does_not_match_is_refused(tmp_path: Path) -> None:
+    import shutil
+
+    folder = tmp_path / "results" / "checkpoints" / "mine"
+    shutil.copytree(find("sl-9x9"), folder)
+    model = folder / "model.onnx"
+    model.write_bytes(model.read_bytes()[:-1] + b"x")
+    refused(arena("match", "checkpoint:mine", "random", "-n", "2", folder=tmp_path), "model.onnx", "sha256")
+    (folder / "manifest.json").write_text(json.dumps({"format": 99}))
+    refused(arena("match", "checkpoint:mine", "random", "-n", "2", folder=tmp_path), "manifest.json", "format")
+
+
+def test_ctrl_c_keeps_what_was_played_and_says_how_to_go_on(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [*ARENA, "match", "mcts:playouts=300", "random", "-n", "400"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if re.match(r"\d+ of 400", line):
+            break
+    process.send_signal(signal.SIGINT)
+    rest, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    kept = re.search(r"(\d+) of 400 games are stored", rest)
+    assert kept is not None and 0 < int(kept[1]) < 400
+    assert f"{kept[1]} games" in arena("games", "-n", "1000", folder=tmp_path).stdout
+
+
+def test_a_person_can_play_through_a_pipe(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    moves = "e5\nresign\n"
+    command = [*ARENA, "match", "human", "random", "-n", "1"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, input=moves, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert "human lost to random" in done.stdout
+
+
+def test_the_reader_of_a_pipe_may_leave(played: Path) -> None:
+    shell = f"{' '.join([sys.executable, '-c', repr(ARENA[2])])} games -n 100 | head -1"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["bash", "-c", shell], cwd=played, env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert "Traceback" not in done.stderr

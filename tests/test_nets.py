@@ -1,0 +1,326 @@
+"""Nets at play: checkpoints verify themselves, exports answer as torch does, answers don't depend on the batch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import numpy_helper
+
+from arena import CheckpointError, ConfigError
+from arena.go import kernels
+from arena.go.game import Game, Rules
+from arena.go.planes import encode_game, find_encoder
+from bots.nets import checkpoint as checkpoints
+from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, SHIPPED, WEIGHTS, Checkpoint, find, save
+from bots.nets.inference import Evaluator, has_fast_int8
+from bots.nets.network import Network, NetworkConfig
+from trainers.export import describe, export, load_network
+
+ENCODER = find_encoder("arena-17")
+
+
+def random_positions(size: int, count: int, seed: int = 0) -> np.ndarray:
+    """Planes (count, 17, size, size) of positions of random games."""
+    planes = []
+    while len(planes) < count:
+        seed += 1
+        game = Game(Rules.preset("cgos", size), seed)
+        while not game.is_over and len(game.moves) < size * size and len(planes) < count:
+            planes.append(encode_game(ENCODER, game))
+            colour, played = int(game.to_play), len(game.moves)
+            game.play(kernels.random_move(game.board.array, 0, colour, game.hashes, played + 1, True, game.move_seed()))
+    return np.stack(planes)
+
+
+def lively_network(seed: int = 0) -> Network:
+    """An untrained net whose norms have seen something, so that folding them matters."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        network = Network(NetworkConfig(blocks=3, channels=24, pooling_blocks=2, pooled_channels=8, head_channels=8))
+        for module in network.modules():
+            if isinstance(module, torch.nn.BatchNorm2d):
+                torch.nn.init.uniform_(module.weight, 0.5, 1.5)
+                torch.nn.init.uniform_(module.bias, -0.5, 0.5)
+                torch.nn.init.uniform_(module.running_mean, -0.2, 0.2)
+                torch.nn.init.uniform_(module.running_var, 0.3, 2.0)
+        torch.nn.init.normal_(network.policy.passing.weight, 0, 0.3)
+    return network.eval()
+
+
+@pytest.fixture(scope="module")
+def net(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    folder = tmp_path_factory.mktemp("nets") / "checkpoints" / "lively"
+    network, rules = lively_network(), Rules.preset("cgos", 9)
+    manifest = describe(network, "lively", ENCODER, rules, trainer="test", metrics={"test_top1": 0.25})
+    return export(network, folder, manifest, random_positions(9, 64, 1), random_positions(9, 64, 2))
+
+
+# The export.
+
+
+@pytest.mark.parametrize("size", [5, 9, 13, 19])
+def test_an_exported_net_answers_as_torch_does_on_every_size(net: Checkpoint, size: int) -> None:
+    planes = random_positions(size, 12, 3)
+    policy, win_rates = Evaluator(net, "fp32").evaluate(planes)
+    with torch.no_grad():
+        expected_policy, value = lively_network()(torch.from_numpy(planes))
+    odds = value.double().softmax(1)
+    assert policy.shape == (12, size * size + 1) and policy.dtype == np.float32
+    assert np.abs(policy - expected_policy.numpy()).max() < 1e-4
+    assert np.abs(win_rates - (odds[:, 0] + odds[:, 1] / 2).numpy()).max() < 1e-5
+    assert win_rates.dtype == np.float32 and win_rates.min() >= 0 and win_rates.max() <= 1
+
+
+def test_int8_mostly_agrees_with_fp32(net: Checkpoint) -> None:
+    planes = random_positions(9, 128, 4)
+    exact, rough = (Evaluator(net, precision).evaluate(planes) for precision in ("fp32", "int8"))
+    assert (exact[0].argmax(1) == rough[0].argmax(1)).mean() > 0.85
+    assert np.abs(exact[1] - rough[1]).max() < 0.1
+    assert not np.array_equal(exact[0], rough[0])
+    assert 0.85 < net.manifest.metrics["int8_agreement"] <= 1
+
+
+def test_int8_weights_are_small_enough_never_to_saturate(net: Checkpoint) -> None:
+    """AVX2 adds two products of an uint8 and an int8 in 16 bits."""
+    model = onnx.load(net.model(int8=True))
+    weights = [numpy_helper.to_array(item) for item in model.graph.initializer]
+    small = [weight for weight in weights if weight.dtype == np.int8 and weight.ndim == 4]
+    assert len(small) == 1 + 3 * 2 + 2  # the stem, two convolutions a block, and one that pools in two of them
+    assert all(2 * 255 * np.abs(weight.astype(int)).max() < 2**15 for weight in small)
+
+
+def test_an_export_that_differs_from_torch_is_refused_and_the_old_one_stays(
+    net: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainers.export.PARITY", 0.0)
+    planes = random_positions(9, 4)
+    with pytest.raises(CheckpointError, match="differs from torch"):
+        export(lively_network(), net.folder, net.manifest, planes, planes)
+    assert Checkpoint.open(net.folder).manifest == net.manifest
+    assert [path.name for path in net.folder.parent.iterdir()] == ["lively"]
+
+
+def test_a_net_comes_back_from_its_checkpoint(net: Checkpoint) -> None:
+    planes = torch.from_numpy(random_positions(9, 3))
+    with torch.no_grad():
+        expected, found = lively_network()(planes), load_network(Checkpoint.open(net.folder)).eval()(planes)
+    assert torch.equal(expected[0], found[0]) and torch.equal(expected[1], found[1])
+
+
+def test_an_untrained_net_hardly_passes() -> None:
+    network = Network(NetworkConfig(blocks=2, channels=16)).eval()
+    with torch.no_grad():
+        policy, _ = network(torch.from_numpy(random_positions(9, 16)))
+    assert policy.softmax(1)[:, -1].max() < 0.002
+
+
+def test_a_net_of_an_impossible_shape_is_refused() -> None:
+    with pytest.raises(ConfigError, match="blocks"):
+        NetworkConfig(blocks=0)
+    with pytest.raises(ConfigError, match="pooling_blocks"):
+        NetworkConfig(blocks=2, pooling_blocks=3)
+
+
+# Asking.
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("name", ["lively", "sl-9x9"])
+def test_an_answer_is_the_same_bit_for_bit_in_every_batch(net: Checkpoint, precision: str, name: str) -> None:
+    evaluator = Evaluator(net if name == "lively" else Checkpoint.open(SHIPPED / name), precision)
+    planes = random_positions(9, 64, 5)
+    alone = [evaluator.evaluate(planes[i : i + 1]) for i in range(64)]
+    policies = np.concatenate([policy for policy, _ in alone])
+    win_rates = np.concatenate([win_rate for _, win_rate in alone])
+    for batch in range(2, 65):
+        policy, win_rate = evaluator.evaluate(planes[64 - batch :])
+        assert np.array_equal(policy, policies[64 - batch :]), f"batch {batch}"
+        assert np.array_equal(win_rate, win_rates[64 - batch :]), f"batch {batch}"
+
+
+def test_a_size_or_shape_that_does_not_fit_is_refused(net: Checkpoint) -> None:
+    evaluator = Evaluator(net, "fp32")
+    with pytest.raises(CheckpointError, match="21x21"):
+        evaluator.evaluate(np.zeros((1, 17, 21, 21), np.float32))
+    with pytest.raises(CheckpointError, match="17"):
+        evaluator.evaluate(np.zeros((1, 16, 9, 9), np.float32))
+    with pytest.raises(CheckpointError, match="shape"):
+        evaluator.evaluate(np.zeros((1, 17, 9, 8), np.float32))
+
+
+def test_auto_goes_by_the_processors_flags(tmp_path: Path, net: Checkpoint) -> None:
+    new, old = tmp_path / "new", tmp_path / "old"
+    new.write_text("flags\t\t: fpu sse2 avx2 avx512_vnni\n")
+    old.write_text("flags\t\t: fpu sse2 avx\n")
+    assert has_fast_int8(new) and not has_fast_int8(old) and not has_fast_int8(tmp_path / "none")
+    assert Evaluator(net).precision == ("int8" if has_fast_int8() else "fp32")
+
+
+def test_an_unknown_precision_is_refused(net: Checkpoint) -> None:
+    with pytest.raises(ConfigError, match="fp16"):
+        Evaluator(net, "fp16")
+
+
+def test_asking_a_net_does_not_import_torch() -> None:
+    code = "import sys, bots.nets.inference; sys.exit('torch' in sys.modules or 'onnx' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# Checkpoints.
+
+
+def copy_of(net: Checkpoint, folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    for path in net.folder.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+def edited(folder: Path, **entries: object) -> None:
+    content = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps(content | entries))
+
+
+def test_a_checkpoint_opens_again_as_it_was_saved(net: Checkpoint) -> None:
+    again = Checkpoint.open(net.folder)
+    assert again == net
+    assert again.manifest.metrics["test_top1"] == 0.25
+    assert again.identity == again.manifest.files[WEIGHTS] and len(again.identity) == 64
+    assert set(again.manifest.files) == {WEIGHTS, MODEL, MODEL_INT8}
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, MODEL, MODEL_INT8])
+def test_a_changed_or_missing_file_is_named(net: Checkpoint, tmp_path: Path, name: str) -> None:
+    folder = copy_of(net, tmp_path / "copy")
+    content = bytearray((folder / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / name).write_bytes(content)
+    with pytest.raises(CheckpointError, match=name) as changed:
+        Checkpoint.open(folder)
+    (folder / name).unlink()
+    with pytest.raises(CheckpointError, match=name) as missing:
+        Checkpoint.open(folder)
+    for caught in (changed, missing):
+        assert "\n" not in str(caught.value) and "copy" in str(caught.value)
+
+
+def test_a_damaged_manifest_is_refused_in_one_line(net: Checkpoint, tmp_path: Path) -> None:
+    folder = copy_of(net, tmp_path / "copy")
+    whole = (folder / MANIFEST).read_text()
+    for text in ("", "{", "[1]", whole[: len(whole) // 2], "\x00"):
+        (folder / MANIFEST).write_text(text)
+        with pytest.raises(CheckpointError, match=MANIFEST) as caught:
+            Checkpoint.open(folder)
+        assert "\n" not in str(caught.value)
+    (folder / MANIFEST).write_bytes(b"\xff\xfe")
+    with pytest.raises(CheckpointError, match=MANIFEST):
+        Checkpoint.open(folder)
+    (folder / MANIFEST).unlink()
+    with pytest.raises(CheckpointError, match=MANIFEST):
+        Checkpoint.open(folder)
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ({"format": 99}, "format 99"),
+        ({"komi": "seven"}, "komi"),
+        ({"smallest": True}, "smallest"),
+        ({"author": "me"}, "author"),
+        ({"encoder": None}, "encoder"),
+        ({"files": {}}, WEIGHTS),
+        ({"files": {WEIGHTS: "0", MODEL: "0", "../../secret": "0"}}, "secret"),
+        ({"files": {WEIGHTS: 3, MODEL: "0"}}, WEIGHTS),
+    ],
+)
+def test_a_wrong_manifest_is_refused(
+    net: Checkpoint, tmp_path: Path, entries: dict[str, object], expected: str
+) -> None:
+    folder = copy_of(net, tmp_path / "copy")
+    edited(folder, **entries)
+    with pytest.raises(CheckpointError, match=expected):
+        Checkpoint.open(folder)
+
+
+def test_an_unknown_encoder_is_refused_when_the_net_is_loaded(net: Checkpoint, tmp_path: Path) -> None:
+    folder = copy_of(net, tmp_path / "copy")
+    edited(folder, encoder="arena-18")
+    with pytest.raises(CheckpointError, match="arena-18"):
+        Evaluator(Checkpoint.open(folder))
+
+
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="no such checkpoint"):
+        Checkpoint.open(tmp_path / "none")
+
+
+def test_a_checkpoint_without_int8_plays_in_fp32(net: Checkpoint, tmp_path: Path) -> None:
+    def write(folder: Path) -> dict[str, float]:
+        for name in (WEIGHTS, MODEL):
+            (folder / name).write_bytes((net.folder / name).read_bytes())
+        return {}
+
+    plain = save(tmp_path / "plain", net.manifest, write)
+    assert Evaluator(plain).precision == "fp32"
+    with pytest.raises(CheckpointError, match="fp32"):
+        Evaluator(plain, "int8")
+
+
+def test_a_model_that_is_none_is_refused(net: Checkpoint, tmp_path: Path) -> None:
+    def write(folder: Path) -> dict[str, float]:
+        for name in (WEIGHTS, MODEL):
+            (folder / name).write_bytes(b"not a net")
+        return {}
+
+    with pytest.raises(CheckpointError, match="can't load"):
+        Evaluator(save(tmp_path / "bad", net.manifest, write), "fp32")
+
+
+def test_saving_that_fails_leaves_what_was_there(net: Checkpoint, tmp_path: Path) -> None:
+    folder = copy_of(net, tmp_path / "copy")
+
+    def write(aside: Path) -> dict[str, float]:
+        (aside / WEIGHTS).write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        save(folder, replace(net.manifest, name="new"), write)
+    assert Checkpoint.open(folder).manifest == net.manifest
+    assert list(tmp_path.iterdir()) == [folder]
+    with pytest.raises(CheckpointError, match="can't be saved without"):
+        save(folder, net.manifest, lambda aside: {})
+    assert Checkpoint.open(folder).manifest == net.manifest
+
+
+def test_a_name_is_looked_for_in_the_results_then_among_the_shipped(net: Checkpoint, tmp_path: Path) -> None:
+    results = net.folder.parent.parent
+    assert find("lively", results) == net.folder
+    assert find("sl-9x9", tmp_path) == SHIPPED / "sl-9x9"
+    assert find(str(net.folder), tmp_path) == net.folder
+    copy_of(net, tmp_path / "checkpoints" / "sl-9x9")
+    assert find("sl-9x9", tmp_path) == tmp_path / "checkpoints" / "sl-9x9"
+    assert checkpoints.known(results) == sorted({"lively", *checkpoints.known(tmp_path)})
+    with pytest.raises(CheckpointError, match=r"livelly.*lively"):
+        find("livelly", results)
+    with pytest.raises(CheckpointError, match="no checkpoint there"):
+        find(tmp_path / "nowhere" / "x", results)
+
+
+@pytest.mark.parametrize(
+    "folder", sorted(path.parent for path in SHIPPED.glob(f"*/{MANIFEST}")), ids=lambda path: path.name
+)
+def test_the_nets_that_ship_verify(folder: Path) -> None:
+    shipped = Checkpoint.open(folder)
+    assert shipped.manifest.name == folder.name
+    assert shipped.manifest.metrics["test_positions"] > 0
+    Evaluator(shipped, "fp32")
+    Evaluator(shipped, "int8")
+    load_network(shipped)

@@ -1,0 +1,368 @@
+"""Names that can play: what ships, what is typed, what arena.toml and installed packages add, and how they clash."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from arena import CheckpointError, ConfigError
+from arena.registry import Entry, Registry, load_kind
+from bots.nets import checkpoint
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Registry:
+    return Registry(results=tmp_path / "results")
+
+
+def configured(folder: Path, text: str, name: str = "arena.toml") -> Registry:
+    """The registry with this arena.toml."""
+    (folder / name).write_text(text, "utf-8")
+    return Registry(folder / name, results=folder / "results")
+
+
+def refusal(call: Any, *arguments: Any, error: type[Exception] = ConfigError) -> str:
+    with pytest.raises(error) as caught:
+        call(*arguments)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def setting(entry: Entry, name: str) -> Any:
+    return dict(entry.settings)[name]
+
+
+def save_net(folder: Path, weights: bytes = b"weights") -> checkpoint.Checkpoint:
+    """A checkpoint whose files are no nets: enough for all that doesn't play."""
+
+    def write(place: Path) -> dict[str, float]:
+        (place / checkpoint.WEIGHTS).write_bytes(weights)
+        (place / checkpoint.MODEL).write_bytes(b"model")
+        return {}
+
+    manifest = checkpoint.Manifest(
+        name=folder.name, network={}, encoder="x", planes=1, smallest=7, largest=13, size=9, rules="cgos", komi=7.0
+    )
+    return checkpoint.save(folder, manifest, write)
+
+
+# --- What is typed ---
+
+
+def test_every_kind_plays_under_its_own_name_and_what_ships_under_others(registry: Registry) -> None:
+    kinds = {"alphago", "fast-random", "gtp", "human", "policy", "random", "uct"}
+    assert kinds <= set(registry.kinds)
+    assert kinds | {"mcts", "sl"} <= {entry.name for entry in registry.entries}
+    mcts = registry.resolve("mcts")
+    assert (mcts.name, mcts.kind) == ("mcts", "uct")
+    assert registry.resolve("mcts").build().__class__ is registry.resolve("uct").build().__class__
+
+
+def test_settings_are_typed_behind_the_name(registry: Registry) -> None:
+    entry = registry.resolve("uct:playouts=500,reuse=false,exploration=1")
+    assert entry.name == "uct:playouts=500,exploration=1,reuse=false"
+    assert (setting(entry, "playouts"), setting(entry, "exploration"), setting(entry, "reuse")) == (500, 1.0, False)
+    assert entry.config.playouts == 500
+    assert setting(entry, "memory") == setting(registry.resolve("uct"), "memory")
+
+
+def test_a_setting_that_changes_nothing_does_not_show_in_the_name(registry: Registry) -> None:
+    plain = registry.resolve("uct")
+    assert registry.resolve(f"uct:playouts={setting(plain, 'playouts')}") == plain
+    assert registry.resolve("uct:") == plain
+
+
+@pytest.mark.parametrize("spec", ["uct:exploration=0.7000001", "uct:exploration=1e-07,reuse=false", "uct:seconds=0.1"])
+def test_the_name_of_an_entry_can_be_typed_to_get_it_again(registry: Registry, spec: str) -> None:
+    entry = registry.resolve(spec)
+    assert registry.resolve(entry.name) == entry
+    assert entry.identity != registry.resolve("uct").identity
+
+
+def test_a_value_may_hold_spaces_commas_and_equals_signs(registry: Registry) -> None:
+    command = "gnugo --mode gtp --rules a,b --level=10"
+    entry = registry.resolve(f"gtp:command={command},startup=3")
+    assert setting(entry, "command") == command
+    assert setting(entry, "startup") == 3.0
+
+
+def test_a_setting_without_a_default_has_to_be_given(registry: Registry) -> None:
+    assert "gtp needs the setting 'command', as in gtp:command=..." in refusal(registry.resolve, "gtp")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("fast-randm", "unknown bot 'fast-randm'; did you mean 'fast-random'?"),
+        ("Random", "unknown bot 'Random'; did you mean 'random'?"),
+        ("chekpoint:x", "unknown bot 'chekpoint'; did you mean 'checkpoint'?"),
+        ("zzzzzz", "unknown bot 'zzzzzz'; see: arena bots"),
+        ("", "unknown bot ''"),
+        ("uct:playout=5", "uct: unknown setting 'playout'; did you mean 'playouts'?"),
+        ("uct:zzz=5", "uct: unknown setting 'zzz'; it has playouts, "),
+        ("random:zzz=5", "random: unknown setting 'zzz'; it has none"),
+        ("uct:fast", "'uct:fast': 'fast' is no setting=value"),
+        ("uct:=5", "uct: unknown setting ''"),
+        ("checkpoint:", "'checkpoint:' wants the name or folder of a net, as in checkpoint:sl-9x9"),
+        ("uct:playouts=many", "uct: playouts = 'many' is not a whole number"),
+        ("uct:playouts=1.5", "uct: playouts = '1.5' is not a whole number"),
+        ("uct:playouts=1e400", "uct: playouts = '1e400' is not a whole number"),
+        ("uct:playouts=nan", "uct: playouts = 'nan' is not a whole number"),
+        ("uct:exploration=nan", "uct: exploration = 'nan' is not a number"),
+        ("uct:exploration=inf", "uct: exploration = 'inf' is not a number"),
+        ("uct:exploration=", "uct: exploration = '' is not a number"),
+        ("uct:reuse=maybe", "uct: reuse = 'maybe' is not true or false"),
+        ("uct:playouts=0", "uct: playouts = 0 is out of range; it goes from 1"),
+        ("uct:memory=10000", "uct: memory = 10000 is out of range; it goes from 1 to 8192"),
+        ("uct:resign=0.6", "uct: resign = 0.6 is out of range; it goes from 0 to 0.5"),
+        ("policy:precision=half", "policy: precision = 'half' is none of auto, fp32, int8"),
+    ],
+)
+def test_what_can_not_be_read_is_refused_with_what_to_write(registry: Registry, spec: str, message: str) -> None:
+    assert message in refusal(registry.resolve, spec)
+
+
+def test_an_entry_travels_to_other_processes(registry: Registry) -> None:
+    entry = registry.resolve("uct:playouts=3")
+    assert pickle.loads(pickle.dumps(entry)) == entry
+
+
+# --- Nets ---
+
+
+def test_a_checkpoint_plays_by_folder_and_by_name(tmp_path: Path, registry: Registry) -> None:
+    net = save_net(tmp_path / "results" / "checkpoints" / "mine")
+    for spec in (f"checkpoint:{net.folder}", "checkpoint:mine", "policy:checkpoint=mine"):
+        entry = registry.resolve(spec)
+        assert entry.kind == "policy"
+        assert entry.net == net.identity
+        assert Path(setting(entry, "checkpoint")) == net.folder
+    assert registry.resolve("checkpoint:mine").name == "checkpoint:mine"
+    warm = registry.resolve("checkpoint:mine,temperature=0.5")
+    assert warm.name == "checkpoint:mine,temperature=0.5"
+    assert setting(warm, "temperature") == 0.5
+
+
+def test_a_missing_or_damaged_net_is_refused(tmp_path: Path, registry: Registry) -> None:
+    assert "no checkpoint 'none'" in refusal(registry.resolve, "checkpoint:none", error=CheckpointError)
+    net = save_net(tmp_path / "damaged")
+    net.weights.write_bytes(b"other weights")
+    assert "damaged" in refusal(registry.resolve, f"checkpoint:{net.folder}", error=CheckpointError)
+
+
+def test_a_size_that_the_net_can_not_play_is_refused_before_a_game(tmp_path: Path, registry: Registry) -> None:
+    entry = registry.resolve(f"checkpoint:{save_net(tmp_path / 'mine').folder}")
+    entry.check(9)
+    assert "can't play 19x19" in refusal(entry.check, 19, error=CheckpointError)
+
+
+# --- Identity ---
+
+
+def test_the_same_settings_are_the_same_player_whatever_the_name(tmp_path: Path, registry: Registry) -> None:
+    deep = configured(tmp_path, '[bots.deep]\nkind = "uct"\nplayouts = 5000\n').resolve("deep")
+    assert deep.identity == registry.resolve("uct:playouts=5000").identity
+    assert deep.identity == registry.resolve("mcts:playouts=5000.0").identity
+    assert registry.resolve("mcts").identity == registry.resolve("uct").identity
+    assert len(deep.identity) == 12
+
+
+def test_another_setting_is_another_player(registry: Registry) -> None:
+    specs = ["uct", "uct:playouts=1", "uct:playouts=2", "uct:reuse=false", "uct:resign=0.1", "random", "fast-random"]
+    assert len({registry.resolve(spec).identity for spec in specs}) == len(specs)
+
+
+def test_another_net_is_another_player_and_the_same_net_elsewhere_is_not(tmp_path: Path, registry: Registry) -> None:
+    one, copy = save_net(tmp_path / "one"), save_net(tmp_path / "copy")
+    two = save_net(tmp_path / "two", b"other weights")
+    players = [registry.resolve(f"checkpoint:{net.folder}") for net in (one, copy, two)]
+    assert players[0].identity == players[1].identity
+    assert players[0].identity != players[2].identity
+    assert players[0].identity != replace(players[0], net="").identity
+
+
+# --- arena.toml ---
+
+
+def test_a_file_adds_entries(tmp_path: Path) -> None:
+    registry = configured(
+        tmp_path,
+        """
+        [bots.deep]
+        kind = "uct"
+        playouts = 5000
+        exploration = 1
+        [bots."gnu.go-3_8"]
+        kind = "gtp"
+        command = "gnugo --mode gtp, please"
+        """,
+    )
+    deep = registry.resolve("deep")
+    assert (deep.name, deep.kind, setting(deep, "playouts"), setting(deep, "exploration")) == ("deep", "uct", 5000, 1.0)
+    assert deep.source == str(tmp_path / "arena.toml")
+    assert setting(registry.resolve("gnu.go-3_8"), "command") == "gnugo --mode gtp, please"
+    assert [entry.name for entry in registry.entries][-2:] == ["deep", "gnu.go-3_8"]
+    deeper = registry.resolve("deep:playouts=9000")
+    assert (deeper.name, setting(deeper, "exploration")) == ("deep:playouts=9000", 1.0)
+
+
+def test_a_table_without_a_kind_changes_a_known_entry(tmp_path: Path, registry: Registry) -> None:
+    changed = configured(tmp_path, "[bots.mcts]\nplayouts = 77\n[bots.uct]\nseconds = 2\n")
+    assert setting(changed.resolve("mcts"), "playouts") == 77
+    assert setting(changed.resolve("mcts"), "seconds") == 0.0
+    assert setting(changed.resolve("uct"), "seconds") == 2.0
+    assert changed.resolve("mcts").identity != registry.resolve("mcts").identity
+    assert changed.resolve("mcts").source == str(tmp_path / "arena.toml")
+
+
+def test_an_empty_file_changes_nothing(tmp_path: Path, registry: Registry) -> None:
+    assert configured(tmp_path, "# nothing\n").entries == registry.entries
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[bots.mcts]\nkind = "uct"\n', "two bots are called 'mcts': one from arena, one from {file}"),
+        ('[bots.x]\nkind = "utc"\n', "{file}: [bots.x]: unknown kind 'utc'; did you mean 'uct'?"),
+        ('[bots.x]\nkind = "uct"\nvisit = 5\n', "{file}: [bots.x]: unknown setting 'visit'"),
+        ("[bots.mcts]\nplayout = 5\n", "{file}: [bots.mcts]: unknown setting 'playout'; did you mean 'playouts'?"),
+        ("[bots.mcts]\nplayouts = true\n", "{file}: [bots.mcts]: playouts = True is not a whole number"),
+        ('[bots.mcts]\nplayouts = "a"\n', "{file}: [bots.mcts]: playouts = 'a' is not a whole number"),
+        ("[bots.mcts]\nplayouts = [1]\n", "{file}: [bots.mcts]: playouts = [1] is not a whole number"),
+        ("[bots.mcts]\nplayouts = 0\n", "{file}: [bots.mcts]: playouts = 0 is out of range"),
+        ('[bots.x]\nkind = "gtp"\ncommand = 5\n', "{file}: [bots.x]: command = 5 is not text"),
+        ("[bots.x]\nplayouts = 5\n", "{file}: [bots.x] needs a kind, one of alphago, "),
+        ("[bots]\nx = 5\n", "{file}: bots.x is no table of settings"),
+        ("[[bots]]\n", "{file}: 'bots' is no table; write [bots.NAME]"),
+        ("bots = 5\n", "{file}: 'bots' is no table"),
+        ("[bot.x]\n", "{file}: unknown table 'bot'; it has [bots.NAME] tables only"),
+        ("[bots.checkpoint]\nkind = 'uct'\n", "{file}: 'checkpoint' is no name for a bot"),
+        ("[bots.'a:b']\nkind = 'uct'\n", "{file}: 'a:b' is no name for a bot; use letters"),
+        ("[bots.''] \nkind = 'uct'\n", "{file}: '' is no name for a bot"),
+        ("[bots.x\n", "{file} is no valid TOML: "),
+        ("[bots.x]\nkind = 'uct'\n[bots.x]\nkind = 'uct'\n", "{file} is no valid TOML: "),
+    ],
+)
+@pytest.mark.parametrize("name", ["arena.toml", "my.conf"])
+def test_an_error_in_the_file_names_the_file_and_the_key(tmp_path: Path, text: str, message: str, name: str) -> None:
+    assert message.format(file=tmp_path / name) in refusal(configured, tmp_path, text, name)
+
+
+def test_a_file_that_is_missing_a_folder_or_no_text_is_refused(tmp_path: Path) -> None:
+    assert f"{tmp_path / 'no.toml'} can't be read: No such file" in refusal(Registry, tmp_path / "no.toml")
+    assert f"{tmp_path} can't be read: Is a directory" in refusal(Registry, tmp_path)
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    assert "binary.toml is no valid TOML" in refusal(Registry, tmp_path / "binary.toml")
+
+
+def test_an_error_that_was_typed_is_not_blamed_on_the_file(tmp_path: Path) -> None:
+    registry = configured(tmp_path, '[bots.deep]\nkind = "uct"\n')
+    text = refusal(registry.resolve, "deep:playout=5")
+    assert text.startswith("deep: unknown setting 'playout'")
+    assert "arena.toml" not in text
+
+
+# --- Installed packages ---
+
+CORNER = """
+from dataclasses import dataclass
+from arena.bot import Bot, BotKind, Decision, setting
+
+@dataclass(frozen=True)
+class Config:
+    depth: int = setting(3, "how deep", high=9)
+
+class Corner(Bot):
+    def __init__(self, config): ...
+    def choose(self, game, limits):
+        return Decision(move=int(game.legal_moves().nonzero()[0][0]))
+
+BOT = BotKind(summary="the first legal point", config=Config, build=Corner)
+"""
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Puts a package with one module and its entry points where Python finds it."""
+    site = tmp_path / "site-packages"
+    site.mkdir()
+    monkeypatch.syspath_prepend(site)
+    modules = []
+
+    def installed(package: str, points: str, source: str = CORNER) -> None:
+        module = package.replace("-", "_")
+        modules.append(module)
+        (site / f"{module}.py").write_text(source)
+        info = site / f"{module}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[arena.bots]\n{points}\n")
+
+    yield installed
+    for module in modules:
+        sys.modules.pop(module, None)
+
+
+def test_an_installed_package_brings_a_kind_that_plays(install: Any) -> None:
+    install("corner-bots", "corner = corner_bots:BOT")
+    registry = Registry()
+    entry = registry.resolve("corner:depth=5")
+    assert (entry.kind, entry.factory, entry.source) == ("corner", "corner_bots:BOT", "the package corner-bots")
+    assert setting(entry, "depth") == 5
+    assert "corner" in registry.kinds
+    assert entry.build().__class__.__name__ == "Corner"
+    assert "corner: depth = 10 is out of range; it goes to 9" in refusal(registry.resolve, "corner:depth=10")
+
+
+def test_a_setting_of_a_type_that_can_not_be_typed_is_refused(install: Any) -> None:
+    install("corner-bots", "corner = corner_bots:BOT", CORNER.replace("depth: int", "depth: list"))
+    text = refusal(Registry().resolve, "corner:depth=5")
+    assert text == "corner: depth can't be set: its type is list, not int, float, bool or str"
+
+
+def test_a_file_names_entries_of_a_packages_kind(install: Any, tmp_path: Path) -> None:
+    install("corner-bots", "corner = corner_bots:BOT")
+    registry = configured(tmp_path, "[bots.corner]\ndepth = 4\n[bots.nook]\nkind = 'corner'\n")
+    assert setting(registry.resolve("corner"), "depth") == 4
+    assert registry.resolve("nook").kind == "corner"
+
+
+def test_two_packages_with_one_name_clash_and_both_are_named(install: Any) -> None:
+    install("corner-bots", "corner = corner_bots:BOT")
+    install("other-bots", "corner = other_bots:BOT")
+    text = refusal(Registry)
+    assert "two kinds of bot are called 'corner'" in text
+    assert "the package corner-bots" in text
+    assert "the package other-bots" in text
+
+
+@pytest.mark.parametrize("name", ["uct", "mcts"])
+def test_a_package_can_not_take_the_name_of_what_ships(install: Any, name: str) -> None:
+    install("corner-bots", f"{name} = corner_bots:BOT")
+    text = refusal(Registry)
+    assert f"called '{name}': one from arena, one from the package corner-bots" in text
+
+
+@pytest.mark.parametrize(
+    ("point", "source", "message"),
+    [
+        ("lost = lost_bots_elsewhere:BOT", "", "lost_bots_elsewhere:BOT can't be loaded: ModuleNotFoundError"),
+        ("lost = lost_bots:BOT", "import arena\n", "lost_bots:BOT can't be loaded: AttributeError"),
+        ("lost = lost_bots:BOT", "1 / 0\n", "lost_bots:BOT can't be loaded: ZeroDivisionError: division by zero"),
+        ("lost = lost_bots:BOT", "BOT = 5\n", "lost_bots:BOT is no BotKind but int"),
+    ],
+)
+def test_an_entry_point_that_can_not_be_loaded_is_named(install: Any, point: str, source: str, message: str) -> None:
+    install("lost-bots", point, source)
+    assert message in refusal(Registry)
+
+
+def test_a_factory_is_found_by_module_and_attribute() -> None:
+    assert load_kind("scripted_bots:GOOD").summary == "plays at random"
+    assert load_kind("bots.random").summary.startswith("random legal moves")

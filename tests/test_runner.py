@@ -1,0 +1,373 @@
+"""Events with real worker processes and a real database: what is played, what is kept, and what dies with what."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+from scripted_bots import scripted
+
+import arena
+from arena import UserError
+from arena.bot import Limits
+from arena.go.game import Ending, Rules
+from arena.go.record import Record
+from arena.match import Room
+from arena.registry import Entry, Registry
+from arena.runner import Update, play_match
+from arena.schedule import Match
+from arena.store import Store
+
+SEVEN = Rules.preset("cgos", 7)
+
+
+def match(first: Entry, second: Entry, games: int = 8, **settings: Any) -> Match:
+    return Match(first, second, **({"rules": SEVEN, "games": games, "limits": Limits(deadline=60.0)} | settings))
+
+
+def seeds(games: int) -> list[int]:
+    """The seeds of a match's games, which don't depend on who plays."""
+    return [pairing.seed for pairing in match(scripted("GOOD"), scripted("GOOD"), games).pairings()]
+
+
+Played = dict[str, tuple[Any, ...]]
+
+
+def essence(records: list[Record]) -> Played:
+    """All of a game but when it was played and how long it took, by its id; an id may be there only once."""
+    found = {
+        record.id: (record.black_player, record.white_player, record.seed, record.moves, record.outcome, record.reason)
+        for record in records
+    }
+    assert len(found) == len(records)
+    return found
+
+
+def undisturbed(played: Match) -> Played:
+    """What a match comes to in one process without a scheduler."""
+    players = played.players
+    room = Room({name: entry.build() for name, entry in players.items()}, played.rules, Limits(deadline=600.0))
+    records = []
+    for pairing in played.pairings():
+        room.seat(pairing)
+    while room.tables:
+        records += room.play_round()
+    return essence(
+        [
+            replace(record, black_player=players[record.black].identity, white_player=players[record.white].identity)
+            for record in records
+        ]
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "arena.db", write=True) as opened:
+        yield opened
+
+
+def stored(store: Store, played: Match) -> Played:
+    return essence(list(store.games(event=played.event)))
+
+
+def fresh(updates: Iterator[Update]) -> list[Record]:
+    """The games that were played now."""
+    return [record for update in updates if not update.resumed for record in update.records]
+
+
+class Lifeline:
+    """A named pipe that players hold open: it tells which processes there are, and when they are all gone."""
+
+    def __init__(self, path: Path):
+        os.mkfifo(path)
+        self.path = str(path)
+        self._end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+
+    def processes(self, count: int, seconds: float = 60.0) -> list[int]:
+        """The first ``count`` process numbers that are written."""
+        text = b""
+        end = monotonic() + seconds
+        while text.count(b"\n") < count:
+            assert self._poll(end - monotonic()) & select.POLLIN, "no player was built in time"
+            text += os.read(self._end, 100)
+        return [int(line) for line in text.split()]
+
+    def falls_silent(self, seconds: float) -> bool:
+        """Whether every process that holds the pipe ends in this time."""
+        end = monotonic() + seconds
+        while self._poll(end - monotonic()) & select.POLLIN:
+            os.read(self._end, 100)
+        return bool(self._poll(0) & select.POLLHUP)
+
+    def _poll(self, seconds: float) -> int:
+        poll = select.poll()
+        poll.register(self._end, select.POLLIN)
+        return next((event for _, event in poll.poll(max(0.0, seconds) * 1000)), 0)
+
+    def close(self) -> None:
+        os.close(self._end)
+
+
+@pytest.fixture
+def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
+    opened = Lifeline(tmp_path / "lifeline")
+    yield opened
+    opened.close()
+
+
+# --- Playing, resuming, extending ---
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("random", "uct:playouts=12,memory=1"), ("uct:playouts=9,memory=1", "fast-random")]
+)
+def test_the_number_of_workers_does_not_change_a_single_game(tmp_path: Path, first: str, second: str) -> None:
+    registry = Registry()
+    played = match(registry.resolve(first), registry.resolve(second), games=12)
+    expected = undisturbed(played)
+    for workers in (1, 2):
+        with Store.open(tmp_path / f"{workers}.db", write=True) as store:
+            games = fresh(play_match(played, store, workers))
+            assert essence(games) == expected
+            assert stored(store, played) == expected
+
+
+def test_only_what_is_missing_is_played_and_a_longer_match_adds_games(store: Store, tmp_path: Path) -> None:
+    first, second = scripted("GOOD", "a"), scripted("MANY", "b")
+    short, long = match(first, second, games=6), match(first, second, games=11)
+    with Store.open(tmp_path / "other.db", write=True) as other:
+        games = fresh(play_match(long, other, 1))
+        store.append([record for record in games if record.id[-1] in "135"])  # the rest was never acknowledged
+    assert len(fresh(play_match(short, store, 1))) == 3
+    updates = list(play_match(long, store, 2))
+    assert updates[0].resumed
+    assert {record.id for record in updates[0].records} == {pairing.id for pairing in short.pairings()}
+    assert len(fresh(iter(updates))) == 5
+    assert stored(store, long) == essence(games) == undisturbed(long)
+    again = list(play_match(long, store, 2))
+    assert [len(update.records) for update in again] == [11]
+
+
+def test_a_shorter_match_counts_its_own_games_only(store: Store) -> None:
+    played = match(scripted("PASSES", "a"), scripted("PASSES", "b"), games=6)
+    fresh(play_match(played, store, 1))
+    updates = list(play_match(replace(played, games=4), store, 1))
+    assert [len(update.records) for update in updates] == [4]
+
+
+def test_games_are_durable_when_an_update_tells_of_them(store: Store, tmp_path: Path) -> None:
+    played = match(scripted("GOOD", "a"), scripted("GOOD", "b"), games=80)
+    seen = 0
+    with Store.open(tmp_path / "arena.db") as reader:
+        for update in play_match(played, store, 1):
+            seen += len(update.records)
+            assert reader.count() == seen
+    assert seen == 80
+
+
+def test_a_person_plays_in_this_process(store: Store) -> None:
+    played = match(scripted("PERSON", "you"), scripted("GOOD"), games=2, limits=Limits(deadline=1e-9))
+    games = fresh(play_match(played, store, 2))
+    assert essence(games) == undisturbed(played) == stored(store, played)
+
+
+def test_what_a_bot_prints_stays_off_the_terminal(store: Store, capfd: pytest.CaptureFixture[str]) -> None:
+    played = match(scripted("NOISY"), scripted("GOOD"), games=2)
+    assert essence(fresh(play_match(played, store, 1))) == undisturbed(replace(played, first=scripted("NOISY")))
+    capfd.readouterr()  # what it printed in this very process
+    fresh(play_match(replace(played, run=2), store, 1))
+    assert capfd.readouterr() == ("", "")
+
+
+# --- Bots that fail ---
+
+
+def test_a_bot_that_takes_its_process_down_forfeits_that_game_alone(store: Store) -> None:
+    games = seeds(8)
+    played = match(scripted("SEGFAULT", seed=games[2]), scripted("LEAVE", seed=games[5]), games=8)
+    records = {int(record.id[-5:]) - 1: record for record in fresh(play_match(played, store, 2))}
+    expected = undisturbed(match(scripted("GOOD", "segfault"), scripted("GOOD", "leave"), games=8))
+    moves = {int(id[-5:]) - 1: game[3] for id, game in expected.items()}
+    for number, loser, reason in ((2, "segfault", "SIGSEGV"), (5, "leave", "exit code 3")):
+        record = records.pop(number)
+        assert record.outcome is not None
+        assert record.outcome.ending is Ending.CRASH
+        assert record.outcome.winner is not None
+        assert (record.black if record.outcome.black_score else record.white) != loser
+        assert record.reason == f"{loser}: its process ended with {reason}"
+        assert record.moves == moves.pop(number)[:4]
+        if reason == "SIGSEGV":
+            assert "Segmentation fault" in record.dossier
+    assert {number: record.moves for number, record in records.items()} == moves
+    assert store.count() == 8
+
+
+def test_a_bot_that_hangs_forfeits_on_time_and_the_event_ends(store: Store, lifeline: Lifeline) -> None:
+    bad = scripted("HANG", seed=seeds(4)[1], lifeline=lifeline.path)
+    played = match(scripted("MANY", "good"), bad, games=4, limits=Limits(deadline=0.5))
+    start = monotonic()
+    records = {int(record.id[-5:]) - 1: record for record in fresh(play_match(played, store, 1))}
+    assert monotonic() - start < 60
+    hung = records[1]
+    assert hung.outcome is not None
+    assert (hung.outcome.ending, hung.outcome.black_score) == (Ending.TIME, 0.0)
+    assert hung.black == "hang"
+    assert hung.reason == "hang: no answer within 0.5 s"
+    assert [record.reason for number, record in records.items() if number != 1] == ["", "", ""]
+    assert len(records) == store.count() == 4
+    assert lifeline.falls_silent(10)
+
+
+def test_a_worker_that_is_killed_from_outside_costs_no_game(store: Store, lifeline: Lifeline) -> None:
+    played = match(scripted("GOOD", "a", lifeline=lifeline.path), scripted("GOOD", "b"), games=300)
+    records: list[Record] = []
+    victims: list[int] = []
+    for update in play_match(played, store, 2):
+        records += update.records
+        if update.records and not victims:
+            victims = lifeline.processes(1)
+            os.kill(victims[0], signal.SIGKILL)
+    assert victims
+    assert essence(records) == undisturbed(played) == stored(store, played)
+
+
+def test_a_bot_that_dies_once_is_given_another_chance(store: Store, tmp_path: Path) -> None:
+    played = match(scripted("DIES_ONCE", seed=seeds(4)[2], marker=str(tmp_path / "died")), scripted("GOOD"), games=4)
+    assert essence(fresh(play_match(played, store, 1))) == undisturbed(played)
+    assert (tmp_path / "died").exists()
+
+
+def test_a_fault_before_the_first_move_of_a_game_is_no_fault(store: Store) -> None:
+    played = match(scripted("UNSURE"), scripted("GOOD"), games=2)
+    records = fresh(play_match(played, store, 1))
+    assert [record.reason for record in records] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("NEVER", "the engine isn't installed; install it"),
+        ("BROKEN", "broken can't be built: ValueError: weights of the wrong shape"),
+        ("KILLED", "killed can't be built: its process ended with SIGKILL"),
+    ],
+)
+def test_a_bot_that_can_not_be_built_is_the_users_to_mend(store: Store, kind: str, reason: str) -> None:
+    with pytest.raises(UserError) as caught:
+        list(play_match(match(scripted("GOOD"), scripted(kind)), store, 2))
+    assert str(caught.value) == reason
+    assert multiprocessing.active_children() == []
+    assert store.count() == 0
+
+
+def test_a_worker_that_is_killed_as_it_starts_is_replaced(store: Store, tmp_path: Path) -> None:
+    bad = scripted("SECOND_KILLED", marker=str(tmp_path / "starts"))
+    played = match(bad, scripted("HANG", seed=seeds(8)[0]), games=8, limits=Limits(deadline=1.0))
+    assert len(fresh(play_match(played, store, 2))) == 8
+    assert len((tmp_path / "starts").read_text()) >= 3
+
+
+def test_a_later_worker_that_can_not_be_built_ends_the_match_and_keeps_its_games(store: Store, tmp_path: Path) -> None:
+    bad = scripted("ONLY_FIRST", marker=str(tmp_path / "starts"))
+    played = match(bad, scripted("HANG", seed=seeds(40)[0]), games=40)
+    seen: list[Record] = []
+    with pytest.raises(UserError, match="isn't installed"):
+        for update in play_match(played, store, 2):
+            seen += update.records
+    assert {record.id for record in seen} <= set(stored(store, played))
+    assert multiprocessing.active_children() == []
+
+
+# --- Stopping, and being killed ---
+
+
+def test_closing_the_match_keeps_finished_games_and_leaves_no_process(store: Store, lifeline: Lifeline) -> None:
+    played = match(scripted("GOOD", "a", lifeline=lifeline.path), scripted("GOOD", "b"), games=400)
+    updates = play_match(played, store, 2)
+    seen: list[Record] = []
+    while not seen:
+        seen += next(updates).records
+    updates.close()
+    assert lifeline.falls_silent(0)
+    assert multiprocessing.active_children() == []
+    kept = stored(store, played)
+    assert set(essence(seen)) <= set(kept)
+    assert len(kept) < 400
+    expected = undisturbed(played)
+    assert kept.items() <= expected.items()
+    fresh(play_match(played, store, 1))
+    assert stored(store, played) == expected
+
+
+PARENT = """
+import sys
+from arena.runner import play_match
+from arena.store import Store
+from test_runner import match, scripted
+database, kind, games, lifeline, marker = sys.argv[1:]
+bad = scripted(kind, "a", lifeline=lifeline, marker=marker)
+with Store.open(database, write=True) as store:
+    for update in play_match(match(bad, scripted("GOOD", "b"), int(games)), store, 2):
+        for record in update.records:
+            print(record.id, flush=True)
+"""
+
+
+def parent(database: Path, kind: str, games: int, lifeline: Lifeline, marker: str = "") -> subprocess.Popen[str]:
+    """A process that plays a match and tells which games are durable; the leader of a group, like a terminal's job."""
+    folders = [str(Path(arena.__file__).parents[1]), str(Path(__file__).parent)]
+    return subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(database), kind, str(games), lifeline.path, marker],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
+        process_group=0,
+    )
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
+def test_a_match_that_is_killed_loses_no_acknowledged_game_and_resumes(
+    tmp_path: Path, lifeline: Lifeline, how: signal.Signals
+) -> None:
+    played = match(scripted("GOOD", "a", lifeline=lifeline.path), scripted("GOOD", "b"), games=400)
+    with parent(tmp_path / "arena.db", "GOOD", 400, lifeline) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        acknowledged = [process.stdout.readline().strip()]
+        if how is signal.SIGINT:
+            os.killpg(process.pid, how)  # to the workers, too
+        else:
+            process.kill()
+        acknowledged += process.stdout.read().split()
+        errors = process.stderr.read()
+    assert lifeline.falls_silent(20)
+    if how is signal.SIGINT:
+        assert errors.count("Traceback") == 1  # the parent's alone
+        assert errors.rstrip().endswith("KeyboardInterrupt")
+    with Store.open(tmp_path / "arena.db", write=True) as store:
+        kept = stored(store, played)
+        assert set(acknowledged) <= set(kept)
+        assert len(kept) < 400
+        expected = undisturbed(played)
+        assert kept.items() <= expected.items()
+        assert len(fresh(play_match(played, store, 2))) == 400 - len(kept)
+        assert stored(store, played) == expected
+
+
+def test_a_worker_whose_bot_hangs_does_not_outlive_its_parent(tmp_path: Path, lifeline: Lifeline) -> None:
+    hanging = tmp_path / "hanging"
+    os.mkfifo(hanging)
+    with parent(tmp_path / "arena.db", "HANG", 2, lifeline, str(hanging)) as process:
+        assert hanging.read_text() == "hangs"
+        process.kill()
+    assert lifeline.falls_silent(20)

@@ -1,0 +1,196 @@
+"""Openings and pairings: what is to be played follows from an event's settings, and from nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scripted_bots import scripted
+
+from arena import ConfigError
+from arena.bot import Limits
+from arena.go.game import Game, Rules
+from arena.go.moves import symmetry_table
+from arena.schedule import Match, Opening, draw_openings
+
+NINE = Rules.preset("cgos", 9)
+SIZES = st.sampled_from([5, 7, 9, 13, 19])
+
+
+def match(**changes: Any) -> Match:
+    usual: dict[str, Any] = {"first": scripted("GOOD", "a"), "second": scripted("MANY", "b"), "rules": NINE, "games": 8}
+    return Match(**(usual | changes))
+
+
+def forms(opening: Opening, size: int) -> set[tuple[frozenset[int], frozenset[int]]]:
+    """The positions that an opening leads to under the 8 symmetries: Black's stones, White's."""
+    return {
+        (frozenset(int(table[move]) for move in opening[0::2]), frozenset(int(table[move]) for move in opening[1::2]))
+        for table in symmetry_table(size)
+    }
+
+
+# --- Openings ---
+
+
+@settings(max_examples=25, deadline=None)
+@given(size=SIZES, plies=st.integers(1, 6), seed=st.integers(0, 2**40))
+def test_no_opening_is_another_turned_or_mirrored(size: int, plies: int, seed: int) -> None:
+    count = 4 if plies == 1 else 12
+    openings = draw_openings(Rules.preset("cgos", size), count, plies, seed)
+    assert len(openings) == count
+    seen: set[tuple[frozenset[int], frozenset[int]]] = set()
+    for opening in openings:
+        mine = forms(opening, size)
+        assert not mine & seen
+        seen |= mine
+
+
+@settings(max_examples=25, deadline=None)
+@given(size=st.sampled_from([9, 13, 19]), plies=st.integers(1, 6), seed=st.integers(0, 2**40))
+def test_every_opening_is_legal_off_the_edge_and_out_of_touch(size: int, plies: int, seed: int) -> None:
+    rules = Rules.preset("cgos", size)
+    for opening in draw_openings(rules, 3, plies, seed):
+        game = Game(rules)
+        for move in opening:
+            assert game.legal_moves()[move]
+            game.play(move)
+            row, column = divmod(move, size)
+            assert min(row, column, size - 1 - row, size - 1 - column) >= 2
+            assert game.board.liberties(move) == 4
+        assert not game.is_over
+        assert len(opening) == plies
+
+
+@settings(max_examples=20, deadline=None)
+@given(count=st.integers(1, 30), more=st.integers(0, 30), seed=st.integers(0, 2**40))
+def test_more_openings_begin_with_the_same_ones(count: int, more: int, seed: int) -> None:
+    assert draw_openings(NINE, count + more, 4, seed)[:count] == draw_openings(NINE, count, 4, seed)
+
+
+def test_another_seed_draws_other_openings() -> None:
+    drawn = [tuple(draw_openings(NINE, 20, 4, seed)) for seed in range(5)]
+    assert len(set(drawn)) == 5
+    assert draw_openings(NINE, 20, 4, seed=3) == list(drawn[3])
+
+
+def test_openings_spread_over_the_board() -> None:
+    first = Counter(opening[0] for opening in draw_openings(NINE, 500, 4, 1))
+    assert len(first) == 25
+    assert max(first.values()) < 60
+
+
+def test_too_many_openings_are_refused_with_how_many_there_are() -> None:
+    with pytest.raises(ConfigError, match=r"about 6 different openings of 1 plies on 9x9; use --openings 3 or"):
+        draw_openings(NINE, 7, 1, seed=1)
+
+
+def test_an_opening_that_no_board_holds_is_refused() -> None:
+    with pytest.raises(ConfigError, match="about 0 different openings of 30 plies on 5x5"):
+        draw_openings(Rules.preset("cgos", 5), 1, 30, seed=1)
+
+
+@pytest.mark.parametrize("size", [5, 6, 7, 8])
+def test_a_small_board_has_openings_for_a_match_of_a_thousand_games(size: int) -> None:
+    assert len(match(rules=Rules.preset("cgos", size), games=1000).pairings()) == 1000
+
+
+def test_openings_of_no_plies_are_the_empty_board() -> None:
+    assert draw_openings(NINE, 3, 0, 1) == [(), (), ()]
+
+
+# --- Pairings ---
+
+
+@settings(max_examples=20, deadline=None)
+@given(games=st.integers(1, 40), openings=st.integers(0, 12), seed=st.integers(0, 2**40))
+def test_both_players_open_each_opening_with_both_colours(games: int, openings: int, seed: int) -> None:
+    pairings = match(games=games, openings=openings, seed=seed).pairings()
+    assert len(pairings) == games
+    for first, second in zip(pairings[0::2], pairings[1::2], strict=False):
+        assert first.opening == second.opening
+        assert (first.black, first.white) == ("a", "b") == (second.white, second.black)
+    used = {pairing.opening for pairing in pairings}
+    pairs = (games + 1) // 2
+    assert len(used) == min(openings or pairs, pairs)
+
+
+@settings(max_examples=20, deadline=None)
+@given(games=st.integers(1, 40), more=st.integers(0, 40), openings=st.integers(0, 5))
+def test_a_longer_match_begins_with_the_games_of_a_shorter_one(games: int, more: int, openings: int) -> None:
+    short, long = match(games=games, openings=openings), match(games=games + more, openings=openings)
+    assert long.event == short.event
+    assert long.pairings()[:games] == short.pairings()
+
+
+def test_every_game_has_an_id_and_a_seed_of_its_own() -> None:
+    pairings = match(games=400).pairings()
+    assert len({pairing.id for pairing in pairings}) == 400
+    assert len({pairing.seed for pairing in pairings}) == 400
+    assert all(0 <= pairing.seed < 2**63 for pairing in pairings)
+    assert all(pairing.id.rpartition("/")[0] == match().event for pairing in pairings)
+    assert [pairing.number for pairing in pairings] == list(range(400))
+
+
+CHANGES: list[dict[str, Any]] = [
+    {"first": scripted("GOOD", "a", at=9)},
+    {"first": scripted("GOOD", "c")},
+    {"second": scripted("MANY", "b", seed=1)},
+    {"first": scripted("MANY", "b"), "second": scripted("GOOD", "a")},
+    {"first": replace(scripted("GOOD", "a"), net="another")},
+    {"rules": Rules.preset("cgos", 9, komi=6.5)},
+    {"rules": Rules.preset("chinese", 9)},
+    {"rules": Rules.preset("cgos", 13)},
+    {"rules": Rules.preset("cgos", 9, move_limit=100)},
+    {"openings": 3},
+    {"plies": 2},
+    {"seed": 2},
+    {"limits": Limits(seconds=1)},
+    {"limits": Limits(simulations=10)},
+    {"limits": Limits(deadline=30)},
+]
+
+
+def test_every_setting_but_the_number_of_games_makes_another_event() -> None:
+    keys = [match().key, *(match(**change).key for change in CHANGES)]
+    assert len(set(keys)) == len(keys)
+    assert match(games=100).event == match().event
+
+
+def test_a_fresh_start_is_another_event_of_the_same_key() -> None:
+    again = match(run=2)
+    assert again.key == match().key
+    assert again.event != match().event
+    assert not {p.id for p in again.pairings()} & {p.id for p in match().pairings()}
+    assert [p.opening for p in again.pairings()] == [p.opening for p in match().pairings()]
+
+
+def test_an_event_is_named_for_its_players_in_plain_signs() -> None:
+    named = match(first=scripted("GOOD", "gtp:command=gnugo --mode gtp /x"), second=scripted("GOOD", "größer/_x"))
+    assert named.event.startswith("gtp-größer--x-")
+    assert "/" not in named.event
+
+
+def test_a_bot_that_meets_itself_is_told_apart() -> None:
+    itself = match(first=scripted("GOOD", "a"), second=scripted("GOOD", "a"))
+    assert list(itself.players) == ["a", "a (2)"]
+    assert {(pairing.black, pairing.white) for pairing in itself.pairings()} == {("a", "a (2)"), ("a (2)", "a")}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"games": 0}, "0 games can't be played; it is at least 1"),
+        ({"games": -3}, "-3 games can't be played"),
+        ({"openings": -1}, "-1 openings can't be played; it is at least 0"),
+        ({"plies": -1}, "-1 plies can't be played"),
+        ({"rules": Rules.preset("cgos", 9, move_limit=4)}, "an opening of 4 plies leaves no game; the move limit is 4"),
+    ],
+)
+def test_what_can_not_be_played_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        match(**change)

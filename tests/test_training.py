@@ -1,0 +1,359 @@
+"""Training: rows and splits, what the loop promises on resuming and stopping, and supervised learning in small."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from arena import CheckpointError, ConfigError, RecordError
+from arena.go import kernels
+from arena.go.game import Game, Outcome, Rules
+from arena.go.moves import BLACK, WHITE, apply_symmetry, symmetry_table
+from arena.go.planes import find_encoder
+from arena.go.record import Record
+from bots.nets.checkpoint import Checkpoint
+from bots.nets.inference import Evaluator
+from trainers import data, loop, sl
+from trainers.data import DRAW, LOSS, NO_RESULT, WIN
+
+SIZE = 7
+ENCODER = find_encoder("arena-17")
+
+
+def random_game(seed: int, date: str = "") -> Record:
+    game = Game(Rules.preset("cgos", SIZE), seed)
+    while not game.is_over and len(game.moves) < 60:
+        colour, played = int(game.to_play), len(game.moves)
+        game.play(kernels.random_move(game.board.array, 0, colour, game.hashes, played + 1, True, game.move_seed()))
+    game.outcome = Outcome.scored(game.margin())
+    return Record.from_game(game, date=date)
+
+
+def turned(record: Record, symmetry: int) -> Record:
+    table = symmetry_table(record.rules.size)[symmetry]
+    return replace(record, moves=tuple(int(table[move]) for move in record.moves))
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    return [random_game(seed, f"20{17 + seed % 2}-05-{1 + seed % 28:02}") for seed in range(80)]
+
+
+@pytest.fixture(scope="module")
+def games(records: list[Record]) -> data.Games:
+    return data.games_from_records(((0, record) for record in records), SIZE)
+
+
+@pytest.fixture(scope="module")
+def archive(records: list[Record], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("records") / "random.sgfs"
+    path.write_text("".join(f"{record.to_sgf()}\n" for record in records))
+    return path
+
+
+@pytest.fixture(scope="module")
+def tiny(archive: Path) -> sl.Config:
+    return sl.Config(
+        name="tiny",
+        records=(str(archive),),
+        size=SIZE,
+        test_from="2018-01-01",
+        validation=0.1,
+        blocks=2,
+        channels=16,
+        batch=32,
+        max_rows=20 * 32,
+        check_every=256,
+        check_positions=100,
+        device="cpu",
+    )
+
+
+# Rows.
+
+
+def test_games_keep_moves_winners_and_dates(records: list[Record], games: data.Games) -> None:
+    assert len(games) == len(records) and games.size == SIZE
+    for number in (0, 41, 79):
+        record, begin = records[number], games.starts[number]
+        assert tuple(games.moves[begin : games.starts[number + 1]]) == record.moves
+        assert record.outcome is not None
+        assert games.winners[number] == (record.outcome.winner or data.DRAWN)
+        assert str(games.dates[number]) == record.date.replace("-", "")
+
+
+def test_what_cannot_be_used_is_left_out(records: list[Record]) -> None:
+    usable = records[0]
+    others = [
+        replace(usable, setup=((0,), ())),
+        replace(usable, first=WHITE),
+        replace(usable, moves=()),
+        replace(usable, rules=Rules.preset("cgos", 9)),
+    ]
+    kept = data.games_from_records(enumerate([*others, usable]), SIZE)
+    assert len(kept) == 1 and list(kept.sources) == [4]
+
+
+def test_of_eight_symmetric_twins_the_first_stays(records: list[Record]) -> None:
+    twins = [turned(records[3], symmetry) for symmetry in (5, 0, 1, 2, 3, 4, 6, 7)]
+    kept = data.games_from_records(enumerate([*twins, records[4]]), SIZE)
+    assert list(kept.sources) == [0, 8]
+
+
+def test_a_split_has_no_game_on_two_sides(records: list[Record]) -> None:
+    copies = [turned(replace(record, date="2019-01-01"), 3) for record in records[:20]]
+    games = data.games_from_records(((0, record) for record in [*records, *copies]), SIZE)
+    split = data.split_by_game(games, 20180101, 0.2)
+    keys = [
+        {data.canonical_key(part.moves[a:b], SIZE) for a, b in zip(part.starts, part.starts[1:], strict=False)}
+        for part in (split.train, split.validation, split.test)
+    ]
+    assert [len(key) for key in keys] == [len(split.train), len(split.validation), len(split.test)]
+    assert sum(len(key) for key in keys) == len(set.union(*keys)) == len(records)
+    assert min(split.test.dates) >= 20180101 > max(*split.train.dates, *split.validation.dates)
+    assert len(split.test) == 40 and 0 < len(split.validation) < 20
+
+
+def test_a_validation_game_stays_one_when_games_are_added(games: data.Games) -> None:
+    few = data.split_by_game(games.select(np.arange(40)), 0, 0.3).validation
+    all_games = data.split_by_game(games, 0, 0.3).validation
+    assert len(few) and np.array_equal(all_games.select(np.arange(len(few))).moves, few.moves)
+
+
+def test_an_epoch_has_every_position_once_and_batches_do_not_matter(games: data.Games) -> None:
+    rows = data.Rows(games, ENCODER, seed=5)
+    places, symmetries = rows.positions(0, rows.per_epoch)
+    assert np.array_equal(np.sort(places), np.arange(len(games.moves)))
+    assert set(symmetries) == set(range(8))
+    again = data.Rows(games, ENCODER, seed=5)
+    first = rows.per_epoch - 3  # across the end of an epoch
+    late = again.positions(first, 8)
+    assert np.array_equal(late[0][:3], places[-3:])
+    assert np.array_equal(late[0][3:], rows.positions(rows.per_epoch, 5)[0])
+    assert not np.array_equal(rows.positions(rows.per_epoch, 50)[0], places[:50])
+    assert not np.array_equal(data.Rows(games, ENCODER, seed=6).positions(0, 50)[0], places[:50])
+
+
+def test_a_prefetch_gives_the_rows_in_order_and_passes_errors_on(games: data.Games) -> None:
+    rows = data.Rows(games, ENCODER, seed=1)
+    with data.Prefetch(rows, 16, 8, stride=24) as batches:
+        for number, batch in enumerate(islice(batches, 5)):
+            expected = rows.batch(16 + 24 * number, 8)
+            assert np.array_equal(batch.planes, expected.planes) and np.array_equal(batch.moves, expected.moves)
+    with data.Prefetch(rows, -(10**9), 8) as batches, pytest.raises(ValueError):
+        next(iter(batches))
+
+
+def test_symmetries_move_planes_and_targets_alike(games: data.Games) -> None:
+    places = np.random.default_rng(0).integers(0, len(games.moves), 60)
+    plain = data.encode_positions(games, ENCODER, places, np.zeros(60, np.int64))
+    assert np.array_equal(plain.moves, games.moves[places])
+    for symmetry in range(8):
+        rows = data.encode_positions(games, ENCODER, places, np.full(60, symmetry))
+        assert np.array_equal(rows.planes, apply_symmetry(plain.planes, symmetry))
+        assert np.array_equal(rows.moves, symmetry_table(SIZE)[symmetry][plain.moves])
+        on_board = rows.moves < SIZE * SIZE
+        stones = rows.planes[:, 0] + rows.planes[:, 1]
+        assert not stones.reshape(60, -1)[np.flatnonzero(on_board), rows.moves[on_board]].any()
+
+
+def test_results_are_those_of_the_side_to_move() -> None:
+    winners = np.array([BLACK, BLACK, WHITE, WHITE, data.DRAWN, data.UNKNOWN])
+    plies = np.array([0, 1, 10, 11, 3, 4])
+    assert list(data.results_of(winners, plies)) == [WIN, LOSS, LOSS, WIN, DRAW, NO_RESULT]
+
+
+def test_loaded_games_are_cached_by_their_contents(archive: Path, tmp_path: Path, games: data.Games) -> None:
+    first = data.load_games([archive], SIZE, tmp_path / "cache")
+    copy = tmp_path / "moved.sgfs"
+    copy.write_bytes(archive.read_bytes())
+    second = data.load_games([copy], SIZE, tmp_path / "cache")
+    assert np.array_equal(first.moves, games.moves) and np.array_equal(second.moves, games.moves)
+    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".npz"]
+    with pytest.raises(RecordError, match="19x19"):
+        data.load_games([archive], 19, tmp_path / "cache")
+    with pytest.raises(RecordError, match="nothing"):
+        data.load_games([tmp_path / "nothing.sgf"], SIZE, tmp_path / "cache")
+
+
+# The loss and the loop.
+
+
+def test_the_loss_leaves_out_unknown_results() -> None:
+    generator = torch.Generator().manual_seed(0)
+    policy = torch.randn(4, 50, generator=generator)
+    value = torch.randn(4, 3, generator=generator, requires_grad=True)
+    moves, results = torch.tensor([3, 49, 0, 7]), torch.tensor([WIN, NO_RESULT, LOSS, NO_RESULT])
+    losses = sl.loss(policy, value, moves, results)
+    assert torch.isclose(losses.policy, functional.cross_entropy(policy, moves))
+    assert torch.isclose(losses.value, functional.cross_entropy(value[[0, 2]], results[[0, 2]]))
+    losses.total(0.5).backward()
+    assert value.grad is not None and not value.grad[[1, 3]].any() and value.grad[[0, 2]].any()
+    unknown = sl.loss(policy, value, moves, torch.full((4,), NO_RESULT))
+    assert float(unknown.value.detach()) == 0 and torch.equal(unknown.total(0.5), unknown.policy)
+
+
+def test_a_score_knows_the_constant_floor_and_late_positions(games: data.Games) -> None:
+    def answer(batch: data.Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        right = functional.one_hot(torch.from_numpy(batch.moves), SIZE * SIZE + 1).float()
+        right[torch.from_numpy(batch.plies < sl.LATE)] = -right[torch.from_numpy(batch.plies < sl.LATE)]
+        return right, torch.zeros(len(batch), 3)
+
+    score = sl.measure(answer, data.in_order(games, ENCODER, 100))
+    late = int(np.maximum(games.lengths - sl.LATE, 0).sum())
+    assert (score.positions, score.late_positions, score.late_top1) == (len(games.moves), late, 1.0)
+    assert score.top1 == late / len(games.moves)
+    assert math.isclose(score.value_loss, math.log(3), rel_tol=1e-5)
+    assert 0 < score.value_floor <= score.value_loss
+
+
+def test_the_learning_rate_rises_then_falls() -> None:
+    plan = loop.Plan(learning_rate=0.1, max_rows=1000, warm_up=0.1, last=0.01)
+    rates = [plan.rate(done / 100) for done in range(101)]
+    assert max(rates) == rates[10] == 0.1 and rates[0] > 0
+    assert rates[:11] == sorted(rates[:11]) and rates[10:] == sorted(rates[10:], reverse=True)
+    assert math.isclose(rates[-1], 0.001)
+    assert plan.done(500, 1e9) == 0.5
+    assert loop.Plan(0.1, max_rows=1000, max_minutes=1).done(100, 45) == 0.75
+
+
+def test_muons_steps_are_nearly_orthogonal() -> None:
+    for shape in ((16, 144), (40, 20)):
+        matrix = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+        values = torch.linalg.svdvals(loop.orthogonalised(matrix))
+        assert 0.5 < values.min() and values.max() < 1.5
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"optimizer": "lion"}, "lion"),
+        ({"max_rows": None}, "max_rows or max_minutes"),
+        ({"test_from": "yesterday"}, "yesterday"),
+        ({"device": "abacus"}, "abacus"),
+        ({"encoder": "arena-16"}, "arena-16"),
+        ({"records": ()}, "no game records"),
+        ({"batch": 31, "processes": 2}, "31"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(
+    tiny: sl.Config, tmp_path: Path, change: dict[str, object], expected: str
+) -> None:
+    with pytest.raises((ConfigError, CheckpointError, RecordError), match=expected):
+        sl.train(replace(tiny, **change), tmp_path)  # type: ignore[arg-type]  # wrong on purpose
+
+
+# Supervised learning.
+
+
+class Killed(Exception):
+    """Stands for a crash."""
+
+
+def killed_at(step: int) -> Callable[[loop.Progress], None]:
+    def watch(progress: loop.Progress) -> None:
+        if progress.step == step:
+            raise Killed
+
+    return watch
+
+
+@pytest.mark.parametrize("optimizer", ["muon", "adamw", "sgd"])
+def test_a_killed_run_goes_on_bit_for_bit(tiny: sl.Config, tmp_path: Path, optimizer: str) -> None:
+    config = replace(tiny, optimizer=optimizer, max_rows=12 * 32, learning_rate=0.01)
+    whole = Checkpoint.open(sl.train(config, tmp_path / "whole"))
+    with pytest.raises(Killed):
+        sl.train(replace(config, save_minutes=0), tmp_path / "parts", killed_at(5))
+    parts = Checkpoint.open(sl.train(config, tmp_path / "parts"))
+    assert whole.identity == parts.identity
+    assert whole.manifest.rows == parts.manifest.rows == 12 * 32
+    assert whole.manifest.metrics == parts.manifest.metrics
+
+
+def test_training_lowers_the_loss_and_leaves_a_net_that_plays(tiny: sl.Config, tmp_path: Path) -> None:
+    config = replace(tiny, max_rows=90 * 32, batch=32, average=0.9)
+    seen: list[loop.Progress] = []
+    folder = sl.train(config, tmp_path, seen.append)
+    assert [progress.step for progress in seen] == list(range(1, 91))
+    assert seen[-1].rows == 90 * 32 and seen[-1].minutes_left is not None
+    trained = Checkpoint.open(folder)
+    assert folder == tmp_path / "checkpoints" / "tiny"
+    manifest = trained.manifest
+    assert seen[0].loss > 4 > 3.75 > manifest.metrics["test_policy_loss"]  # ln 50 is 3.91
+    assert manifest.metrics["test_positions"] > 1000 and manifest.metrics["fp32_difference"] < 1e-4
+    assert (manifest.size, manifest.komi, manifest.rows, manifest.trainer) == (SIZE, 7.0, 90 * 32, "sl")
+    assert "random.sgfs; sha256 " in manifest.data and str(tmp_path) not in str(manifest)
+    policy, win_rates = Evaluator(trained).evaluate(np.zeros((2, 17, SIZE, SIZE), np.float32))
+    assert policy.shape == (2, SIZE * SIZE + 1) and win_rates.shape == (2,)
+    lines = (tmp_path / "training" / "tiny" / loop.METRICS_FILE).read_text().splitlines()
+    assert lines[0].startswith("step,rows,minutes,loss") and len(lines) == 1 + 90 * 32 // 256
+
+
+def test_a_run_with_other_settings_or_a_damaged_state_is_refused(tiny: sl.Config, tmp_path: Path) -> None:
+    config = replace(tiny, max_rows=2 * 32)
+    sl.train(config, tmp_path)
+    with pytest.raises(CheckpointError, match="channels"):
+        sl.train(replace(config, channels=24), tmp_path)
+    state = tmp_path / "training" / "tiny" / loop.STATE_FILE
+    state.write_bytes(state.read_bytes()[:1000])
+    with pytest.raises(CheckpointError, match="state"):
+        sl.train(config, tmp_path)
+
+
+PROGRAM = """
+import ast, sys
+from pathlib import Path
+from trainers import sl
+
+def report(progress):
+    print(progress.step, flush=True)
+
+if __name__ == "__main__":
+    print(sl.train(sl.Config(**ast.literal_eval(sys.argv[1])), Path(sys.argv[2]), report))
+"""
+
+
+@pytest.mark.parametrize(("processes", "ending"), [(1, signal.SIGTERM), (2, signal.SIGINT)])
+def test_a_signal_leaves_a_good_checkpoint(tiny: sl.Config, tmp_path: Path, processes: int, ending: int) -> None:
+    settings = {field: getattr(tiny, field) for field in sl.Config.__dataclass_fields__}
+    settings |= {"max_rows": None, "max_minutes": 10.0, "processes": processes}
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    root = str(Path(sl.__file__).parent.parent)
+    run = subprocess.Popen(
+        [sys.executable, str(program), repr(settings), str(tmp_path / "results")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": root},
+        start_new_session=True,
+    )
+    assert run.stdout is not None
+    for line in run.stdout:
+        if line.strip() == "3":
+            os.killpg(run.pid, ending)  # as a terminal does: every process of the run hears it
+            break
+    output, errors = run.communicate(timeout=60)
+    assert run.returncode == 0, errors
+    assert "Traceback" not in errors
+    folder = Path(output.splitlines()[-1])
+    stopped = Checkpoint.open(folder)
+    assert 3 * 32 <= stopped.manifest.rows < 1000 * 32
+    assert "validation_top1" in stopped.manifest.metrics and "test_top1" not in stopped.manifest.metrics
+    Evaluator(stopped).evaluate(np.zeros((1, 17, SIZE, SIZE), np.float32))
+    done = stopped.manifest.rows
+    if processes == 1:
+        again = sl.train(replace(tiny, max_rows=done + 64), tmp_path / "results")
+        assert Checkpoint.open(again).manifest.rows == done + 64
