@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import bots
-from arena import ConfigError
+from arena import ConfigError, UserError
 from arena.bot import Bot, BotKind
 from bots.nets.checkpoint import Checkpoint, find
 
@@ -123,8 +123,15 @@ class Registry:
 
     @property
     def entries(self) -> list[Entry]:
-        """Every name that can play, in the order of kinds, built-in entries, packages and arena.toml; nets unopened."""
-        return list(self._entries.values())
+        """Every name, in the order of kinds, built-in entries, packages and arena.toml. One that can't play as it is,
+        for want of a setting or of its net, is listed without its net."""
+        listed = []
+        for entry in self._entries.values():
+            try:
+                listed.append(self._with_net(entry))
+            except UserError:
+                listed.append(entry)
+        return listed
 
     def entry(self, name: str) -> Entry:
         """The entry of this name as it stands in the list. Raises ConfigError with a suggestion."""

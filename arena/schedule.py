@@ -7,11 +7,9 @@ import json
 from dataclasses import asdict, dataclass, field
 from random import Random
 
-import numpy as np
-
 from arena import ConfigError
 from arena.bot import Limits
-from arena.go.game import Game, Rules
+from arena.go.game import Rules
 from arena.go.moves import Move, symmetry_table
 from arena.registry import Entry
 
@@ -112,14 +110,14 @@ def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> list[Openi
     """
     if plies == 0:
         return [()] * count
-    table = symmetry_table(rules.size)
+    symmetries = symmetry_table(rules.size).tolist()
     seen: set[Opening] = set()
     drawn: list[Opening] = []
     random = Random(f"openings of {rules.size} by {seed}")
     failures = 0
     while len(drawn) < count:
-        opening = _draw_opening(rules, plies, random)
-        canonical = min(_stones(tuple(int(move) for move in table[s][list(opening)])) for s in range(len(table)))
+        opening = _draw_opening(rules.size, plies, random)
+        canonical = min(_stones(tuple(table[move] for move in opening)) for table in symmetries)
         if len(opening) == plies and canonical not in seen:
             seen.add(canonical)
             drawn.append(opening)
@@ -139,23 +137,13 @@ def _stones(opening: Opening) -> Opening:
     return (*sorted(opening[0::2]), *sorted(opening[1::2]))
 
 
-def _draw_opening(rules: Rules, plies: int, random: Random) -> Opening:
-    size = rules.size
+def _draw_opening(size: int, plies: int, random: Random) -> Opening:
+    """Fewer moves when there is no room left. Stones without neighbours are legal by any rules."""
     edge = min(2, (size - 5) // 2)
-    game = Game(rules)
-    for _ in range(plies):
-        stones = np.pad(game.board.stones, 1).tolist()  # stones[row + 1][column + 1], so that edges need no care
-        free = [
-            row * size + column
-            for row in range(edge, size - edge)
-            for column in range(edge, size - edge)
-            if not stones[row + 1][column + 1]
-            and not stones[row][column + 1]
-            and not stones[row + 2][column + 1]
-            and not stones[row + 1][column]
-            and not stones[row + 1][column + 2]
-        ]
-        if not free:
-            break
-        game.play(random.choice(free))
-    return tuple(game.moves)
+    free = [row * size + column for row in range(edge, size - edge) for column in range(edge, size - edge)]
+    moves: list[Move] = []
+    while free and len(moves) < plies:
+        moves.append(random.choice(free))
+        row, column = divmod(moves[-1], size)
+        free = [point for point in free if abs(point // size - row) + abs(point % size - column) > 1]
+    return tuple(moves)

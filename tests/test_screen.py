@@ -15,9 +15,10 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from arena.go.board import Board
+from arena.go.collection import Statistics
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp
-from arena.go.record import Record, Statistics
+from arena.go.record import Record
 from arena.ratings import Bound, Estimate, Interval
 from arena.registry import Entry
 from arena.report import Tally, ratings_table
@@ -231,6 +232,9 @@ def test_the_figures_are_those_of_the_records():
     assert ["time", "–", "1", "–"] in facts
     assert ["move", "limit", "1", "–", "–"] in facts
     assert "37 of 100 played earlier · 2 workers" in words_of(lines)
+    assert "0.2 games/s · 6.0 moves/s · 37 earlier" in words_of(
+        lines_of(Screen(running_view(match_of(), Clock())), 40, 20)
+    )
     assert "0.2 games/s · 6.0 moves/s" in words_of(lines)  # 5 games of 24 moves in 20 s
 
 
@@ -684,7 +688,13 @@ def test_long_names_lose_their_middle(name: str, width: int, short: str):
 
 def test_durations_and_seconds_read_well():
     assert [style.duration(n) for n in (0.4, 42, 725, 11045)] == ["0:00", "0:42", "12:05", "3:04:05"]
-    assert [style.seconds(n) for n in (None, 0.0021, 0.5, 61.24)] == ["–", "2.1 ms", "0.50 s", "61.24 s"]
+    assert [style.seconds(n) for n in (None, 0.00001, 0.0021, 0.5, 61.24)] == [
+        "–",
+        "< 0.1 ms",
+        "2.1 ms",
+        "0.50 s",
+        "61.24 s",
+    ]
 
 
 def test_a_likelihood_is_never_rounded_to_certainty():

@@ -146,7 +146,7 @@ class Record:
             "SZ": str(self.rules.size),
             "KM": f"{self.rules.komi:g}",
             "RU": _RU_VALUES.get(self.rules.name, self.rules.name),
-            "RE": _result(self.outcome),
+            "RE": "?" if self.outcome is None else self.outcome.sgf,
             "HA": str(handicap) if handicap > 1 else "",
             "PL": "" if self.first is usual else self.first.letter,
             "PB": self.black,
@@ -378,14 +378,6 @@ def _rules(root: Properties, size: int, move_limit: int, handicap: bool) -> Rule
         return Rules.preset(name, size, komi, max(1, move_limit))
     except ConfigError as error:
         raise RecordError(f"komi: {error}") from None
-
-
-def _result(outcome: Outcome | None) -> str:
-    if outcome is None:
-        return "?"
-    if outcome.winner is not None and outcome.margin is None and outcome.ending is Ending.SCORE:
-        return f"{outcome.winner.letter}+"
-    return outcome.sgf
 
 
 def _outcome(text: str, ending: Ending | None) -> Outcome | None:

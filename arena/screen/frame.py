@@ -112,6 +112,8 @@ class Frame:
             self.spinner.update(text=self._text(f"starting · {earlier}" if earlier else words, style.LABEL))
             return self.spinner
         workers = f"{view.workers} worker{'s' if view.workers != 1 else ''}" if view.workers else ""
+        if view.resumed and self.width < 60:
+            earlier = f"{view.resumed} earlier"
         games, moves = style.rate(view.games_a_second, "games"), style.rate(view.moves_a_second, "moves")
         first = "games under way" if self.tally.games < self.match.games else ""
         line = ""

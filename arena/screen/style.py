@@ -106,6 +106,8 @@ def seconds(number: float | None) -> str:
     """The time for a move, in the unit that suits it."""
     if number is None:
         return "–"
+    if number < 0.00005:
+        return "< 0.1 ms"
     return f"{number:.2f} s" if number >= 0.1 else f"{1000 * number:.1f} ms"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -102,10 +103,18 @@ def bots_table(entries: Iterable[Entry], ratings: Mapping[str, Estimate]) -> She
     rows = []
     for entry in entries:
         settings = dict(entry.settings)
-        net = str(settings.pop("checkpoint", ""))
+        net = Path(settings.pop("checkpoint", "")).name
         listed = ", ".join(f"{key}={_plain(value)}" for key, value in settings.items() if value != "")
         rating = ratings.get(entry.identity)
-        rows.append((entry.name, entry.kind, listed, net, "" if rating is None else str(rating)))
+        rows.append(
+            (
+                entry.name,
+                entry.kind,
+                listed,
+                net,
+                "" if rating is None else "0" if rating.half_width == 0 else str(rating),
+            )
+        )
     note = "Settings are changed inline, as in mcts:playouts=5000, or in arena.toml."
     return Sheet(("name", "kind", "settings", "net", "Elo"), rows, note, flexible=(2, 3), numbers=(4,))
 
@@ -158,7 +167,7 @@ def games_table(records: Iterable[Record], total: int) -> Sheet:
     if not rows:
         return Sheet((), (), "There are no such games; 'arena games' without options lists all.")
     shown = f"{len(rows)} of {total} games" if len(rows) < total else f"{total} game{'s' if total != 1 else ''}"
-    return Sheet(("game", "Black", "White", "result", "moves", "ended by"), rows, f"{shown}.", (1, 2, 5), (4,))
+    return Sheet(("game", "Black", "White", "result", "moves", "ended by"), rows, f"{shown}.", (0, 1, 2, 5), (4,))
 
 
 def statistics_table(counted: Statistics) -> Sheet:
