@@ -45,6 +45,21 @@ class Decision:
         return self.move is None
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A move that a bot weighs, and what speaks for it.
+
+    ``win_rate`` is in [0, 1], of the side to move; ``prior`` is the move's probability before any search; ``line`` is the
+    play expected, the move itself first.
+    """
+
+    move: Move
+    visits: int
+    win_rate: float
+    line: tuple[Move, ...]
+    prior: float | None = None
+
+
 class Bot(ABC):
     """A player that runs.
 
@@ -60,6 +75,13 @@ class Bot(ABC):
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
         """One decision for each game, in order: a bot with a net evaluates all the boards at once."""
         return [self.choose(game, limits) for game in games]
+
+    def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
+        """Think for so long, and tell what is known of the moves by then, the best first: only bots with a search do.
+
+        A call goes on from what calls before learnt of the same game. The game is not to be changed.
+        """
+        return []
 
     def close(self) -> None:  # noqa: B027 (most bots hold nothing)
         """Free what the bot holds outside Python: processes, files. Called once, at the end."""
@@ -91,7 +113,7 @@ class BotKind:
     summary: str
     config: type
     build: Callable[[Any], Bot]
-    boards: int = 64
+    boards: int = 8
     check: Callable[[Any, int], None] | None = None
     interactive: bool = False
 

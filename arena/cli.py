@@ -13,6 +13,7 @@ from arena import UserError, __version__
 
 if TYPE_CHECKING:
     from arena.bot import Limits
+    from arena.ratings import Sprt
     from arena.registry import Registry
     from arena.schedule import Match
     from arena.store import Store
@@ -32,6 +33,9 @@ app.add_typer(records_app, name="records")
 app.add_typer(train_app, name="train")
 
 RESULTS = "results"
+SPRT_GAMES = 5_000
+"""Where a sequential test ends at the latest unless told otherwise."""
+
 Results = Annotated[Path, typer.Option("--results", help="Folder of the database, CSV files and checkpoints.")]
 ConfigFile = Annotated[
     Path | None,
@@ -70,7 +74,10 @@ def _arena(
 def match(
     first: Annotated[str, typer.Argument(metavar="A", help="A bot: NAME, NAME:setting=value,... or checkpoint:PATH.")],
     second: Annotated[str, typer.Argument(metavar="B", help="The bot it meets.")],
-    games: Annotated[int, typer.Option("-n", "--games", help="How many games; an even number is fair.")] = 100,
+    games: Annotated[
+        int | None,
+        typer.Option("-n", "--games", help="How many games, at most with --sprt; 100, or 5000.", show_default=False),
+    ] = None,
     size: Annotated[int, typer.Option(help="Board size, 5 to 19.")] = 9,
     komi: Annotated[float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above.", show_default=False)] = None,
     rules: Annotated[str, typer.Option(help="cgos, tromp-taylor, chinese or japanese.")] = "cgos",
@@ -84,6 +91,16 @@ def match(
             help="For both: seconds=S, simulations=N (a move), deadline=S (forfeit after).", show_default=False
         ),
     ] = "",
+    sprt: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            metavar="ELO0 ELO1",
+            help="Stop as soon as it is shown that A is stronger by ELO1 rather than ELO0, or the reverse.",
+            show_default=False,
+        ),
+    ] = None,
+    alpha: Annotated[float, typer.Option(help="The risk of accepting ELO1 where ELO0 is true.")] = 0.05,
+    beta: Annotated[float, typer.Option(help="The risk of accepting ELO0 where ELO1 is true.")] = 0.05,
     new: Annotated[bool, typer.Option("--new", help="Start afresh instead of resuming.")] = False,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
@@ -93,7 +110,7 @@ def match(
     The same command goes on where an earlier one stopped, and a larger -n adds games.
 
     Examples: [bold]arena match sl alphago -n 100[/bold] · [bold]arena match uct:playouts=500 uct:playouts=2000[/bold] ·
-    [bold]arena match mcts gnugo --limits seconds=1[/bold]
+    [bold]arena match checkpoint:new sl --sprt 0 35[/bold] · [bold]arena match mcts gnugo --limits seconds=1[/bold]
     """
     from dataclasses import replace
 
@@ -107,6 +124,9 @@ def match(
     from arena.store import Store
 
     console = Console()
+    test = _read_sprt(sprt, alpha, beta)
+    if games is None:
+        games = 100 if test is None else SPRT_GAMES
     if workers < 0:
         raise UserError(f"{workers} workers can't play; give at least 1, or 0 for one a core")
     registry = _registry(config, results)
@@ -127,7 +147,7 @@ def match(
         played = replace(played, run=max(1, runs + new))
         _note_event(store, played)
         try:
-            show_match(played, play_match(played, store, workers or _cores()), console)
+            show_match(played, play_match(played, store, workers or _cores()), console, sprt=test)
         except KeyboardInterrupt:
             done = store.count(event=played.event)
             console.print(
@@ -346,6 +366,19 @@ def _read_limits(text: str) -> Limits:
         simulations=None if simulations is None else int(simulations),
         deadline=values.get("deadline", 60.0 + 2 * values.get("seconds", 0)),
     )
+
+
+def _read_sprt(hypotheses: tuple[float, float] | None, alpha: float, beta: float) -> Sprt | None:
+    """The sequential test of ``--sprt``. Raises ConfigError."""
+    from arena import ConfigError
+    from arena.ratings import Sprt
+
+    if hypotheses is None:
+        return None
+    try:
+        return Sprt(*hypotheses, alpha=alpha, beta=beta)
+    except ValueError as error:
+        raise ConfigError(f"--sprt: {error}") from None
 
 
 def _cores() -> int:

@@ -127,7 +127,7 @@ def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> list[Openi
         if failures > 1000:
             raise ConfigError(
                 f"there are only about {len(drawn)} different openings of {plies} plies on {rules.size}x{rules.size}; "
-                f"use --openings {max(1, len(drawn) // 2)} or fewer games"
+                f"use more plies (--plies), fewer games or --openings {max(1, len(drawn) // 2)}"
             )
     return drawn
 

@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from arena.bot import Bot, BotKind, Decision, Limits, setting
+from arena.bot import Bot, BotKind, Candidate, Decision, Limits, setting
 from bots.nets.checkpoint import Checkpoint, find
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from arena.go.game import Game
+
+STEP = 4096
+"""Visits between two looks at the clock, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +66,34 @@ class AlphaGo(Bot):
 
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
         """Search all the trees in lock step; the games are of one size."""
+        slots = self._forest.slots_of(list(games), keep=self._config.reuse)
+        size = games[0].rules.size
+        self._search(slots, size, limits)
+        return [self._decide(self._forest.best(int(slot), size)) for slot in slots]
+
+    def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
+        slots = self._forest.slots_of([game])
+        self._search(slots, game.rules.size, limits)
+        return self._forest.candidates(int(slots[0]), game.rules.size, priors=True)
+
+    def _search(self, slots: np.ndarray, size: int, limits: Limits) -> None:
         import numpy as np
 
         from arena.go.moves import symmetry_table
 
         config, forest, net = self._config, self._forest, self._net
-        size = games[0].rules.size
-        slots = forest.slots_of(list(games), keep=config.reuse)
-        batch = len(games) * config.leaves
+        batch = len(slots) * config.leaves
         if len(self._leaves.slots) < batch:
             self._leaves = self._puct.Leaves.empty(batch)
         planes = np.empty((batch, net.encoder.planes, size * size), np.float32)
         tables = symmetry_table(size)
         seconds = limits.seconds or (config.seconds if limits.simulations is None else 0)
-        budget = 2**30 if seconds else limits.simulations or config.visits
-        end = perf_counter() + seconds * len(games)
+        budget = limits.simulations or config.visits
+        knowledge = self._knowledge._replace(stop_early=config.stop_early and not seconds)
+        end = perf_counter() + seconds * len(slots)
         while True:
+            if seconds:  # by steps: where all lines end the game, a step is spent without one look at the clock
+                budget = int(forest.nodes.visits[slots, 0].max()) + STEP
             count = self._puct.select_leaves(
                 forest.boards,
                 forest.roots,
@@ -85,7 +102,7 @@ class AlphaGo(Bot):
                 slots,
                 budget,
                 config.leaves,
-                self._knowledge,
+                knowledge,
                 net.encoder.number,
                 tables,
                 self._leaves,
@@ -94,10 +111,10 @@ class AlphaGo(Bot):
             if count:
                 logits, win_rates = net.evaluate(planes[:count].reshape(count, -1, size, size))
                 self._puct.expand_leaves(
-                    forest.roots, forest.nodes, self._knowledge, tables, self._leaves, count, logits, win_rates
+                    forest.roots, forest.nodes, knowledge, tables, self._leaves, count, logits, win_rates
                 )
-            if count == 0 or (seconds and perf_counter() >= end):
-                return [self._decide(forest.best(int(slot), size)) for slot in slots]
+            if perf_counter() >= end if seconds else count == 0:
+                return
 
     def _decide(self, best: tuple[int, float, int]) -> Decision:
         move, win_rate, visits = best
@@ -109,4 +126,10 @@ def check(config: Config, size: int) -> None:
     Checkpoint.open(find(config.checkpoint)).require_size(size)
 
 
-BOT = BotKind(summary="PUCT with a policy net and rollouts, after AlphaGo", config=Config, build=AlphaGo, check=check)
+BOT = BotKind(
+    summary="PUCT with a policy net and rollouts, after AlphaGo",
+    config=Config,
+    build=AlphaGo,
+    boards=64,
+    check=check,
+)

@@ -63,4 +63,4 @@ def check(config: Config, size: int) -> None:
     Checkpoint.open(find(config.checkpoint)).require_size(size)
 
 
-BOT = BotKind(summary="a policy net without search", config=Config, build=Policy, check=check)
+BOT = BotKind(summary="a policy net without search", config=Config, build=Policy, boards=64, check=check)

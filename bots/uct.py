@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from arena.bot import Bot, BotKind, Decision, Limits, setting
+from arena.bot import Bot, BotKind, Candidate, Decision, Limits, setting
 
 if TYPE_CHECKING:
     from arena.go.game import Game
@@ -37,8 +37,20 @@ class Uct(Bot):
         self._forest = tree.Forest(capacity=config.memory * 2**20 // NODE_BYTES)
 
     def choose(self, game: Game, limits: Limits) -> Decision:
+        slot = int(self._forest.slots_of([game], keep=self._config.reuse)[0])
+        self._simulate(slot, limits)
+        move, win_rate, visits = self._forest.best(slot, game.rules.size)
+        if win_rate < self._config.resign:
+            return Decision(None, win_rate, visits)
+        return Decision(move, win_rate, visits)
+
+    def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
+        slot = int(self._forest.slots_of([game])[0])
+        self._simulate(slot, limits)
+        return self._forest.candidates(slot, game.rules.size)
+
+    def _simulate(self, slot: int, limits: Limits) -> None:
         forest, config = self._forest, self._config
-        slot = int(forest.slots_of([game], keep=config.reuse)[0])
         seconds = limits.seconds or (config.seconds if limits.simulations is None else 0)
         left = limits.simulations or config.playouts
         start = perf_counter()
@@ -46,10 +58,6 @@ class Uct(Bot):
             count = CHUNK if seconds else min(left, CHUNK)
             self._search(forest.boards, forest.roots, forest.hashes, forest.nodes, slot, count, config.exploration)
             left -= count
-        move, win_rate, visits = forest.best(slot, game.rules.size)
-        if win_rate < config.resign:
-            return Decision(None, win_rate, visits)
-        return Decision(move, win_rate, visits)
 
 
 BOT = BotKind(summary="UCT: tree search with uniform playouts", config=Config, build=Uct)

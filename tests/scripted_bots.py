@@ -135,6 +135,14 @@ class Generous(Many):
         return [*decisions, decisions[0]] if any(self.is_time(game) for game in games) else decisions
 
 
+class Deliberate(Many):
+    """Thinks about all its games at once, and resigns them."""
+
+    def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
+        wait(0.1 * len(games))
+        return [Decision(None) for _ in games]
+
+
 class Noisy(Good):
     def choose(self, game: Game, limits: Limits) -> Decision:
         print("= garbage\n\x1b[2J\x00 for", len(game.moves), flush=True)
@@ -162,6 +170,7 @@ class Unsure(Good):
 MANY = BotKind(summary="one call for all games", config=Script, build=Many)
 PICKY = BotKind(summary="fails for all games because of one", config=Script, build=Picky)
 GENEROUS = BotKind(summary="gives a decision too many", config=Script, build=Generous)
+DELIBERATE = BotKind(summary="takes its time for all games", config=Script, build=Deliberate)
 NOISY = BotKind(summary="prints garbage", config=Script, build=Noisy)
 SPY = BotKind(summary="tells what is loaded", config=Script, build=Spy)
 UNSURE = BotKind(summary="fails on an empty board", config=Script, build=Unsure)

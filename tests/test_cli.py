@@ -100,6 +100,15 @@ def test_the_bots_are_listed_with_settings_and_one_is_explained(played: Path) ->
     assert "playouts" in explained and "simulations a move" in explained
 
 
+def test_a_sequential_test_ends_a_match_as_soon_as_it_is_decided(tmp_path: Path) -> None:
+    done = arena("match", "mcts:playouts=50", "random", "--sprt", "0", "200", folder=tmp_path)
+    assert "accepted: mcts:playouts=50 is stronger by 200 Elo rather than 0" in done.stdout
+    games = re.search(r"in (\d+) games", done.stdout)
+    assert games is not None and int(games[1]) < 300
+    undecided = arena("match", "random", "fast-random", "--sprt", "0", "5", "-n", "4", folder=tmp_path)
+    assert "undecided between 0 and 5 Elo" in undecided.stdout
+
+
 WRONG = [
     (("match", "mtcs", "random"), ("mtcs", "did you mean 'mcts'")),
     (("match", "mcts:playout=3", "random"), ("playout", "did you mean 'playouts'")),
@@ -110,6 +119,7 @@ WRONG = [
     (("match", "random", "fast-random", "--rules", "go"), ("go", "tromp-taylor")),
     (("match", "random", "fast-random", "--limits", "visits=3"), ("visits", "simulations")),
     (("match", "random", "fast-random", "--limits", "seconds=x"), ("seconds", "no number")),
+    (("match", "random", "fast-random", "--sprt", "50", "10"), ("elo0 = 50", "elo1 = 10")),
     (("match", "random", "fast-random", "--workers", "-1"), ("-1 workers",)),
     (("match", "random", "fast-random", "--size", "5", "--plies", "24"), ("openings",)),
     (("match", "checkpoint:nowhere", "random"), ("nowhere", "sl-9x9")),

@@ -29,6 +29,7 @@ from arena.schedule import Match
 from arena.store import Store
 
 SEVEN = Rules.preset("cgos", 7)
+FIVE = Rules.preset("cgos", 5)
 
 
 def match(first: Entry, second: Entry, games: int = 8, **settings: Any) -> Match:
@@ -223,7 +224,7 @@ def test_a_bot_that_hangs_forfeits_on_time_and_the_event_ends(store: Store, life
 
 
 def test_a_worker_that_is_killed_from_outside_costs_no_game(store: Store, lifeline: Lifeline) -> None:
-    played = match(scripted("GOOD", "a", lifeline=lifeline.path), scripted("GOOD", "b"), games=300)
+    played = match(scripted("GOOD", "a", lifeline=lifeline.path), scripted("GOOD", "b"), games=300, rules=FIVE)
     records: list[Record] = []
     victims: list[int] = []
     for update in play_match(played, store, 2):
@@ -285,7 +286,7 @@ def test_a_later_worker_that_can_not_be_built_ends_the_match_and_keeps_its_games
 
 
 def test_closing_the_match_keeps_finished_games_and_leaves_no_process(store: Store, lifeline: Lifeline) -> None:
-    played = match(scripted("GOOD", "a", lifeline=lifeline.path), scripted("GOOD", "b"), games=400)
+    played = match(scripted("GOOD", "a", lifeline=lifeline.path), scripted("GOOD", "b"), games=400, rules=FIVE)
     updates = play_match(played, store, 2)
     seen: list[Record] = []
     while not seen:
@@ -303,11 +304,11 @@ PARENT = """
 import sys
 from arena.runner import play_match
 from arena.store import Store
-from test_runner import match, scripted
+from test_runner import FIVE, match, scripted
 database, kind, games, lifeline, marker = sys.argv[1:]
 bad = scripted(kind, "a", lifeline=lifeline, marker=marker)
 with Store.open(database, write=True) as store:
-    for update in play_match(match(bad, scripted("GOOD", "b"), int(games)), store, 2):
+    for update in play_match(match(bad, scripted("GOOD", "b"), int(games), rules=FIVE), store, 2):
         for record in update.records:
             print(record.id, flush=True)
 """
@@ -321,7 +322,7 @@ def parent(database: Path, kind: str, games: int, lifeline: Lifeline, marker: st
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders), "TMPDIR": str(database.parent)},
         process_group=0,
     )
 
@@ -330,7 +331,7 @@ def parent(database: Path, kind: str, games: int, lifeline: Lifeline, marker: st
 def test_a_match_that_is_killed_loses_no_acknowledged_game_and_resumes(
     tmp_path: Path, lifeline: Lifeline, how: signal.Signals
 ) -> None:
-    played = match(scripted("GOOD", "a", lifeline=lifeline.path), scripted("GOOD", "b"), games=400)
+    played = match(scripted("GOOD", "a", lifeline=lifeline.path), scripted("GOOD", "b"), games=400, rules=FIVE)
     with parent(tmp_path / "arena.db", "GOOD", 400, lifeline) as process:
         assert process.stdout is not None
         assert process.stderr is not None

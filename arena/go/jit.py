@@ -26,8 +26,8 @@ def _sources_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-if not config.CACHE_DIR:
-    config.CACHE_DIR = str(Path(user_cache_dir("arena")) / f"kernels-{_sources_digest()}")
+if not config.CACHE_DIR:  # type: ignore[attr-defined]  # Numba sets its options at run time
+    config.CACHE_DIR = str(Path(user_cache_dir("arena")) / f"kernels-{_sources_digest()}")  # type: ignore[attr-defined]
 
 F = TypeVar("F", bound=Callable[..., Any])
 

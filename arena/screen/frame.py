@@ -151,7 +151,24 @@ class Frame:
             self._fact("Score", self._text(style.score(counts), "bold"), style.per_cent(share), width),
             self._fact("Elo", self._text(elo, "bold"), "95 % interval" if width >= 48 else "95 %", width),
             self._fact("LOS", self._text(los), "", width),
+            *self._test(width),
         ]
+
+    def _test(self, width: int) -> list[Text]:
+        """Where the sequential test stands: the log-likelihood ratio between its bounds; nothing without a test."""
+        sprt, state = self.view.sprt, self.view.test
+        if sprt is None:
+            return []
+        lower, upper = sprt.bounds
+        llr = 0.0 if state is None else state.llr
+        cells = width - LABELS - 8
+        mark = round((cells - 1) * min(1.0, max(0.0, (llr - lower) / (upper - lower))))
+        bar = self._text("─" * mark, style.LABEL).append_text(self._text("●", style.FIRST))
+        bar.append_text(self._text("─" * (cells - 1 - mark), style.LABEL))
+        title = f"{sprt.elo0:g} or {sprt.elo1:g} Elo?"
+        ends = self._text(f"{lower:.2f}", style.LABEL)
+        ends.append_text(style.right(self._text(f"{upper:.2f}", style.LABEL), cells - ends.cell_len))
+        return [self._fact("SPRT", bar, f"{llr:+.2f}", width), self._fact(title[:LABELS], ends, "", width)]
 
     def _share_bar(self, width: int) -> Text:
         """Won, drawn and lost games as one line; empty before the first."""

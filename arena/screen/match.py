@@ -9,6 +9,7 @@ from time import monotonic
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.spinner import Spinner
 
+from arena.ratings import Sprt
 from arena.report import Tally
 from arena.runner import Update
 from arena.schedule import Match
@@ -25,14 +26,18 @@ LINE_EVERY = 5.0
 
 
 def show_match(
-    match: Match, updates: Iterator[Update], console: Console, clock: Callable[[], float] = monotonic
+    match: Match,
+    updates: Iterator[Update],
+    console: Console,
+    clock: Callable[[], float] = monotonic,
+    sprt: Sprt | None = None,
 ) -> Tally:
-    """Show a match until its updates end, then sum it up; returns what was counted.
+    """Show a match until its updates end or ``sprt`` is decided, then sum it up; returns what was counted.
 
     Whatever ends it early, such as KeyboardInterrupt, leaves the last state on the screen and comes through after
     ``updates`` has been closed.
     """
-    view = MatchView(match, clock)
+    view = MatchView(match, clock, sprt)
     person = any(entry.bot_kind.interactive for entry in match.players.values())
     try:
         if console.is_terminal and not console.is_dumb_terminal and not person:
@@ -43,7 +48,7 @@ def show_match(
         close = getattr(updates, "close", None)
         if close is not None:
             close()
-    print_summary(match, view.tally, console)
+    print_summary(match, view.tally, console, sprt, view.test)
     return view.tally
 
 
@@ -73,6 +78,8 @@ def _show_live(view: MatchView, updates: Iterator[Update], console: Console) -> 
     with Painter(screen, console, FRAMES_A_SECOND):
         for update in updates:
             screen.add(update)
+            if view.is_decided:
+                break
         view.finish()
 
 
@@ -95,6 +102,8 @@ def _show_lines(view: MatchView, updates: Iterator[Update], console: Console) ->
                 write(_progress(view))
                 written = view.clock()
         tenths = 10 * tally.games // match.games
+        if view.is_decided:
+            break
     view.finish()
 
 
@@ -104,6 +113,8 @@ def _progress(view: MatchView) -> str:
     parts = [f"{tally.games} of {view.match.games}", style.score(counts), style.per_cent(counts.points / counts.games)]
     if view.comparison is not None:
         parts.append(f"Elo {view.comparison.elo}")
+    if view.test is not None:
+        parts.append(f"LLR {view.test.llr:+.2f} ({view.test.lower:+.2f}, {view.test.upper:+.2f})")
     if view.games_a_second is not None:
         parts.append(style.rate(view.games_a_second, "games"))
     if view.seconds_left is not None:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from arena.go.game import Ending
 from arena.go.moves import BLACK, WHITE
-from arena.ratings import PairCounts
+from arena.ratings import PairCounts, Sprt, SprtState, Verdict
 from arena.report import Tally
 from arena.schedule import Match
 from arena.screen import style
@@ -30,6 +30,23 @@ def headline(tally: Tally) -> str:
     if own == other:
         return f"{tally.first} and {tally.second} drew {score}"
     return f"{tally.first} {'beat' if own > other else 'lost to'} {tally.second} {score}"
+
+
+def verdict(tally: Tally, sprt: Sprt, state: SprtState | None) -> str:
+    """What a sequential test has shown, in words."""
+    llr = (
+        "no pair is complete"
+        if state is None
+        else f"LLR {state.llr:+.2f}, bounds {state.lower:.2f} and {state.upper:.2f}"
+    )
+    errors = f"alpha {sprt.alpha:g}, beta {sprt.beta:g}, {sprt.model} model"
+    if state is not None and state.verdict is Verdict.H1:
+        words = f"accepted: {tally.first} is stronger by {sprt.elo1:g} Elo rather than {sprt.elo0:g}"
+    elif state is not None and state.verdict is Verdict.H0:
+        words = f"rejected: {tally.first} is stronger by {sprt.elo0:g} Elo at most, rather than {sprt.elo1:g}"
+    else:
+        words = f"undecided between {sprt.elo0:g} and {sprt.elo1:g} Elo; more games (-n) go on from here"
+    return f"{words} ({llr}; {errors})"
 
 
 def summary(match: Match, tally: Tally) -> list[tuple[str, str]]:
@@ -85,13 +102,18 @@ def _ending(tally: Tally, ending: Ending) -> str:
     return f"{ending} {counts.games} ({', '.join(f'{name} {number}' for name, number in won if number)})"
 
 
-def print_summary(match: Match, tally: Tally, console: Console) -> None:
+def print_summary(
+    match: Match, tally: Tally, console: Console, sprt: Sprt | None = None, state: SprtState | None = None
+) -> None:
     """The headline and what stands behind it; where there is no terminal, a line each, however long."""
     ascii_only = console.options.ascii_only
     if not tally.games:
         console.print("no games were played", highlight=False)
         return
-    lines = [(label, style.spell(text, ascii_only)) for label, text in summary(match, tally)]
+    facts = summary(match, tally)
+    if sprt is not None:
+        facts.insert(0, ("SPRT", verdict(tally, sprt, state)))
+    lines = [(label, style.spell(text, ascii_only)) for label, text in facts]
     title = Text(style.spell(headline(tally), ascii_only), "bold")
     if not console.is_terminal:
         console.print(title, soft_wrap=True)

@@ -8,7 +8,7 @@ from time import monotonic
 
 from arena.go.moves import Move
 from arena.go.record import Record
-from arena.ratings import Comparison
+from arena.ratings import Comparison, PairCounts, Sprt, SprtState, Verdict
 from arena.report import Tally
 from arena.runner import Update
 from arena.schedule import Match, Pairing
@@ -35,9 +35,11 @@ class Watched:
 class MatchView:
     """A running match as its updates tell it. Times are seconds of ``clock``."""
 
-    def __init__(self, match: Match, clock: Callable[[], float] = monotonic):
+    def __init__(self, match: Match, clock: Callable[[], float] = monotonic, sprt: Sprt | None = None):
         self.match = match
         self.clock = clock
+        self.sprt = sprt
+        self.test: SprtState | None = None  # where ``sprt`` stands, once a pair is complete
         self.tally = Tally(*match.players)
         self.comparison: Comparison | None = None
         self.watched: Watched | None = None
@@ -57,6 +59,8 @@ class MatchView:
             self._glances.pop(record.id, None)
         if update.records:
             self.comparison = self.tally.comparison()
+            if self.sprt is not None and isinstance(self.tally.counts, PairCounts):
+                self.test = self.sprt.state(self.tally.counts)
         if update.resumed:
             self.resumed, self._resumed_moves = self.tally.games, self.tally.moves
             return
@@ -68,6 +72,11 @@ class MatchView:
             if glance.pairing.id not in records:
                 self._glances[glance.pairing.id] = glance
         self._watch(update, records)
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the sequential test, if there is one, has accepted a hypothesis."""
+        return self.test is not None and self.test.verdict in (Verdict.H0, Verdict.H1)
 
     def finish(self) -> None:
         """No more updates come: the clock stands still."""

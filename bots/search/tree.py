@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from arena.bot import Candidate
 from arena.go.game import Game
 from arena.go.jit import inlined, kernel
 from arena.go.kernels import BOARD, below, next_random, seeded
@@ -261,6 +262,34 @@ class Forest:
         if child < 0:
             return size * size, 0.5, visits
         return move_from_point(int(self.nodes.point[slot, child]), size), float(self.nodes.value[slot, child]), visits
+
+    def candidates(self, slot: int, size: int, priors: bool = False) -> list[Candidate]:
+        """The root's children that were visited, the best first; with ``priors`` where the search has some."""
+        found = []
+        for child in self._children(slot, 0):
+            line = [child]
+            while len(following := self._children(slot, line[-1])):
+                line.append(following[0])
+            found.append(
+                Candidate(
+                    move=move_from_point(int(self.nodes.point[slot, child]), size),
+                    visits=int(self.nodes.visits[slot, child]),
+                    win_rate=float(self.nodes.value[slot, child]),
+                    line=tuple(move_from_point(int(self.nodes.point[slot, node]), size) for node in line),
+                    prior=float(self.nodes.prior[slot, child]) if priors else None,
+                )
+            )
+        return found
+
+    def _children(self, slot: int, node: int) -> list[int]:
+        """The visited children of a node, in order of visits, then of value."""
+        first = int(self.nodes.first[slot, node])
+        if first < 0:
+            return []
+        family = slice(first, first + int(self.nodes.children[slot, node]))
+        visits, value = self.nodes.visits[slot, family], self.nodes.value[slot, family]
+        order = np.lexsort((-value, -visits))
+        return [first + int(child) for child in order if visits[child] > 0]
 
 
 def point_from_move(move: Move, size: int) -> int:
