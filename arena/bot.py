@@ -49,8 +49,8 @@ class Decision:
 class Candidate:
     """A move that a bot weighs, and what speaks for it.
 
-    ``win_rate`` is in [0, 1], of the side to move; ``prior`` is the move's probability before any search; ``line`` is the
-    play expected, the move itself first.
+    ``win_rate`` is in [0, 1], of the side to move; ``prior`` is the move's probability before any search; ``line`` is
+    the play expected, the move itself first.
     """
 
     move: Move

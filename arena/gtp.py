@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import cycle
 from pathlib import Path
 from threading import Event, Thread
 from typing import TextIO
@@ -22,7 +23,7 @@ from arena import ArenaError, ConfigError, IllegalMove, RecordError, UserError, 
 from arena.bot import Bot, Candidate, Decision, Limits
 from arena.go.game import PRESETS, Game, Outcome, Rules, Scoring, handicap_points
 from arena.go.moves import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
-from arena.go.record import MAX_BYTES, read_sgf
+from arena.go.record import MAX_BYTES, Stones, read_sgf
 
 LAG = 0.2
 """Seconds of each move's time that are left unused, for what lies between the bot and the clock."""
@@ -56,13 +57,14 @@ class Position:
     Ko and superko look back to that moment only.
     """
 
-    def __init__(self, rules: Rules, seed: int, black: Sequence[Move] = (), white: Sequence[Move] = ()):
+    def __init__(self, rules: Rules, seed: int, setup: Stones = ((), ()), first: Colour | None = None):
         """Raises ValueError as a Game does."""
         self.rules = rules
         self.seed = seed
-        self.setup = (tuple(black), tuple(white))
+        self.setup = setup
         self.moves: list[tuple[Colour, Move]] = []
-        self.game = Game(rules, seed, *self.setup)
+        self.game = Game(rules, seed, *setup, to_play=first)
+        self._first = first
         self._aside: Game | None = None
 
     def turn(self, colour: Colour) -> Game:
@@ -86,7 +88,7 @@ class Position:
         self, rules: Rules | None = None, seed: int | None = None, moves: Sequence[tuple[Colour, Move]] | None = None
     ) -> Position:
         """The same position reached anew, with something changed. Raises IllegalMove when that forbids a move."""
-        twin = Position(rules or self.rules, self.seed if seed is None else seed, *self.setup)
+        twin = Position(rules or self.rules, self.seed if seed is None else seed, self.setup, self._first)
         for colour, move in self.moves if moves is None else moves:
             twin.play(colour, move)
         return twin
@@ -189,6 +191,7 @@ class Server:
         self._bot = bot
         self._name = name
         self._check = check
+        self._rules = rules
         self._position = Position(rules, seed)
         self._time: TimeSettings | None = None
         self._clocks: dict[Colour, Clock] = {}
@@ -246,30 +249,33 @@ class Server:
 
     # The game.
 
-    def _begin(self, rules: Rules, black: Sequence[Move] = (), white: Sequence[Move] = ()) -> None:
-        self._position = Position(rules, self._position.seed + 1, black, white)
+    def _begin(self, setup: Stones = ((), ())) -> None:
+        self._position = Position(self._rules, self._position.seed + 1, setup)
         self._reset_clocks()
 
     def _set_size(self, words: list[str]) -> str:
-        self._begin(self._sized(_whole(words, 0)))
+        self._rules = self._sized(_whole(words, 0))
+        self._begin()
         return ""
 
     def _sized(self, size: int) -> Rules:
-        """The present rules on a board of this size."""
+        """The rules in force on a board of this size. Raises Refused."""
         try:
             if not MIN_SIZE <= size <= MAX_SIZE:
                 raise UserError(f"size {size}")
             self._check(size)
         except UserError:
             raise Refused("unacceptable size") from None
-        return replace(self._position.rules, size=size, move_limit=3 * size * size)
+        return replace(self._rules, size=size, move_limit=3 * size * size)
 
     def _clear(self, words: list[str]) -> str:
-        self._begin(self._position.rules)
+        self._begin()
         return ""
 
     def _set_komi(self, words: list[str]) -> str:
-        self._position = self._position.again(replace(self._position.rules, komi=_number(words, 0)))
+        komi = _number(words, 0)
+        self._rules = replace(self._rules, komi=komi)
+        self._position = self._position.again(replace(self._position.rules, komi=komi))
         return ""
 
     def _play(self, words: list[str]) -> str:
@@ -347,7 +353,7 @@ class Server:
         return ""
 
     def _place(self, points: Sequence[Move]) -> str:
-        self._begin(self._position.rules, points)
+        self._begin((tuple(points), ()))
         return " ".join(gtp_from_move(move, self._size) for move in points)
 
     def _require_empty(self) -> None:
@@ -368,34 +374,26 @@ class Server:
         except (OSError, ValueError, RuntimeError, RecordError):
             raise Refused("cannot load file") from None
         rules = replace(self._sized(record.rules.size), komi=record.rules.komi)
-        moves = record.moves if number is None else record.moves[: max(number - 1, 0)]
+        position = Position(rules, self._position.seed + 1, record.setup, record.first)
+        colours = cycle((record.first, record.first.opponent))
+        moves = list(zip(colours, record.moves if number is None else record.moves[: max(number - 1, 0)]))
         try:
-            self._follow(rules, record.setup, record.first, moves)
+            position = position.again(moves=moves)
         except IllegalMove:
-            self._follow(record.rules, record.setup, record.first, moves)
+            position = position.again(record.rules, moves=moves)
+        self._rules, self._position = rules, position
+        self._reset_clocks()
         return ""
-
-    def _follow(
-        self, rules: Rules, setup: tuple[Sequence[Move], Sequence[Move]], first: Colour, moves: Sequence[Move]
-    ) -> None:
-        """Begin a game with these moves. Raises IllegalMove, and then has changed nothing."""
-        before = self._position
-        self._begin(rules, *setup)
-        try:
-            for index, move in enumerate(moves):
-                self._position.play(first if index % 2 == 0 else first.opponent, move)
-        except IllegalMove:
-            self._position = before
-            raise
 
     # Rules, time and chance.
 
     def _set_rules(self, words: list[str]) -> str:
         try:
-            rules = _read_rules(" ".join(words), self._position.rules)
+            rules = _read_rules(" ".join(words), self._rules)
             self._position = self._position.again(rules)
         except IllegalMove:
             raise Refused("a move of this game breaks these rules") from None
+        self._rules = rules
         return ""
 
     def _set_seed(self, words: list[str]) -> str:
@@ -480,8 +478,8 @@ class Server:
     def _analyse(self, words: list[str], info: Callable[[int, Candidate, int], str]) -> Iterator[str]:
         """Reports without end, a line each, the first one ready. Empty ones say nothing: they only give way.
 
-        ``words`` are as in ``[colour] [centiseconds] [key value]...``, of the keys interval, minmoves and maxmoves; what
-        else KataGo would tell is left out.
+        ``words`` are as in ``[colour] [centiseconds] [key value]...``. The keys interval and maxmoves are heeded, avoid
+        and allow are refused, others are passed over.
         """
         colour = self._position.game.to_play
         interval, most = 1.0, self._size**2 + 1
@@ -604,7 +602,7 @@ def _whole(words: Sequence[str], index: int) -> int:
 
 
 def _read_rules(text: str, rules: Rules) -> Rules:
-    """These rules with the size and komi of ``rules``: a name, or KataGo's JSON of settings where they are a preset's."""
+    """The preset that ``text`` names, or that has the settings of KataGo's JSON; size and komi are those of ``rules``."""
     name = _RULES.get(text.lower())
     if name is None:
         try:
