@@ -208,6 +208,18 @@ def test_a_finished_game_frees_its_slot() -> None:
         gc.collect()
 
 
+def test_trees_are_kept_when_more_games_come() -> None:
+    """A game must not depend on when other games begin beside it."""
+    game = game_of("E5")
+    forest = tree.Forest(50_000)
+    slot = int(search(forest, [game], stone_counter, 150)[0])
+    known = children(forest, slot, 9)
+    others = [game_of("D4", seed=seed) for seed in range(9)]
+    search(forest, others, stone_counter, 20)
+    assert int(forest.slots_of([game])[0]) == slot
+    assert forest.nodes.visits[slot, 0] == 150 and children(forest, slot, 9) == known
+
+
 def test_a_full_tree_is_searched_on_without_growing() -> None:
     forest = tree.Forest(300)
     slot = search(forest, [game_of("E5")], stone_counter, 500)[0]

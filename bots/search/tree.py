@@ -190,26 +190,33 @@ class Forest:
         self.capacity = capacity
         self._slots: WeakKeyDictionary[Game, int] = WeakKeyDictionary()
         self._known: WeakKeyDictionary[Game, int] = WeakKeyDictionary()
-        self._allocate(2)
+        self.slots = 0
+        self.nodes = Nodes.empty(0, capacity)
+        self.roots = np.zeros(0, ROOT)
+        self.boards = np.zeros(0, BOARD)
+        self.hashes = np.zeros((0, 1), np.uint64)
+        self._grow(2)
 
-    def _allocate(self, slots: int) -> None:
-        """Slot 0 is the spare one that ``advance_tree`` moves subtrees through."""
-        self.slots = slots
-        self.nodes = Nodes.empty(slots, self.capacity)
-        self.roots = np.zeros(slots, ROOT)
+    def _grow(self, slots: int) -> None:
+        """Make room for more trees, those that there are kept. Slot 0 is the spare one of ``advance_tree``."""
+        old, self.nodes = self.nodes, Nodes.empty(slots, self.capacity)
+        for slot in range(1, self.slots):  # what is used only: memory that was never touched costs nothing
+            used = int(self.roots[slot]["used"])
+            for before, now in zip(old, self.nodes, strict=True):
+                now[slot, :used] = before[slot, :used]
+        self.roots = np.concatenate([self.roots, np.zeros(slots - self.slots, ROOT)])
         self.boards = np.zeros(slots, BOARD)
-        self.hashes = np.zeros((slots, 1), np.uint64)
-        self._slots.clear()
-        self._known.clear()
+        self.hashes = np.zeros((slots, self.hashes.shape[1]), np.uint64)
+        self.slots = slots
 
     def slots_of(self, games: list[Game], keep: bool = True) -> np.ndarray:
         """The slots (int64) of these games, their roots set to the present positions.
 
-        With ``keep`` what earlier searches learnt of the moves since is kept. Growing the forest forgets everything.
+        With ``keep`` what earlier searches learnt of the moves since is kept.
         """
         live = set(self._slots) | set(games)
         if len(live) >= self.slots:
-            self._allocate(max(2 * self.slots, len(live) + 1))
+            self._grow(max(2 * self.slots, len(live) + 1))
         needed = max(game.rules.move_limit for game in games) + MAX_DEPTH + 2
         if self.hashes.shape[1] < needed:
             self.hashes = np.zeros((self.slots, needed), np.uint64)
