@@ -118,7 +118,7 @@ def match(
 
     from arena.go.game import Rules
     from arena.report import write_elo_csv
-    from arena.runner import play_match
+    from arena.runner import play_event
     from arena.schedule import Match
     from arena.screen.match import show_match
     from arena.store import Store
@@ -147,7 +147,7 @@ def match(
         played = replace(played, run=max(1, runs + new))
         _note_event(store, played)
         try:
-            show_match(played, play_match(played, store, workers or _cores()), console, sprt=test)
+            show_match(played, play_event(played, store, workers or _cores()), console, sprt=test)
         except KeyboardInterrupt:
             done = store.count(event=played.event)
             console.print(
@@ -279,7 +279,7 @@ def gtp(
     from random import SystemRandom
 
     from arena.go.game import Rules
-    from arena.gtp import Server, serve
+    from arena.gtp.server import Server, serve
 
     entry = _registry(config, results).resolve(bot)
     if entry.bot_kind.interactive:

@@ -15,7 +15,7 @@ import pytest
 from scripted_bots import scripted
 
 from arena.go.game import Rules
-from arena.runner import play_match
+from arena.runner import play_event
 from arena.schedule import Match
 from arena.store import Store
 
@@ -212,12 +212,12 @@ import sys
 from pathlib import Path
 from arena.go.game import Rules
 from arena.registry import Registry
-from arena.runner import play_match
+from arena.runner import play_event
 from arena.schedule import Match
 from arena.store import Store
 first, second = map(Registry().resolve, ["fast-random", "random"])
 with Store.open(Path(sys.argv[1]), write=True) as store:
-    list(play_match(Match(first, second, Rules.preset("cgos", 7), 2), store, 1))
+    list(play_event(Match(first, second, Rules.preset("cgos", 7), 2), store, 1))
     assert store.count() == 2
 """
 
@@ -228,7 +228,7 @@ def test_playing_a_match_never_loads_torch_here_nor_in_a_worker(tmp_path: Path) 
     assert here & {"torch", "pandas", "onnxruntime"} == set()
     spy = scripted("SPY", marker=str(tmp_path / "loaded"))
     with Store.open(tmp_path / "spied.db", write=True) as store:
-        for _ in play_match(Match(spy, scripted("GOOD"), Rules.preset("cgos", 7), 2), store, 1):
+        for _ in play_event(Match(spy, scripted("GOOD"), Rules.preset("cgos", 7), 2), store, 1):
             pass
     worker = set((tmp_path / "loaded").read_text().split())
     assert "numba" in worker

@@ -1,7 +1,7 @@
-"""Serves any bot over the Go Text Protocol, version 2, to GoGui, Sabaki, CGOS and other runners of games.
+"""The protocol: commands in, answers out, for GoGui, Sabaki, CGOS and other runners of games.
 
-The protocol is Farnebäck's draft 2 (2002), with the extensions of KGS, Leela Zero and KataGo that others rely on. No
-processes and no command line are here; ``bots/gtp.py`` is the other end of the line.
+It is Farnebäck's draft 2 (2002), with the extensions of KGS, Leela Zero and KataGo that others rely on. No processes
+and no command line are here.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from typing import TextIO
 
 from arena import ArenaError, ConfigError, IllegalMove, RecordError, UserError, __version__
 from arena.bot import Bot, Candidate, Decision, Limits
-from arena.go.game import PRESETS, Game, Outcome, Rules, Scoring, handicap_points
+from arena.go.game import PRESETS, Outcome, Rules, Scoring, handicap_points
 from arena.go.moves import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.record import MAX_BYTES, Stones, read_sgf
-
-LAG = 0.2
-"""Seconds of each move's time that are left unused, for what lies between the bot and the clock."""
+from arena.gtp.clock import Clock, TimeSettings
+from arena.gtp.position import Position, Refused
 
 PATIENCE = 86400.0
 """Seconds after which a move would be given up where nobody set a time."""
@@ -43,124 +42,6 @@ _RULES = {
     **{"new_zealand": "tromp-taylor", "new-zealand": "tromp-taylor", "korean": "japanese"},
 }
 """Names of rules on KGS and in KataGo, and the preset that each comes closest to."""
-
-
-class Refused(ArenaError):
-    """A command fails; the text is GTP's for it."""
-
-
-class Position:
-    """A game as GTP has it: either colour may move at any time, and play may go on after two passes.
-
-    A Game alternates. When a colour moves out of turn, ``game`` gives way to a new one that begins with the stones as
-    they lie; what was taken until then and points for handicap stones stand in its komi, so that its margin is right.
-    Ko and superko look back to that moment only.
-    """
-
-    def __init__(self, rules: Rules, seed: int, setup: Stones = ((), ()), first: Colour | None = None):
-        """Raises ValueError as a Game does."""
-        self.rules = rules
-        self.seed = seed
-        self.setup = setup
-        self.moves: list[tuple[Colour, Move]] = []
-        self.game = Game(rules, seed, *setup, to_play=first)
-        self._first = first
-        self._aside: Game | None = None
-
-    def turn(self, colour: Colour) -> Game:
-        """The game with ``colour`` to move, for a bot to look at; the same object until a move is played."""
-        game = self.game
-        if game.to_play is not colour or len(game.moves) == game.rules.move_limit:
-            if self._aside is None or self._aside.to_play is not colour:
-                self._aside = _begun_anew(game, colour)
-            game = self._aside
-        game.outcome = None  # two passes end a game, but not play
-        return game
-
-    def play(self, colour: Colour, move: Move) -> None:
-        """Raises IllegalMove, and then has changed nothing."""
-        game = self.turn(colour)
-        game.play(move)
-        self.game, self._aside = game, None
-        self.moves.append((colour, move))
-
-    def again(
-        self, rules: Rules | None = None, seed: int | None = None, moves: Sequence[tuple[Colour, Move]] | None = None
-    ) -> Position:
-        """The same position reached anew, with something changed. Raises IllegalMove when that forbids a move."""
-        twin = Position(rules or self.rules, self.seed if seed is None else seed, self.setup, self._first)
-        for colour, move in self.moves if moves is None else moves:
-            twin.play(colour, move)
-        return twin
-
-    def taken(self, colour: Colour) -> int:
-        """How many stones of this colour have been taken off."""
-        passing = pass_move(self.rules.size)
-        placed = sum(mover is colour and move != passing for mover, move in self.moves)
-        return len(self.setup[colour - 1]) + placed - self.game.board.count(colour)
-
-
-def _begun_anew(game: Game, colour: Colour) -> Game:
-    """A game that begins where this one is, with ``colour`` to move and the same margin."""
-    stones = game.board.stones.reshape(-1)
-    black, white = ([int(move) for move in (stones == each).nonzero()[0]] for each in (BLACK, WHITE))
-    rules = replace(game.rules, komi=0.0, handicap_points=False)
-    margin = Game(rules, 0, black, white, colour).margin()
-    rules = replace(rules, komi=margin - game.margin())
-    return Game(rules, game.move_seed(), black, white, colour)
-
-
-@dataclass(frozen=True, slots=True)
-class TimeSettings:
-    """Seconds of main time, then ``stones`` moves in each period of so many seconds; without stones main time only.
-
-    With ``japanese`` byo-yomi the controller counts periods, not stones, and each is good for one move.
-    """
-
-    main: float
-    period: float = 0.0
-    stones: int = 0
-    japanese: bool = False
-
-
-class Clock:
-    """What one side has left. It is as good as the controller's last word on it and the server's own measuring."""
-
-    def __init__(self, settings: TimeSettings):
-        self._settings = settings
-        self.set(settings.main, 0)
-        self.spend(0.0)
-
-    def set(self, seconds: float, stones: int) -> None:
-        """Take the controller's word: seconds left, for so many moves; 0 stones stand for main time."""
-        self._left = seconds
-        self._stones = min(stones, 1) if self._settings.japanese else stones
-
-    def spend(self, seconds: float) -> None:
-        """Charge a move. After the last of a period comes another; whether time is over isn't judged here."""
-        settings = self._settings
-        self._left -= seconds
-        if self._stones:
-            self._stones -= 1
-            over = self._stones == 0
-        else:
-            over = self._left <= 0
-        if over and settings.stones:
-            self._left, self._stones = settings.period, settings.stones
-
-    def share(self, size: int, played: int) -> float:
-        """Seconds for the next move, over 0, where ``played`` moves are on a board of this size already.
-
-        Main time is spread evenly over half of 0.8 size² moves, and never over less than a row of the board.
-        """
-        if self._stones:
-            seconds = self._left / self._stones
-        else:
-            moves = max((0.8 * size * size - played) / 2, size)
-            seconds = self._left / moves
-            if self._settings.stones:
-                seconds += self._settings.period / self._settings.stones
-        return max(seconds - LAG, seconds / 2, 0.001)
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,7 +257,7 @@ class Server:
         rules = replace(self._sized(record.rules.size), komi=record.rules.komi)
         position = Position(rules, self._position.seed + 1, record.setup, record.first)
         colours = cycle((record.first, record.first.opponent))
-        moves = list(zip(colours, record.moves if number is None else record.moves[: max(number - 1, 0)]))
+        moves = list(zip(colours, record.moves[: None if number is None else max(number - 1, 0)], strict=False))
         try:
             position = position.again(moves=moves)
         except IllegalMove:
@@ -602,7 +483,7 @@ def _whole(words: Sequence[str], index: int) -> int:
 
 
 def _read_rules(text: str, rules: Rules) -> Rules:
-    """The preset that ``text`` names, or that has the settings of KataGo's JSON; size and komi are those of ``rules``."""
+    """The preset that ``text`` names, or that has the settings of its JSON; with the size and komi of ``rules``."""
     name = _RULES.get(text.lower())
     if name is None:
         try:

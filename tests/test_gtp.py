@@ -1,0 +1,667 @@
+"""Our bots served over GTP: a scripted transport for every command, then real processes, GNU Go if there is one."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arena import BotFault, CheckpointError
+from arena.bot import Bot, Decision, Limits
+from arena.go.game import Game, Outcome, Rules
+from arena.go.moves import BLACK, Colour, gtp_from_move, move_from_gtp
+from arena.gtp.server import Server, serve
+from arena.registry import Registry
+from bots.gtp import Config, GtpBot, katago_rules
+
+ROOT = Path(__file__).parents[1]
+ARENA = [sys.executable, "-c", "from arena.cli import main; main()"]
+GNUGO = shutil.which("gnugo", path=f"{os.environ['PATH']}:/usr/games:/usr/local/games")
+needs_gnugo = pytest.mark.skipif(GNUGO is None, reason="GNU Go is not installed")
+
+REQUIRED = "protocol_version name version known_command list_commands quit boardsize clear_board komi play genmove"
+OPTIONAL = (
+    "undo time_settings time_left fixed_handicap place_free_handicap set_free_handicap final_score final_status_list "
+    "loadsgf showboard reg_genmove set_random_seed kgs-genmove_cleanup kgs-time_settings kgs-rules kata-set-rules "
+    "is_legal all_legal cputime"
+)
+
+
+KO = "b B3|w C3|b A2|w D2|b B1|w C1|b C2|w B2".split("|")
+"""On 5x5: White has just taken a ko, and C2 would take it back."""
+
+
+class Scripted(Bot):
+    """Does what its script says, then passes; keeps what it was asked."""
+
+    def __init__(self, *script: str | Exception | object):
+        self.script = list(script)
+        self.games: list[Game] = []
+        self.turns: list[tuple[Colour, int]] = []
+        self.limits: list[Limits] = []
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        self.games.append(game)
+        self.turns.append((game.to_play, len(game.moves)))
+        self.limits.append(limits)
+        step = self.script.pop(0) if self.script else "pass"
+        if isinstance(step, Exception):
+            raise step
+        if not isinstance(step, str):
+            return step  # type: ignore[return-value]
+        return Decision(None if step == "resign" else move_from_gtp(step, game.rules.size))
+
+
+def server_of(bot: Bot | None = None, rules: str = "cgos", size: int = 9, **more: object) -> Server:
+    return Server(bot or Scripted(), Rules.preset(rules, size), **more)  # type: ignore[arg-type]
+
+
+def talk(server: Server, *commands: str) -> list[str]:
+    """The answers to these lines, each without the empty line that ends it."""
+    output = StringIO()
+    serve(server, StringIO("".join(f"{command}\n" for command in commands)), output)
+    answers = output.getvalue().split("\n\n")
+    assert answers.pop() == ""
+    return answers
+
+
+def ask(server: Server, *commands: str) -> str:
+    """The last answer, which is no error, to lines that all are no errors."""
+    for answer in (answers := talk(server, *commands)):
+        assert answer.startswith("="), answer
+    return answers[-1][1:].strip(" ")
+
+
+def refused(server: Server, command: str) -> str:
+    [answer] = talk(server, command)
+    assert answer.startswith("? ") and "\n" not in answer
+    return answer[2:]
+
+
+def stones(server: Server) -> str:
+    """The rows of the board."""
+    rows = [line for line in ask(server, "showboard").splitlines() if re.match(r"[ 1]\d [.+XO]", line)]
+    return "\n".join(re.sub(r"[ \d]", "", row).replace("+", ".") for row in rows)
+
+
+# The protocol.
+
+
+def test_every_command_that_the_protocol_requires_is_there() -> None:
+    listed = ask(server_of(), "list_commands").splitlines()
+    assert set(listed) == {*REQUIRED.split(), *OPTIONAL.split()}
+    for command in listed:
+        assert ask(server_of(), f"known_command {command}") == "true"
+    assert ask(server_of(), "known_command lz-analyze") == ask(server_of(), "known_command") == "false"
+    assert ask(server_of(), "protocol_version") == "2"
+    assert ask(server_of(name="arena x"), "name") == "arena x"
+    assert re.fullmatch(r"[\d.]+", ask(server_of(), "version"))
+
+
+def test_numbers_comments_control_signs_and_empty_lines() -> None:
+    output = StringIO()
+    lines = "\n# nothing\n 7 name # who\n\x0712\tprotocol_\x01version\r\n   \nname#\n9\n007 foo\n15 quit\nname\n"
+    serve(server_of(name="me"), StringIO(lines), output)
+    assert output.getvalue() == "=7 me\n\n=12 2\n\n= me\n\n?9 unknown command\n\n?007 unknown command\n\n=15 \n\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("foo", "unknown command"),
+        ("PLAY b d4", "unknown command"),
+        ("1e5 play", "unknown command"),
+        ("boardsize", "syntax error"),
+        ("boardsize nine", "syntax error"),
+        ("boardsize 9.5", "syntax error"),
+        ("boardsize 99999999999999999999", "syntax error"),
+        ("boardsize \u0669", "syntax error"),
+        ("boardsize 4", "unacceptable size"),
+        ("boardsize 20", "unacceptable size"),
+        ("boardsize -9", "unacceptable size"),
+        ("boardsize 13", "unacceptable size"),
+        ("komi", "syntax error"),
+        ("komi nan", "syntax error"),
+        ("komi inf", "syntax error"),
+        ("play", "syntax error"),
+        ("play d4", "syntax error"),
+        ("play green d4", "syntax error"),
+        ("play b", "syntax error"),
+        ("play b i4", "syntax error"),
+        ("play b k4", "syntax error"),
+        ("play b d0", "syntax error"),
+        ("play b resign", "syntax error"),
+        ("play b e5", "illegal move"),
+        ("genmove", "syntax error"),
+        ("genmove x", "syntax error"),
+        ("reg_genmove", "syntax error"),
+        ("is_legal b", "syntax error"),
+        ("all_legal", "syntax error"),
+        ("fixed_handicap 2", "board not empty"),
+        ("place_free_handicap 2", "board not empty"),
+        ("set_free_handicap a1 b1", "board not empty"),
+        ("fixed_handicap", "syntax error"),
+        ("loadsgf", "syntax error"),
+        ("loadsgf /no/such/file.sgf", "cannot load file"),
+        ("loadsgf . 3", "cannot load file"),
+        ("loadsgf ~nobody-of-that-name/x", "cannot load file"),
+        ("time_settings 1 2", "syntax error"),
+        ("time_left b 1", "syntax error"),
+        ("kgs-time_settings", "syntax error"),
+        ("kgs-time_settings sundial 4", "syntax error"),
+        ("kgs-time_settings canadian 4 5", "syntax error"),
+        ("kgs-rules", "unknown rules"),
+        ("kgs-rules chess", "unknown rules"),
+        ("kata-set-rules {", "unknown rules"),
+        ("kata-set-rules " + "[" * 100_000, "unknown rules"),
+        ("kata-set-rules []", "rules not supported"),
+        ('kata-set-rules {"ko":"SITUATIONAL"}', "rules not supported"),
+        ("set_random_seed", "syntax error"),
+        ("final_status_list", "syntax error"),
+        ("final_status_list zombie", "syntax error"),
+        ("lz-analyze", "unknown command"),
+    ],
+)
+def test_what_can_not_be_done_is_refused_in_the_protocols_words(line: str, message: str) -> None:
+    def check(size: int) -> None:
+        if size == 13:
+            raise CheckpointError("the net plays 9x9 only")
+
+    server = server_of(check=check)
+    ask(server, "play b e5")
+    before = ask(server, "showboard")
+    assert refused(server, line) == message
+    assert ask(server, "showboard") == before
+
+
+@given(st.lists(st.text(), max_size=5))
+def test_no_line_of_any_text_ends_the_conversation(lines: list[str]) -> None:
+    server, output = server_of(), StringIO()
+    serve(server, StringIO("\n".join([*lines, "known_command name", ""]).replace("quit", "")), output)
+    for answer in output.getvalue().split("\n\n")[:-1]:
+        assert re.match(r"[=?][0-9]* ", answer)
+    assert output.getvalue().endswith("= true\n\n")
+
+
+ARGUMENTS = "b w black e5 d4 a1 pass resign 0 1 2 5 7 9 19 -3 0.5 alive dead none canadian byoyomi japanese {} # 12"
+words = st.sampled_from(f"{REQUIRED} {OPTIONAL} {ARGUMENTS}".replace("quit ", "").split())
+
+
+@given(st.lists(st.lists(words, max_size=4).map(" ".join), max_size=12))
+def test_no_sequence_of_commands_ends_the_conversation(lines: list[str]) -> None:
+    server, output = server_of(), StringIO()
+    serve(server, StringIO("\n".join([*lines, "known_command name", ""])), output)
+    assert output.getvalue().endswith("= true\n\n")
+
+
+# The game.
+
+
+def test_a_game_is_played_scored_and_cleared() -> None:
+    server = server_of(Scripted("E5", "resign"))
+    assert ask(server, "boardsize 5", "clear_board", "komi 3.5", "play w A1") == ""
+    assert ask(server, "genmove b") == "E5"
+    assert ask(server, "genmove w") == "resign"
+    assert stones(server) == "....X\n.....\n.....\n.....\nO...."
+    assert ask(server, "undo", "undo", "play black C3", "final_score") == "B+21.5"
+    assert ask(server, "komi 25", "final_score") == "0"
+    assert ask(server, "komi -.5", "final_score") == "B+25.5"
+    assert ask(server, "komi 40", "final_score") == "W+15"
+    assert ask(server, "final_status_list alive") == "C3"
+    assert ask(server, "final_status_list dead") == ask(server, "final_status_list seki") == ""
+    assert ask(server, "clear_board", "final_score") == "W+40"
+
+
+def test_the_board_is_shown_with_what_was_taken() -> None:
+    server = server_of(size=5)
+    ask(server, "play w A1", "play b A2", "play b B1")
+    assert ask(server, "showboard").splitlines()[1:] == [
+        *("   A B C D E", " 5 . . . . . 5", " 4 . . . . . 4", " 3 . . . . . 3", " 2 X . . . . 2", " 1 . X . . . 1"),
+        *("   A B C D E", "Black (X) has captured 1 stones", "White (O) has captured 0 stones"),
+        "White to play, move 4, cgos rules, komi 7",
+    ]
+
+
+def test_undo_goes_back_through_captures_and_a_ko() -> None:
+    server = server_of(size=5)
+    boards = []
+    moves = [*KO, *"b E5|w E4|b C2|w D5|b pass|w pass|w B2".split("|")]
+    for move in moves:
+        boards.append(ask(server, "showboard"))
+        if move == "b E5":  # White has just taken the ko
+            assert refused(server, "play b C2") == "illegal move"
+            assert ask(server, "is_legal b C2") == "0" and ask(server, "is_legal b C4") == "1"
+            assert "C2" not in ask(server, "all_legal b").split()
+        ask(server, f"play {move}")
+    for board in reversed(boards):
+        ask(server, "undo")
+        assert ask(server, "showboard") == board
+    assert refused(server, "undo") == "cannot undo"
+    ask(server, *(f"play {move}" for move in KO))
+    assert refused(server, "play b C2") == "illegal move"
+
+
+@pytest.mark.parametrize(("rules", "legal"), [("cgos", "0"), ("japanese", "1")])
+def test_superko_forbids_a_ko_that_passes_have_cooled(rules: str, legal: str) -> None:
+    server = server_of(rules=rules, size=5)
+    ask(server, *(f"play {move}" for move in [*KO, "b pass", "w pass"]))
+    assert ask(server, "is_legal b C2") == legal
+    assert talk(server, "play b C2") == (["= "] if legal == "1" else ["? illegal move"])
+
+
+def test_a_colour_may_play_twice_and_the_other_has_not_passed() -> None:
+    bot = Scripted()
+    server = server_of(bot)
+    ask(server, "play b D4", "play b E5", "play w pass", "play b pass", "genmove b")
+    assert bot.turns == [(BLACK, 0)]
+    assert "C3" in ask(server, "all_legal b").split()
+    ask(server, "play w D5", "genmove b", "genmove b")
+    assert bot.turns[1:] == [(BLACK, 2), (BLACK, 0)]
+
+
+def test_the_score_counts_what_was_taken_before_a_colour_played_twice() -> None:
+    server = server_of(rules="japanese", size=5)
+    ask(server, "komi 0", "play w A1", "play b A2", "play b B1", "play b E5", "play b D4")
+    assert ask(server, "final_score") == "B+22"
+    assert ask(server, "play w pass", "play w pass", "final_score") == "B+22"
+
+
+def test_white_keeps_the_points_for_handicap_stones() -> None:
+    server = server_of(rules="chinese")
+    ask(server, "komi 0.5", "fixed_handicap 2")
+    assert ask(server, "final_score") == "B+78.5"
+    assert ask(server, "play b E5", "play b E4", "final_score") == "B+78.5"
+
+
+def test_play_goes_on_after_two_passes_and_beyond_any_length() -> None:
+    server = server_of(Scripted("C3"), size=5)
+    ask(server, "play b A1", "play w pass", "play b pass")
+    assert ask(server, "genmove w") == "C3"
+    ask(server, *(f"play {'bw'[index % 2]} pass" for index in range(200)))
+    assert ask(server, "play b E5", "final_score") == "W+6"
+    ask(server, *["undo"] * 200)
+    assert stones(server).splitlines()[2] == "..O.."
+
+
+def test_the_game_that_a_bot_sees_stays_the_same_until_it_is_changed() -> None:
+    bot = Scripted("C3", "C4", "C5", "C6")
+    server = server_of(bot)
+    ask(server, "genmove b", "reg_genmove w", "genmove w", "undo", "genmove b")
+    first, second, third, fourth = bot.games
+    assert first is second is third and fourth is not first
+
+
+# Handicap.
+
+
+def test_fixed_handicap_is_placed_and_white_begins() -> None:
+    bot = Scripted()
+    server = server_of(bot, size=19)
+    assert ask(server, "fixed_handicap 5") == "D4 Q16 D16 Q4 K10"
+    ask(server, "genmove w")
+    assert bot.games[-1].handicap == 5
+    assert ask(server, "undo") == "" and refused(server, "undo") == "cannot undo"
+    assert refused(server_of(), "fixed_handicap 10") == "invalid number of stones"
+    assert refused(server_of(), "fixed_handicap 1") == "invalid number of stones"
+    assert refused(server_of(size=5), "fixed_handicap 2") == "invalid number of stones"
+
+
+def test_free_handicap_may_be_fewer_stones_than_asked_for() -> None:
+    assert ask(server_of(), "place_free_handicap 4") == "C3 G7 C7 G3"
+    assert len(ask(server_of(size=19), "place_free_handicap 30").split()) == 9
+    assert len(ask(server_of(size=8), "place_free_handicap 7").split()) == 4
+    for number in ("1", "81"):
+        assert refused(server_of(), f"place_free_handicap {number}") == "invalid number of stones"
+
+
+def test_free_handicap_is_set_or_refused() -> None:
+    server = server_of(size=5)
+    everything = " ".join(gtp_from_move(move, 5) for move in range(25))
+    for points in ("", "A1", "A1 A1", "A1 pass", "A1 Z9", everything):
+        assert refused(server, f"set_free_handicap {points}") == "bad vertex list"
+    ask(server, "set_free_handicap A1 C3 E5")
+    assert stones(server) == "....X\n.....\n..X..\n.....\nX...."
+
+
+# Files.
+
+
+def test_a_game_is_loaded_up_to_a_move(tmp_path: Path) -> None:
+    (tmp_path / "a game.sgf").write_text("(;SZ[5]KM[2.5]AB[aa][ee];W[cc];B[bb];W[dd])")
+    server = server_of(Scripted("E4"))
+    ask(server, f"loadsgf {tmp_path}/a game.sgf")
+    assert stones(server) == "X....\n.X...\n..O..\n...O.\n....X"
+    assert "komi 2.5" in ask(server, "showboard")
+    assert ask(server, "genmove b") == "E4"
+    ask(server, f"loadsgf {tmp_path}/a game.sgf 2")
+    assert stones(server) == "X....\n.....\n..O..\n.....\n....X"
+    ask(server, f"loadsgf {tmp_path}/a game.sgf 1", "genmove w")
+    assert refused(server_of(check=_nine_only), f"loadsgf {tmp_path}/a game.sgf") == "unacceptable size"
+
+
+def _nine_only(size: int) -> None:
+    if size != 9:
+        raise CheckpointError("the net plays 9x9 only")
+
+
+def test_a_game_that_breaks_our_rules_is_loaded_by_its_own(tmp_path: Path) -> None:
+    """Suicide of two stones, as New Zealand allows; a new game is by the rules in force again."""
+    path = tmp_path / "suicide.sgf"
+    path.write_text("(;SZ[5]RU[NZ]KM[7];B[ba];W[aa];B[bb];W[ee];B[ac];W[ab])")
+    server = server_of()
+    ask(server, f"loadsgf {path}")
+    assert stones(server).splitlines()[:3] == [".X...", ".X...", "X...."]
+    assert "tromp-taylor rules" in ask(server, "showboard")
+    assert "cgos rules" in ask(server, "clear_board", "showboard")
+
+
+@pytest.mark.parametrize("text", ["", "(;", "(;SZ[5]" * 5000, "(;SZ[9];B[aa];B[bb])", "(;SZ[9];B[zz])", "\0\0"])
+def test_a_file_that_is_no_game_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "x.sgf").write_text(text)
+    assert refused(server_of(), f"loadsgf {tmp_path}/x.sgf") == "cannot load file"
+
+
+# Rules, time and chance.
+
+
+def test_rules_are_set_by_name_or_as_katago_has_them() -> None:
+    server = server_of(rules="japanese")
+    for name, ours in [
+        *(("chinese", "chinese"), ("aga", "chinese"), ("new_zealand", "tromp-taylor"), ("japanese", "japanese")),
+        *(("tromp-taylor", "tromp-taylor"), ("korean", "japanese"), ("cgos", "cgos"), ("Chinese-OGS", "chinese")),
+        *((katago_rules(Rules.preset(preset)), preset) for preset in ("cgos", "tromp-taylor", "chinese", "japanese")),
+    ]:
+        assert f", {ours} rules, komi 6.5" in ask(server, f"kata-set-rules {name}", "showboard")
+
+
+def test_rules_that_a_played_move_breaks_are_refused() -> None:
+    server = server_of(rules="tromp-taylor", size=5)
+    ask(server, *(f"play {move}" for move in "b B5|w A5|b B4|w E1|b A3|w A4".split("|")))
+    assert refused(server, "kgs-rules chinese") == "a move of this game breaks these rules"
+    assert "tromp-taylor rules" in ask(server, "showboard")
+
+
+@pytest.mark.parametrize(
+    ("commands", "low", "high"),
+    [
+        (["time_settings 320 0 0"], 9.5, 10.0),  # 320 s for half of 64 moves
+        (["time_settings 0 10 5"], 1.7, 1.9),
+        (["time_settings 320 10 5"], 11.5, 12.0),
+        (["time_settings 0 1 10"], 0.04, 0.06),
+        (["time_settings 600 0 0", "time_left b 9 0"], 0.1, 0.2),
+        (["time_settings 600 0 0", "time_left w 9 0"], 18.0, 18.6),
+        (["time_settings 600 30 10", "time_left b 4 2"], 1.7, 1.9),
+        (["time_settings 600 0 0", "time_left b -1 0"], 0.001, 0.001),
+        (["kgs-time_settings absolute 320"], 9.5, 10.0),
+        (["kgs-time_settings byoyomi 0 10 5"], 9.7, 9.9),
+        (["kgs-time_settings byoyomi 300 10 5", "time_left b 7 3"], 6.7, 6.9),
+        (["kgs-time_settings canadian 0 10 5"], 1.7, 1.9),
+    ],
+)
+def test_time_settings_become_seconds_a_move(commands: list[str], low: float, high: float) -> None:
+    bot = Scripted()
+    ask(server_of(bot), *commands, "genmove b")
+    assert bot.limits[0].seconds is not None
+    assert low <= bot.limits[0].seconds <= high
+
+
+@pytest.mark.parametrize("commands", [["time_settings 0 1 0"], ["kgs-time_settings none"], []])
+def test_without_limits_a_bot_takes_its_own_time(commands: list[str]) -> None:
+    bot = Scripted()
+    ask(server_of(bot), "time_settings 9 9 9", "kgs-time_settings none", *commands, "genmove b", "time_left b 1 1")
+    assert bot.limits[0].seconds is None
+
+
+def test_moves_use_up_main_time_periods_and_their_stones() -> None:
+    bot = Scripted()
+    server = server_of(bot)
+    ask(server, "time_settings 0 10 2", "genmove b", "genmove b", "genmove b", "clear_board", "genmove b")
+    seconds = [limits.seconds for limits in bot.limits]
+    assert seconds[1] is not None and seconds[1] > 9  # the last stone may have all that is left
+    assert [round(share or 0, 1) for share in (seconds[0], *seconds[2:])] == [4.8, 4.8, 4.8]
+
+
+def test_chance_starts_at_the_seed_and_goes_on_with_each_game() -> None:
+    bot = Scripted()
+    server = server_of(bot, seed=5)
+    ask(server, "genmove b", "clear_board", "genmove b", "set_random_seed 70", "genmove w", "clear_board", "genmove b")
+    assert [game.seed for game in bot.games] == [5, 6, 70, 71]
+    assert float(ask(server, "cputime")) > 0
+
+
+# Bots that fail.
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (RuntimeError("two\n\nlines"), "the bot failed: RuntimeError: two lines"),
+        (BotFault("the engine has ended"), "the bot failed: the engine has ended"),
+        ("E5", "the bot chose an illegal move: E5 is taken"),
+        (Decision(500), "the bot chose an illegal move: 500 is no move on a 9x9 board"),
+        ("nonsense", "the bot failed: ValueError: 'nonsense' is no point of a 9x9 board (A1 to J9, or pass)"),
+        (None, "the bot failed: AttributeError: 'NoneType' object has no attribute 'move'"),
+    ],
+)
+def test_a_bots_fault_is_one_line_and_the_conversation_goes_on(
+    step: object, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = server_of(Scripted(step, "D4"))
+    ask(server, "play b E5")
+    assert refused(server, "genmove w") == message
+    assert caplog.records[0].exc_info is not None
+    assert ask(server, "genmove w") == "D4"
+
+
+# Analysis.
+
+INFO = r"info move \w+ visits \d+ winrate (\d+)( prior \d+)? lcb \d+ order \d+ pv( \w+)+"
+
+
+def test_analysis_reports_at_least_once_and_ends_at_the_next_line() -> None:
+    with closing(Registry().resolve("mcts").build()) as bot:
+        server = server_of(bot)
+        answers = talk(server, "3 lz-analyze", "name", "kata-analyze w 99 maxmoves 2", "", "lz-analyze b interval x")
+    head, report = answers[0].splitlines()
+    assert head == "=3"
+    assert re.fullmatch(f"({INFO} ?)+", report) and "prior" not in report
+    moves = re.findall(r"info move (\w+)", report)
+    assert len(moves) == len(set(moves)) > 5
+    visits = [int(number) for number in re.findall(r"visits (\d+)", report)]
+    assert visits == sorted(visits, reverse=True)
+    assert [int(number) for number in re.findall(r"order (\d+)", report)] == list(range(len(moves)))
+    assert answers[1] == "= arena"
+    rates = [float(rate) for rate in re.findall(r"winrate (\S+)", answers[2])]
+    assert len(rates) == 2 and all(0 <= rate <= 1 for rate in rates)
+    assert answers[3] == "? syntax error"
+
+
+def test_analysis_of_a_net_tells_priors_and_the_rate_of_who_is_to_move() -> None:
+    with closing(Registry().resolve("alphago").build()) as bot:
+        server = server_of(bot)
+        ask(server, "play b A1", *(f"play w {column}{row}" for column in "CEG" for row in (3, 5, 7)))
+        for colour, wins in (("w", True), ("b", False)):
+            [report] = talk(server, f"lz-analyze {colour} 99")[0].splitlines()[1:]
+            assert re.fullmatch(f"({INFO} ?)+", report)
+            best = re.match(INFO, report)
+            assert best is not None and best[2] is not None
+            assert (int(best[1]) > 5000) is wins
+            priors = [int(prior) for prior in re.findall(r"prior (\d+)", report)]
+            assert 0 < sum(priors) <= 10_100
+
+
+def test_analysis_that_fails_is_refused() -> None:
+    class Failing(Scripted):
+        def analyse(self, game: Game, limits: Limits) -> list:  # type: ignore[type-arg]
+            raise RuntimeError("no idea")
+
+    assert refused(server_of(Failing()), "lz-analyze 10") == "the bot failed: RuntimeError: no idea"
+    assert refused(server_of(Failing()), "lz-analyze avoid b d4 3") == "avoid and allow are not supported"
+
+
+def test_a_search_by_time_ends_where_every_line_ends_the_game() -> None:
+    """It once spent 2^30 visits on two passes before it looked at the clock."""
+    everywhere = [move for move in range(25) if move not in (0, 24)]
+    with closing(Registry().resolve("alphago").build()) as bot:
+        game = Game(Rules.preset(size=5), black=everywhere)
+        decision = bot.choose(game, Limits(seconds=0.05))
+        assert decision.move == 25 and [each.move for each in bot.analyse(game, Limits(seconds=0.05))][:1] == [25]
+
+
+# Real processes.
+
+
+class Peer:
+    """A GTP engine in a process of its own."""
+
+    def __init__(self, command: list[str]):
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def send(self, command: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{command}\n")
+        self.process.stdin.flush()
+
+    def ask(self, command: str) -> str:
+        self.send(command)
+        lines = [self.line()]
+        while lines[-1].strip():
+            lines.append(self.line())
+        return "".join(lines).strip()
+
+    def close(self) -> None:
+        self.process.terminate()
+        self.process.communicate(timeout=10)
+
+
+Opener = Callable[[list[str]], Peer]
+
+
+@pytest.fixture
+def peer() -> Iterator[Opener]:
+    with ExitStack() as stack:
+        yield lambda command: stack.enter_context(closing(Peer(command)))
+
+
+def test_the_command_serves_until_quit_the_end_of_input_or_ctrl_c(peer: Opener) -> None:
+    for command, status in (("quit", 0), ("", 0), (None, 130)):
+        arena = peer([*ARENA, "gtp", "mcts", "--size", "7", "--komi", "5.5", "--rules", "chinese", "--seed", "4"])
+        assert arena.ask("name") == "= arena mcts"
+        assert arena.ask("showboard").endswith("chinese rules, komi 5.5")
+        arena.send("lz-analyze 5")
+        assert arena.line() == "=\n"
+        assert all(arena.line().startswith("info move ") for _ in range(4))
+        if command is None:
+            arena.process.send_signal(signal.SIGINT)
+        output, errors = arena.process.communicate(command, timeout=20)
+        assert (arena.process.returncode, errors) == (status, "")
+        if command:
+            assert output.endswith("\n= \n\n")
+
+
+def test_the_command_refuses_what_it_can_not_serve() -> None:
+    for arguments, words in (
+        (["human"], "can't be served"),
+        (["sl", "--size", "4"], "4"),
+        (["nobody"], "unknown bot"),
+        (["mcts", "--rules", "chess"], "unknown rules"),
+    ):
+        command = [*ARENA, "gtp", *arguments]
+        ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, input="", timeout=60)
+        assert (ended.returncode, ended.stdout) == (2, "")
+        assert words in ended.stderr and ended.stderr.count("\n") == 1
+
+
+@needs_gnugo
+@pytest.mark.parametrize(("size", "moves"), [(9, 120), (19, 120)])
+def test_gnu_go_agrees_on_stones_captures_and_legal_moves(size: int, moves: int, peer: Opener) -> None:
+    """Random legal moves by random colours, now and then taken back."""
+    assert GNUGO is not None
+    gnugo = peer([GNUGO, "--mode", "gtp", "--chinese-rules"])
+    server = server_of(rules="japanese", size=size)  # simple ko, as GNU Go has it
+    gnugo.ask(f"boardsize {size}")
+    gnugo.ask("clear_board")
+    chance = random.Random(size)
+    colour = BLACK
+    corner = [move for move in range(size * size) if max(divmod(move, size)) < 8]  # crowded, so that stones are taken
+    taken = 0
+    for number in range(moves):
+        legal = {each: set(ask(server, f"all_legal {each.letter}").split()) for each in Colour}
+        for each in Colour:
+            assert legal[each] == set(gnugo.ask(f"all_legal {each.name}")[1:].split())
+        near = [point for move in corner if (point := gtp_from_move(move, size)) in legal[colour]]
+        play = f"play {colour.letter} {chance.choice(near or ['pass'])}"
+        ask(server, play)
+        assert gnugo.ask(play) == "="
+        if number % 10 == 7:
+            ask(server, *["undo"] * 3)
+            for _ in range(3):
+                gnugo.ask("undo")
+        for each in Colour:
+            theirs = set(gnugo.ask(f"list_stones {each.name}")[1:].split())
+            sign = "XO"[each - 1]
+            rows = stones(server).splitlines()
+            ours = {
+                gtp_from_move(row * size + column, size)
+                for row in range(size)
+                for column in range(size)
+                if rows[row][column] == sign
+            }
+            assert ours == theirs
+            captured = int(gnugo.ask(f"captures {each.name}")[1:])
+            assert f"({sign}) has captured {captured} stones" in ask(server, "showboard")
+            taken = max(taken, captured)
+        colour = chance.choice([colour.opponent] * 5 + [colour])
+    assert taken > 3
+
+
+@needs_gnugo
+def test_a_game_against_gnu_go_ends_with_a_score_that_both_agree_on(peer: Opener) -> None:
+    assert GNUGO is not None
+    gnugo = [GNUGO, "--mode", "gtp", "--level", "1", *"--chinese-rules --positional-superko --capture-all-dead".split()]
+    ours = [*ARENA, "gtp", "mcts:playouts=50"]
+    game = Game(Rules.preset("cgos", size=7), seed=3)
+    limits = Limits(deadline=60)
+    with ExitStack() as stack:
+        env = shlex.join(["env", f"PYTHONPATH={ROOT}", *ours])
+        players = [
+            stack.enter_context(closing(GtpBot(Config(command, startup=60.0)))) for command in (env, shlex.join(gnugo))
+        ]
+        assert players[0].name == "arena mcts:playouts=50"
+        while not game.is_over:
+            move = players[len(game.moves) % 2].choose(game, limits).move
+            assert move is not None
+            game.play(move)
+    judges = [peer(ours), peer(gnugo)]
+    for judge in judges:
+        for command in ("boardsize 7", "clear_board", "komi 7"):
+            judge.ask(command)
+        for index, move in enumerate(game.moves):
+            assert judge.ask(f"play {'bw'[index % 2]} {gtp_from_move(move, 7)}") == "="
+    scores = {re.sub(r"\.0$", "", judge.ask("final_score")[1:].strip()) for judge in judges}
+    assert game.outcome is not None and game.outcome.margin is not None
+    assert scores == {Outcome.scored(game.outcome.margin).sgf}
