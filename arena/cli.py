@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from arena import UserError, __version__
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from arena.bot import Limits
     from arena.ratings import Sprt
     from arena.registry import Registry
-    from arena.schedule import Match
+    from arena.schedule import Event as Played
+    from arena.schedule import Tournament
     from arena.store import Store
 
 app = typer.Typer(
@@ -117,7 +122,6 @@ def match(
     from rich.console import Console
 
     from arena.go.game import Rules
-    from arena.report import write_elo_csv
     from arena.runner import play_event
     from arena.schedule import Match
     from arena.screen.match import show_match
@@ -146,18 +150,88 @@ def match(
         runs = sum(event.id.rpartition("-")[0] == played.key for event in store.events())
         played = replace(played, run=max(1, runs + new))
         _note_event(store, played)
-        try:
+        with _event_kept(played, store, console, results):
             show_match(played, play_event(played, store, workers or _cores()), console, sprt=test)
-        except KeyboardInterrupt:
-            done = store.count(event=played.event)
-            console.print(
-                f"Stopped. {done} of {games} games are stored; the same command plays the rest.", highlight=False
-            )
-            raise SystemExit(130) from None
-        finally:
-            if store.count():
-                write_elo_csv(store, results / "elo.csv")
-    console.print(f"Games in {results / 'arena.db'}, ratings in {results / 'elo.csv'} (arena elo).", highlight=False)
+
+
+@app.command()
+def tournament(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The tournament's name, new, stored or in arena.toml.")],
+    bots: Annotated[
+        list[str] | None, typer.Argument(metavar="[A B C ...]", help="Who plays.", show_default=False)
+    ] = None,
+    games: Annotated[
+        int | None, typer.Option("-n", "--games", help="Games of each two players; 20.", show_default=False)
+    ] = None,
+    gauntlet: Annotated[
+        bool | None,
+        typer.Option("--gauntlet/--round-robin", help="The first against the rest, or all.", show_default=False),
+    ] = None,
+    size: Annotated[int | None, typer.Option(help="Board size, 5 to 19; 9.", show_default=False)] = None,
+    komi: Annotated[float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above.", show_default=False)] = None,
+    rules: Annotated[
+        str | None, typer.Option(help="cgos, tromp-taylor, chinese or japanese.", show_default=False)
+    ] = None,
+    openings: Annotated[
+        int | None, typer.Option(help="Different openings to use; 0 for ever new ones.", show_default=False)
+    ] = None,
+    plies: Annotated[int | None, typer.Option(help="Moves of an opening; 4.", show_default=False)] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Where openings and all chance start; 1.", show_default=False)
+    ] = None,
+    limits: Annotated[
+        str | None,
+        typer.Option(help="For all: seconds=S, simulations=N, deadline=S.", show_default=False),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Processes that play; 0 for one a core.")] = 0,
+    results: Results = Path(RESULTS),
+    config: ConfigFile = None,
+) -> None:
+    """Play a round robin, or a gauntlet of the first bot against the rest, live, until all games are stored.
+
+    The same command goes on where an earlier one stopped; bots may join later, and a larger -n adds games.
+
+    NAME alone plays what \\[tournaments.NAME] in arena.toml says; options given here come first.
+
+    Examples: [bold]arena tournament league random mcts sl alphago[/bold] ·
+    [bold]arena tournament check checkpoint:new sl alphago --gauntlet -n 100[/bold]
+    """
+    from rich.console import Console
+
+    from arena.go.game import Rules
+    from arena.registry import TournamentTable
+    from arena.runner import play_event
+    from arena.schedule import Style, Tournament
+    from arena.screen.tournament import show_tournament
+    from arena.store import Store
+
+    if workers < 0:
+        raise UserError(f"{workers} workers can't play; give at least 1, or 0 for one a core")
+    registry = _registry(config, results)
+    declared = registry.tournament(name) if not bots or name in registry.tournaments else TournamentTable()
+    style = None if gauntlet is None else "gauntlet" if gauntlet else "round robin"
+    board = _first(size, declared.size, 9)
+    played = Tournament(
+        name,
+        tuple(registry.resolve(bot) for bot in bots or declared.bots),
+        Rules.preset(_first(rules, declared.rules, "cgos"), board, _first(komi, declared.komi, None)),
+        _first(games, declared.games, 20),
+        Style(_first(style, declared.style, "round robin")),
+        _first(openings, declared.openings, 0),
+        _first(plies, declared.plies, 4),
+        _first(seed, declared.seed, 1),
+        _read_limits(_first(limits, declared.limits, "")),
+    )
+    for entry in played.entries:
+        entry.check(board)
+    played.pairings()  # openings that don't exist are refused before anything is stored
+    console = Console()
+    with Store.open(results / "arena.db", write=True) as store:
+        for line in _news(store, played):
+            console.print(line, highlight=False, soft_wrap=not console.is_terminal)
+        _note_event(store, played)
+        with _event_kept(played, store, console, results):
+            show_tournament(played, play_event(played, store, workers or _cores()), console)
 
 
 @app.command()
@@ -334,7 +408,10 @@ def train_sl(
         str, typer.Option(help="Games of this day or later are the test; '' for none.")
     ] = "2018-03-01",
     seed: Annotated[int, typer.Option(help="Where first weights and the order of rows start.")] = 1,
-    threads: Annotated[int, typer.Option(help="Threads of torch.")] = 2,
+    processes: Annotated[
+        int, typer.Option(help="Processes that share each batch; on a CPU one a core is fastest.")
+    ] = 1,
+    threads: Annotated[int, typer.Option(help="Threads of torch in each process.")] = 1,
     results: Results = Path(RESULTS),
 ) -> None:
     """Learn a policy (and who wins) from game records, AlphaGo's first stage.
@@ -362,6 +439,7 @@ def train_sl(
         learning_rate=learning_rate,
         test_from=test_from,
         seed=seed,
+        processes=processes,
         threads=threads,
     )
     with show_training(config.name) as on_progress:
@@ -423,7 +501,71 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _note_event(store: Store, played: Match) -> None:
+def _first(*values: Any) -> Any:
+    """The first that is given; the last is the default."""
+    return next((value for value in values if value is not None), None)
+
+
+@contextmanager
+def _event_kept(event: Played, store: Store, console: Console, results: Path) -> Iterator[None]:
+    """Whatever ends an event, the ratings are written; Ctrl-C says how to go on."""
+    from arena.report import write_elo_csv
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        done = len({pairing.id for pairing in event.pairings()} & store.ids(event.event))
+        console.print(
+            f"Stopped. {done} of {event.games} games are stored; the same command plays the rest.", highlight=False
+        )
+        raise SystemExit(130) from None
+    finally:
+        if store.count():
+            write_elo_csv(store, results / "elo.csv")
+    console.print(f"Games in {results / 'arena.db'}, ratings in {results / 'elo.csv'} (arena elo).", highlight=False)
+
+
+def _news(store: Store, played: Tournament) -> Iterator[str]:
+    """What is to be said of a stored tournament before it goes on: who has changed and who is missing.
+
+    Raises ConfigError when it was played by other settings, or its name is another event's.
+    """
+    import json
+
+    from arena import ConfigError
+
+    stored = next((json.loads(event.settings) for event in store.events() if event.id == played.event), None)
+    if stored is None:
+        return
+    if "tournament" not in stored:
+        raise ConfigError(f"'{played.name}' is a stored match; take another name for the tournament")
+    old, new = _flat(stored), _flat(json.loads(json.dumps(played.settings)))
+    changed = [key for key in new if old.get(key) != new[key]]
+    if changed:
+        words = [f"{key} {_plain(old.get(key))}, not {_plain(new[key])}" for key in changed]
+        raise ConfigError(f"tournament '{played.name}' is stored with {'; '.join(words)}; take another name")
+    playing = {entry.identity: entry.name for entry in played.entries}
+    for identity, name in store.participants(played.event).items():
+        if identity not in playing:
+            games = store.count(event=played.event, player=identity)
+            if name in playing.values():
+                yield f"{name} has changed: {games} games of the earlier {name} stay stored, and the new one joins."
+            else:
+                yield f"{name} doesn't take part now; its {games} games stay stored."
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else "unset" if value is None else str(value)
+
+
+def _flat(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings without their grouping: the rule set's name is ``rules``."""
+    flat = {key: value for key, value in settings.items() if not isinstance(value, dict)}
+    rules = dict(settings["rules"])
+    return flat | {"rules": rules.pop("name")} | rules | settings["limits"]
+
+
+def _note_event(store: Store, played: Played) -> None:
     """Store who plays what, once."""
     import json
     from datetime import UTC, datetime

@@ -186,7 +186,7 @@ def _record(table: Table) -> Record:
     return Record.from_game(
         game,
         id=pairing.id,
-        event=pairing.id.rpartition("/")[0],
+        event=pairing.id.partition("/")[0],
         black=pairing.black,
         white=pairing.white,
         opening=len(pairing.opening),

@@ -9,7 +9,7 @@ import pkgutil
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass
+from dataclasses import MISSING, Field, dataclass, fields
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from math import isfinite
@@ -18,7 +18,7 @@ from typing import Any
 
 import bots
 from arena import ConfigError, UserError
-from arena.bot import Bot, BotKind
+from arena.bot import Bot, BotKind, setting
 from bots.nets.checkpoint import Checkpoint, find
 
 GROUP = "arena.bots"
@@ -75,6 +75,22 @@ class Entry:
             kind.check(self.config, size)
 
 
+@dataclass(frozen=True, slots=True)
+class TournamentTable:
+    """One ``[tournaments.NAME]`` of an arena.toml; None is what it doesn't say. ``bots`` are named as when typed."""
+
+    bots: tuple[str, ...] = ()
+    games: int | None = setting(None, "games of each two players")
+    style: str | None = setting(None, "who meets whom", choices=("round robin", "gauntlet"))
+    size: int | None = setting(None, "board size")
+    komi: float | None = setting(None, "komi")
+    rules: str | None = setting(None, "the name of a rule set")
+    openings: int | None = setting(None, "different openings to use")
+    plies: int | None = setting(None, "moves of an opening")
+    seed: int | None = setting(None, "where openings and all chance start")
+    limits: str | None = setting(None, "as behind --limits")
+
+
 def load_kind(factory: str) -> BotKind:
     """Import a kind. Raises ConfigError when the module can't be imported or exports no BotKind."""
     module, _, attribute = factory.partition(":")
@@ -113,9 +129,13 @@ class Registry:
         for kind, (_, source) in self._kinds.items():
             if source != ARENA:
                 self._add(kind, kind, {}, source)
+        self._tournaments: dict[str, TournamentTable] = {}
         if config is not None:
-            for name, table in _read_config(config).items():
+            tables = _read_config(config)
+            for name, table in tables["bots"].items():
                 self._add_table(name, table, str(config))
+            for name, table in tables["tournaments"].items():
+                self._tournaments[name] = _read_tournament(table, f"{config}: [tournaments.{name}]")
 
     @property
     def kinds(self) -> list[str]:
@@ -132,6 +152,19 @@ class Registry:
             except UserError:
                 listed.append(entry)
         return listed
+
+    def tournament(self, name: str) -> TournamentTable:
+        """What arena.toml declares under this name. Raises ConfigError with a suggestion."""
+        if name not in self._tournaments:
+            hint = _suggest(name, self._tournaments)
+            words = f"no tournament '{name}' is declared in arena.toml{hint}"
+            raise ConfigError(f"{words}{'' if hint else ';'} name its bots, as in: arena tournament {name} A B C")
+        return self._tournaments[name]
+
+    @property
+    def tournaments(self) -> dict[str, TournamentTable]:
+        """What arena.toml declares, by name."""
+        return dict(self._tournaments)
 
     def entry(self, name: str) -> Entry:
         """The entry of this name as it stands in the list. Raises ConfigError with a suggestion."""
@@ -228,8 +261,8 @@ def _package_of(point: EntryPoint) -> str:
     return point.dist.name if point.dist else point.module
 
 
-def _read_config(path: Path) -> dict[str, Any]:
-    """The ``[bots]`` tables of an arena.toml. Raises ConfigError."""
+def _read_config(path: Path) -> dict[str, dict[str, Any]]:
+    """The ``[bots]`` and ``[tournaments]`` tables of an arena.toml. Raises ConfigError."""
     try:
         data = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -237,16 +270,38 @@ def _read_config(path: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is no valid TOML: {error}") from error
     for key in data:
+        if key not in ("bots", "tournaments"):
+            raise ConfigError(f"{path}: unknown table '{key}'; it has [bots.NAME] and [tournaments.NAME] tables only")
+    tables = {key: data.get(key, {}) for key in ("bots", "tournaments")}
+    for key, table in tables.items():
+        if not isinstance(table, dict):
+            raise ConfigError(f"{path}: '{key}' is no table; write [{key}.NAME]")
+    return tables
+
+
+def _read_tournament(table: Any, where: str) -> TournamentTable:
+    """One ``[tournaments.NAME]``. Raises ConfigError for what it can't have, beginning with ``where``."""
+    if not isinstance(table, dict):
+        raise ConfigError(f"{where} is no table of settings")
+    known = {field.name: field for field in fields(TournamentTable)}
+    given: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in known:
+            listed = f"; it has {', '.join(known)}"
+            raise ConfigError(f"{where}: unknown setting '{key}'{_suggest(key, known) or listed}")
         if key != "bots":
-            raise ConfigError(f"{path}: unknown table '{key}'; it has [bots.NAME] tables only")
-    if not isinstance(data.get("bots", {}), dict):
-        raise ConfigError(f"{path}: 'bots' is no table; write [bots.NAME]")
-    return data.get("bots", {})
+            given[key] = _read_value(value, known[key], where)
+        elif isinstance(value, list) and all(isinstance(bot, str) for bot in value):
+            given[key] = tuple(value)
+        else:
+            raise ConfigError(f'{where}: bots = {value!r} is no list of names, as in ["sl", "mcts:playouts=500"]')
+    return TournamentTable(**given)
 
 
 def _read_value(value: Any, field: Field[Any], where: str) -> Any:
     """A setting's value as its field's type, from TOML or from text. Raises ConfigError."""
     wanted = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
+    wanted = wanted.removesuffix(" | None")
     word = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}.get(wanted)
     if word is None:
         raise ConfigError(f"{where}: {field.name} can't be set: its type is {wanted}, not int, float, bool or str")

@@ -1,12 +1,12 @@
-"""What stored games add up to: a match's tally, the league's ratings, tables as frames and CSV. Nothing is printed."""
+"""What stored games add up to: tallies, crosstables, the league's ratings, frames and CSV. Nothing is printed."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,7 +50,7 @@ class Tally:
         self._results: Counter[tuple[Colour, Ending, float]] = Counter()  # the first player's colour, ending and points
         self._seconds = {first: 0.0, second: 0.0}
         self._turns = {first: 0, second: 0}
-        self._distinct: dict[bytes, float] = {}  # the first player's points by the digest of the game
+        self._distinct: dict[bytes, tuple[Colour, float]] = {}  # the first player's, by the digest of the game
         self._half_pairs: dict[tuple[str, int], tuple[bytes, float]] = {}  # games whose twin is still to come
         self._pairs: dict[tuple[bytes, bytes], float] = {}  # the first player's points by the digests of both games
         self._finished_pairs = 0
@@ -71,7 +71,7 @@ class Tally:
             loser = record.white if outcome.winner is BLACK else record.black
             self.forfeits.append(Forfeit(record.id, outcome.ending, record.reason or f"{loser}: {outcome.ending}"))
         digest = _digest(record, colour, points)
-        self._distinct[digest] = points
+        self._distinct[digest] = colour, points
         self._add_to_pair(record, digest, points)
 
     def _add_seconds(self, record: Record, winner: Colour | None) -> None:
@@ -148,15 +148,31 @@ class Tally:
 
     def seconds_a_move(self, player: str) -> float | None:
         """What a player used for each of its own moves; None before the first."""
-        return self._seconds[player] / self._turns[player] if self._turns[player] else None
+        seconds, turns = self.spent(player)
+        return seconds / turns if turns else None
+
+    def spent(self, player: str) -> tuple[float, int]:
+        """A player's seconds, and its own moves."""
+        return self._seconds[player], self._turns[player]
 
     @property
     def counts(self) -> Counts:
         """What the estimate is made of: finished pairs where there are any, else single games; identical ones once."""
         if self._pairs:
             return PairCounts.of(self._pairs.values())
-        points = Counter(self._distinct.values())
+        points = Counter(points for _, points in self._distinct.values())
         return WinDrawLoss(points[1.0], points[0.5], points[0.0])
+
+    @property
+    def rated(self) -> list[Result]:
+        """What a league's ratings are made of: Black's points from all distinct games, one result for each colour."""
+        own = {colour: [points for played, points in self._distinct.values() if played is colour] for colour in Colour}
+        black, white = own[BLACK], own[WHITE]
+        results = [
+            Result(self.first, self.second, sum(black), len(black)),
+            Result(self.second, self.first, len(white) - sum(white), len(white)),
+        ]
+        return [result for result in results if result.games]
 
     def comparison(self) -> Comparison:
         """How much stronger the first player is."""
@@ -166,6 +182,124 @@ class Tally:
 def _digest(record: Record, colour: Colour, points: float) -> bytes:
     text = repr((int(colour), points, record.rules.size, record.canonical_moves()))
     return blake2b(text.encode(), digest_size=16).digest()
+
+
+# --- A tournament ---
+
+
+@dataclass(frozen=True, slots=True)
+class Surprise:
+    """Two players whose result the ratings hardly explain. ``expected`` are the points that they give the first."""
+
+    first: str
+    second: str
+    points: float
+    games: int
+    expected: float
+    chance: float
+
+
+class Crosstable:
+    """What a tournament's records add up to: a tally for each two players that have met.
+
+    ``players`` are the names by identity, in the order in which they are shown; a game counts for who played it, under
+    whatever name it did so.
+    """
+
+    def __init__(self, players: Mapping[str, str]):
+        self.players = dict(players)
+        self.games = 0
+        self.moves = 0  # openings counted
+        self._tallies: dict[frozenset[str], Tally] = {}
+
+    def add(self, record: Record) -> None:
+        """Count a game. Raises ValueError, and then has changed nothing, when it is of others or unfinished."""
+        if not {record.black_player, record.white_player} <= self.players.keys():
+            raise ValueError(f"game '{record.id}' is not one of {', '.join(self.players.values())}")
+        black, white = self.players[record.black_player], self.players[record.white_player]
+        both = frozenset((black, white))
+        tally = self._tallies.get(both) or Tally(*(name for name in self.players.values() if name in both))
+        if (record.black, record.white) != (black, white):
+            record = replace(record, black=black, white=white)
+        tally.add(record)
+        self._tallies[both] = tally
+        self.games += 1
+        self.moves += len(record.moves)
+
+    @property
+    def tallies(self) -> tuple[Tally, ...]:
+        """One for each two players that have met."""
+        return tuple(self._tallies.values())
+
+    @property
+    def mean_length(self) -> float | None:
+        """Moves a game, the opening counted; None before the first game."""
+        return self.moves / self.games if self.games else None
+
+    def meetings(self, player: str, other: str | None = None) -> WinDrawLoss:
+        """All games of a player, or those against one other, as the player saw them."""
+        wins = draws = losses = 0
+        for against in self.players.values() if other is None else (other,):
+            tally = self._tallies.get(frozenset((player, against)))
+            if tally is not None:
+                counts = tally.results()
+                draws += counts.draws
+                wins += counts.wins if player == tally.first else counts.losses
+                losses += counts.losses if player == tally.first else counts.wins
+        return WinDrawLoss(wins, draws, losses)
+
+    @property
+    def black_points(self) -> float:
+        """What Black took, whoever that was."""
+        return sum(tally.black_points for tally in self._tallies.values())
+
+    @property
+    def forfeits(self) -> list[Forfeit]:
+        return [forfeit for tally in self._tallies.values() for forfeit in tally.forfeits]
+
+    @property
+    def endings(self) -> list[tuple[Ending, int]]:
+        """How games ended and how many, the most frequent first."""
+        counts: Counter[Ending] = Counter()
+        for tally in self._tallies.values():
+            for ending in tally.endings:
+                counts[ending] += tally.results(ending=ending).games
+        return counts.most_common()
+
+    @property
+    def repeats(self) -> int:
+        """How many games are identical to an earlier one of the same players."""
+        return sum(tally.repeats for tally in self._tallies.values())
+
+    def seconds_a_move(self, player: str) -> float | None:
+        """What a player used for each of its own moves; None before the first."""
+        spent = [tally.spent(player) for tally in self._tallies.values() if player in (tally.first, tally.second)]
+        turns = sum(turns for _, turns in spent)
+        return sum(seconds for seconds, _ in spent) / turns if turns else None
+
+    def league(self) -> League | None:
+        """Everybody rated together, as ``league`` does it; None without games."""
+        identities = {name: identity for identity, name in self.players.items()}
+        results = [
+            replace(result, black=identities[result.black], white=identities[result.white])
+            for tally in self._tallies.values()
+            for result in tally.rated
+        ]
+        return _rate_all(results, self.players) if results else None
+
+    def surprises(self, league: League, chance: float = 0.001) -> list[Surprise]:
+        """The pairs of players whose result has less than this chance at the ratings, the least likely first."""
+        ratings = league.ratings
+        chances = ratings.surprise()
+        names = [self.players[identity] for identity in ratings.players]
+        found = []
+        for i, first in enumerate(names):
+            for j, second in enumerate(names[:i]):
+                if chances[i, j] < chance:
+                    numbers = float(ratings.points[i, j]), round(ratings.games[i, j]), float(ratings.expected[i, j])
+                    points, games, expected = numbers
+                    found.append(Surprise(first, second, points, games, expected, float(chances[i, j])))
+        return sorted(found, key=lambda surprise: surprise.chance)
 
 
 # --- The league ---
@@ -191,17 +325,25 @@ class League:
     ratings: Ratings
 
 
-def league(store: Store, *, anchor: str | None = None, size: int | None = None) -> League | None:
-    """Rate everybody by all stored games (identical ones once), or by those on one board size; None without games.
+def league(
+    store: Store, *, anchor: str | None = None, event: str | None = None, size: int | None = None
+) -> League | None:
+    """Rate everybody by all stored games (identical ones once), by those of one event or on one board size; None
+    without games.
 
     ``anchor`` is a name or identity; unless given, it is the weakest of the largest group whose members have all beaten
     each other, directly or through others. Raises StoreError for an anchor without games.
     """
-    results = [Result(row.black, row.white, row.black_points, row.games) for row in store.result_rows(size=size)]
+    rows = store.result_rows(event=event, size=size)
+    results = [Result(row.black, row.white, row.black_points, row.games) for row in rows]
     if not results:
         return None
+    return _rate_all(results, {identity: player.name for identity, player in store.players().items()}, anchor)
+
+
+def _rate_all(results: list[Result], known: Mapping[str, str], anchor: str | None = None) -> League:
+    """Rate by results between identities; ``known`` are names by identity."""
     free = rate(results)
-    known = {identity: player.name for identity, player in store.players().items()}
     names = _tell_apart({identity: known.get(identity, identity) for identity in free.players})
     zero = max(free.components, key=len)[-1] if anchor is None else _find_anchor(anchor, names)
     ratings = rate(results, anchor=zero)

@@ -24,7 +24,7 @@ from arena import UserError
 from arena.go.game import Ending
 from arena.go.record import Record
 from arena.match import Room, lost_record
-from arena.schedule import Match, Pairing
+from arena.schedule import Event, Pairing
 from arena.store import Store
 from arena.worker import CallClock, Glance, Job, work
 
@@ -38,7 +38,7 @@ STARTS = 3
 """How many workers in a row may die while they start, once one has started; before that one is enough."""
 
 PATIENCE = 2.0
-"""Seconds beyond its deadline before a call counts as hanging, and for a worker to go when the match is over."""
+"""Seconds beyond its deadline before a call counts as hanging, and for a worker to go when the event is over."""
 
 SOLO_LIVES = 2
 """How often a game may take its worker down when it is played alone, before the bot on the move forfeits it."""
@@ -56,34 +56,34 @@ class Update:
     workers: int = 0
 
 
-def play_match(match: Match, store: Store, workers: int) -> Iterator[Update]:
-    """Play what ``match`` is missing in ``store``, yielding updates several times a second until all is durable.
+def play_event(event: Event, store: Store, workers: int) -> Iterator[Update]:
+    """Play what ``event`` is missing in ``store``, yielding updates several times a second until all is durable.
 
     The first update carries what was played before. Closing the generator stops the workers and stores every game they
     had finished. A player of an interactive kind is played in this process. Raises UserError when a bot can't be built.
     """
-    pairings = match.pairings()
+    pairings = event.pairings()
     wanted = {pairing.id for pairing in pairings}
-    played = tuple(record for record in store.games(event=match.event) if record.id in wanted)
+    played = tuple(record for record in store.games(event=event.event) if record.id in wanted)
     yield Update(played, resumed=True)
     known = {record.id for record in played}
     missing = [pairing for pairing in pairings if pairing.id not in known]
-    if any(entry.bot_kind.interactive for entry in match.players.values()):
-        yield from _play_here(match, missing, store)
+    if any(entry.bot_kind.interactive for entry in event.players.values()):
+        yield from _play_here(event, missing, store)
     elif missing:
-        yield from _Crew(match, missing, store, workers).play()
+        yield from _Crew(event, missing, store, workers).play()
 
 
-def _play_here(match: Match, missing: Iterable[Pairing], store: Store) -> Iterator[Update]:
+def _play_here(event: Event, missing: Iterable[Pairing], store: Store) -> Iterator[Update]:
     """One game after the other in this process: a person sits at its terminal and may take any time."""
-    players = {name: entry.build() for name, entry in match.players.items()}
+    players = {name: entry.build() for name, entry in event.players.items()}
     try:
-        room = Room(players, match.rules, replace(match.limits, deadline=float("inf")))
+        room = Room(players, event.rules, replace(event.limits, deadline=float("inf")))
         for pairing in missing:
             room.seat(pairing)
             while room.tables:
                 for record in room.play_round():
-                    record = _identified(record, match)
+                    record = _identified(record, event)
                     store.append([record])
                     yield Update((record,))
     finally:
@@ -91,9 +91,9 @@ def _play_here(match: Match, missing: Iterable[Pairing], store: Store) -> Iterat
             bot.close()
 
 
-def _identified(record: Record, match: Match) -> Record:
+def _identified(record: Record, event: Event) -> Record:
     """The record with who exactly played."""
-    players = match.players
+    players = event.players
     return replace(record, black_player=players[record.black].identity, white_player=players[record.white].identity)
 
 
@@ -117,13 +117,13 @@ class _Worker:
 
 
 class _Crew:
-    """The worker processes of one match."""
+    """The worker processes of one event."""
 
-    def __init__(self, match: Match, missing: list[Pairing], store: Store, workers: int):
-        self._match = match
+    def __init__(self, event: Event, missing: list[Pairing], store: Store, workers: int):
+        self._event = event
         self._store = store
         self._size = max(1, min(workers, len(missing)))
-        kinds = [entry.bot_kind for entry in match.players.values()]
+        kinds = [entry.bot_kind for entry in event.players.values()]
         self._boards = min(*(kind.boards for kind in kinds), -(-len(missing) // self._size))
         self._queue = deque(missing)
         self._suspects: deque[Pairing] = deque()  # their worker died or hung: to be played again alone
@@ -159,7 +159,7 @@ class _Crew:
     def _keep(self) -> tuple[Record, ...]:
         """Make the finished games durable, in one transaction."""
         with _ctrl_c_later():  # a game that is taken from the list is in the store
-            records = tuple(_identified(record, self._match) for record in self._finished)
+            records = tuple(_identified(record, self._event) for record in self._finished)
             self._finished.clear()
             if records:
                 self._store.append(records)
@@ -171,8 +171,8 @@ class _Crew:
         here, there = context.Pipe()
         shared = context.RawArray("d", 3)
         descriptor, stderr = tempfile.mkstemp(prefix="stderr-", dir=folder)
-        match = self._match
-        job = Job(match.players, match.rules, match.limits, 1 if solo else self._boards, stderr)
+        event = self._event
+        job = Job(event.players, event.rules, event.limits, 1 if solo else self._boards, stderr)
         process = context.Process(target=work, args=(there, shared, job))
         with _ctrl_c_ignored():  # Ctrl-C is the parent's; a child inherits this
             process.start()
@@ -235,7 +235,7 @@ class _Crew:
         """Part with workers that died or hang; their games are to be played again, alone, or are forfeited."""
         for worker in list(self._workers):
             # a call may take its deadline for each of its games, as the referee counts
-            hangs = worker.clock.seconds > self._match.limits.deadline * worker.clock.games + PATIENCE
+            hangs = worker.clock.seconds > self._event.limits.deadline * worker.clock.games + PATIENCE
             if not worker.ready and monotonic() - worker.hired > STARTUP:
                 raise UserError(f"the bots did not start within {STARTUP:g} s")
             if worker.process.is_alive() and not hangs:
@@ -261,16 +261,16 @@ class _Crew:
             self._suspects.append(pairing)
             return
         if hangs:
-            ending, reason = Ending.TIME, f"no answer within {self._match.limits.deadline:g} s"
+            ending, reason = Ending.TIME, f"no answer within {self._event.limits.deadline:g} s"
         else:
             ending, reason = Ending.CRASH, f"its process ended with {_exit_text(worker.process.exitcode)}"
         dossier = worker.stderr.read_text(errors="replace")[-4000:]
         player = self._called(worker)
-        self._finished.append(lost_record(pairing, self._match.rules, player, ending, reason, dossier))
+        self._finished.append(lost_record(pairing, self._event.rules, player, ending, reason, dossier))
 
     def _called(self, worker: _Worker) -> str:
         """The player that the worker built or called last."""
-        return list(self._match.players)[worker.clock.player]
+        return list(self._event.players)[worker.clock.player]
 
     def _dismiss(self) -> None:
         """Stop every worker now, taking in what it has sent; who doesn't go is killed."""

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from itertools import combinations
 from random import Random
+from typing import Protocol
 
 from arena import ConfigError
 from arena.bot import Limits
@@ -18,7 +23,10 @@ Opening = tuple[Move, ...]
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """One game to play. It depends on the event's settings only, so a resumed event plays the same games."""
+    """One game to play. It depends on the event's settings only, so a resumed event plays the same games.
+
+    ``number`` counts the games of these two players from 0.
+    """
 
     id: str
     number: int
@@ -28,9 +36,37 @@ class Pairing:
     seed: int
 
 
+class Event(Protocol):
+    """A match or a tournament: who plays, by which rules and limits, and which games."""
+
+    @property
+    def event(self) -> str:
+        """What its games are stored under."""
+
+    @property
+    def players(self) -> dict[str, Entry]:
+        """Everybody under the names that the games carry."""
+
+    @property
+    def rules(self) -> Rules: ...
+    @property
+    def limits(self) -> Limits: ...
+
+    @property
+    def games(self) -> int:
+        """How many games there are in all."""
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """What an event of this name always plays by."""
+
+    def pairings(self) -> list[Pairing]:
+        """All the games, in the order in which they are begun."""
+
+
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Two players, each opening with both colours.
+    """Two players, each opening with both colours: the smallest round robin.
 
     ``games`` may grow: the first games of a longer match are those of a shorter one. ``openings`` is how many different
     ones are used, in turn; 0 gives each pair of games its own. ``run`` counts fresh starts of the same match.
@@ -47,12 +83,7 @@ class Match:
     run: int = 1
 
     def __post_init__(self) -> None:
-        for name, value, least in (("games", self.games, 1), ("openings", self.openings, 0), ("plies", self.plies, 0)):
-            if value < least:
-                raise ConfigError(f"{value} {name} can't be played; it is at least {least}")
-        if self.plies >= self.rules.move_limit:
-            limit = self.rules.move_limit
-            raise ConfigError(f"an opening of {self.plies} plies leaves no game; the move limit is {limit}")
+        _check_numbers(self.games, self.openings, self.plies, self.rules)
 
     @property
     def players(self) -> dict[str, Entry]:
@@ -66,11 +97,7 @@ class Match:
         return {
             "players": [self.first.identity, self.second.identity],
             "names": [self.first.name, self.second.name],
-            "rules": asdict(self.rules),
-            "openings": self.openings,
-            "plies": self.plies,
-            "seed": self.seed,
-            "limits": asdict(self.limits),
+            **_terms(self),
         }
 
     @property
@@ -86,15 +113,130 @@ class Match:
     def pairings(self) -> list[Pairing]:
         """Game 2k and 2k + 1 share an opening with the colours swapped."""
         first, second = self.players
-        pairs = (self.games + 1) // 2
-        openings = draw_openings(self.rules, min(self.openings or pairs, pairs), self.plies, self.seed)
-        pairings = []
-        for number in range(self.games):
-            black, white = (second, first) if number % 2 else (first, second)
-            seed = int.from_bytes(hashlib.sha256(f"{self.seed}/{number}".encode()).digest()[:7], "big")
-            opening = openings[number // 2 % len(openings)]
-            pairings.append(Pairing(f"{self.event}/{number + 1:05d}", number, black, white, opening, seed))
-        return pairings
+        openings = _openings_of(self, self.games)
+        return list(_meetings(first, second, self.games, openings, self.event, str(self.seed)))
+
+
+class Style(StrEnum):
+    """Who meets whom in a tournament."""
+
+    ROUND_ROBIN = "round robin"
+    GAUNTLET = "gauntlet"
+
+
+@dataclass(frozen=True, slots=True)
+class Tournament:
+    """Any number of players: everybody meets everybody, or in a gauntlet the first meets each of the rest.
+
+    Each two play ``games_each`` games, every opening with both colours, the same openings as all others. Players may
+    join later and ``games_each`` may grow: what two players play doesn't depend on who else takes part.
+    """
+
+    name: str
+    entries: tuple[Entry, ...]
+    rules: Rules
+    games_each: int = 20
+    style: Style = Style.ROUND_ROBIN
+    openings: int = 0
+    plies: int = 4
+    seed: int = 1
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", self.name):
+            raise ConfigError(f"'{self.name}' is no name for a tournament; use letters, digits, '-', '_' and '.'")
+        if len(self.entries) < 2:
+            raise ConfigError(f"a tournament takes at least 2 bots; {self.name} has {len(self.entries)}")
+        for one, other in combinations(self.entries, 2):
+            if one.name == other.name:
+                raise ConfigError(f"'{one.name}' is given twice; a tournament takes each bot once")
+            if one.identity == other.identity:
+                raise ConfigError(f"'{one.name}' and '{other.name}' are the same bot; a tournament takes each once")
+        _check_numbers(self.games_each, self.openings, self.plies, self.rules)
+
+    @property
+    def event(self) -> str:
+        return self.name
+
+    @property
+    def players(self) -> dict[str, Entry]:
+        return {entry.name: entry for entry in self.entries}
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """What stays when players join or games are added."""
+        return {"tournament": self.name, **_terms(self)}
+
+    @property
+    def meetings(self) -> list[tuple[Entry, Entry]]:
+        """Each two players that meet; neighbours in the list are different players as far as that goes."""
+        if self.style is Style.GAUNTLET:
+            return [(self.entries[0], other) for other in self.entries[1:]]
+        return list(_everybody(self.entries))
+
+    @property
+    def games(self) -> int:
+        return self.games_each * len(self.meetings)
+
+    def pairings(self) -> list[Pairing]:
+        """The first game of each two players, then the second of each, and so on."""
+        openings = _openings_of(self, self.games_each)
+        columns = []
+        for pair in self.meetings:
+            first, second = sorted(pair, key=lambda entry: entry.identity)  # the order of the list decides nothing
+            digest = hashlib.sha256(f"{first.identity}/{second.identity}".encode()).hexdigest()[:8]
+            seeds = f"{self.seed}/{digest}"
+            columns.append(
+                _meetings(first.name, second.name, self.games_each, openings, f"{self.name}/{digest}", seeds)
+            )
+        return [pairing for row in zip(*columns, strict=True) for pairing in row]
+
+
+def _everybody(entries: Sequence[Entry]) -> Iterator[tuple[Entry, Entry]]:
+    """All pairs, round by round: one player stays, the others walk around the table."""
+    seats: list[Entry | None] = [*entries, *([None] if len(entries) % 2 else [])]
+    half = len(seats) // 2
+    for _ in range(len(seats) - 1):
+        for one, other in zip(seats[:half], reversed(seats[half:]), strict=True):
+            if one is not None and other is not None:
+                yield one, other
+        seats.insert(1, seats.pop())
+
+
+def _check_numbers(games: int, openings: int, plies: int, rules: Rules) -> None:
+    for name, value, least in (("games", games, 1), ("openings", openings, 0), ("plies", plies, 0)):
+        if value < least:
+            raise ConfigError(f"{value} {name} can't be played; it is at least {least}")
+    if plies >= rules.move_limit:
+        raise ConfigError(f"an opening of {plies} plies leaves no game; the move limit is {rules.move_limit}")
+
+
+def _terms(event: Match | Tournament) -> dict[str, object]:
+    """What all games of an event have in common."""
+    return {
+        "rules": asdict(event.rules),
+        "openings": event.openings,
+        "plies": event.plies,
+        "seed": event.seed,
+        "limits": asdict(event.limits),
+    }
+
+
+def _openings_of(event: Match | Tournament, games: int) -> list[Opening]:
+    """What two players open their games with, in turn."""
+    pairs = (games + 1) // 2
+    return draw_openings(event.rules, min(event.openings or pairs, pairs), event.plies, event.seed)
+
+
+def _meetings(
+    first: str, second: str, games: int, openings: Sequence[Opening], prefix: str, seeds: str
+) -> Iterator[Pairing]:
+    """The games of two players: game 2k and 2k + 1 share an opening with the colours swapped."""
+    for number in range(games):
+        black, white = (second, first) if number % 2 else (first, second)
+        seed = int.from_bytes(hashlib.sha256(f"{seeds}/{number}".encode()).digest()[:7], "big")
+        opening = openings[number // 2 % len(openings)]
+        yield Pairing(f"{prefix}/{number + 1:05d}", number, black, white, opening, seed)
 
 
 def _slug(name: str) -> str:

@@ -211,6 +211,17 @@ class Store:
         values["seq"] = seq
         return self._numbered(f"{condition} AND seq > :seq ORDER BY seq", values)
 
+    def participants(self, event: str) -> dict[str, str]:
+        """Who has played in an event: names by identity, the latest name of each."""
+        query = """
+            SELECT identity, name FROM (
+                SELECT black_player AS identity, black AS name, seq FROM games WHERE event = :event
+                UNION ALL SELECT white_player, white, seq FROM games WHERE event = :event
+            ) GROUP BY identity, name ORDER BY max(seq)
+        """
+        with _in_one_line(self.path):
+            return {row["identity"]: row["name"] for row in self._connection.execute(query, {"event": event})}
+
     def count(self, *, event: str | None = None, player: str | None = None, size: int | None = None) -> int:
         """How many games ``games`` would give."""
         condition, values = _condition(event=event, player=player, size=size)

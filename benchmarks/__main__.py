@@ -135,7 +135,7 @@ def puct(boards: int = 16) -> None:
 def matches() -> None:
     """Whole events with stored results: games a second, the start of the workers not counted."""
     from arena.registry import Registry
-    from arena.runner import play_match
+    from arena.runner import play_event
     from arena.schedule import Match
     from arena.store import Store
 
@@ -145,7 +145,7 @@ def matches() -> None:
             match = Match(registry.resolve(first), registry.resolve(second), Rules.preset(), count)
             begun = 0.0
             done = warm = 0
-            for update in play_match(match, store, workers=2):
+            for update in play_event(match, store, workers=2):
                 done += len(update.records)
                 if done and not begun:
                     begun, warm = perf_counter(), done

@@ -78,7 +78,7 @@ def test_every_command_has_help_and_stands_in_the_readme() -> None:
     readme = (ROOT / "README.md").read_text()
     listed = arena("--help", folder=ROOT).stdout
     commands = re.findall(r"^│ (\w+)  ", listed[listed.index("Commands") :], re.MULTILINE)
-    assert {"match", "bots", "elo", "games", "export", "records", "train"} <= set(commands)
+    assert {"match", "tournament", "bots", "elo", "games", "export", "records", "train"} <= set(commands)
     for command in commands:
         assert f"arena {command}" in readme
         assert arena(command, "--help", folder=ROOT).returncode == 0
@@ -109,7 +109,91 @@ def test_a_sequential_test_ends_a_match_as_soon_as_it_is_decided(tmp_path: Path)
     assert "undecided between 0 and 5 Elo" in undecided.stdout
 
 
+LEAGUE = """
+[bots.quick]
+kind = "uct"
+playouts = 3
+
+[tournaments.league]
+bots = ["random", "quick"]
+games = 2
+size = 5
+style = "gauntlet"
+"""
+
+
+def test_a_tournament_of_arena_toml_goes_on_takes_players_and_knows_who_changed(tmp_path: Path) -> None:
+    toml = tmp_path / "arena.toml"
+    toml.write_text(LEAGUE)
+    first = arena("tournament", "league", folder=tmp_path)
+    assert "league: gauntlet of 2 bots, 2 games, 5x5" in first.stdout, first.stderr
+    assert re.search(r"league: (random|quick) is first after 2 games", first.stdout)
+    toml.write_text(LEAGUE.replace('"quick"]', '"quick", "fast-random"]'))
+    joined = arena("tournament", "league", "--round-robin", folder=tmp_path)
+    assert "league: round robin of 3 bots, 6 games" in joined.stdout
+    assert "2 of 6 games were played earlier" in joined.stdout
+    assert len((tmp_path / "results" / "elo.csv").read_text().splitlines()) == 4
+    toml.write_text(LEAGUE.replace("playouts = 3", "playouts = 4"))
+    changed = arena("tournament", "league", "-n", "4", folder=tmp_path)
+    assert "quick has changed: 4 games of the earlier quick stay stored, and the new one joins." in changed.stdout
+    assert "fast-random doesn't take part now; its 4 games stay stored." in changed.stdout
+    assert "played earlier" not in changed.stdout
+    refused(
+        arena("tournament", "league", "--komi", "6.5", "--seed", "2", folder=tmp_path),
+        "'league' is stored with",
+        "komi 7, not 6.5",
+        "seed 1, not 2",
+        "take another name",
+    )
+    assert "10 games" in arena("games", "--event", "league", folder=tmp_path).stdout
+
+
+def test_ctrl_c_keeps_a_tournaments_games_and_says_how_to_go_on(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [*ARENA, "tournament", "league", "random", "fast-random", "mcts:playouts=300", "-n", "200"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if re.match(r"\d+ of 600", line):
+            break
+    process.send_signal(signal.SIGINT)
+    rest, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    kept = re.search(r"(\d+) of 600 games are stored; the same command plays the rest", rest)
+    assert kept is not None and 0 < int(kept[1]) < 600
+    assert f"{kept[1]} games" in arena("games", "-n", "1000", folder=tmp_path).stdout
+
+
+def test_the_name_of_a_stored_match_is_no_tournaments(played: Path) -> None:
+    import sqlite3
+
+    with sqlite3.connect(played / "results" / "arena.db") as database:
+        event = database.execute("SELECT id FROM events").fetchone()[0]
+    refused(arena("tournament", event, "random", "mcts", folder=played), event, "is a stored match")
+
+
+def test_a_wrong_tournament_in_arena_toml_is_refused_in_one_line(tmp_path: Path) -> None:
+    toml = tmp_path / "arena.toml"
+    toml.write_text(LEAGUE + "gamse = 3\n")
+    refused(arena("tournament", "league", folder=tmp_path), "arena.toml: [tournaments.league]", "gamse", "mean 'games'")
+    toml.write_text(LEAGUE)
+    refused(arena("tournament", "leage", folder=tmp_path), "no tournament 'leage'", "did you mean 'league'")
+
+
 WRONG = [
+    (("tournament", "x", "random"), ("at least 2 bots",)),
+    (("tournament", "x", "random", "mcts", "random"), ("'random' is given twice",)),
+    (("tournament", "x", "mcts", "uct"), ("'mcts' and 'uct' are the same bot",)),
+    (("tournament", "x", "mtcs", "random"), ("mtcs", "did you mean 'mcts'")),
+    (("tournament", "x"), ("no tournament 'x'", "arena tournament x A B C")),
+    (("tournament", "a/b", "random", "mcts"), ("'a/b' is no name",)),
+    (("tournament", "x", "random", "mcts", "-n", "0"), ("0 games", "at least 1")),
+    (("tournament", "x", "random", "mcts", "--size", "25"), ("25", "5 to 19")),
+    (("tournament", "x", "random", "mcts", "--size", "5", "--plies", "24"), ("openings",)),
+    (("tournament", "x", "random", "mcts", "--limits", "visits=3"), ("visits", "simulations")),
     (("match", "mtcs", "random"), ("mtcs", "did you mean 'mcts'")),
     (("match", "mcts:playout=3", "random"), ("playout", "did you mean 'playouts'")),
     (("match", "mcts:playouts=0", "random"), ("playouts", "from 1")),

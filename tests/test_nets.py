@@ -97,6 +97,17 @@ def test_int8_weights_are_small_enough_never_to_saturate(net: Checkpoint) -> Non
     assert all(2 * 255 * np.abs(weight.astype(int)).max() < 2**15 for weight in small)
 
 
+def test_a_channel_that_has_died_does_not_spoil_int8(tmp_path: Path) -> None:
+    """Its bias, counted in steps as small as its weights, once left the range of int32."""
+    network = lively_network()
+    network.tower[0].norm2.weight.data[:3] = 1e-12
+    network.tower[0].norm2.bias.data[:3] = 0.5
+    rules, planes = Rules.preset("cgos", 9), random_positions(9, 64, 6)
+    dying = export(network, tmp_path / "dying", describe(network, "dying", ENCODER, rules), planes, planes)
+    assert dying.manifest.metrics["int8_agreement"] > 0.85
+    assert dying.manifest.metrics["int8_win_rate_difference"] < 0.02
+
+
 def test_an_export_that_differs_from_torch_is_refused_and_the_old_one_stays(
     net: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

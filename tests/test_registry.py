@@ -241,7 +241,15 @@ def test_an_empty_file_changes_nothing(tmp_path: Path, registry: Registry) -> No
         ("[bots]\nx = 5\n", "{file}: bots.x is no table of settings"),
         ("[[bots]]\n", "{file}: 'bots' is no table; write [bots.NAME]"),
         ("bots = 5\n", "{file}: 'bots' is no table"),
-        ("[bot.x]\n", "{file}: unknown table 'bot'; it has [bots.NAME] tables only"),
+        ("[bot.x]\n", "{file}: unknown table 'bot'; it has [bots.NAME] and [tournaments.NAME] tables only"),
+        ("tournaments = 5\n", "{file}: 'tournaments' is no table; write [tournaments.NAME]"),
+        ("[tournaments]\nx = 5\n", "{file}: [tournaments.x] is no table of settings"),
+        ("[tournaments.x]\ngame = 5\n", "{file}: [tournaments.x]: unknown setting 'game'; did you mean 'games'?"),
+        ("[tournaments.x]\nzzz = 5\n", "{file}: [tournaments.x]: unknown setting 'zzz'; it has bots, games, style, "),
+        ('[tournaments.x]\nbots = "sl"\n', "{file}: [tournaments.x]: bots = 'sl' is no list of names"),
+        ("[tournaments.x]\nbots = [5]\n", "{file}: [tournaments.x]: bots = [5] is no list of names"),
+        ("[tournaments.x]\ngames = 2.5\n", "{file}: [tournaments.x]: games = 2.5 is not a whole number"),
+        ('[tournaments.x]\nstyle = "swiss"\n', "style = 'swiss' is none of round robin, gauntlet"),
         ("[bots.checkpoint]\nkind = 'uct'\n", "{file}: 'checkpoint' is no name for a bot"),
         ("[bots.'a:b']\nkind = 'uct'\n", "{file}: 'a:b' is no name for a bot; use letters"),
         ("[bots.''] \nkind = 'uct'\n", "{file}: '' is no name for a bot"),
@@ -252,6 +260,19 @@ def test_an_empty_file_changes_nothing(tmp_path: Path, registry: Registry) -> No
 @pytest.mark.parametrize("name", ["arena.toml", "my.conf"])
 def test_an_error_in_the_file_names_the_file_and_the_key(tmp_path: Path, text: str, message: str, name: str) -> None:
     assert message.format(file=tmp_path / name) in refusal(configured, tmp_path, text, name)
+
+
+def test_tournaments_are_declared_in_the_file(tmp_path: Path) -> None:
+    text = '[tournaments.league]\nbots = ["sl", "mcts:playouts=500"]\ngames = 40\nstyle = "gauntlet"\nkomi = 7\n'
+    registry = configured(tmp_path, text)
+    table = registry.tournament("league")
+    assert (table.bots, table.games, table.style) == (("sl", "mcts:playouts=500"), 40, "gauntlet")
+    assert (table.komi, table.size, table.limits) == (7.0, None, None)
+    assert list(registry.tournaments) == ["league"]
+    assert "no tournament 'leage' is declared in arena.toml; did you mean 'league'?" in refusal(
+        registry.tournament, "leage"
+    )
+    assert "name its bots, as in: arena tournament mine A B C" in refusal(registry.tournament, "mine")
 
 
 def test_a_file_that_is_missing_a_folder_or_no_text_is_refused(tmp_path: Path) -> None:

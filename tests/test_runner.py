@@ -24,7 +24,7 @@ from arena.go.game import Ending, Rules
 from arena.go.record import Record
 from arena.match import Room
 from arena.registry import Entry, Registry
-from arena.runner import Update, play_match
+from arena.runner import Update, play_event
 from arena.schedule import Match
 from arena.store import Store
 
@@ -144,7 +144,7 @@ def test_the_number_of_workers_does_not_change_a_single_game(
 ) -> None:
     registry = Registry()
     played = match(registry.resolve(first), registry.resolve(second), games=12)
-    games = fresh(play_match(played, store, workers))
+    games = fresh(play_event(played, store, workers))
     assert essence(games) == stored(store, played) == undisturbed(played)
 
 
@@ -152,21 +152,21 @@ def test_only_what_is_missing_is_played_and_a_longer_match_adds_games(store: Sto
     first, second = scripted("GOOD", "a"), scripted("MANY", "b")
     short, long = match(first, second, games=6), match(first, second, games=11)
     store.append([record for record in play_alone(long) if int(record.id[-5:]) in (1, 3, 5)])
-    assert len(fresh(play_match(short, store, 1))) == 3
-    updates = list(play_match(long, store, 1))
+    assert len(fresh(play_event(short, store, 1))) == 3
+    updates = list(play_event(long, store, 1))
     assert updates[0].resumed
     assert {record.id for record in updates[0].records} == {pairing.id for pairing in short.pairings()}
     assert len(fresh(iter(updates))) == 5
     assert stored(store, long) == undisturbed(long)
-    assert [len(update.records) for update in play_match(long, store, 2)] == [11]
-    assert [len(update.records) for update in play_match(short, store, 2)] == [6]
+    assert [len(update.records) for update in play_event(long, store, 2)] == [11]
+    assert [len(update.records) for update in play_event(short, store, 2)] == [6]
 
 
 def test_games_are_durable_when_an_update_tells_of_them(store: Store, tmp_path: Path) -> None:
     played = match(scripted("GOOD", "a"), scripted("GOOD", "b"), games=80)
     seen = 0
     with Store.open(tmp_path / "arena.db") as reader:
-        for update in play_match(played, store, 1):
+        for update in play_event(played, store, 1):
             seen += len(update.records)
             assert reader.count() == seen
     assert seen == 80
@@ -174,13 +174,13 @@ def test_games_are_durable_when_an_update_tells_of_them(store: Store, tmp_path: 
 
 def test_a_person_plays_in_this_process(store: Store) -> None:
     played = match(scripted("PERSON", "you"), scripted("GOOD"), games=2, limits=Limits(deadline=1e-9))
-    games = fresh(play_match(played, store, 2))
+    games = fresh(play_event(played, store, 2))
     assert essence(games) == undisturbed(played) == stored(store, played)
 
 
 def test_what_a_bot_prints_stays_off_the_terminal(store: Store, capfd: pytest.CaptureFixture[str]) -> None:
     played = match(scripted("NOISY"), scripted("GOOD"), games=2)
-    assert essence(fresh(play_match(played, store, 1))) == undisturbed(replace(played, first=scripted("GOOD", "noisy")))
+    assert essence(fresh(play_event(played, store, 1))) == undisturbed(replace(played, first=scripted("GOOD", "noisy")))
     assert capfd.readouterr() == ("", "")
 
 
@@ -190,7 +190,7 @@ def test_what_a_bot_prints_stays_off_the_terminal(store: Store, capfd: pytest.Ca
 def test_a_bot_that_takes_its_process_down_forfeits_that_game_alone(store: Store) -> None:
     games = seeds(4)
     played = match(scripted("SEGFAULT", seed=games[1]), scripted("LEAVE", seed=games[2]), games=4)
-    records = {int(record.id[-5:]) - 1: record for record in fresh(play_match(played, store, 1))}
+    records = {int(record.id[-5:]) - 1: record for record in fresh(play_event(played, store, 1))}
     expected = undisturbed(match(scripted("GOOD", "segfault"), scripted("GOOD", "leave"), games=4))
     moves = {int(id[-5:]) - 1: game[3] for id, game in expected.items()}
     for number, loser, reason in ((1, "segfault", "SIGSEGV"), (2, "leave", "exit code 3")):
@@ -211,7 +211,7 @@ def test_a_bot_that_hangs_forfeits_on_time_and_the_event_ends(store: Store, life
     bad = scripted("HANG", seed=seeds(4)[1], lifeline=lifeline.path)
     played = match(scripted("MANY", "good"), bad, games=4, limits=Limits(deadline=0.5))
     start = monotonic()
-    records = {int(record.id[-5:]) - 1: record for record in fresh(play_match(played, store, 1))}
+    records = {int(record.id[-5:]) - 1: record for record in fresh(play_event(played, store, 1))}
     assert monotonic() - start < 60
     hung = records[1]
     assert hung.outcome is not None
@@ -227,7 +227,7 @@ def test_a_worker_that_is_killed_from_outside_costs_no_game(store: Store, lifeli
     played = match(scripted("GOOD", "a", lifeline=lifeline.path), scripted("GOOD", "b"), games=300, rules=FIVE)
     records: list[Record] = []
     victims: list[int] = []
-    for update in play_match(played, store, 2):
+    for update in play_event(played, store, 2):
         records += update.records
         if update.records and not victims:
             victims = lifeline.processes(1)
@@ -238,13 +238,13 @@ def test_a_worker_that_is_killed_from_outside_costs_no_game(store: Store, lifeli
 
 def test_a_bot_that_dies_once_is_given_another_chance(store: Store, tmp_path: Path) -> None:
     played = match(scripted("DIES_ONCE", seed=seeds(4)[2], marker=str(tmp_path / "died")), scripted("GOOD"), games=4)
-    assert essence(fresh(play_match(played, store, 1))) == undisturbed(played)
+    assert essence(fresh(play_event(played, store, 1))) == undisturbed(played)
     assert (tmp_path / "died").exists()
 
 
 def test_a_fault_before_the_first_move_of_a_game_is_no_fault(store: Store) -> None:
     played = match(scripted("UNSURE"), scripted("GOOD"), games=2)
-    records = fresh(play_match(played, store, 1))
+    records = fresh(play_event(played, store, 1))
     assert [record.reason for record in records] == ["", ""]
 
 
@@ -258,7 +258,7 @@ def test_a_fault_before_the_first_move_of_a_game_is_no_fault(store: Store) -> No
 )
 def test_a_bot_that_can_not_be_built_is_the_users_to_mend(store: Store, kind: str, reason: str) -> None:
     with pytest.raises(UserError) as caught:
-        list(play_match(match(scripted("GOOD"), scripted(kind)), store, 2))
+        list(play_event(match(scripted("GOOD"), scripted(kind)), store, 2))
     assert str(caught.value) == reason
     assert multiprocessing.active_children() == []
     assert store.count() == 0
@@ -267,7 +267,7 @@ def test_a_bot_that_can_not_be_built_is_the_users_to_mend(store: Store, kind: st
 def test_a_worker_that_is_killed_as_it_starts_is_replaced(store: Store, tmp_path: Path) -> None:
     bad = scripted("SECOND_KILLED", marker=str(tmp_path / "starts"))
     played = match(bad, scripted("HANG", seed=seeds(4)[0]), games=4, limits=Limits(deadline=0.5))
-    assert len(fresh(play_match(played, store, 2))) == 4
+    assert len(fresh(play_event(played, store, 2))) == 4
     assert len((tmp_path / "starts").read_text()) >= 3
 
 
@@ -276,7 +276,7 @@ def test_a_later_worker_that_can_not_be_built_ends_the_match_and_keeps_its_games
     played = match(bad, scripted("HANG", seed=seeds(40)[0]), games=40)
     seen: list[Record] = []
     with pytest.raises(UserError, match="isn't installed"):
-        for update in play_match(played, store, 2):
+        for update in play_event(played, store, 2):
             seen += update.records
     assert {record.id for record in seen} <= set(stored(store, played))
     assert multiprocessing.active_children() == []
@@ -287,7 +287,7 @@ def test_a_later_worker_that_can_not_be_built_ends_the_match_and_keeps_its_games
 
 def test_closing_the_match_keeps_finished_games_and_leaves_no_process(store: Store, lifeline: Lifeline) -> None:
     played = match(scripted("GOOD", "a", lifeline=lifeline.path), scripted("GOOD", "b"), games=400, rules=FIVE)
-    updates = play_match(played, store, 2)
+    updates = play_event(played, store, 2)
     seen: list[Record] = []
     while not seen:
         seen += next(updates).records
@@ -302,13 +302,13 @@ def test_closing_the_match_keeps_finished_games_and_leaves_no_process(store: Sto
 
 PARENT = """
 import sys
-from arena.runner import play_match
+from arena.runner import play_event
 from arena.store import Store
 from test_runner import FIVE, match, scripted
 database, kind, games, lifeline, marker = sys.argv[1:]
 bad = scripted(kind, "a", lifeline=lifeline, marker=marker)
 with Store.open(database, write=True) as store:
-    for update in play_match(match(bad, scripted("GOOD", "b"), int(games), rules=FIVE), store, 2):
+    for update in play_event(match(bad, scripted("GOOD", "b"), int(games), rules=FIVE), store, 2):
         for record in update.records:
             print(record.id, flush=True)
 """
@@ -352,7 +352,7 @@ def test_a_match_that_is_killed_loses_no_acknowledged_game_and_resumes(
         assert len(kept) < 400
         expected = undisturbed(played)
         assert kept.items() <= expected.items()
-        assert len(fresh(play_match(played, store, 1))) == 400 - len(kept)
+        assert len(fresh(play_event(played, store, 1))) == 400 - len(kept)
         assert stored(store, played) == expected
 
 

@@ -128,9 +128,13 @@ class Graph:
             y = self._node("Conv", inputs, name, pads=[pad] * 4)
             y = self._relu(y) if relu else y
         else:
-            scales = np.maximum(np.abs(weight).max((1, 2, 3)), 1e-9).astype(np.float32) / np.float32(WEIGHT_LEVELS)
+            scale = self.ranges[before].scale
+            scales = np.maximum(np.abs(weight).max((1, 2, 3)) / WEIGHT_LEVELS, 1e-9).astype(np.float32)
+            scales = np.maximum(
+                scales, np.abs(bias) / scale / 2**30
+            )  # the bias, in int32, must fit a dying channel too
             small = np.rint(weight / scales[:, None, None, None]).astype(np.int8)
-            steps = (scales * self.ranges[before].scale).astype(np.float32)
+            steps = (scales * scale).astype(np.float32)
             w = [
                 self._constant(f"{name}.weight", small),
                 self._constant(f"{name}.weight.scale", scales),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -9,24 +11,25 @@ from rich.text import Text
 from arena.go.game import Ending
 from arena.go.moves import BLACK, WHITE
 from arena.ratings import PairCounts, Sprt, SprtState, Verdict
-from arena.report import Tally
-from arena.schedule import Match
+from arena.report import Forfeit, Tally
+from arena.schedule import Event, Match
 from arena.screen import style
 
 SHOWN_FORFEITS = 5
 LABELS = 11
+WARNINGS = ("Warning", "Forfeit", "Alarm")
 
 
-def setting_line(match: Match) -> str:
+def setting_line(event: Event) -> str:
     """What is played, in a few words."""
-    rules = match.rules
+    rules = event.rules
     return f"{rules.size}x{rules.size}, {rules.name} rules, komi {rules.komi:g}"
 
 
 def headline(tally: Tally) -> str:
     """``alphago beat sl 94-6 in 100 games``: always of the first player."""
     own, other = tally.points, tally.games - tally.points
-    score = f"{own:g}-{other:g} in {_some(tally.games, 'game')}"
+    score = f"{own:g}-{other:g} in {some(tally.games, 'game')}"
     if own == other:
         return f"{tally.first} and {tally.second} drew {score}"
     return f"{tally.first} {'beat' if own > other else 'lost to'} {tally.second} {score}"
@@ -52,7 +55,7 @@ def verdict(tally: Tally, sprt: Sprt, state: SprtState | None) -> str:
 def summary(match: Match, tally: Tally) -> list[tuple[str, str]]:
     """Label and text of each line below the headline; a forfeit or a warning takes one of its own."""
     comparison, counts = tally.comparison(), tally.counts
-    evidence = _some(counts.games // 2, "pair") if isinstance(counts, PairCounts) else _some(counts.games, "game")
+    evidence = some(counts.games // 2, "pair") if isinstance(counts, PairCounts) else some(counts.games, "game")
     whole = tally.results()
     lines = [
         ("Elo", f"{comparison.elo} (95 %) for {tally.first}, from {evidence}; LOS {style.likelihood(comparison.los)}"),
@@ -65,11 +68,7 @@ def summary(match: Match, tally: Tally) -> list[tuple[str, str]]:
             ", ".join(f"{name} {style.seconds(tally.seconds_a_move(name))}" for name in match.players) + " a move",
         ),
     ]
-    for forfeit in tally.forfeits[:SHOWN_FORFEITS]:
-        lines.append(("Forfeit", f"{forfeit.reason} ({forfeit.ending}, game {forfeit.id})"))
-    more = len(tally.forfeits) - SHOWN_FORFEITS
-    if more > 0:
-        lines.append(("", f"and {_some(more, 'more forfeit')}"))
+    lines += forfeit_lines(tally.forfeits)
     if tally.repeats:
         distinct = tally.games - tally.repeats
         lines.append(
@@ -82,7 +81,17 @@ def summary(match: Match, tally: Tally) -> list[tuple[str, str]]:
     return lines
 
 
-def _some(number: int, thing: str) -> str:
+def forfeit_lines(forfeits: Sequence[Forfeit]) -> list[tuple[str, str]]:
+    """The first few games that were lost by a fault, and how many more there are."""
+    lines = [
+        ("Forfeit", f"{forfeit.reason} ({forfeit.ending}, game {forfeit.id})") for forfeit in forfeits[:SHOWN_FORFEITS]
+    ]
+    more = len(forfeits) - SHOWN_FORFEITS
+    return [*lines, ("", f"and {some(more, 'more forfeit')}")] if more > 0 else lines
+
+
+def some(number: int, thing: str) -> str:
+    """``1 game``, ``2 games``."""
     return f"{number} {thing}{'s' if number != 1 else ''}"
 
 
@@ -105,16 +114,21 @@ def _ending(tally: Tally, ending: Ending) -> str:
 def print_summary(
     match: Match, tally: Tally, console: Console, sprt: Sprt | None = None, state: SprtState | None = None
 ) -> None:
-    """The headline and what stands behind it; where there is no terminal, a line each, however long."""
-    ascii_only = console.options.ascii_only
+    """The headline and what stands behind it."""
     if not tally.games:
         console.print("no games were played", highlight=False)
         return
     facts = summary(match, tally)
     if sprt is not None:
         facts.insert(0, ("SPRT", verdict(tally, sprt, state)))
+    print_facts(headline(tally), facts, console)
+
+
+def print_facts(headline: str, facts: Sequence[tuple[str, str]], console: Console) -> None:
+    """A headline, then labels and texts; where there is no terminal, a line each, however long."""
+    ascii_only = console.options.ascii_only
     lines = [(label, style.spell(text, ascii_only)) for label, text in facts]
-    title = Text(style.spell(headline(tally), ascii_only), "bold")
+    title = Text(style.spell(headline, ascii_only), "bold")
     if not console.is_terminal:
         console.print(title, soft_wrap=True)
         for label, text in lines:
@@ -124,5 +138,5 @@ def print_summary(
     grid.add_column(width=LABELS)
     grid.add_column(overflow="fold")
     for label, text in lines:
-        grid.add_row(Text(label, style.WARNING if label in ("Warning", "Forfeit") else style.LABEL), Text(text))
+        grid.add_row(Text(label, style.WARNING if label in WARNINGS else style.LABEL), Text(text))
     console.print(Text(), title, grid, sep="\n")

@@ -1,21 +1,26 @@
-"""What is known of a running match at a moment: figures, pace, the game to watch. Nothing is drawn here."""
+"""What is known of a running event at a moment: figures, pace, the game to watch. Nothing is drawn here."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
+from typing import Generic, TypeVar
 
 from arena.go.moves import Move
 from arena.go.record import Record
 from arena.ratings import Comparison, PairCounts, Sprt, SprtState, Verdict
-from arena.report import Tally
+from arena.report import Crosstable, League, Tally
 from arena.runner import Update
-from arena.schedule import Match, Pairing
+from arena.schedule import Event, Match, Pairing, Tournament
 from arena.worker import Glance
 
 HOLD = 1.5
 """Seconds that a finished game stays on the board before another one is watched."""
+
+RECENT = 30
+"""Finished games that are remembered for the screen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +37,16 @@ class Watched:
     until: float = 0.0
 
 
-class MatchView:
-    """A running match as its updates tell it. Times are seconds of ``clock``."""
+Counted = TypeVar("Counted", Tally, Crosstable)
 
-    def __init__(self, match: Match, clock: Callable[[], float] = monotonic, sprt: Sprt | None = None):
-        self.match = match
+
+class EventView(Generic[Counted]):
+    """A running event as its updates tell it. Times are seconds of ``clock``; ``tally`` counts the games."""
+
+    def __init__(self, event: Event, tally: Counted, clock: Callable[[], float]):
+        self.event = event
         self.clock = clock
-        self.sprt = sprt
-        self.test: SprtState | None = None  # where ``sprt`` stands, once a pair is complete
-        self.tally = Tally(*match.players)
-        self.comparison: Comparison | None = None
+        self.tally: Counted = tally
         self.watched: Watched | None = None
         self.workers = 0
         self.resumed = 0
@@ -57,10 +62,6 @@ class MatchView:
         for record in update.records:
             self.tally.add(record)
             self._glances.pop(record.id, None)
-        if update.records:
-            self.comparison = self.tally.comparison()
-            if self.sprt is not None and isinstance(self.tally.counts, PairCounts):
-                self.test = self.sprt.state(self.tally.counts)
         if update.resumed:
             self.resumed, self._resumed_moves = self.tally.games, self.tally.moves
             return
@@ -75,8 +76,8 @@ class MatchView:
 
     @property
     def is_decided(self) -> bool:
-        """Whether the sequential test, if there is one, has accepted a hypothesis."""
-        return self.test is not None and self.test.verdict in (Verdict.H0, Verdict.H1)
+        """Whether no more games are needed, though some are left."""
+        return False
 
     def finish(self) -> None:
         """No more updates come: the clock stands still."""
@@ -102,7 +103,7 @@ class MatchView:
     @property
     def is_starting(self) -> bool:
         """Whether no game has been seen yet, though some are to be played."""
-        return self._playing_since is None and self.tally.games < self.match.games
+        return self._playing_since is None and self.tally.games < self.event.games
 
     @property
     def elapsed(self) -> float:
@@ -136,11 +137,11 @@ class MatchView:
     @property
     def seconds_left(self) -> float | None:
         """An estimate from the games finished and how far those under way have come, where it can be told."""
-        missing = self.match.games - self.resumed
+        missing = self.event.games - self.resumed
         left = missing - self.played
         if left <= 0 or self.finished:
             return None
-        length = self.tally.mean_length or 0.9 * self.match.rules.size**2
+        length = self.tally.mean_length or 0.9 * self.event.rules.size**2
         far = [min(0.95, len(glance.moves) / length) for glance in self._glances.values()]
         under_way = min(left, self._boards(missing)) if far else 0
         work = self.played + under_way * sum(far) / max(1, len(far))
@@ -151,5 +152,47 @@ class MatchView:
     def _boards(self, missing: int) -> int:
         """How many games are under way at once, at most."""
         workers = max(1, self.workers)
-        boards = min(entry.bot_kind.boards for entry in self.match.players.values())
+        boards = min(entry.bot_kind.boards for entry in self.event.players.values())
         return workers * min(boards, -(-missing // workers))
+
+
+class MatchView(EventView[Tally]):
+    """A running match, with what it says of the two players so far."""
+
+    def __init__(self, match: Match, clock: Callable[[], float] = monotonic, sprt: Sprt | None = None):
+        super().__init__(match, Tally(*match.players), clock)
+        self.match = match
+        self.sprt = sprt
+        self.test: SprtState | None = None  # where ``sprt`` stands, once a pair is complete
+        self.comparison: Comparison | None = None
+
+    def add(self, update: Update) -> None:
+        """Take in what has happened."""
+        super().add(update)
+        if update.records:
+            self.comparison = self.tally.comparison()
+            if self.sprt is not None and isinstance(self.tally.counts, PairCounts):
+                self.test = self.sprt.state(self.tally.counts)
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the sequential test, if there is one, has accepted a hypothesis."""
+        return self.test is not None and self.test.verdict in (Verdict.H0, Verdict.H1)
+
+
+class TournamentView(EventView[Crosstable]):
+    """A running tournament, with everybody's rating so far and the games that ended last."""
+
+    def __init__(self, tournament: Tournament, clock: Callable[[], float] = monotonic):
+        players = {entry.identity: name for name, entry in tournament.players.items()}
+        super().__init__(tournament, Crosstable(players), clock)
+        self.tournament = tournament
+        self.recent: deque[Record] = deque(maxlen=RECENT)  # the newest first
+        self.league: League | None = None
+
+    def add(self, update: Update) -> None:
+        """Take in what has happened."""
+        super().add(update)
+        if update.records:
+            self.recent.extendleft(update.records)
+            self.league = self.tally.league()

@@ -1,0 +1,120 @@
+"""One frame of a match's live screen: the score and what it says, by colour and by ending. The rest is ``frame``'s."""
+
+from __future__ import annotations
+
+from rich.spinner import Spinner
+from rich.text import Text
+
+from arena.go.game import Ending
+from arena.go.moves import BLACK, WHITE
+from arena.screen import style
+from arena.screen.frame import Frame
+from arena.screen.summary import setting_line
+from arena.screen.view import MatchView
+
+LABELS = 12
+
+
+class MatchFrame(Frame):
+    """Draws a match."""
+
+    def __init__(self, view: MatchView, width: int, height: int, ascii_only: bool, spinner: Spinner):
+        super().__init__(view, width, height, ascii_only, spinner)
+        self.view = view
+        self.match = view.match
+        self.tally = view.tally
+
+    def _colour_of(self, player: str) -> str:
+        return style.FIRST if player == self.names[0] else style.SECOND
+
+    def _title(self) -> list[Text]:
+        setting = self._text(setting_line(self.match), style.LABEL)
+        names = [self._name(self.names[index], self.width) for index in (0, 1)]
+        if sum(name.cell_len for name in names) + 4 > self.width:
+            return [names[0], self._text("vs ", style.LABEL).append_text(self._name(self.names[1], self.width - 3))]
+        title = names[0].append_text(self._text(" vs ", style.LABEL)).append_text(names[1])
+        space = self.width - title.cell_len
+        return [title.append_text(style.right(setting, space))] if space >= setting.cell_len + 2 else [title]
+
+    def _facts(self, width: int, height: int) -> list[Text]:
+        """All figures, with empty lines between them as far as ``height`` goes."""
+        blocks = [self._score(width), self._colours(width), self._endings(width)]
+        spare = height - sum(map(len, blocks))
+        lines: list[Text] = []
+        for block in blocks:
+            if lines and spare > 0:
+                lines.append(Text())
+                spare -= 1
+            lines += block
+        return lines
+
+    def _fact(self, label: str, value: Text, rest: str, width: int) -> Text:
+        end = self._text(rest)
+        line = style.pad(self._text(label, style.LABEL), LABELS)
+        return line.append_text(style.pad(value, width - LABELS - end.cell_len)).append_text(end)
+
+    def _score(self, width: int) -> list[Text]:
+        counts, comparison = self.tally.results(), self.view.comparison
+        share = counts.points / counts.games if counts.games else None
+        elo = "–" if comparison is None else str(comparison.elo)
+        los = "–" if comparison is None else style.likelihood(comparison.los)
+        return [
+            self._share_bar(width),
+            self._fact("Score", self._text(style.score(counts), "bold"), style.per_cent(share), width),
+            self._fact("Elo", self._text(elo, "bold"), "95 % interval" if width >= 48 else "95 %", width),
+            self._fact("LOS", self._text(los), "", width),
+            *self._test(width),
+        ]
+
+    def _test(self, width: int) -> list[Text]:
+        """Where the sequential test stands: the log-likelihood ratio between its bounds; nothing without a test."""
+        sprt, state = self.view.sprt, self.view.test
+        if sprt is None:
+            return []
+        lower, upper = sprt.bounds
+        llr = 0.0 if state is None else state.llr
+        cells = width - LABELS - 8
+        mark = round((cells - 1) * min(1.0, max(0.0, (llr - lower) / (upper - lower))))
+        bar = self._text("─" * mark, style.LABEL).append_text(self._text("●", style.FIRST))
+        bar.append_text(self._text("─" * (cells - 1 - mark), style.LABEL))
+        title = f"{sprt.elo0:g} or {sprt.elo1:g} Elo?"
+        ends = self._text(f"{lower:.2f}", style.LABEL)
+        ends.append_text(style.right(self._text(f"{upper:.2f}", style.LABEL), cells - ends.cell_len))
+        return [self._fact("SPRT", bar, f"{llr:+.2f}", width), self._fact(title[:LABELS], ends, "", width)]
+
+    def _share_bar(self, width: int) -> Text:
+        """Won, drawn and lost games as one line; empty before the first."""
+        counts = self.tally.results()
+        if not counts.games:
+            return Text()
+        won = round(width * counts.wins / counts.games)
+        drawn = round(width * (counts.wins + counts.draws) / counts.games) - won
+        bar = self._text("━" * won, style.FIRST)
+        bar.append_text(self._text("╌" * drawn, style.LABEL))
+        return bar.append_text(self._text("─" * (width - won - drawn), style.SECOND))
+
+    def _colours(self, width: int) -> list[Text]:
+        lines = []
+        for colour, label in ((BLACK, "as Black"), (WHITE, "as White")):
+            counts = self.tally.results(colour=colour)
+            share = counts.points / counts.games if counts.games else None
+            lines.append(self._fact(label, self._text(style.score(counts)), style.per_cent(share), width))
+        points, games = self.tally.black_points, self.tally.games
+        text = self._text(f"{points:g} of {games}")
+        return [*lines, self._fact("Black takes", text, style.per_cent(points / games if games else None), width)]
+
+    def _endings(self, width: int) -> list[Text]:
+        named = (width - LABELS - 7) // 2
+        drawn = width - LABELS - 2 * named
+        head = style.pad(self._text("Won by", style.LABEL), LABELS)
+        for index in (0, 1):
+            head.append_text(style.right(self._name(self.names[index], named - 2), named))
+        lines = [head.append_text(style.right(self._text("drawn", style.LABEL), drawn))]
+        for ending in Ending:
+            counts = self.tally.results(ending=ending)
+            line = style.pad(self._text(str(ending), style.LABEL), LABELS)
+            for number, column in ((counts.wins, named), (counts.losses, named), (counts.draws, drawn)):
+                sign = self._text(str(number)) if number else self._text("–", style.LABEL)
+                line.append_text(style.right(sign, column))
+            lines.append(line)
+        return lines

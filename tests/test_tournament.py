@@ -1,0 +1,524 @@
+"""Tournaments: who meets whom, what a stored one plays when it goes on, what its games add up to, and its screen."""
+
+from __future__ import annotations
+
+import io
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+from scripted_bots import scripted
+
+from arena import ConfigError
+from arena.bot import Limits
+from arena.go.game import Ending, Game, Outcome, Rules
+from arena.go.moves import BLACK, WHITE
+from arena.go.record import Record
+from arena.registry import Entry
+from arena.report import Crosstable, league
+from arena.runner import Update, play_event
+from arena.schedule import Match, Pairing, Style, Tournament
+from arena.screen.tournament import Screen, print_standings, show_tournament, summary
+from arena.screen.view import TournamentView
+from arena.store import Player, Store
+from arena.worker import Glance
+
+SEVEN = Rules.preset("cgos", 7)
+FIVE = Rules.preset("cgos", 5)
+
+
+def tournament(*names: str, **changes: Any) -> Tournament:
+    usual: dict[str, Any] = {"name": "league", "rules": SEVEN, "games_each": 4}
+    entries = tuple(scripted("GOOD", name, at=index) for index, name in enumerate(names))
+    return Tournament(**({"entries": entries} | usual | changes))
+
+
+def numbered(count: int, **changes: Any) -> Tournament:
+    return tournament(*(f"bot{number}" for number in range(count)), **changes)
+
+
+def between(pairings: list[Pairing], one: str, other: str) -> list[Pairing]:
+    return [pairing for pairing in pairings if {pairing.black, pairing.white} == {one, other}]
+
+
+# --- Who meets whom ---
+
+
+@settings(max_examples=20, deadline=None)
+@given(players=st.integers(2, 7), games=st.integers(1, 9), openings=st.integers(0, 3), seed=st.integers(0, 2**40))
+def test_each_two_players_open_the_same_openings_with_both_colours(
+    players: int, games: int, openings: int, seed: int
+) -> None:
+    played = numbered(players, games_each=games, openings=openings, seed=seed)
+    pairings = played.pairings()
+    assert len(pairings) == played.games == games * players * (players - 1) // 2
+    assert len({pairing.id for pairing in pairings}) == len({pairing.seed for pairing in pairings}) == len(pairings)
+    drawn = Match(played.entries[0], played.entries[1], SEVEN, games, openings, seed=seed).pairings()
+    for one, other in combinations(played.players, 2):
+        met = between(pairings, one, other)
+        assert [pairing.opening for pairing in met] == [pairing.opening for pairing in drawn]
+        for first, second in zip(met[0::2], met[1::2], strict=False):
+            assert (first.black, first.white) == (second.white, second.black)
+
+
+@pytest.mark.parametrize("players", [2, 3, 4, 5, 8])
+def test_standings_fill_evenly(players: int) -> None:
+    """At any moment, no two players have met two games more often than two others, and nobody is far ahead."""
+    played = numbered(players)
+    met: Counter[frozenset[str]] = Counter()
+    games: Counter[str] = Counter()
+    for pairing in played.pairings():
+        met[frozenset((pairing.black, pairing.white))] += 1
+        games.update((pairing.black, pairing.white))
+        everybody = [met[frozenset(pair)] for pair in combinations(played.players, 2)]
+        assert max(everybody) - min(everybody) <= 1
+        assert max(games[name] for name in played.players) - min(games[name] for name in played.players) <= 2
+
+
+def test_a_gauntlet_is_the_first_against_the_rest() -> None:
+    played = tournament("new", "a", "b", "c", style=Style.GAUNTLET)
+    pairings = played.pairings()
+    assert played.games == len(pairings) == 12
+    assert all("new" in (pairing.black, pairing.white) for pairing in pairings)
+    everybody = {pairing.id: pairing for pairing in replace(played, style=Style.ROUND_ROBIN).pairings()}
+    assert all(everybody[pairing.id] == pairing for pairing in pairings)
+
+
+def test_a_game_depends_on_its_two_players_only() -> None:
+    three, four = numbered(3), numbered(4)
+    known = {pairing.id: pairing for pairing in three.pairings()}
+    more = {pairing.id: pairing for pairing in four.pairings()}
+    assert known.items() <= more.items()
+    assert all("bot3" in (more[id].black, more[id].white) for id in more.keys() - known.keys())
+    turned = replace(four, entries=four.entries[::-1])
+    assert {pairing.id: pairing for pairing in turned.pairings()} == more
+    longer = {pairing.id: pairing for pairing in replace(four, games_each=6).pairings()}
+    assert more.items() <= longer.items()
+
+
+def test_another_setting_of_a_player_makes_other_games() -> None:
+    before = numbered(3)
+    changed = replace(before, entries=(*before.entries[:2], scripted("GOOD", "bot2", at=99)))
+    same = {pairing.id for pairing in before.pairings()} & {pairing.id for pairing in changed.pairings()}
+    assert same == {pairing.id for pairing in between(before.pairings(), "bot0", "bot1")}
+
+
+def test_players_games_and_style_are_no_settings_of_the_event() -> None:
+    usual = numbered(3)
+    others = (numbered(5), numbered(3, games_each=8), numbered(3, style=Style.GAUNTLET))
+    assert all(other.settings == usual.settings for other in others)
+    changes: list[dict[str, Any]] = [
+        {"rules": FIVE},
+        {"rules": Rules.preset("cgos", 7, 6.5)},
+        {"openings": 3},
+        {"plies": 2},
+        {"seed": 2},
+        {"limits": Limits(seconds=1)},
+    ]
+    assert all(numbered(3, **change).settings != usual.settings for change in changes)
+
+
+@pytest.mark.parametrize(
+    ("names", "changes", "message"),
+    [
+        (("a",), {}, "a tournament takes at least 2 bots; league has 1"),
+        ((), {}, "at least 2 bots; league has 0"),
+        (("a", "b", "a"), {}, "'a' is given twice; a tournament takes each bot once"),
+        (("a", "b"), {"name": "my/league"}, "'my/league' is no name for a tournament"),
+        (("a", "b"), {"name": ""}, "'' is no name"),
+        (("a", "b"), {"games_each": 0}, "0 games can't be played; it is at least 1"),
+        (("a", "b"), {"openings": -1}, "-1 openings can't be played"),
+        (("a", "b"), {"plies": -1}, "-1 plies can't be played"),
+    ],
+)
+def test_what_can_not_be_played_is_refused(names: tuple[str, ...], changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        tournament(*names, **changes)
+
+
+def test_one_bot_under_two_names_is_refused() -> None:
+    bot = scripted("GOOD", "one")
+    with pytest.raises(ConfigError, match="'one' and 'two' are the same bot"):
+        tournament(entries=(bot, replace(bot, name="two")))
+
+
+# --- Playing, going on, joining ---
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "arena.db", write=True) as opened:
+        yield opened
+
+
+def fresh(updates: Iterator[Update]) -> list[Record]:
+    return [record for update in updates if not update.resumed for record in update.records]
+
+
+def essence(records: Iterator[Record] | list[Record]) -> dict[str, tuple[Any, ...]]:
+    return {record.id: (record.black_player, record.white_player, record.moves, record.outcome) for record in records}
+
+
+def test_a_tournament_goes_on_where_it_stopped_and_takes_new_players(store: Store, tmp_path: Path) -> None:
+    three, four = numbered(3, rules=FIVE), numbered(4, rules=FIVE)
+    updates = play_event(three, store, 1)
+    for update in updates:
+        if update.records:
+            break
+    updates.close()  # type: ignore[attr-defined]
+    kept = store.ids("league")
+    assert 0 < len(kept) <= three.games
+    rest = fresh(play_event(three, store, 2))
+    assert not kept & {record.id for record in rest}
+    assert len(kept) + len(rest) == three.games == store.count(event="league")
+    joined = fresh(play_event(four, store, 1))
+    assert len(joined) == 12
+    assert all("bot3" in (record.black, record.white) for record in joined)
+    with Store.open(tmp_path / "once.db", write=True) as other:
+        list(play_event(four, other, 1))
+        assert essence(other.games()) == essence(store.games())
+    changed = replace(three, entries=(*three.entries[:2], scripted("GOOD", "bot2", at=99)))
+    assert len(fresh(play_event(changed, store, 1))) == 8
+    assert list(store.participants("league").values()).count("bot2") == 2
+    assert store.participants("other") == {}
+
+
+# --- What games add up to ---
+
+
+def played_by(name: str) -> Entry:
+    return Entry(name, "fast-random", "bots.fast_random:BOT", (("name", name),), "the tests")
+
+
+def shown(*names: str, games_each: int = 4, size: int = 7) -> Tournament:
+    return Tournament("league", tuple(map(played_by, names)), Rules.preset(size=size), games_each)
+
+
+@cache
+def pairings_of(played: Tournament) -> list[Pairing]:
+    return played.pairings()
+
+
+def record_of(
+    played: Tournament, pairing: Pairing, winner: str | None, ending: Ending = Ending.SCORE, reason: str = ""
+) -> Record:
+    """A game of random moves that ended as said."""
+    game = Game(played.rules)
+    dice = random.Random(pairing.id)
+    for move in pairing.opening:
+        game.play(move)
+    for _ in range(12):
+        game.play(int(dice.choice(np.flatnonzero(game.legal_moves()[:-1]))))
+    colour = None if winner is None else BLACK if winner == pairing.black else WHITE
+    scored = ending is Ending.SCORE
+    game.end(
+        Outcome(colour, ending, None if not scored else 0.0 if colour is None else 2.0 if colour is BLACK else -2.0)
+    )
+    record = Record.from_game(
+        game,
+        id=pairing.id,
+        event=played.event,
+        black=pairing.black,
+        white=pairing.white,
+        opening=len(pairing.opening),
+        reason=reason,
+        black_seconds=2.0,
+        white_seconds=1.0,
+    )
+    players = played.players
+    return replace(record, black_player=players[record.black].identity, white_player=players[record.white].identity)
+
+
+def records_of(played: Tournament, upsets: int = 5) -> list[Record]:
+    """The earlier in the list of players wins, but for every so many games."""
+    names = list(played.players)
+    found = []
+    for number, pairing in enumerate(pairings_of(played)):
+        strong, weak = sorted((pairing.black, pairing.white), key=names.index)
+        found.append(record_of(played, pairing, weak if number % upsets == 1 else strong))
+    return found
+
+
+def table_of(played: Tournament, records: list[Record]) -> Crosstable:
+    table = Crosstable({entry.identity: name for name, entry in played.players.items()})
+    for record in records:
+        table.add(record)
+    return table
+
+
+def test_the_crosstable_has_everybodys_points_against_everybody() -> None:
+    played = shown("a", "b", "c")
+    winners = {"ab": ["a", "a", "b", None], "ac": ["a", "a", "a", "a"], "bc": ["c", "b", "b", "b"]}
+    records = []
+    for pair, won in winners.items():
+        for pairing, winner in zip(between(pairings_of(played), *pair), won, strict=True):
+            records.append(record_of(played, pairing, winner))
+    table = table_of(played, records)
+    assert table.games == 12
+    assert table.meetings("a", "b").points == 2.5
+    assert table.meetings("b", "a").points == 1.5
+    assert table.meetings("c", "a").points == 0
+    assert (table.meetings("b").points, table.meetings("b").games) == (4.5, 8)
+    assert table.meetings("a", "a").games == 0
+    assert table.endings == [(Ending.SCORE, 12)]
+    assert table.mean_length == 16
+    assert table.seconds_a_move("a") == pytest.approx(1.5 / 6)
+
+
+def test_a_game_of_others_is_refused_and_changes_nothing() -> None:
+    played = shown("a", "b", "c")
+    table = table_of(shown("a", "b"), [])
+    with pytest.raises(ValueError, match="is not one of a, b"):
+        table.add(record_of(played, between(pairings_of(played), "a", "c")[0], "a"))
+    assert table.games == 0
+
+
+def test_a_player_keeps_its_games_under_another_name() -> None:
+    played = shown("a", "b")
+    table = Crosstable({played.players["a"].identity: "renamed", played.players["b"].identity: "b"})
+    table.add(record_of(played, pairings_of(played)[0], "a"))
+    assert table.meetings("renamed", "b").points == 1
+
+
+def test_the_ratings_on_the_screen_are_those_of_the_store(store: Store) -> None:
+    played = shown("a", "b", "c", "d", games_each=10)
+    records = records_of(played)
+    store.append(records)
+    store.add_players(Player(entry.identity, name, entry.kind, "{}") for name, entry in played.players.items())
+    store.append([replace(records[0], id="another/1", event="another")])
+    stored, live = league(store, event="league"), table_of(played, records).league()
+    assert stored is not None and live is not None
+    assert live.standings == stored.standings
+    assert live.anchor == stored.anchor == "d"
+    assert [standing.player for standing in live.standings] == ["a", "b", "c", "d"]
+    assert league(store, event="nothing") is None
+
+
+# --- The screen ---
+
+SIZES = [(40, 20), (60, 40), (80, 24), (100, 40), (120, 40), (200, 60)]
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def console_of(width: int, height: int, terminal: bool = True, encoding: str = "utf-8", **more: Any) -> Console:
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
+    more.setdefault("_environ", {"TERM": "xterm-256color"})
+    return Console(file=file, width=width, height=height, force_terminal=terminal, **more)
+
+
+def output_of(console: Console) -> str:
+    console.file.flush()
+    return console.file.buffer.getvalue().decode(console.encoding)  # type: ignore[attr-defined]
+
+
+def lines_of(drawn: Any, width: int, height: int, **more: Any) -> list[str]:
+    console = console_of(width, height, no_color=True, color_system=None, **more)
+    console.print(drawn)
+    text = output_of(console)
+    assert not CONTROL.search(text)
+    assert max(map(cell_len, text.splitlines())) <= width
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def running_view(played: Tournament, clock: Clock) -> TournamentView:
+    """Half of the games from earlier, then five more, the last one forfeited, and one to watch."""
+    view = TournamentView(played, clock)
+    records = records_of(played)
+    half = len(records) // 2
+    view.add(Update(tuple(records[:half]), resumed=True))
+    clock.now += 10
+    watched = pairings_of(played)[half + 6]
+    view.add(Update(glances=(Glance(watched, (*watched.opening, 24), (None,) * 5),), workers=2))
+    clock.now += 20
+    pairing = pairings_of(played)[half + 4]
+    crashed = record_of(played, pairing, pairing.white, Ending.CRASH, f"{pairing.black}: broke")
+    view.add(Update((*records[half : half + 4], crashed), workers=2))
+    return view
+
+
+NAMES = [
+    ("a", "b", "c", "d"),
+    tuple(f"checkpoint:runs/long-name-{n},temperature=0.25" for n in range(9)),
+    ("碁" * 30, "b"),
+]
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize("names", NAMES, ids=["short", "many", "wide"])
+@pytest.mark.parametrize("size", [7, 19])
+def test_a_frame_fits_the_terminal_and_ranks_the_players(
+    width: int, height: int, names: tuple[str, ...], size: int
+) -> None:
+    played = shown(*names, games_each=20, size=size)
+    lines = lines_of(Screen(running_view(played, Clock())), width, height)
+    assert len(lines) < height
+    text = " ".join(" ".join(lines).split())
+    done = played.games // 2 + 5
+    assert f"{done} of {played.games}" in text
+    assert "0:30" in text and "left" in text and "games/s" in text
+    ranks = [line for line in lines if re.match(r" ?\d+ \S.* \d+ +\d+\.\d %", line)]
+    assert len(ranks) == len(names)
+    assert "±" in ranks[0] or "≥" in ranks[0]
+
+
+def test_standings_crosstable_last_games_and_a_board_stand_side_by_side() -> None:
+    lines = lines_of(Screen(running_view(shown("a", "b", "c", "d", games_each=20), Clock())), 100, 40)
+    assert lines[0].startswith("league ")
+    assert lines[0].endswith("round robin, 4 bots, 7x7, cgos rules, komi 7")
+    head = next(line for line in lines if line.startswith(" # player"))
+    assert re.search(r"Elo games +score +1 +2 +3 +4", head)
+    first = lines[lines.index(head) + 1]
+    assert re.search(r" 1 a .* ± .* 100\.0 % +× +\d+ +\d+ +\d+|1 a .* % +× +\d", first)
+    assert any(line.startswith(" 4 d ") and " 0 " in line for line in lines)
+    games = lines[next(n for n, line in enumerate(lines) if line.startswith("Last games")) + 1 :]
+    assert re.match(r"● \w +○ \w +W\+F +crash", games[0])
+    assert re.match(r"● \w +○ \w +[BW]\+2 +score", games[1])
+    assert any("A B C D E F G" in line for line in lines)
+    assert any("move 5" in line for line in lines)
+
+
+def test_standings_that_are_too_long_say_how_many_are_left_out() -> None:
+    lines = lines_of(Screen(running_view(shown(*(f"bot{n}" for n in range(20))), Clock())), 60, 14)
+    assert len(lines) == 13
+    assert lines[-1] == "and 14 more"
+
+
+def test_before_the_first_game_the_layout_is_the_later_one() -> None:
+    played = shown("a", "b", "c")
+
+    def head(lines: list[str]) -> int:
+        return next(number for number, line in enumerate(lines) if line.startswith(" # player"))
+
+    for width, height in SIZES:
+        view = TournamentView(played, Clock())
+        view.add(Update(resumed=True))
+        before = lines_of(Screen(view), width, height)
+        assert "starting" in " ".join(before)
+        view.add(Update((records_of(played)[0],), workers=1))
+        after = lines_of(Screen(view), width, height)
+        assert len(before) == len(after)
+        assert head(before) == head(after)
+
+
+def test_ascii_consoles_get_ascii_only() -> None:
+    lines = lines_of(Screen(running_view(shown("ä", "碁", "c", games_each=10), Clock())), 120, 40, encoding="ascii")
+    assert "\n".join(lines).isascii()
+
+
+def whole(played: Tournament, closed: list[str]) -> Iterator[Update]:
+    try:
+        yield Update(resumed=True)
+        for record in records_of(played):
+            yield Update((record,), workers=2)
+    finally:
+        closed.append("closed")
+
+
+def test_a_pipe_gets_plain_lines_and_the_end_is_summed_up() -> None:
+    played, closed = shown("a", "b", "c", games_each=10), list[str]()
+    console = console_of(100, 25, terminal=False)
+    table = show_tournament(played, whole(played, closed), console, Clock())
+    assert table.games == 30 and closed == ["closed"]
+    text = output_of(console)
+    assert not CONTROL.search(text)
+    lines = text.splitlines()
+    assert lines[0] == "league: round robin of 3 bots, 30 games, 7x7, cgos rules, komi 7"
+    assert len([line for line in lines if re.match(r"\d+ of 30, [abc] ", line)]) == 9
+    assert "league: a is first after 30 games" in lines
+    assert any(re.match(r"1 +a +\+\d+\.\d ± \d+\.\d +20 +\d\d\.\d %", line) for line in lines)
+    assert any(re.match(r"3 +c +0 +20 +\d+\.\d %", line) for line in lines)
+    assert any(re.search(r"1 +a +\d+(\.5)?/10 +\d+(\.5)?/10", line) for line in lines)
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_a_terminal_is_left_with_the_standings_and_its_cursor(width: int, height: int) -> None:
+    played, closed = shown("a", "b", "c"), list[str]()
+    console = console_of(width, height)
+    show_tournament(played, whole(played, closed), console)
+    text = output_of(console)
+    assert closed == ["closed"]
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
+    plain = re.sub(r"\x1b\[[?\d;]*[a-zA-Z]", "", text)
+    assert max(cell_len(line) for line in plain.splitlines()) <= width
+    assert "league: a is first after 12 games" in plain
+
+
+def test_an_interrupt_comes_through_after_the_updates_are_closed() -> None:
+    played, events = shown("a", "b"), list[str]()
+
+    def updates() -> Iterator[Update]:
+        try:
+            yield Update((records_of(played)[0],), workers=1)
+            raise KeyboardInterrupt
+        finally:
+            events.append("closed")
+
+    with pytest.raises(KeyboardInterrupt):
+        show_tournament(played, updates(), console_of(80, 24))
+    assert events == ["closed"]
+
+
+def summed_up(played: Tournament, records: list[Record]) -> dict[str, str]:
+    table = table_of(played, records)
+    found = table.league()
+    assert found is not None
+    return dict(summary(table, found))
+
+
+def test_players_who_never_lost_to_the_rest_are_no_measured_distance_above() -> None:
+    played = shown("a", "b", "c", games_each=10)
+    pairings = pairings_of(played)
+    sweep = [record_of(played, pairing, "a") for name in "bc" for pairing in between(pairings, "a", name)]
+    even = [record_of(played, pairing, "bc"[n % 4 > 1]) for n, pairing in enumerate(between(pairings, "b", "c"))]
+    lines = summed_up(played, sweep + even)
+    assert lines["Order"].startswith("a ≥ ")
+    assert "Order" not in summed_up(played, records_of(played, upsets=3))
+
+
+def test_a_cycle_that_no_scale_explains_raises_an_alarm() -> None:
+    played = shown("rock", "paper", "scissors", games_each=20)
+    beats = {frozenset(("rock", "scissors")): "rock", frozenset(("paper", "rock")): "paper"}
+    records = [
+        record_of(played, pairing, beats.get(frozenset((pairing.black, pairing.white)), "scissors"))
+        for pairing in pairings_of(played)
+    ]
+    lines = summed_up(played, records)
+    assert re.search(r"20-0|0-20", lines["Alarm"])
+    assert "where the ratings expect 10.0-10.0" in lines["Alarm"]
+    assert "Alarm" not in summed_up(played, records_of(played))
+
+
+def test_forfeits_and_repeated_games_are_told() -> None:
+    played = shown("a", "b")
+    pairings = pairings_of(played)
+    crashed = record_of(played, pairings[0], "a", Ending.CRASH, "b: broke")
+    one = record_of(played, pairings[1], "b")
+    lines = summed_up(played, [crashed, one, replace(one, id="league/0/00009")])
+    assert lines["Forfeit"] == f"b: broke (crash, game {pairings[0].id})"
+    assert "a against b (1)" in lines["Warning"]
+    assert lines["Endings"] == "score 2, crash 1"
+
+
+def test_without_games_there_are_no_standings() -> None:
+    console = console_of(80, 24, terminal=False)
+    print_standings(shown("a", "b"), table_of(shown("a", "b"), []), console)
+    assert output_of(console) == "no games were played\n"
