@@ -51,13 +51,13 @@ HOMES = {
     "pandas": ("arena/report.py",),
     "platformdirs": ("arena/go/jit.py",),
     "ray": ("arena/runner.py",),
-    "rich": ("arena/screen/", "arena/cli.py"),
+    "rich": ("arena/screen/", "arena/cli/"),
     "safetensors": ("bots/nets/", "trainers/"),
     "scipy": ("arena/ratings.py",),
     "sgfmill": ("arena/go/record.py", "arena/go/collection.py"),
     "tensorboard": ("trainers/",),
     "torch": ("bots/nets/network.py", "trainers/"),
-    "typer": ("arena/cli.py",),
+    "typer": ("arena/cli/",),
 }
 """Where each third party may be imported; annotations may name any."""
 

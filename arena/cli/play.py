@@ -1,8 +1,8 @@
-"""The command line, where things are wired together. What is heavy is imported by the command that needs it."""
+"""The commands that play: match, tournament, and a bot served over GTP."""
 
 from __future__ import annotations
 
-import os
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,71 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from arena import UserError, __version__
+from arena import ConfigError, UserError
+from arena.cli.options import RESULTS, ConfigFile, Results, cores, read_limits, registry_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arena.bot import Limits
     from arena.ratings import Sprt
-    from arena.registry import Registry
-    from arena.schedule import Event as Played
-    from arena.schedule import Tournament
+    from arena.schedule import Event, Tournament
     from arena.store import Store
 
-app = typer.Typer(
-    name="arena",
-    help="Play Go bots against each other, rate them, and see whether the new one got stronger.",
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-records_app = typer.Typer(no_args_is_help=True, help="Look at game records.")
-train_app = typer.Typer(no_args_is_help=True, help="Train nets (needs: pip install 'arena\\[train]').")
-app.add_typer(records_app, name="records")
-app.add_typer(train_app, name="train")
-
-RESULTS = "results"
 SPRT_GAMES = 5_000
 """Where a sequential test ends at the latest unless told otherwise."""
 
-Results = Annotated[Path, typer.Option("--results", help="Folder of the database, CSV files and checkpoints.")]
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", help="File of bots; arena.toml of this folder unless given."),
-]
 
-
-def main() -> None:
-    """Run the command line; a user's error is one line on stderr and exit code 2."""
-    try:
-        app()
-    except UserError as error:
-        print(f"arena: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
-    except BrokenPipeError:  # the reader of a pipe has left, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(1) from None
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        print(f"arena {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _arena(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    pass
-
-
-@app.command()
 def match(
     first: Annotated[str, typer.Argument(metavar="A", help="A bot: NAME, NAME:setting=value,... or checkpoint:PATH.")],
     second: Annotated[str, typer.Argument(metavar="B", help="The bot it meets.")],
@@ -133,7 +82,7 @@ def match(
         games = 100 if test is None else SPRT_GAMES
     if workers < 0:
         raise UserError(f"{workers} workers can't play; give at least 1, or 0 for one a core")
-    registry = _registry(config, results)
+    registry = registry_of(config, results)
     played = Match(
         registry.resolve(first),
         registry.resolve(second),
@@ -142,7 +91,7 @@ def match(
         openings,
         plies,
         seed,
-        _read_limits(limits),
+        read_limits(limits),
     )
     for entry in played.players.values():
         entry.check(size)
@@ -151,10 +100,9 @@ def match(
         played = replace(played, run=max(1, runs + new))
         _note_event(store, played)
         with _event_kept(played, store, console, results):
-            show_match(played, play_event(played, store, workers or _cores()), console, sprt=test)
+            show_match(played, play_event(played, store, workers or cores()), console, sprt=test)
 
 
-@app.command()
 def tournament(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The tournament's name, new, stored or in arena.toml.")],
     bots: Annotated[
@@ -207,7 +155,7 @@ def tournament(
 
     if workers < 0:
         raise UserError(f"{workers} workers can't play; give at least 1, or 0 for one a core")
-    registry = _registry(config, results)
+    registry = registry_of(config, results)
     declared = registry.tournament(name) if not bots or name in registry.tournaments else TournamentTable()
     style = None if gauntlet is None else "gauntlet" if gauntlet else "round robin"
     board = _first(size, declared.size, 9)
@@ -220,7 +168,7 @@ def tournament(
         _first(openings, declared.openings, 0),
         _first(plies, declared.plies, 4),
         _first(seed, declared.seed, 1),
-        _read_limits(_first(limits, declared.limits, "")),
+        read_limits(_first(limits, declared.limits, "")),
     )
     for entry in played.entries:
         entry.check(board)
@@ -231,109 +179,9 @@ def tournament(
             console.print(line, highlight=False, soft_wrap=not console.is_terminal)
         _note_event(store, played)
         with _event_kept(played, store, console, results):
-            show_tournament(played, play_event(played, store, workers or _cores()), console)
+            show_tournament(played, play_event(played, store, workers or cores()), console)
 
 
-@app.command()
-def bots(
-    name: Annotated[str | None, typer.Argument(help="Explain this bot's settings.", show_default=False)] = None,
-    results: Results = Path(RESULTS),
-    config: ConfigFile = None,
-) -> None:
-    """List who can play, with settings, nets and ratings; or explain one bot's settings.
-
-    Settings are changed inline, as in [bold]mcts:playouts=5000[/bold], or in arena.toml.
-    """
-    from rich.console import Console
-
-    from arena.report import player_ratings
-    from arena.screen.tables import bots_table, settings_table
-    from arena.store import Store
-
-    if name is not None:
-        Console().print(settings_table(_registry(config, results).entry(name)))
-        return
-    database = results / "arena.db"
-    ratings = {}
-    if database.exists():
-        with Store.open(database) as store:
-            ratings = player_ratings(store)
-    registry = _registry(config, results)
-    Console().print(bots_table(registry.entries, ratings))
-
-
-@app.command()
-def elo(
-    csv: Annotated[Path | None, typer.Option(help="Write the table to this file, too.", show_default=False)] = None,
-    results: Results = Path(RESULTS),
-) -> None:
-    """Rate all players from all stored games: joint Bradley-Terry, 95 % intervals.
-
-    Example: [bold]arena elo --csv ratings.csv[/bold]
-    """
-    from rich.console import Console
-
-    from arena.report import ratings_table, write_elo_csv
-    from arena.screen.tables import elo_table
-    from arena.store import Store
-
-    with Store.open(results / "arena.db") as store:
-        Console().print(elo_table(ratings_table(store)))
-        if csv is not None:
-            write_elo_csv(store, csv)
-            print(f"Written to {csv}.")
-
-
-Event = Annotated[str | None, typer.Option(help="Games of this event only.", show_default=False)]
-Player = Annotated[str | None, typer.Option(help="Games of this player only.", show_default=False)]
-
-
-@app.command()
-def games(
-    event: Event = None,
-    player: Player = None,
-    limit: Annotated[int, typer.Option("-n", "--limit", help="The newest so many.", min=1)] = 20,
-    results: Results = Path(RESULTS),
-) -> None:
-    """List stored games, the newest first."""
-    from rich.console import Console
-
-    from arena.screen.tables import games_table
-    from arena.store import Store
-
-    with Store.open(results / "arena.db") as store:
-        found = list(store.games(event=event, player=player, limit=limit, newest_first=True))
-        Console().print(games_table(found, store.count(event=event, player=player)))
-
-
-@app.command()
-def export(
-    sgf: Annotated[Path, typer.Option(help="Folder for one SGF file a game.", show_default=False)],
-    event: Event = None,
-    player: Player = None,
-    results: Results = Path(RESULTS),
-) -> None:
-    """Write stored games as SGF files.
-
-    Example: [bold]arena export --sgf games --player alphago[/bold]
-    """
-    from rich.progress import track
-
-    from arena.store import Store
-
-    with Store.open(results / "arena.db") as store:
-        total = store.count(event=event, player=player)
-        try:
-            for record in track(store.games(event=event, player=player), "Writing", total=total, transient=True):
-                path = sgf / f"{record.id}.sgf"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(record.to_sgf() + "\n", "utf-8")
-        except OSError as error:
-            raise UserError(f"{sgf} can't be written: {error.strerror}") from error
-    print(f"{total} games written to {sgf}.")
-
-
-@app.command()
 def gtp(
     bot: Annotated[str, typer.Argument(metavar="BOT", help="NAME, NAME:setting=value,... or checkpoint:PATH.")],
     size: Annotated[int, typer.Option(help="Board size until the controller sets one, 5 to 19.")] = 9,
@@ -355,7 +203,7 @@ def gtp(
     from arena.go.game import Rules
     from arena.gtp.server import Server, serve
 
-    entry = _registry(config, results).resolve(bot)
+    entry = registry_of(config, results).resolve(bot)
     if entry.bot_kind.interactive:
         raise UserError(f"{entry.name} plays at the terminal and can't be served")
     entry.check(size)
@@ -371,122 +219,8 @@ def gtp(
         raise SystemExit(130) from None
 
 
-@records_app.command("stats")
-def records_stats(
-    paths: Annotated[list[Path], typer.Argument(help="SGF files, folders, .sgfs(.xz), .zip or .tar.* archives.")],
-) -> None:
-    """Count games, positions, sizes, rules, results, and what was refused and why."""
-    from rich.console import Console
-    from rich.progress import track
-
-    from arena.go.collection import read_path, statistics
-    from arena.screen.tables import statistics_table
-
-    console = Console()
-    items = (item for path in paths for item in read_path(path))
-    counted = statistics(track(items, "Reading", console=Console(stderr=True), transient=True, total=None))
-    console.print(statistics_table(counted))
-
-
-@train_app.command("sl")
-def train_sl(
-    data: Annotated[
-        list[Path], typer.Option(help="SGF files, folders or archives to learn from; repeatable.", show_default=False)
-    ],
-    name: Annotated[str, typer.Option(help="The checkpoint's name, and the run's.")] = "sl",
-    size: Annotated[int, typer.Option(help="Board size of the games to use.")] = 9,
-    minutes: Annotated[float, typer.Option(help="The end of the run, in minutes of training.")] = 60.0,
-    rows: Annotated[
-        int | None, typer.Option(help="The end of the run, in training rows instead.", show_default=False)
-    ] = None,
-    blocks: Annotated[int, typer.Option(help="Residual blocks of the net.")] = 6,
-    channels: Annotated[int, typer.Option(help="Channels of the net.")] = 64,
-    batch: Annotated[int, typer.Option(help="Rows a step.")] = 128,
-    optimizer: Annotated[str, typer.Option(help="muon, adamw or sgd.")] = "muon",
-    learning_rate: Annotated[float, typer.Option(help="The highest learning rate.")] = 0.04,
-    test_from: Annotated[
-        str, typer.Option(help="Games of this day or later are the test; '' for none.")
-    ] = "2018-03-01",
-    seed: Annotated[int, typer.Option(help="Where first weights and the order of rows start.")] = 1,
-    processes: Annotated[
-        int, typer.Option(help="Processes that share each batch; on a CPU one a core is fastest.")
-    ] = 1,
-    threads: Annotated[int, typer.Option(help="Threads of torch in each process.")] = 1,
-    results: Results = Path(RESULTS),
-) -> None:
-    """Learn a policy (and who wins) from game records, AlphaGo's first stage.
-
-    Ctrl-C leaves a good checkpoint; the same command goes on. The net can be played at once as checkpoint:NAME.
-
-    Example: [bold]arena train sl --data games/ --name mine --minutes 90[/bold]
-    """
-    try:
-        from trainers import sl
-    except ImportError as error:
-        raise UserError(f"training needs more packages ({error.name}): pip install 'arena[train]'") from None
-    from arena.screen.training import show_training
-
-    config = sl.Config(
-        name=name,
-        records=tuple(str(path) for path in data),
-        size=size,
-        max_minutes=None if rows else minutes,
-        max_rows=rows,
-        blocks=blocks,
-        channels=channels,
-        batch=batch,
-        optimizer=optimizer,
-        learning_rate=learning_rate,
-        test_from=test_from,
-        seed=seed,
-        processes=processes,
-        threads=threads,
-    )
-    with show_training(config.name) as on_progress:
-        folder = sl.train(config, results, on_progress)
-    from bots.nets.checkpoint import Checkpoint
-
-    metrics = Checkpoint.open(folder).manifest.metrics
-    part = "test" if "test_top1" in metrics else "validation"
-    print(f"{folder}: {metrics[f'{part}_top1']:.1%} top-1 on {metrics[f'{part}_positions']:,.0f} {part} positions.")
-    print(f"Play it: arena match checkpoint:{folder.name} sl -n 100")
-
-
-def _registry(config: Path | None, results: Path) -> Registry:
-    """The bots of the given file, or of arena.toml where there is one."""
-    from arena.registry import Registry
-
-    default = Path("arena.toml")
-    return Registry(config or (default if default.exists() else None), results)
-
-
-def _read_limits(text: str) -> Limits:
-    """``seconds=1,deadline=30`` as limits. Raises ConfigError."""
-    from arena import ConfigError
-    from arena.bot import Limits
-
-    values: dict[str, float] = {}
-    for part in filter(None, text.split(",")):
-        key, _, value = part.partition("=")
-        if key not in ("seconds", "simulations", "deadline"):
-            raise ConfigError(f"--limits: unknown limit '{key}'; there are seconds, simulations and deadline")
-        try:
-            values[key] = float(value)
-        except ValueError:
-            raise ConfigError(f"--limits: {key}={value!r} is no number") from None
-        if not 0 < values[key] < 1e9:
-            raise ConfigError(f"--limits: {key}={value} is out of range")
-    simulations = values.get("simulations")
-    return Limits(
-        seconds=values.get("seconds"),
-        simulations=None if simulations is None else int(simulations),
-        deadline=values.get("deadline", 60.0 + 2 * values.get("seconds", 0)),
-    )
-
-
 def _read_sprt(hypotheses: tuple[float, float] | None, alpha: float, beta: float) -> Sprt | None:
     """The sequential test of ``--sprt``. Raises ConfigError."""
-    from arena import ConfigError
     from arena.ratings import Sprt
 
     if hypotheses is None:
@@ -497,17 +231,13 @@ def _read_sprt(hypotheses: tuple[float, float] | None, alpha: float, beta: float
         raise ConfigError(f"--sprt: {error}") from None
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _first(*values: Any) -> Any:
     """The first that is given; the last is the default."""
     return next((value for value in values if value is not None), None)
 
 
 @contextmanager
-def _event_kept(event: Played, store: Store, console: Console, results: Path) -> Iterator[None]:
+def _event_kept(event: Event, store: Store, console: Console, results: Path) -> Iterator[None]:
     """Whatever ends an event, the ratings are written; Ctrl-C says how to go on."""
     from arena.report import write_elo_csv
 
@@ -530,10 +260,6 @@ def _news(store: Store, played: Tournament) -> Iterator[str]:
 
     Raises ConfigError when it was played by other settings, or its name is another event's.
     """
-    import json
-
-    from arena import ConfigError
-
     stored = next((json.loads(event.settings) for event in store.events() if event.id == played.event), None)
     if stored is None:
         return
@@ -565,12 +291,12 @@ def _flat(settings: dict[str, Any]) -> dict[str, Any]:
     return flat | {"rules": rules.pop("name")} | rules | settings["limits"]
 
 
-def _note_event(store: Store, played: Played) -> None:
+def _note_event(store: Store, played: Event) -> None:
     """Store who plays what, once."""
-    import json
     from datetime import UTC, datetime
 
-    from arena.store import Event, Player
+    from arena.store import Event as StoredEvent
+    from arena.store import Player
 
     known = {event.id for event in store.events()}
     store.add_players(
@@ -579,4 +305,4 @@ def _note_event(store: Store, played: Played) -> None:
     )
     if played.event not in known:
         created = datetime.now(UTC).isoformat(timespec="seconds")
-        store.add_event(Event(played.event, created, json.dumps(played.settings, sort_keys=True)))
+        store.add_event(StoredEvent(played.event, created, json.dumps(played.settings, sort_keys=True)))

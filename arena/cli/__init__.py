@@ -1,0 +1,59 @@
+"""The command line, where things are wired together. What is heavy is imported by the command that needs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from arena import UserError, __version__
+from arena.cli import look, play, train
+
+app = typer.Typer(
+    name="arena",
+    help="Play Go bots against each other, rate them, and see whether the new one got stronger.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (play.match, play.tournament, look.bots, look.elo, look.games, look.export, play.gtp):
+    app.command()(command)
+
+records_app = typer.Typer(no_args_is_help=True, help="Look at game records.")
+records_app.command("stats")(look.records_stats)
+app.add_typer(records_app, name="records")
+
+train_app = typer.Typer(no_args_is_help=True, help="Train nets (needs: pip install 'arena\\[train]').")
+train_app.command("sl")(train.train_sl)
+app.add_typer(train_app, name="train")
+
+
+@app.callback()
+def _arena(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"arena {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; a user's error is one line on stderr and exit code 2."""
+    try:
+        app()
+    except UserError as error:
+        print(f"arena: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except BrokenPipeError:  # the reader of a pipe has left, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None

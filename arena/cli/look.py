@@ -1,0 +1,121 @@
+"""The commands that look at what there is: bots, ratings, games, records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from arena import UserError
+from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
+
+Event = Annotated[str | None, typer.Option(help="Games of this event only.", show_default=False)]
+Player = Annotated[str | None, typer.Option(help="Games of this player only.", show_default=False)]
+
+
+def bots(
+    name: Annotated[str | None, typer.Argument(help="Explain this bot's settings.", show_default=False)] = None,
+    results: Results = Path(RESULTS),
+    config: ConfigFile = None,
+) -> None:
+    """List who can play, with settings, nets and ratings; or explain one bot's settings.
+
+    Settings are changed inline, as in [bold]mcts:playouts=5000[/bold], or in arena.toml.
+    """
+    from rich.console import Console
+
+    from arena.report import player_ratings
+    from arena.screen.tables import bots_table, settings_table
+    from arena.store import Store
+
+    if name is not None:
+        Console().print(settings_table(registry_of(config, results).entry(name)))
+        return
+    database = results / "arena.db"
+    ratings = {}
+    if database.exists():
+        with Store.open(database) as store:
+            ratings = player_ratings(store)
+    registry = registry_of(config, results)
+    Console().print(bots_table(registry.entries, ratings))
+
+
+def elo(
+    csv: Annotated[Path | None, typer.Option(help="Write the table to this file, too.", show_default=False)] = None,
+    results: Results = Path(RESULTS),
+) -> None:
+    """Rate all players from all stored games: joint Bradley-Terry, 95 % intervals.
+
+    Example: [bold]arena elo --csv ratings.csv[/bold]
+    """
+    from rich.console import Console
+
+    from arena.report import ratings_table, write_elo_csv
+    from arena.screen.tables import elo_table
+    from arena.store import Store
+
+    with Store.open(results / "arena.db") as store:
+        Console().print(elo_table(ratings_table(store)))
+        if csv is not None:
+            write_elo_csv(store, csv)
+            print(f"Written to {csv}.")
+
+
+def games(
+    event: Event = None,
+    player: Player = None,
+    limit: Annotated[int, typer.Option("-n", "--limit", help="The newest so many.", min=1)] = 20,
+    results: Results = Path(RESULTS),
+) -> None:
+    """List stored games, the newest first."""
+    from rich.console import Console
+
+    from arena.screen.tables import games_table
+    from arena.store import Store
+
+    with Store.open(results / "arena.db") as store:
+        found = list(store.games(event=event, player=player, limit=limit, newest_first=True))
+        Console().print(games_table(found, store.count(event=event, player=player)))
+
+
+def export(
+    sgf: Annotated[Path, typer.Option(help="Folder for one SGF file a game.", show_default=False)],
+    event: Event = None,
+    player: Player = None,
+    results: Results = Path(RESULTS),
+) -> None:
+    """Write stored games as SGF files.
+
+    Example: [bold]arena export --sgf games --player alphago[/bold]
+    """
+    from rich.progress import track
+
+    from arena.store import Store
+
+    with Store.open(results / "arena.db") as store:
+        total = store.count(event=event, player=player)
+        try:
+            for record in track(store.games(event=event, player=player), "Writing", total=total, transient=True):
+                path = sgf / f"{record.id}.sgf"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(record.to_sgf() + "\n", "utf-8")
+        except OSError as error:
+            raise UserError(f"{sgf} can't be written: {error.strerror}") from error
+    print(f"{total} games written to {sgf}.")
+
+
+def records_stats(
+    paths: Annotated[list[Path], typer.Argument(help="SGF files, folders, .sgfs(.xz), .zip or .tar.* archives.")],
+) -> None:
+    """Count games, positions, sizes, rules, results, and what was refused and why."""
+    from rich.console import Console
+    from rich.progress import track
+
+    from arena.go.collection import read_path, statistics
+    from arena.screen.tables import statistics_table
+
+    console = Console()
+    items = (item for path in paths for item in read_path(path))
+    counted = statistics(track(items, "Reading", console=Console(stderr=True), transient=True, total=None))
+    console.print(statistics_table(counted))
