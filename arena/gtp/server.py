@@ -33,6 +33,9 @@ PATIENCE = 86400.0
 SLICE = 0.1
 """Seconds that an analysis thinks at a stretch: it ends so much after the next line has come."""
 
+FIRST_SLICES = 50
+"""How many more slices the first report may take: a slow net has visited no move after one."""
+
 _CONTROL_SIGNS = {**dict.fromkeys([*range(32), 127]), ord("\t"): " "}
 _COLOURS = {"b": BLACK, "black": BLACK, "w": WHITE, "white": WHITE}
 _NUMBER = re.compile(r"-?[0-9]{1,9}(\.[0-9]{0,9})?|-?\.[0-9]{1,9}")
@@ -398,7 +401,10 @@ class Server:
                         last = time.monotonic()
                     yield text if due else ""
 
-        return report(think())
+        first = think()
+        for _ in range(FIRST_SLICES):
+            first = first or think()
+        return report(first)
 
 
 def serve(server: Server, lines: TextIO, output: TextIO) -> None:
