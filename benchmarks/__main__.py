@@ -84,7 +84,7 @@ def uct_simulations(study: Any) -> None:
     report("UCT simulations, empty 9x9", "/s", *rates, "the study code")
 
 
-def puct(boards: int = 16) -> None:
+def puct(boards: int = 32) -> None:
     """What a leaf costs outside the net, without rollouts, and the share of its time that a net bot is in its net."""
     from bots import alphago, policy
 

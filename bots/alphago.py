@@ -24,7 +24,7 @@ class Config:
     checkpoint: str = setting("sl-9x9", "name or folder of the net")
     visits: int = setting(100, "visits of the root a move, those kept from the last move counted", low=2)
     seconds: float = setting(0.0, "seconds a move instead of a number of visits; 0 counts visits", low=0)
-    mixing: float = setting(1.0, "lambda: 0 trusts the net's value, 1 the rollouts", low=0, high=1)
+    mixing: float = setting(0.5, "lambda: 0 trusts the net's value, 1 the rollouts", low=0, high=1)
     rollouts: int = setting(8, "playouts a leaf", low=1, high=1000)
     exploration: float = setting(0.8, "c of PUCT, for results from 0 to 1", low=0)
     urgency_loss: float = setting(0.1, "how much worse than its parent an untried move is thought", low=0, high=1)

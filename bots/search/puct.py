@@ -74,10 +74,13 @@ def _select(nodes, slot, node, knowledge):
         visits = nodes.visits[slot, child]
         if visits == FORBIDDEN:
             continue
-        tried = np.float32(visits + nodes.pending[slot, child])
-        # A pending simulation counts as lost until its result is in.
-        value = nodes.value[slot, child] * np.float32(visits) / tried if tried > 0 else unvisited
-        score = value + scale * nodes.prior[slot, child] / (np.float32(1) + tried)
+        score = scale * nodes.prior[slot, child]
+        tried = visits + nodes.pending[slot, child]
+        if tried == 0:
+            score += unvisited
+        else:  # a pending simulation counts as lost until its result is in
+            value = nodes.value[slot, child] * np.float32(visits) / np.float32(tried)
+            score = value + score / np.float32(1 + tried)
         if score > best_score:
             best_score = score
             best = child
