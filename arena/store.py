@@ -14,6 +14,7 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, astuple, dataclass
+from difflib import get_close_matches
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -25,7 +26,7 @@ if TYPE_CHECKING:  # players and results are read without games: these pull in t
     from arena.go.game import Outcome, Rules
     from arena.go.record import Record
 
-SCHEMA = 1
+SCHEMA = 2
 _APPLICATION = 0x41524E41  # "ARNA" in the file's header, so that no other program's database is taken for results
 _OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
 _PATIENCE = 10.0  # seconds to wait for a program that holds the file for a moment, such as a backup
@@ -57,6 +58,7 @@ _CREATE = (
         black_score   REAL,              -- 1, 1/2 or 0; NULL for an unknown outcome
         reason        TEXT NOT NULL,
         dossier       TEXT NOT NULL,
+        adjudged      INTEGER,           -- 1 Black, 2 White, NULL where nothing was adjudicated
         black_seconds REAL NOT NULL,
         white_seconds REAL NOT NULL,
         date          TEXT NOT NULL
@@ -64,7 +66,14 @@ _CREATE = (
     """,
     "CREATE INDEX games_of_event ON games (event, id)",
     "CREATE INDEX games_of_players ON games (black_player, white_player, canonical, black_score, size)",
-    "CREATE TABLE events (id TEXT PRIMARY KEY, created TEXT NOT NULL, settings TEXT NOT NULL) STRICT",
+    """
+    CREATE TABLE events (
+        id       TEXT PRIMARY KEY,
+        created  TEXT NOT NULL,
+        settings TEXT NOT NULL,
+        plan     TEXT NOT NULL DEFAULT ''
+    ) STRICT
+    """,
     """
     CREATE TABLE players (
         identity   TEXT PRIMARY KEY,
@@ -78,6 +87,14 @@ _CREATE = (
     f"PRAGMA user_version = {SCHEMA}",
 )
 
+_UPGRADES = {
+    1: (
+        "ALTER TABLE games ADD COLUMN adjudged INTEGER",
+        "ALTER TABLE events ADD COLUMN plan TEXT NOT NULL DEFAULT ''",
+    ),
+}
+"""What makes the next schema of each older one."""
+
 # What a record and its row have under the same name and in the same form.
 _NAMES = ("black", "white", "black_player", "white_player", "black_rank", "white_rank")
 _TEXTS = ("id", "event", *_NAMES, "reason", "dossier", "date")
@@ -86,11 +103,13 @@ _NUMBERS = ("opening", "black_seconds", "white_seconds")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A match or tournament: when it was made, and its settings in whatever text the maker chose."""
+    """A match or tournament: when it was made, and in whatever text the maker chose, its settings, which never change,
+    and its plan, which may grow: who plays how many games."""
 
     id: str
     created: str
     settings: str
+    plan: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,14 +267,25 @@ class Store:
     # --- Events and players ---
 
     def add_event(self, event: Event) -> None:
-        """Store an event. One that is there with the same settings stays as it is, so that it can be resumed; raises
-        StoreError when its settings are others."""
+        """Store an event. One that is there with the same settings takes the new plan, so that it can be resumed;
+        raises StoreError when its settings are others."""
         with self._transaction():
             known = self._connection.execute("SELECT settings FROM events WHERE id = ?", (event.id,)).fetchone()
             if known is None:
-                self._connection.execute("INSERT INTO events VALUES (?, ?, ?)", astuple(event))
-            elif known["settings"] != event.settings:
+                self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?)", astuple(event))
+            elif known["settings"] == event.settings:
+                self._connection.execute("UPDATE events SET plan = ? WHERE id = ?", (event.plan, event.id))
+            else:
                 raise StoreError(f"event '{event.id}' is in {self.path} with other settings; take another name for it")
+
+    def event(self, id: str) -> Event:
+        """The event of this id. Raises StoreError when there is none, with the nearest names."""
+        known = {event.id: event for event in self.events()}
+        if id not in known:
+            close = get_close_matches(id, known, n=3, cutoff=0.4) or list(known)[-3:]
+            listed = f"; there are {', '.join(close)}" if close else ""
+            raise StoreError(f"there is no event '{id}' in {self.path}{listed}")
+        return known[id]
 
     def events(self) -> list[Event]:
         """All events, in the order they were added."""
@@ -349,6 +379,8 @@ def _connect(path: Path, write: bool) -> sqlite3.Connection:
             if write:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
+                if not empty:
+                    _upgrade(connection)
             if empty:
                 connection.execute("BEGIN IMMEDIATE")
                 for statement in _CREATE:
@@ -366,6 +398,16 @@ def _check_origin(connection: sqlite3.Connection, path: Path) -> None:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > SCHEMA:
         raise StoreError(f"{path} was written by a newer arena (schema {version}, this one has {SCHEMA}); update arena")
+
+
+def _upgrade(connection: sqlite3.Connection) -> None:
+    """Bring the tables of an older arena up to date; its files can be read as they are."""
+    connection.execute("BEGIN IMMEDIATE")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    for statement in [statement for older in range(version, SCHEMA) for statement in _UPGRADES[older]]:
+        connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {SCHEMA}")
+    connection.execute("COMMIT")
 
 
 @contextmanager
@@ -433,6 +475,7 @@ def _row_from_record(record: Record) -> dict[str, Any]:
         "ending": None if outcome is None else outcome.ending.value,
         "margin": None if outcome is None else outcome.margin,
         "black_score": None if outcome is None else outcome.black_score,
+        "adjudged": None if record.adjudged is None else int(record.adjudged),
     }
     for name in _TEXTS:  # lone surrogates, as from an engine's undecodable output, don't cost the game
         row[name] = getattr(record, name).encode("utf-8", "backslashreplace").decode()
@@ -454,6 +497,7 @@ def _record_from_row(row: sqlite3.Row) -> Record:
         setup=(tuple(black), tuple(white)),
         first=Colour(row["first"]),
         seed=int(row["seed"]),
+        adjudged=Colour(row["adjudged"]) if "adjudged" in row.keys() and row["adjudged"] else None,
         **{name: row[name] for name in (*_TEXTS, *_NUMBERS)},
     )
 

@@ -42,8 +42,9 @@ class Record:
 
     ``black`` and ``white`` are names; ``black_player`` and ``white_player`` identify exactly what played (kind,
     settings and net), where that is known. ``outcome`` is None when the source doesn't say. ``opening`` counts the
-    moves that were given, not chosen. ``reason`` tells in a line why a game was forfeited. ``seconds`` are what each
-    side used.
+    moves that were given, not chosen. ``reason`` tells in a line why a game was forfeited or adjudicated. ``adjudged``
+    is whom an adjudication gave the game to: with another ending than that, it was played on to see whether that holds.
+    ``seconds`` are what each side used.
     """
 
     rules: Rules
@@ -64,6 +65,7 @@ class Record:
     opening: int = 0
     reason: str = ""
     dossier: str = ""
+    adjudged: Colour | None = None
     black_seconds: float = 0.0
     white_seconds: float = 0.0
 
@@ -167,6 +169,8 @@ class Record:
             parts.append(f"opening {self.opening}")
         if self.outcome is not None and self.outcome.ending in _NOTED_ENDINGS:
             parts.append(f"ending {self.outcome.ending}")
+        if self.adjudged is not None:
+            parts.append(f"adjudged {self.adjudged.letter}")
         if self.reason:
             parts.append(f"reason: {self.reason}")
         return "; ".join(parts)
@@ -182,7 +186,7 @@ _RU_BEGINNINGS = {
     "chinese": ("chin", "cn", "中", "aga", "bga", "ffg", "french", "british"),
 }
 
-_NOTED_ENDINGS = (Ending.CRASH, Ending.MOVE_LIMIT)  # RE has no word for these
+_NOTED_ENDINGS = (Ending.CRASH, Ending.MOVE_LIMIT, Ending.ADJUDICATED)  # RE has no word for these
 
 _WINNER = re.compile(r"(b|w|black|white)\s*\+\s*(.*)", re.DOTALL)
 _MARGIN = re.compile(r"[0-9]{1,4}(?:\.[0-9]{0,4})?(?!\S)")
@@ -251,6 +255,7 @@ def read_sgf(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_moves: int = 
         date=_text(root, "DT"),
         seed=_noted_number(note, "seed"),
         opening=_noted_number(note, "opening"),
+        adjudged=next((colour for colour in Colour if f"adjudged {colour.letter}" in note), None),
         reason=reason,
     )
     return _legal(record)
