@@ -12,6 +12,14 @@ from arena.go.moves import Colour
 
 
 @dataclass(frozen=True, slots=True)
+class Verdict:
+    """Who has lost, and by which rule: both sides agree, or the loser alone has given up."""
+
+    loser: Colour
+    agreed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Adjudication:
     """Two rules, each off at 0, and how often they are checked by playing on.
 
@@ -43,7 +51,7 @@ class Adjudication:
         Raises ConfigError.
         """
         if text == "off":
-            return cls(agree=0.0, resign=0.0)
+            return OFF
         known = {field.name.replace("_", "-"): field for field in fields(cls)}
         values: dict[str, float | int] = {}
         for part in filter(None, text.split(",")):
@@ -53,27 +61,42 @@ class Adjudication:
             try:
                 values[known[key].name] = int(value) if key == "turns" else float(value)
             except ValueError:
-                raise ConfigError(f"--adjudicate: {key}={value!r} is no number") from None
+                word = "whole number" if key == "turns" else "number"
+                raise ConfigError(f"--adjudicate: {key}={value!r} is no {word}") from None
         return cls(**values)  # type: ignore[arg-type]
 
     def loser(self, win_rates: Sequence[float | None], first: Colour) -> Colour | None:
-        """Who has lost by these rules, if anybody.
+        """Who has lost by these rules, if anybody; as for ``verdict``."""
+        verdict = self.verdict(win_rates, first)
+        return None if verdict is None else verdict.loser
+
+    def verdict(self, win_rates: Sequence[float | None], first: Colour) -> Verdict | None:
+        """What these rules say of a game, if anything.
 
         ``win_rates`` has one for each move so far, of the side that made it, None where it didn't tell; ``first`` made
-        the first.
+        the first. When both sides have given up, nobody has lost.
         """
-        turns = {first: win_rates[0::2][-self.turns :], first.opponent: win_rates[1::2][-self.turns :]}
-        told = {colour: [rate for rate in rates if rate is not None] for colour, rates in turns.items()}
-        for colour, own in told.items():
-            if len(own) < self.turns:
-                continue
-            if self.resign and max(own) < self.resign:
-                return colour
-            other = told[colour.opponent]
-            if self.agree and len(other) == self.turns and max(own) <= self.agree and min(other) >= 1 - self.agree:
-                return colour
-        return None
+        lately = {first: win_rates[0::2][-self.turns :], first.opponent: win_rates[1::2][-self.turns :]}
+        told = {colour: [rate for rate in rates if rate is not None] for colour, rates in lately.items()}
+        full = {colour: rates for colour, rates in told.items() if len(rates) == self.turns}
+        if self.agree and len(full) == 2:
+            for colour, rates in full.items():
+                if max(rates) <= self.agree and min(full[colour.opponent]) >= 1 - self.agree:
+                    return Verdict(colour, agreed=True)
+        given_up = [colour for colour, rates in full.items() if max(rates) < self.resign]
+        return Verdict(given_up[0], agreed=False) if len(given_up) == 1 else None
+
+    def reason(self, verdict: Verdict, loser: str) -> str:
+        """A verdict in words, the loser by name."""
+        turns = f"{self.turns} turn{'s' if self.turns > 1 else ''}"
+        if verdict.agreed:
+            return f"both sides gave {loser} at most {100 * self.agree:g} % for {turns}"
+        return f"{loser} gave itself under {100 * self.resign:g} % for {turns}"
 
     def plays_on(self, seed: int) -> bool:
         """Whether the game of this seed is one of those that are played on."""
         return Random(f"play on {seed}").random() < self.play_on
+
+
+OFF = Adjudication(agree=0.0, resign=0.0)
+"""Every game is played to its end."""

@@ -1,11 +1,16 @@
-"""The contract between the arena and a bot: positions in, decisions out. No bot is here, and no clock."""
+"""The contract between the arena and a bot: positions in, decisions out. No bot is here, and nothing is measured."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from math import inf
 from typing import TYPE_CHECKING, Any
+
+from arena import ConfigError
+from arena.clock import LAG, Clock, TimeLeft, TimeSettings
+from arena.settings import plain, read_value, suggest
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
     import numpy as np
@@ -14,17 +19,108 @@ if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the
     from arena.go.moves import Move
 
 
+def setting(
+    default: Any = MISSING,
+    help: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    choices: Sequence[str] = (),
+) -> Any:
+    """A field of a kind's Config: its default, a sentence on what it does, and what values it takes."""
+    metadata = {"help": help, "low": low, "high": high, "choices": tuple(choices)}
+    return field(default=default, metadata=metadata) if default is not MISSING else field(metadata=metadata)
+
+
+LONGEST = 1_000_000
+"""Seconds that any limit may be at most: over eleven days."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What bounds a decision. None leaves the bot to its own settings.
+    """What bounds a decision. None leaves it to the bot, or to chance; all times are in seconds.
 
-    ``seconds`` and ``simulations`` ask the bot to stop there; ``deadline`` is enforced from outside: a move that takes
-    longer forfeits the game. Times are in seconds a move.
+    ``simulations`` and ``seconds`` ask the bot to stop there, at what comes first. ``main`` and ``byoyomi`` are a clock
+    for each game, kept outside the bot: it is then given the ``seconds`` to think for this move, and in ``left`` what
+    its clock shows. ``allowed`` is enforced from outside.
     """
 
-    seconds: float | None = None
-    simulations: int | None = None
-    deadline: float = 60.0
+    seconds: float | None = setting(None, "seconds a move to think for; by itself it forfeits nothing", 0.001, LONGEST)
+    simulations: int | None = setting(None, "playouts or visits a move, for bots that search", 1, 1_000_000_000)
+    main: float | None = setting(None, "seconds of thinking time for the whole game", 0, LONGEST)
+    byoyomi: float | None = setting(None, "seconds of each period when main time is over", 0.001, LONGEST)
+    stones: int = setting(1, "moves to play in each such period (Canadian byo-yomi)", 1, 1000)
+    lag: float | None = setting(
+        None, "how far a move may overrun its clock, 0.2 unless given, or its seconds", 0, LONGEST
+    )
+    deadline: float | None = setting(
+        None,
+        "seconds after which a move forfeits in any case; 60 and twice its seconds without a clock",
+        0.001,
+        LONGEST,
+    )
+    left: TimeLeft | None = None
+
+    @classmethod
+    def read(cls, text: str, where: str) -> Limits:
+        """``seconds=1`` or ``main=60,byoyomi=5``, as text. Raises ConfigError, beginning with ``where``."""
+        known = cls.settings()
+        given: dict[str, Any] = {}
+        for part in text.split(","):
+            key, equals, value = (word.strip() for word in part.partition("="))
+            if not key:
+                raise ConfigError(f"{where}: a limit is missing, as in seconds=1; there are {', '.join(known)}")
+            if key not in known:
+                listed = f"; there are {', '.join(known)}"
+                raise ConfigError(f"{where}: unknown limit '{key}'{suggest(key, known) or listed}")
+            if not equals:
+                raise ConfigError(f"{where}: '{part}' is no limit=value, as in seconds=1")
+            if key in given:
+                raise ConfigError(f"{where}: {key} is given twice")
+            given[key] = read_value(value, known[key], where)
+        timed = "main" in given or "byoyomi" in given
+        if timed and "seconds" in given:
+            raise ConfigError(f"{where}: give seconds for each move, or main and byoyomi for the game, not both")
+        if "stones" in given and "byoyomi" not in given:
+            raise ConfigError(f"{where}: stones needs byoyomi, as in byoyomi=30,stones=5")
+        if "lag" in given and not timed and "seconds" not in given:
+            raise ConfigError(f"{where}: lag needs seconds, main or byoyomi: it is how far a move may overrun them")
+        if given.get("main") == 0:
+            if "byoyomi" not in given:
+                raise ConfigError(f"{where}: main = 0 leaves no time; give more, or byoyomi, as in byoyomi=5")
+            del given["main"]
+        return cls(**given)
+
+    @classmethod
+    def settings(cls) -> dict[str, Field[Any]]:
+        """What can be typed, in the order in which it is shown."""
+        return {field.name: field for field in fields(cls) if field.metadata}
+
+    def __str__(self) -> str:
+        """As it is typed; what is as by default isn't named."""
+        values = {
+            name: getattr(self, name) for name, field in self.settings().items() if getattr(self, name) != field.default
+        }
+        return ",".join(f"{name}={plain(value)}" for name, value in values.items())
+
+    @property
+    def time(self) -> TimeSettings | None:
+        """The clock of a game, if there is one."""
+        if self.main is None and self.byoyomi is None:
+            return None
+        return TimeSettings(self.main or 0.0, self.byoyomi or 0.0, self.stones if self.byoyomi else 0)
+
+    @property
+    def allowed(self) -> float:
+        """Seconds after which a move forfeits, whatever a clock says; infinite when only that decides."""
+        if self.time is not None:
+            return inf if self.deadline is None else self.deadline
+        deadline = 60.0 + 2 * (self.seconds or 0.0) if self.deadline is None else self.deadline
+        return deadline if self.seconds is None or self.lag is None else min(deadline, self.seconds + self.lag)
+
+    def at(self, clock: Clock, size: int, played: int) -> Limits:
+        """These limits for a move by what its clock shows, ``played`` moves being on a board of this size."""
+        allowed = min(self.allowed, clock.available + (LAG if self.lag is None else self.lag))
+        return replace(self, seconds=clock.share(size, played), deadline=allowed, left=clock.left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +181,6 @@ class Bot(ABC):
 
     def close(self) -> None:  # noqa: B027 (most bots hold nothing)
         """Free what the bot holds outside Python: processes, files. Called once, at the end."""
-
-
-def setting(
-    default: Any = MISSING,
-    help: str = "",
-    low: float | None = None,
-    high: float | None = None,
-    choices: Sequence[str] = (),
-) -> Any:
-    """A field of a kind's Config: its default, a sentence on what it does, and what values it takes."""
-    metadata = {"help": help, "low": low, "high": high, "choices": tuple(choices)}
-    return field(default=default, metadata=metadata) if default is not MISSING else field(metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)

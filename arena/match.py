@@ -1,51 +1,71 @@
 """Games between bots, many boards at once: whose turn it is, what a turn costs, and faults that become results.
 
-No processes, no schedule and no storage: ``runner`` brings pairings and takes records.
+So do adjudications. No processes, no schedule and no storage: ``runner`` brings pairings and takes records.
 """
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from numbers import Integral, Real
 from time import perf_counter
 
+import numpy as np
+
 from arena import BotFault, BotTimeout, IllegalMove
+from arena.adjudication import OFF, Adjudication
 from arena.bot import Bot, Decision, Limits
+from arena.clock import LAG, Clock
 from arena.go.game import Ending, Game, Outcome, Rules
-from arena.go.moves import BLACK, Colour
+from arena.go.moves import BLACK, WHITE, Colour, Move
 from arena.go.record import Record
-from arena.schedule import Pairing
+from arena.pairing import Pairing
+
+ROUNDING = 1e-3
+"""How far beyond [0, 1] a win rate may be, and ownership beyond [-1, 1], before it counts as none."""
 
 
 @dataclass(slots=True)
 class Table:
-    """A game under way between two named players."""
+    """A game under way between two named players.
+
+    ``clocks`` are of the sides that play on one. ``win_rates`` has one for each move, of the side that made it, where
+    it told; ``ownership`` is the last that a bot told: size² int8, in per cent, positive for Black. ``adjudged`` is
+    whom an adjudication gave the game to, played on or not.
+    """
 
     pairing: Pairing
     game: Game
+    clocks: dict[Colour, Clock] = field(default_factory=dict)
     seconds: dict[Colour, float] = field(default_factory=lambda: {colour: 0.0 for colour in Colour})
     win_rates: list[float | None] = field(default_factory=list)
+    ownership: bytes | None = None
+    adjudged: Colour | None = None
     reason: str = ""
     dossier: str = ""
 
     @property
     def on_move(self) -> str:
-        return self.pairing.black if self.game.to_play is BLACK else self.pairing.white
+        return self.player(self.game.to_play)
+
+    def player(self, colour: Colour) -> str:
+        return self.pairing.black if colour is BLACK else self.pairing.white
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One call of a bot: who decides, for how many games. Only a bot with a ``choose_all`` of its own gets several."""
+    """One call of a bot: who decides, at which tables, and how many seconds the call may take. Only a bot with a
+    ``choose_all`` of its own gets several tables."""
 
     player: str
-    games: int
+    tables: tuple[Table, ...]
+    allowed: float
 
 
 class Room:
-    """Two or more bots and the tables they play at, by one set of rules and limits.
+    """Two or more bots and the tables they play at, by one set of rules; each bot has its own limits.
 
     ``on_turn`` hears of every call before it is made, and with None when no more follow at once: a watchdog can tell
     who hangs.
@@ -55,65 +75,78 @@ class Room:
         self,
         players: Mapping[str, Bot],
         rules: Rules,
-        limits: Limits,
+        limits: Mapping[str, Limits],
+        adjudication: Adjudication = OFF,
         on_turn: Callable[[Turn | None], None] = lambda turn: None,
     ):
         self.tables: list[Table] = []
         self._players = players
         self._rules = rules
         self._limits = limits
+        self._adjudication = adjudication
         self._on_turn = on_turn
 
     def seat(self, pairing: Pairing) -> None:
         """Begin a game: its opening is on the board."""
-        game = Game(self._rules, seed=pairing.seed)
-        for move in pairing.opening:
-            game.play(move)
-        self.tables.append(Table(pairing, game, win_rates=[None] * len(pairing.opening)))
+        table = Table(pairing, _opened(pairing, self._rules), win_rates=[None] * len(pairing.opening))
+        for colour in Colour:
+            time = self._limits[table.player(colour)].time
+            if time is not None:
+                table.clocks[colour] = Clock(time)
+        self.tables.append(table)
 
     def play_round(self) -> Iterator[Record]:
         """Let every player decide once at all the tables where it is on the move; yields the games that end."""
         for name, bot in self._players.items():
             tables = [table for table in self.tables if table.on_move == name]
             if tables:
-                if _takes_many(bot):
-                    self._on_turn(Turn(name, len(tables)))
-                    self._take_turns(bot, tables)
+                if _takes_many(bot) and self._limits[name].time is None:
+                    self._take_turns(name, tables)
                 else:
-                    turn = Turn(name, 1)
                     for table in tables:
-                        self._on_turn(turn)
-                        self._take_turn(bot, table)
+                        self._take_turn(name, table)
                 self._on_turn(None)
                 for table in tables:
                     if table.game.is_over:
                         self.tables.remove(table)
                         yield _record(table)
 
-    def _take_turn(self, bot: Bot, table: Table) -> None:
+    def _take_turn(self, name: str, table: Table) -> None:
+        limits = self._limits[name]
+        if clock := table.clocks.get(table.game.to_play):
+            limits = limits.at(clock, self._rules.size, len(table.game.moves))
+        self._on_turn(Turn(name, (table,), limits.allowed))
         start = perf_counter()
         try:
-            decision = bot.choose(table.game, self._limits)
-            _check(decision)
+            decision = self._players[name].choose(table.game, limits)
+            _check(decision, self._rules.size)
         except Exception as error:  # a bot's fault, whatever it is, is that bot's forfeit
-            _forfeit(table, error)
+            seconds = perf_counter() - start
+            late = self._late(table, seconds) if isinstance(error, BotTimeout) else None
+            if late is not None:
+                late.__cause__ = error
+            table.seconds[table.game.to_play] += seconds
+            _forfeit(table, late or error)
         else:
             self._carry_out(table, decision, perf_counter() - start)
 
-    def _take_turns(self, bot: Bot, tables: list[Table]) -> None:
+    def _take_turns(self, name: str, tables: list[Table]) -> None:
+        limits = self._limits[name]
+        self._on_turn(Turn(name, tuple(tables), limits.allowed * len(tables)))
         start = perf_counter()
         try:
-            decisions = bot.choose_all([table.game for table in tables], self._limits)
+            decisions = self._players[name].choose_all([table.game for table in tables], limits)
             if len(decisions) != len(tables):
                 raise TypeError(f"choose_all gave {len(decisions)} decisions for {len(tables)} games")
             for decision in decisions:
-                _check(decision)
+                _check(decision, self._rules.size)
         except Exception as error:  # as in _take_turn
             if len(tables) == 1:
+                tables[0].seconds[tables[0].game.to_play] += perf_counter() - start
                 _forfeit(tables[0], error)
             else:  # find out which game is to blame
                 for table in tables:
-                    self._take_turns(bot, [table])
+                    self._take_turns(name, [table])
             return
         seconds = (perf_counter() - start) / len(tables)
         for table, decision in zip(tables, decisions, strict=True):
@@ -124,19 +157,48 @@ class Room:
         game = table.game
         colour = game.to_play
         table.seconds[colour] += seconds
-        if seconds > self._limits.deadline:
-            limit = self._limits.deadline
-            _forfeit(table, BotTimeout(f"took {seconds:.1f} s for a move; the limit is {limit:g} s"))
+        late = self._late(table, seconds)
+        if late is not None:
+            _forfeit(table, late)
             return
+        if colour in table.clocks:
+            table.clocks[colour].spend(seconds)
         try:
             if decision.move is None:
                 game.resign(colour)
-            else:
-                game.play(decision.move)
-                table.win_rates.append(decision.win_rate)
+                return
+            game.play(decision.move)
         except IllegalMove as error:
             table.reason = f"{table.on_move}: illegal move {len(game.moves) + 1}: {error}"
             game.end(Outcome(colour.opponent, Ending.ILLEGAL))
+            return
+        table.win_rates.append(None if decision.win_rate is None else float(decision.win_rate))
+        if decision.ownership is not None:
+            black = decision.ownership if colour is BLACK else -decision.ownership
+            table.ownership = np.rint(100 * np.clip(black, -1, 1)).astype(np.int8).tobytes()
+        if decision.win_rate is not None and table.adjudged is None and not game.is_over:
+            self._adjudicate(table)
+
+    def _late(self, table: Table, seconds: float) -> BotTimeout | None:
+        """What is to be said of a move of so many seconds that took too long."""
+        limits = self._limits[table.on_move]
+        clock = table.clocks.get(table.game.to_play)
+        if clock and seconds > clock.available + (LAG if limits.lag is None else limits.lag):
+            return BotTimeout(f"out of time: {clock.overrun(seconds)}")
+        if seconds > limits.allowed:
+            return BotTimeout(f"took {seconds:.1f} s for a move; the limit is {limits.allowed:g} s")
+        return None
+
+    def _adjudicate(self, table: Table) -> None:
+        """End a game that a side has lost by what the bots think of it, but for those that are played on."""
+        pairing, opening = table.pairing, len(table.pairing.opening)
+        verdict = self._adjudication.verdict(table.win_rates[opening:], WHITE if opening % 2 else BLACK)
+        if verdict is None:
+            return
+        table.adjudged = verdict.loser.opponent
+        if not self._adjudication.plays_on(pairing.seed):
+            table.reason = self._adjudication.reason(verdict, table.player(verdict.loser))
+            table.game.end(Outcome(table.adjudged, Ending.ADJUDICATED))
 
 
 def _takes_many(bot: Bot) -> bool:
@@ -147,14 +209,26 @@ def _takes_many(bot: Bot) -> bool:
     return type(bot).choose_all is not Bot.choose_all
 
 
-def _check(decision: Decision) -> None:
+def _check(decision: Decision, size: int) -> None:
     """Raise TypeError when a bot's answer is no decision."""
     if not isinstance(decision, Decision):
         raise TypeError(f"a {type(decision).__name__} is no Decision")
     if decision.move is not None and not isinstance(decision.move, Integral):
         raise TypeError(f"{decision.move!r} is no move")
-    if decision.win_rate is not None and not isinstance(decision.win_rate, Real):
-        raise TypeError(f"{decision.win_rate!r} is no win rate")
+    rate = decision.win_rate
+    if rate is not None and not (isinstance(rate, Real) and -ROUNDING <= rate <= 1 + ROUNDING):
+        raise TypeError(f"{rate!r} is no win rate")
+    if decision.ownership is not None:
+        _check_ownership(decision.ownership, size)
+
+
+def _check_ownership(ownership: object, size: int) -> None:
+    if not isinstance(ownership, np.ndarray) or ownership.dtype.kind not in "fi":
+        raise TypeError(f"a {type(ownership).__name__} is no ownership; it is an array of numbers")
+    if ownership.shape != (size * size,):
+        raise TypeError(f"an array of shape {ownership.shape} is no ownership; its shape is ({size * size},)")
+    if not (np.abs(ownership) <= 1 + ROUNDING).all():
+        raise TypeError("ownership goes from -1 to 1")
 
 
 def _forfeit(table: Table, error: Exception) -> None:
@@ -169,16 +243,30 @@ def _forfeit(table: Table, error: Exception) -> None:
     table.game.end(Outcome(table.game.to_play.opponent, ending))
 
 
-def lost_record(pairing: Pairing, rules: Rules, player: str, ending: Ending, reason: str, dossier: str) -> Record:
-    """The record of a game that took its process down with it, forfeited by ``player``; its moves are not known
-    beyond the opening."""
-    colour = BLACK if player == pairing.black else BLACK.opponent
+def lost_record(
+    pairing: Pairing,
+    rules: Rules,
+    player: str,
+    ending: Ending,
+    reason: str,
+    dossier: str,
+    moves: Sequence[Move] = (),
+) -> Record:
+    """The record of a game that took its process down with it, forfeited by ``player``. ``moves`` are those that are
+    known to have been played, the opening among them."""
+    game = _opened(pairing, rules)
+    for move in moves[len(pairing.opening) :]:
+        game.play(move)
+    table = Table(pairing, game, reason=f"{player}: {reason}", dossier=dossier)
+    game.end(Outcome(WHITE if player == pairing.black else BLACK, ending))
+    return _record(table)
+
+
+def _opened(pairing: Pairing, rules: Rules) -> Game:
     game = Game(rules, seed=pairing.seed)
     for move in pairing.opening:
         game.play(move)
-    table = Table(pairing, game, reason=f"{player}: {reason}", dossier=dossier)
-    game.end(Outcome(colour.opponent, ending))
-    return _record(table)
+    return game
 
 
 def _record(table: Table) -> Record:
@@ -192,7 +280,8 @@ def _record(table: Table) -> Record:
         opening=len(pairing.opening),
         reason=table.reason,
         dossier=table.dossier,
+        adjudged=table.adjudged,
         black_seconds=round(table.seconds[BLACK], 3),
-        white_seconds=round(table.seconds[BLACK.opponent], 3),
+        white_seconds=round(table.seconds[WHITE], 3),
         date=datetime.now(UTC).strftime("%Y-%m-%d"),
     )

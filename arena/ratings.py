@@ -228,6 +228,20 @@ def _jeffreys(points: float, games: float) -> Estimate:
     return Estimate(Bound.RANGE, 0.0, interval=Interval(low, -low))
 
 
+def share_interval(hits: int, trials: int) -> tuple[float, float]:
+    """The ends that 95 % certainty gives to a share in [0, 1] of which ``hits`` out of ``trials`` were seen.
+
+    Jeffreys, with 0 and 1 as ends where nothing or everything hit (L. Brown, T. Cai and A. DasGupta, "Interval
+    Estimation for a Binomial Proportion", 2001, sec. 4.1). ValueError for counts that can't be.
+    """
+    from scipy.special import betaincinv
+
+    if not 0 <= hits <= trials:
+        raise ValueError(f"{hits} out of {trials} can't be")
+    low, high = (float(betaincinv(hits + 0.5, trials - hits + 0.5, end)) for end in (0.025, 0.975))
+    return (low if hits else 0.0), (high if hits < trials else 1.0)
+
+
 def _jeffreys_los(points: float, games: float) -> float:
     return float(_beta_tail(games - points + 0.5, points + 0.5, 0.5))
 

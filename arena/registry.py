@@ -9,16 +9,15 @@ import pkgutil
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields
-from difflib import get_close_matches
+from dataclasses import MISSING, dataclass, field, fields, replace
 from importlib.metadata import EntryPoint, entry_points
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import bots
 from arena import ConfigError, UserError
-from arena.bot import Bot, BotKind, setting
+from arena.bot import Bot, BotKind, Limits, setting
+from arena.settings import plain, read_value, suggest
 from bots.nets.checkpoint import Checkpoint, find
 
 GROUP = "arena.bots"
@@ -33,12 +32,16 @@ BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """Entries that ship: name -> (kind, settings). Each kind is an entry under its own name besides."""
 
+LIMITS = re.compile(rf"@(?=(?:{'|'.join(Limits.settings())})=)")
+"""Where limits begin in a name as it is typed; any other '@' belongs to a path or command."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One player: a name, a kind and its settings. Plain data; it travels to workers, which build the bot there.
 
-    ``factory`` is where the kind is found, as ``module:attribute``; ``net`` is the sha256 of its net, if any.
+    ``factory`` is where the kind is found, as ``module:attribute``; ``net`` is the sha256 of its net, if any;
+    ``limits`` are its own, whatever event it plays in.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Entry:
     settings: tuple[tuple[str, Any], ...]
     source: str
     net: str = ""
+    limits: Limits = field(default_factory=Limits)
 
     @property
     def bot_kind(self) -> BotKind:
@@ -59,10 +63,21 @@ class Entry:
 
     @property
     def identity(self) -> str:
-        """What tells this player from all others: kind, settings and net, whatever its name; 12 hex digits."""
-        settings = [(key, value) for key, value in self.settings if key != "checkpoint"]  # the net itself counts
-        text = json.dumps([self.kind, settings, self.net])
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        """What tells this player from all others: kind, settings, net, and the limits that it thinks within, whatever
+        its name; 12 hex digits."""
+        counted = [(key, value) for key, value in self.settings if key != "checkpoint"]  # the net itself counts
+        player: list[Any] = [self.kind, counted, self.net]
+        thinking = replace(self.limits, lag=None, deadline=None)
+        if thinking != Limits():
+            player.append(str(thinking))
+        return hashlib.sha256(json.dumps(player).encode()).hexdigest()[:12]
+
+    def with_limits(self, limits: Limits) -> Entry:
+        """This player within ``limits``, as if they were typed behind its name; one with limits of its own keeps
+        them, and a person only minds a clock."""
+        if self.limits != Limits() or limits == Limits() or (self.bot_kind.interactive and limits.time is None):
+            return self
+        return replace(self, name=f"{self.name}@{limits}", limits=limits)
 
     def build(self) -> Bot:
         kind = self.bot_kind
@@ -80,8 +95,8 @@ class TournamentTable:
     """One ``[tournaments.NAME]`` of an arena.toml; None is what it doesn't say. ``bots`` are named as when typed."""
 
     bots: tuple[str, ...] = ()
-    games: int | None = setting(None, "games of each two players")
-    style: str | None = setting(None, "who meets whom", choices=("round robin", "gauntlet"))
+    games: int | None = setting(None, "games of each two players; of all together in a ladder")
+    style: str | None = setting(None, "who meets whom", choices=("round robin", "gauntlet", "ladder"))
     size: int | None = setting(None, "board size")
     komi: float | None = setting(None, "komi")
     rules: str | None = setting(None, "the name of a rule set")
@@ -89,6 +104,10 @@ class TournamentTable:
     plies: int | None = setting(None, "moves of an opening")
     seed: int | None = setting(None, "where openings and all chance start")
     limits: str | None = setting(None, "as behind --limits")
+    adjudicate: str | None = setting(None, "as behind --adjudicate")
+    book: str | None = setting(None, "games to take openings from")
+    to_see: float | None = setting(None, "the Elo to which a ladder tells neighbours apart")
+    block: int | None = setting(None, "games of a meeting in a round of a ladder")
 
 
 def load_kind(factory: str) -> BotKind:
@@ -105,7 +124,7 @@ def load_kind(factory: str) -> BotKind:
 
 class Registry:
     """All the names that can play, and the grammar that reads them: ``NAME``, ``NAME:setting=value,...``,
-    ``checkpoint:PATH``."""
+    ``checkpoint:PATH``, each with ``@limit=value,...`` behind it."""
 
     def __init__(self, config: Path | None = None, results: Path = Path("results")):
         """Collect kinds and entries; ``config`` is an arena.toml, ``results`` where checkpoints are looked for first.
@@ -153,12 +172,12 @@ class Registry:
                 listed.append(entry)
         return listed
 
-    def tournament(self, name: str) -> TournamentTable:
-        """What arena.toml declares under this name. Raises ConfigError with a suggestion."""
+    def tournament(self, name: str, command: str = "tournament") -> TournamentTable:
+        """What arena.toml declares under this name. Raises ConfigError with a suggestion; ``command`` asks for it."""
         if name not in self._tournaments:
-            hint = _suggest(name, self._tournaments)
+            hint = suggest(name, self._tournaments)
             words = f"no tournament '{name}' is declared in arena.toml{hint}"
-            raise ConfigError(f"{words}{'' if hint else ';'} name its bots, as in: arena tournament {name} A B C")
+            raise ConfigError(f"{words}{'' if hint else ';'} name its bots, as in: arena {command} {name} A B C")
         return self._tournaments[name]
 
     @property
@@ -169,12 +188,24 @@ class Registry:
     def entry(self, name: str) -> Entry:
         """The entry of this name as it stands in the list. Raises ConfigError with a suggestion."""
         if name not in self._entries:
-            raise ConfigError(f"unknown bot '{name}'{_suggest(name, [*self._entries, 'checkpoint'])}; see: arena bots")
+            bot, at, limit = name.partition("@")
+            if at and bot in self._entries:
+                Limits.read(limit, bot)  # which refuses it: else it had been found
+            raise ConfigError(f"unknown bot '{name}'{suggest(name, [*self._entries, 'checkpoint'])}; see: arena bots")
         return self._entries[name]
 
     def resolve(self, spec: str) -> Entry:
-        """The player that ``spec`` names. Raises ConfigError with a suggestion for an unknown name or setting, and
-        CheckpointError for a net that can't be used."""
+        """The player that ``spec`` names. Raises ConfigError with a suggestion for an unknown name, setting or limit,
+        and CheckpointError for a net that can't be used."""
+        player, *limits = LIMITS.split(spec, maxsplit=1)
+        entry = self._resolve(player)
+        if not limits:
+            return entry
+        own = Limits.read(limits[0], player)
+        return entry if own == entry.limits else replace(entry, limits=Limits()).with_limits(own)
+
+    def _resolve(self, spec: str) -> Entry:
+        """The player without limits behind it."""
         name, _, rest = spec.partition(":")
         if name == "checkpoint":
             path, _, rest = rest.partition(",")
@@ -193,39 +224,43 @@ class Registry:
             given[key.strip()] = value.strip()
         full = self._make(base.name, base.kind, {**dict(base.settings), **given}, COMMAND_LINE)
         changed = [key for key, value in full.settings if key in given and value != dict(base.settings).get(key)]
-        listed = ",".join(f"{key}={_plain(dict(full.settings)[key])}" for key in changed)
+        listed = ",".join(f"{key}={plain(dict(full.settings)[key])}" for key in changed)
         separator = "," if name == "checkpoint" else ":"
         label = f"{base.name}{separator}{listed}" if listed else base.name
-        return self._with_net(Entry(label, full.kind, full.factory, full.settings, base.source))
+        return self._with_net(replace(base, name=label, settings=full.settings))
 
     def _make(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> Entry:
         if kind not in self._kinds:
-            raise ConfigError(f"{_where(name, source)}: unknown kind '{kind}'{_suggest(kind, self._kinds)}")
+            raise ConfigError(f"{_where(name, source)}: unknown kind '{kind}'{suggest(kind, self._kinds)}")
         factory, _ = self._kinds[kind]
-        known = {field.name: field for field in load_kind(factory).settings}
-        for key in settings:
+        known = {wanted.name: wanted for wanted in load_kind(factory).settings}
+        where = _where(name, source)
+        for key, value in settings.items():
+            if key not in known and key in Limits.settings():
+                there = f'limits = "{key}={value}"' if where != name else f"{name}@{key}={value}"
+                raise ConfigError(f"{where}: '{key}' is a limit, not a setting; write {there}")
             if key not in known:
                 there = f"; it has {', '.join(known)}" if known else "; it has none"
-                raise ConfigError(f"{_where(name, source)}: unknown setting '{key}'{_suggest(key, known) or there}")
+                raise ConfigError(f"{where}: unknown setting '{key}'{suggest(key, known) or there}")
         values = []
-        for key, field in known.items():
+        for key, wanted in known.items():
             if key in settings:
-                values.append((key, _read_value(settings[key], field, _where(name, source))))
-            elif field.default is not MISSING:
-                values.append((key, field.default))
+                values.append((key, read_value(settings[key], wanted, where)))
+            elif wanted.default is not MISSING:
+                values.append((key, wanted.default))
         return Entry(name, kind, factory, tuple(values), source)
 
     def _with_net(self, entry: Entry) -> Entry:
         """The entry with its net found. Raises ConfigError when a setting that has no default isn't given."""
         settings = dict(entry.settings)
-        missing = [field.name for field in entry.bot_kind.settings if field.name not in settings]
+        missing = [wanted.name for wanted in entry.bot_kind.settings if wanted.name not in settings]
         if missing:
             raise ConfigError(f"{entry.name} needs the setting '{missing[0]}', as in {entry.name}:{missing[0]}=...")
         if "checkpoint" not in settings:
             return entry
         net = Checkpoint.open(find(settings["checkpoint"], self._results))
         settings["checkpoint"] = str(net.folder.absolute())
-        return Entry(entry.name, entry.kind, entry.factory, tuple(settings.items()), entry.source, net.identity)
+        return replace(entry, settings=tuple(settings.items()), net=net.identity)
 
     def _add(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> None:
         if name in self._entries:
@@ -238,7 +273,7 @@ class Registry:
             raise ConfigError(f"{source}: bots.{name} is no table of settings")
         if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name) or name == "checkpoint":
             raise ConfigError(f"{source}: '{name}' is no name for a bot; use letters, digits, '-', '_' and '.'")
-        settings = {key: value for key, value in table.items() if key != "kind"}
+        settings = {key: value for key, value in table.items() if key not in ("kind", "limits")}
         if "kind" in table:
             self._add(name, str(table["kind"]), settings, source)
         elif name in self._entries:
@@ -246,6 +281,11 @@ class Registry:
             self._entries[name] = self._make(name, known.kind, {**dict(known.settings), **settings}, source)
         else:
             raise ConfigError(f"{source}: [bots.{name}] needs a kind, one of {', '.join(self.kinds)}")
+        if "limits" in table:
+            where = f"{_where(name, source)}: limits"
+            if not isinstance(table["limits"], str):
+                raise ConfigError(f'{where} = {table["limits"]!r} is no text, as in "seconds=1"')
+            self._entries[name] = replace(self._entries[name], limits=Limits.read(table["limits"], where))
 
 
 def _find_kinds() -> Iterator[tuple[str, str, str]]:
@@ -283,14 +323,14 @@ def _read_tournament(table: Any, where: str) -> TournamentTable:
     """One ``[tournaments.NAME]``. Raises ConfigError for what it can't have, beginning with ``where``."""
     if not isinstance(table, dict):
         raise ConfigError(f"{where} is no table of settings")
-    known = {field.name: field for field in fields(TournamentTable)}
+    known = {declared.name: declared for declared in fields(TournamentTable)}
     given: dict[str, Any] = {}
     for key, value in table.items():
         if key not in known:
             listed = f"; it has {', '.join(known)}"
-            raise ConfigError(f"{where}: unknown setting '{key}'{_suggest(key, known) or listed}")
+            raise ConfigError(f"{where}: unknown setting '{key}'{suggest(key, known) or listed}")
         if key != "bots":
-            given[key] = _read_value(value, known[key], where)
+            given[key] = read_value(value, known[key], where)
         elif isinstance(value, list) and all(isinstance(bot, str) for bot in value):
             given[key] = tuple(value)
         else:
@@ -298,60 +338,8 @@ def _read_tournament(table: Any, where: str) -> TournamentTable:
     return TournamentTable(**given)
 
 
-def _read_value(value: Any, field: Field[Any], where: str) -> Any:
-    """A setting's value as its field's type, from TOML or from text. Raises ConfigError."""
-    wanted = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
-    wanted = wanted.removesuffix(" | None")
-    word = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}.get(wanted)
-    if word is None:
-        raise ConfigError(f"{where}: {field.name} can't be set: its type is {wanted}, not int, float, bool or str")
-    refusal = ConfigError(f"{where}: {field.name} = {value!r} is not {word}")
-    result: Any
-    if wanted == "bool":
-        result = {"true": True, "false": False}.get(str(value).lower())
-        if result is None:
-            raise refusal
-    elif wanted == "str":
-        if not isinstance(value, str):
-            raise refusal
-        result = value
-    else:
-        try:
-            if isinstance(value, bool):
-                raise ValueError
-            result = float(value)
-            if not isfinite(result) or (wanted == "int" and result != int(result)):
-                raise ValueError
-            if wanted == "int":
-                result = int(result)
-        except (TypeError, ValueError, OverflowError):
-            raise refusal from None
-        low, high = field.metadata.get("low"), field.metadata.get("high")
-        if not (low is None or result >= low) or not (high is None or result <= high):
-            limits = [f"from {low}"] * (low is not None) + [f"to {high}"] * (high is not None)
-            raise ConfigError(f"{where}: {field.name} = {_plain(result)} is out of range; it goes {' '.join(limits)}")
-    choices = field.metadata.get("choices")
-    if choices and result not in choices:
-        raise ConfigError(f"{where}: {field.name} = {result!r} is none of {', '.join(choices)}")
-    return result
-
-
-def _plain(value: Any) -> str:
-    """A value as it may be typed."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float):
-        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
-    return str(value)
-
-
 def _where(name: str, source: str) -> str:
     """Who has to act on an error: the file's table, or the name as it was typed."""
     if source in (ARENA, COMMAND_LINE) or source.startswith(PACKAGE):
         return name
     return f"{source}: [bots.{name}]"
-
-
-def _suggest(word: str, known: Any) -> str:
-    close = get_close_matches(word, list(known), n=1)
-    return f"; did you mean '{close[0]}'?" if close else ""

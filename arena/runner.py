@@ -1,7 +1,8 @@
 """An event from pairings to stored records: worker processes that play, one parent that watches and writes.
 
 What is still to be played is the schedule less what the store has; no other state is kept, so an event that was cut
-off goes on where it stopped. No ratings and no screen.
+off goes on where it stopped. An event that plans its games in rounds is asked again when those of a round are over.
+No ratings and no screen.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import signal
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
@@ -26,7 +27,7 @@ from arena.go.record import Record
 from arena.match import Room, lost_record
 from arena.schedule import Event, Pairing
 from arena.store import Store
-from arena.worker import CallClock, Glance, Job, work
+from arena.worker import PAUSE, RESUME, CallClock, Glance, Job, work
 
 TICK = 0.1
 """Seconds between two updates."""
@@ -35,12 +36,12 @@ STARTUP = 120.0
 """Seconds that a worker may take to build its players, compiling included."""
 
 STARTS = 3
-"""How many workers in a row may die while they start, once one has started; before that one is enough."""
+"""How many workers in a row may die while they start; before one has started, an error of its own is enough."""
 
 PATIENCE = 2.0
 """Seconds beyond its deadline before a call counts as hanging, and for a worker to go when the event is over."""
 
-SOLO_LIVES = 2
+SOLO_LIVES = 3
 """How often a game may take its worker down when it is played alone, before the bot on the move forfeits it."""
 
 MAX_AHEAD = 64
@@ -48,44 +49,60 @@ MAX_AHEAD = 64
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What happened since the last update. ``records`` are durable; ``resumed`` ones were played by an earlier run."""
+    """What happened since the last update. ``records`` are durable; ``resumed`` ones were played by an earlier run.
+    ``paused`` says whether the event rests, where that is decided elsewhere."""
 
     records: tuple[Record, ...] = ()
     resumed: bool = False
     glances: tuple[Glance, ...] = ()
     workers: int = 0
+    paused: bool | None = None
 
 
-def play_event(event: Event, store: Store, workers: int) -> Iterator[Update]:
+@dataclass(slots=True)
+class Control:
+    """What may be asked of a running event, from any thread. While ``paused``, no bot is called and no clock runs."""
+
+    paused: bool = False
+
+
+def play_event(event: Event, store: Store, workers: int, control: Control | None = None) -> Iterator[Update]:
     """Play what ``event`` is missing in ``store``, yielding updates several times a second until all is durable.
 
     The first update carries what was played before. Closing the generator stops the workers and stores every game they
     had finished. A player of an interactive kind is played in this process. Raises UserError when a bot can't be built.
     """
-    pairings = event.pairings()
+    pairings = event.pairings(store.games(event=event.event))
     wanted = {pairing.id for pairing in pairings}
-    played = tuple(record for record in store.games(event=event.event) if record.id in wanted)
-    yield Update(played, resumed=True)
-    known = {record.id for record in played}
-    missing = [pairing for pairing in pairings if pairing.id not in known]
+    yield Update(tuple(record for record in store.games(event=event.event) if record.id in wanted), resumed=True)
+    missing = _missing(event, store)
     if any(entry.bot_kind.interactive for entry in event.players.values()):
         yield from _play_here(event, missing, store)
     elif missing:
-        yield from _Crew(event, missing, store, workers).play()
+        yield from _Crew(event, missing, store, workers, control or Control()).play()
 
 
-def _play_here(event: Event, missing: Iterable[Pairing], store: Store) -> Iterator[Update]:
+def _missing(event: Event, store: Store) -> list[Pairing]:
+    """What can be played now: of what is planned all that isn't stored, and when it all is, what is planned then."""
+    known = store.ids(event.event)
+    return [pairing for pairing in event.pairings(store.games(event=event.event)) if pairing.id not in known]
+
+
+def _play_here(event: Event, missing: list[Pairing], store: Store) -> Iterator[Update]:
     """One game after the other in this process: a person sits at its terminal and may take any time."""
     players = {name: entry.build() for name, entry in event.players.items()}
+    limits = {name: replace(entry.limits, deadline=float("inf")) for name, entry in event.players.items()}
     try:
-        room = Room(players, event.rules, replace(event.limits, deadline=float("inf")))
-        for pairing in missing:
-            room.seat(pairing)
-            while room.tables:
-                for record in room.play_round():
-                    record = _identified(record, event)
-                    store.append([record])
-                    yield Update((record,))
+        room = Room(players, event.rules, limits, event.adjudication)
+        while missing:
+            for pairing in missing:
+                room.seat(pairing)
+                while room.tables:
+                    for record in room.play_round():
+                        record = _identified(record, event)
+                        store.append([record])
+                        yield Update((record,))
+            missing = _missing(event, store)
     finally:
         for bot in players.values():
             bot.close()
@@ -110,8 +127,9 @@ class _Worker:
     pairings: dict[str, Pairing] = field(default_factory=dict)
     ready: bool = False
     leaving: bool = False
+    glance: Glance | None = None
 
-    def send(self, message: Pairing | None) -> None:
+    def send(self, message: Pairing | str | None) -> None:
         with suppress(OSError):  # it has just died: `_watch` sees to that
             self.connection.send(message)
 
@@ -119,22 +137,30 @@ class _Worker:
 class _Crew:
     """The worker processes of one event."""
 
-    def __init__(self, event: Event, missing: list[Pairing], store: Store, workers: int):
+    def __init__(self, event: Event, missing: list[Pairing], store: Store, workers: int, control: Control):
         self._event = event
         self._store = store
-        self._size = max(1, min(workers, len(missing)))
-        kinds = [entry.bot_kind for entry in event.players.values()]
-        self._boards = min(*(kind.boards for kind in kinds), -(-len(missing) // self._size))
-        self._queue = deque(missing)
+        self._most = workers
+        self._control = control
+        self._paused = False
+        self._boards = min(entry.bot_kind.boards for entry in event.players.values())
+        self._plan(missing)
         self._suspects: deque[Pairing] = deque()  # their worker died or hung: to be played again alone
         self._deaths: dict[str, int] = {}
         self._workers: list[_Worker] = []
         self._finished: list[Record] = []  # not durable yet
-        self._left = len(missing)
         self._opened = False  # a worker has started
         self._failed_starts = 0
-        self._played = 0
+        self._taken_in = 0
         self._started = monotonic()
+
+    def _plan(self, missing: list[Pairing]) -> None:
+        """Take on games when there are no others left."""
+        self._queue = deque(missing)
+        self._left = len(missing)
+        self._size = max(1, min(self._most, self._left))
+        self._share = min(self._boards, -(-self._left // self._size))
+        self._all_planned = self._store.count(event=self._event.event) + self._left >= self._event.games
 
     def play(self) -> Iterator[Update]:
         with tempfile.TemporaryDirectory(prefix="arena-") as folder:
@@ -145,12 +171,17 @@ class _Crew:
                 while self._left:
                     for glance in self._listen(TICK / 2):
                         glances[glance.pairing.id] = glance
+                    self._heed()
                     self._watch()
                     self._staff(folder)
                     if monotonic() - updated >= TICK or len(self._finished) == self._left:
                         yield Update(self._keep(), glances=tuple(glances.values()), workers=len(self._workers))
                         glances.clear()
                         updated = monotonic()
+                    if not self._left:
+                        self._plan(_missing(self._event, self._store))
+                for worker in self._workers:
+                    _release(worker)
             finally:
                 with _ctrl_c_later():
                     self._dismiss()
@@ -172,13 +203,23 @@ class _Crew:
         shared = context.RawArray("d", 3)
         descriptor, stderr = tempfile.mkstemp(prefix="stderr-", dir=folder)
         event = self._event
-        job = Job(event.players, event.rules, event.limits, 1 if solo else self._boards, stderr)
+        job = Job(event.players, event.rules, event.adjudication, 1 if solo else self._boards, stderr)
         process = context.Process(target=work, args=(there, shared, job))
         with _ctrl_c_ignored():  # Ctrl-C is the parent's; a child inherits this
             process.start()
             there.close()
             os.close(descriptor)
-            self._workers.append(_Worker(process, here, CallClock(shared), Path(stderr), solo, monotonic()))
+            worker = _Worker(process, here, CallClock(shared), Path(stderr), solo, monotonic())
+            self._workers.append(worker)
+        if self._paused:
+            worker.send(PAUSE)
+
+    def _heed(self) -> None:
+        """Pause or go on, as asked."""
+        if self._control.paused != self._paused:
+            self._paused = not self._paused
+            for worker in self._workers:
+                worker.send(PAUSE if self._paused else RESUME)
 
     def _staff(self, folder: str) -> None:
         """Hire whom is needed, keep everyone supplied, send home who has nothing left to do."""
@@ -193,18 +234,17 @@ class _Crew:
             if not worker.ready or worker.leaving:
                 continue
             queue = self._suspects if worker.solo else self._queue
-            share = 1 if worker.solo else self._boards + self._ahead()
+            share = 1 if worker.solo else self._share + self._ahead()
             while queue and len(worker.pairings) < share:
                 pairing = queue.popleft()
                 worker.pairings[pairing.id] = pairing
                 worker.send(pairing)
-            if not queue and not worker.pairings:
-                worker.leaving = True
-                worker.send(None)
+            if not queue and not worker.pairings and (worker.solo or self._all_planned):
+                _release(worker)
 
     def _ahead(self) -> int:
         """How many games a worker is sent ahead: those it plays while the parent may be busy writing."""
-        rate = self._played / (monotonic() - self._started) / self._size
+        rate = self._taken_in / (monotonic() - self._started) / self._size
         return min(MAX_AHEAD, int(rate * TICK * 2))
 
     def _listen(self, seconds: float) -> Iterator[Glance]:
@@ -220,11 +260,12 @@ class _Crew:
                 if isinstance(message, UserError):
                     raise message
                 if isinstance(message, Glance):
+                    worker.glance = message
                     yield message
                 elif isinstance(message, Record):
                     del worker.pairings[message.id]
                     self._finished.append(message)
-                    self._played += 1
+                    self._taken_in += 1
                 else:
                     worker.ready = self._opened = True
                     self._failed_starts = 0
@@ -234,8 +275,7 @@ class _Crew:
     def _watch(self) -> None:
         """Part with workers that died or hang; their games are to be played again, alone, or are forfeited."""
         for worker in list(self._workers):
-            # a call may take its deadline for each of its games, as the referee counts
-            hangs = worker.clock.seconds > self._event.limits.deadline * worker.clock.games + PATIENCE
+            hangs = worker.clock.seconds > worker.clock.allowed + PATIENCE
             if not worker.ready and monotonic() - worker.hired > STARTUP:
                 raise UserError(f"the bots did not start within {STARTUP:g} s")
             if worker.process.is_alive() and not hangs:
@@ -249,7 +289,8 @@ class _Crew:
             worker.connection.close()
             if not worker.ready:
                 self._failed_starts += 1
-                if not self._opened or self._failed_starts >= STARTS:
+                erred = (worker.process.exitcode or 0) > 0  # else a signal ended it, which may come from outside
+                if (erred and not self._opened) or self._failed_starts >= STARTS:
                     raise UserError(_start_failure(worker, self._called(worker)))
             for pairing in worker.pairings.values():
                 self._blame(pairing, worker, hangs)
@@ -261,12 +302,13 @@ class _Crew:
             self._suspects.append(pairing)
             return
         if hangs:
-            ending, reason = Ending.TIME, f"no answer within {self._event.limits.deadline:g} s"
+            ending, reason = Ending.TIME, f"no answer within {round(worker.clock.allowed, 2):g} s"
         else:
             ending, reason = Ending.CRASH, f"its process ended with {_exit_text(worker.process.exitcode)}"
         dossier = worker.stderr.read_text(errors="replace")[-4000:]
-        player = self._called(worker)
-        self._finished.append(lost_record(pairing, self._event.rules, player, ending, reason, dossier))
+        player, seen = self._called(worker), worker.glance
+        moves = seen.moves if seen is not None and seen.pairing == pairing else pairing.opening
+        self._finished.append(lost_record(pairing, self._event.rules, player, ending, reason, dossier, moves))
 
     def _called(self, worker: _Worker) -> str:
         """The player that the worker built or called last."""
@@ -288,6 +330,13 @@ class _Crew:
                     pass
             worker.connection.close()
         self._workers.clear()
+
+
+def _release(worker: _Worker) -> None:
+    """Send a worker home that has nothing to play any more."""
+    if worker.ready and not worker.leaving:
+        worker.leaving = True
+        worker.send(None)
 
 
 def _start_failure(worker: _Worker, player: str) -> str:

@@ -206,29 +206,57 @@ class Store:
             raise StoreError(f"there is no game '{id}' in {self.path}; 'arena games' lists them")
         return self._record(row)
 
+    def find_game(self, text: str) -> Record:
+        """The game whose id is ``text``, or the only one whose id begins or ends so; ``7`` and ``league/7`` end with
+        the game's number. Raises StoreError when there is none, or more than one."""
+        event, _, number = text.rpartition("/")
+        tail = f"/{number:0>5}" if number.isdecimal() else text
+        fits = {
+            "tail": tail,
+            "head": event if number.isdecimal() else "",
+            "whole": event + tail if number.isdecimal() else text,
+            "text": text,
+        }
+        query = """
+            SELECT id FROM games WHERE id = :text OR substr(id, 1, length(:text)) = :text
+            OR (substr(id, -length(:tail)) = :tail
+                AND (substr(id, 1, length(:head)) = :head OR substr(id, -length(:whole)) = :whole))
+            ORDER BY id <> :text, seq DESC
+        """
+        with _in_one_line(self.path):
+            found = [row["id"] for row in self._connection.execute(query, fits)]
+        if len(found) > 1 and found[0] != text:
+            listed = ", ".join(found[:4]) + (", ..." if len(found) > 4 else "")
+            raise StoreError(f"'{text}' fits {len(found)} games in {self.path}: {listed}; give more of the id")
+        return self.game(found[0] if found else text)
+
     def games(
         self,
         *,
         event: str | None = None,
         player: str | None = None,
         size: int | None = None,
+        forfeits: bool = False,
         limit: int | None = None,
         newest_first: bool = False,
     ) -> Iterator[Record]:
         """Games in the order of their arrival, or the other way round, read as they are asked for.
 
-        ``player`` is a name or an identity, of either colour; ``limit`` keeps the first so many in that order.
+        ``player`` is a name or an identity, of either colour; ``forfeits`` leaves only games that a fault ended;
+        ``limit`` keeps the first so many in that order.
         """
         condition, values = _condition(event=event, player=player, size=size)
+        if forfeits:
+            condition += " AND ending IN ('time', 'illegal', 'crash')"
         order = "DESC" if newest_first else "ASC"
         values["limit"] = -1 if limit is None else max(0, limit)
         return (record for _, record in self._numbered(f"{condition} ORDER BY seq {order} LIMIT :limit", values))
 
     def games_after(self, seq: int, *, event: str | None = None) -> Iterator[tuple[int, Record]]:
         """The games that arrived after number ``seq`` (0 for all), each with its number: where to go on next time."""
-        condition, values = _condition(event=event)
-        values["seq"] = seq
-        return self._numbered(f"{condition} AND seq > :seq ORDER BY seq", values)
+        # the plus has SQLite begin at the number: by the index of events it would read a whole event each time
+        condition = "seq > :seq" if event is None else "seq > :seq AND +event = :event"
+        return self._numbered(f"{condition} ORDER BY seq", {"seq": seq, "event": event})
 
     def participants(self, event: str) -> dict[str, str]:
         """Who has played in an event: names by identity, the latest name of each."""

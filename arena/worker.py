@@ -16,14 +16,15 @@ from time import monotonic, sleep
 from typing import Any
 
 from arena import UserError
+from arena.adjudication import Adjudication
 from arena.bot import Bot, Limits
 from arena.go.game import Game, Rules
-from arena.match import Room, Turn
+from arena.match import Room, Table, Turn
+from arena.pairing import Pairing
 from arena.registry import Entry
-from arena.schedule import Pairing
 
 GLANCE = 0.25
-"""Seconds between two looks at a board that are sent."""
+"""Seconds between two looks at the boards that are sent."""
 
 GRACE = 3.0
 """Seconds that a worker has to end by itself when its parent is gone."""
@@ -31,23 +32,33 @@ GRACE = 3.0
 READY = "ready"
 """What a worker sends once its players are built and their kernels compiled."""
 
+PAUSE, RESUME = "pause", "resume"
+"""What a worker is sent so that no bot is called for a while; a call under way comes to its end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """A look at one game under way. ``win_rates`` are those of the side that made each move, where it told."""
+    """A look at one game under way. ``win_rates`` are those of the side that made each move, where it told;
+    ``ownership`` is size² int8 in per cent, positive for Black, the last that a bot told."""
 
     pairing: Pairing
     moves: tuple[int, ...]
     win_rates: tuple[float | None, ...]
+    ownership: bytes | None = None
+
+    @classmethod
+    def at(cls, table: Table) -> Glance:
+        return cls(table.pairing, tuple(table.game.moves), tuple(table.win_rates), table.ownership)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a worker is hired for; plain data."""
+    """What a worker is hired for; plain data. One that plays on a single board tells of it before each call of a bot,
+    so that the moves are known when it dies."""
 
     players: Mapping[str, Entry]
     rules: Rules
-    limits: Limits
+    adjudication: Adjudication
     boards: int
     stderr: str
 
@@ -56,15 +67,16 @@ class CallClock:
     """Who is thinking, and since when: written by a worker, read by its parent, through shared memory."""
 
     def __init__(self, shared: Any):
-        """``shared`` is an array of three doubles: when the call began (0 between calls), its games, the player."""
+        """``shared`` is an array of three doubles: when the call began (0 between calls), the seconds that it may take,
+        the player."""
         self._shared = shared
 
     def name(self, player: int) -> None:
         """Say who is to blame when the process ends now, without starting the clock."""
         self._shared[2] = player
 
-    def start(self, player: int, games: int) -> None:
-        self._shared[1], self._shared[2] = games, player
+    def start(self, player: int, allowed: float) -> None:
+        self._shared[1], self._shared[2] = allowed, player
         self._shared[0] = monotonic()
 
     def stop(self) -> None:
@@ -77,8 +89,9 @@ class CallClock:
         return monotonic() - start if start else 0.0
 
     @property
-    def games(self) -> int:
-        return int(self._shared[1])
+    def allowed(self) -> float:
+        """How many seconds the call that was made last may take."""
+        return float(self._shared[1])
 
     @property
     def player(self) -> int:
@@ -139,25 +152,30 @@ def _serve(connection: Connection, clock: CallClock, players: Mapping[str, Bot],
     def note(turn: Turn | None) -> None:
         if turn is None:
             clock.stop()
-        else:
-            clock.start(names.index(turn.player), turn.games)
+            return
+        if job.boards == 1:
+            connection.send(Glance.at(turn.tables[0]))
+        clock.start(names.index(turn.player), turn.allowed)
 
-    room = Room(players, job.rules, job.limits, on_turn=note)
+    limits = {name: entry.limits for name, entry in job.players.items()}
+    room = Room(players, job.rules, limits, job.adjudication, on_turn=note)
     waiting: deque[Pairing] = deque()
     glanced = monotonic()
-    more = True
+    more, paused = True, False
     while more or waiting or room.tables:
-        while more and (connection.poll() or not (waiting or room.tables)):
-            pairing = connection.recv()
-            if pairing is None:
+        while more and (paused or connection.poll() or not (waiting or room.tables)):
+            message = connection.recv()
+            if message is None:
                 more = False
+            elif message in (PAUSE, RESUME):
+                paused = message == PAUSE
             else:
-                waiting.append(pairing)
+                waiting.append(message)
         while waiting and len(room.tables) < job.boards:
             room.seat(waiting.popleft())
         for record in room.play_round():
             connection.send(record)
-        if room.tables and monotonic() - glanced > GLANCE:
+        if monotonic() - glanced > GLANCE:
             glanced = monotonic()
-            table = room.tables[0]
-            connection.send(Glance(table.pairing, tuple(table.game.moves), tuple(table.win_rates)))
+            for table in room.tables:
+                connection.send(Glance.at(table))

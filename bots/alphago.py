@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -18,12 +19,16 @@ if TYPE_CHECKING:
 STEP = 4096
 """Visits between two looks at the clock, at most."""
 
+FOREVER = 1 << 40
+"""More visits than a tree can hold."""
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
     checkpoint: str = setting("sl-9x9", "name or folder of the net")
-    visits: int = setting(100, "visits of the root a move, those kept from the last move counted", low=2)
-    seconds: float = setting(0.0, "seconds a move instead of a number of visits; 0 counts visits", low=0)
+    visits: int = setting(
+        100, "visits of the root a move, those kept from the last counted, where no limit says otherwise", low=2
+    )
     mixing: float = setting(0.5, "lambda: 0 trusts the net's value, 1 the rollouts", low=0, high=1)
     rollouts: int = setting(8, "playouts a leaf", low=1, high=1000)
     exploration: float = setting(0.8, "c of PUCT, for results from 0 to 1", low=0)
@@ -87,13 +92,14 @@ class AlphaGo(Bot):
             self._leaves = self._puct.Leaves.empty(batch)
         planes = np.empty((batch, net.encoder.planes, size * size), np.float32)
         tables = symmetry_table(size)
-        seconds = limits.seconds or (config.seconds if limits.simulations is None else 0)
-        budget = limits.simulations or config.visits
-        knowledge = self._knowledge._replace(stop_early=config.stop_early and not seconds)
-        end = perf_counter() + seconds * len(slots)
+        seconds = limits.seconds
+        most = limits.simulations or (config.visits if seconds is None else FOREVER)
+        knowledge = self._knowledge._replace(stop_early=config.stop_early and seconds is None)
+        end = inf if seconds is None else perf_counter() + seconds * len(slots)
         while True:
-            if seconds:  # by steps: where all lines end the game, a step is spent without one look at the clock
-                budget = int(forest.nodes.visits[slots, 0].max()) + STEP
+            budget = most
+            if seconds is not None:  # by steps: where all lines end the game, one is spent without a look at the clock
+                budget = min(most, int(forest.nodes.visits[slots, 0].max()) + STEP)
             count = self._puct.select_leaves(
                 forest.boards,
                 forest.roots,
@@ -113,7 +119,7 @@ class AlphaGo(Bot):
                 self._puct.expand_leaves(
                     forest.roots, forest.nodes, knowledge, tables, self._leaves, count, logits, win_rates
                 )
-            if perf_counter() >= end if seconds else count == 0:
+            if perf_counter() >= end or (count == 0 and budget == most):
                 return
 
     def _decide(self, best: tuple[int, float, int]) -> Decision:

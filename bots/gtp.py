@@ -1,4 +1,4 @@
-"""Any engine that speaks the Go Text Protocol 2, as a bot. It judges no move and keeps no clock but a deadline."""
+"""Any engine that speaks the Go Text Protocol 2, as a bot. It judges no move, and tells of clocks but keeps none."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ CONTROL_SIGNS = {**dict.fromkeys([*range(32), 127]), 9: " "}
 class Config:
     command: str = setting(help="the engine's command line, such as 'gnugo --mode gtp'; no shell reads it")
     startup: float = setting(10.0, "seconds from the engine's start to its first answers", low=0.01)
-    deadline: float = setting(0.0, "seconds a move, after which the game is lost; 0 takes the match's", low=0.0)
     cwd: str = setting("", "the folder that the engine runs in; empty for the present one")
     log: str = setting("", "a file to which the engine's stderr is added; empty to keep its end in memory only")
 
@@ -249,7 +248,7 @@ class GtpBot(Bot):
         self._engine: Engine | None = None
         self._game: weakref.ref[Game] | None = None
         self._moves: list[Move] = []
-        self._seconds: float | None = None
+        self._times = ""
         try:
             self._start()
         except BotTimeout as fault:
@@ -290,10 +289,20 @@ class GtpBot(Bot):
         engine.title = " ".join(f"{self.name} {self.version}".split())[:80] or engine.title
         return engine
 
+    def require_size(self, size: int) -> None:
+        """Have the engine clear a board of this size. Raises ConfigError when it refuses or fails."""
+        engine = self._engine or self._start()
+        deadline = time.monotonic() + self._config.startup
+        try:
+            for command in (f"boardsize {size}", "komi 7"):
+                engine.ask(command, deadline)
+        except BotFault as fault:
+            raise ConfigError(f"{fault}; it can't play on {size}x{size}") from None
+
     def choose(self, game: Game, limits: Limits) -> Decision:
         """The engine's move, legal or not. Raises BotTimeout or BotFault; a new engine then starts at the next call."""
         engine = self._engine or self._start()
-        deadline = time.monotonic() + (self._config.deadline or limits.deadline)
+        deadline = time.monotonic() + limits.allowed
         finished = False
         try:
             decision = self._decide(engine, game, limits, deadline)
@@ -309,13 +318,17 @@ class GtpBot(Bot):
         size = game.rules.size
         if self._game is None or self._game() is not game or self._moves != game.moves[: len(self._moves)]:
             self._begin(engine, game, deadline)
-        if limits.seconds is not None and limits.seconds != self._seconds:
-            self._set_time(engine, limits.seconds, deadline)
+        self._set_time(engine, limits, deadline)
         colour = game.to_play if len(game.moves) % 2 == len(self._moves) % 2 else game.to_play.opponent
         for move in game.moves[len(self._moves) :]:
             engine.ask(f"play {colour.letter.lower()} {gtp_from_move(move, size)}", deadline)
             self._moves.append(move)
             colour = colour.opponent
+        if limits.left is not None and limits.time is not None and "time_left" in self._commands:
+            scale = _whole_period(limits.time.period).denominator if limits.left.stones else 1
+            with suppress(Refusal):
+                left = f"{int(limits.left.seconds * scale)} {limits.left.stones * scale}"
+                engine.ask(f"time_left {colour.letter.lower()} {left}", deadline)
         command = f"genmove {colour.letter.lower()}"
         answer = engine.ask(command, deadline)
         if answer.lower() == "resign":
@@ -353,15 +366,41 @@ class GtpBot(Bot):
             for colour, moves in ((BLACK, black), (WHITE, white)):
                 for move in moves:
                     engine.ask(f"play {colour.letter.lower()} {gtp_from_move(move, rules.size)}", deadline)
-        self._game, self._moves, self._seconds = weakref.ref(game), [], None
+        self._game, self._moves, self._times = weakref.ref(game), [], ""
 
-    def _set_time(self, engine: Engine, seconds: float, deadline: float) -> None:
-        """Canadian byo-yomi from the first move (GTP 2, section 4.2). Its times are whole: 0.5 s is 2 stones in 1 s."""
-        if "time_settings" in self._commands:
-            period = Fraction(seconds).limit_denominator(100)
+    def _set_time(self, engine: Engine, limits: Limits, deadline: float) -> None:
+        """Tell the engine once what it plays on (GTP 2, section 4.2): its clock, or seconds a move as Canadian byo-yomi
+        from the first move. All of it is whole: 0.5 s for a stone are 1 s for two."""
+        if limits.time is not None:
+            period, stones = _whole_period(limits.time.period), limits.time.stones
+            times = f"{int(limits.time.main)} {period.numerator} {stones * period.denominator}"
+        elif limits.seconds is not None:
+            period = _whole_period(limits.seconds)
+            times = f"0 {period.numerator} {period.denominator}"
+        else:
+            return
+        if times != self._times and "time_settings" in self._commands:
             with suppress(Refusal):
-                engine.ask(f"time_settings 0 {max(period.numerator, 1)} {period.denominator}", deadline)
-        self._seconds = seconds
+                engine.ask(f"time_settings {times}", deadline)
+        self._times = times
+
+    @property
+    def commands(self) -> frozenset[str]:
+        """What the engine says it understands; empty where it doesn't say."""
+        return self._commands
+
+    def ask(self, command: str, seconds: float) -> str:
+        """The engine's answer to a command of the caller's own, between decisions: the next one begins from a clear
+        board. Raises Refusal, BotTimeout or BotFault."""
+        engine = self._engine or self._start()
+        self._game = None
+        try:
+            return engine.ask(command, time.monotonic() + seconds)
+        except Refusal:
+            raise
+        except BotFault:
+            self._stop()
+            raise
 
     def _stop(self) -> None:
         if self._engine is not None:
@@ -373,6 +412,20 @@ class GtpBot(Bot):
         if self._engine is not None:
             self._engine.quit()
         self._engine = self._game = None
+
+
+def _whole_period(seconds: float) -> Fraction:
+    """Seconds of a period over how many times its stones, both whole."""
+    return max(Fraction(seconds).limit_denominator(100), Fraction(1, 100)) if seconds else Fraction(0)
+
+
+def check(config: Config, size: int) -> None:
+    """Raise ConfigError when the engine can't be started or doesn't play on this size; it is gone afterwards."""
+    bot = GtpBot(config)
+    try:
+        bot.require_size(size)
+    finally:
+        bot.close()
 
 
 def katago_rules(rules: Rules) -> str:
@@ -389,4 +442,4 @@ def katago_rules(rules: Rules) -> str:
     return json.dumps(settings, separators=(",", ":"))
 
 
-BOT = BotKind("any engine over GTP, such as GNU Go or KataGo", config=Config, build=GtpBot, boards=1)
+BOT = BotKind("any engine over GTP, such as GNU Go or KataGo", config=Config, build=GtpBot, boards=1, check=check)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,7 @@ CHUNK = 512
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    playouts: int = setting(2000, "simulations a move", low=1)
-    seconds: float = setting(0.0, "seconds a move instead of a number of playouts; 0 counts playouts", low=0)
+    playouts: int = setting(2000, "simulations a move, where no limit says otherwise", low=1)
     exploration: float = setting(0.7, "weight of the confidence bound", low=0)
     reuse: bool = setting(True, "keep what the tree knows from move to move")
     resign: float = setting(0.0, "resign under this win rate; 0 never resigns", low=0, high=0.5)
@@ -51,11 +51,11 @@ class Uct(Bot):
 
     def _simulate(self, slot: int, limits: Limits) -> None:
         forest, config = self._forest, self._config
-        seconds = limits.seconds or (config.seconds if limits.simulations is None else 0)
-        left = limits.simulations or config.playouts
+        seconds = limits.seconds or inf
+        left = limits.simulations or (config.playouts if limits.seconds is None else inf)
         start = perf_counter()
-        while perf_counter() - start < seconds if seconds else left > 0:
-            count = CHUNK if seconds else min(left, CHUNK)
+        while left > 0 and perf_counter() - start < seconds:
+            count = int(min(left, CHUNK))
             self._search(forest.boards, forest.roots, forest.hashes, forest.nodes, slot, count, config.exploration)
             left -= count
 

@@ -15,10 +15,12 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import numpy as np
+
 from arena import BotFault, BotTimeout, UserError
 from arena.bot import Bot, BotKind, Decision, Limits, setting
 from arena.go.game import Game
-from arena.go.moves import pass_move
+from arena.go.moves import BLACK, pass_move
 from arena.registry import Entry
 from bots.random import Config as NoSettings
 from bots.random import RandomBot
@@ -106,6 +108,12 @@ WORD = answers(lambda game: "pass")
 NOTHING = answers(lambda game: None)
 HALF = answers(lambda game: Decision(2.5))  # type: ignore[arg-type]
 BOAST = answers(lambda game: Decision(pass_move(game.rules.size), win_rate="high"))  # type: ignore[arg-type]
+PROUD = answers(lambda game: Decision(pass_move(game.rules.size), win_rate=1.5))
+UNDECIDED = answers(lambda game: Decision(pass_move(game.rules.size), win_rate=float("nan")))
+GREEDY = answers(lambda game: Decision(pass_move(game.rules.size), ownership=np.full(game.rules.size**2, 2.0)))
+VAGUE = answers(lambda game: Decision(pass_move(game.rules.size), ownership=np.full(game.rules.size**2, np.nan)))
+SQUARE = answers(lambda game: Decision(pass_move(game.rules.size), ownership=np.zeros((2, 2))))
+LISTED = answers(lambda game: Decision(pass_move(game.rules.size), ownership=[0.0]))  # type: ignore[arg-type]
 PASSES = answers(lambda game: Decision(pass_move(game.rules.size)))
 RESIGNS = answers(lambda game: Decision(None))
 
@@ -143,6 +151,26 @@ class Deliberate(Many):
         return [Decision(None) for _ in games]
 
 
+class Pundit(Good):
+    """Plays at random, and is sure of Black when its time has come: of the win, and of the first point."""
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        black = 0.99 if self.is_time(game) else 0.5
+        ownership = np.zeros(game.rules.size**2)
+        ownership[0] = 2 * black - 1
+        is_black = game.to_play is BLACK
+        move = super().choose(game, limits).move
+        return Decision(move, black if is_black else 1 - black, None, ownership if is_black else -ownership)
+
+
+class Ponderer(Good):
+    """Plays at random, and takes its time."""
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        wait(0.05)
+        return super().choose(game, limits)
+
+
 class Noisy(Good):
     def choose(self, game: Game, limits: Limits) -> Decision:
         print("= garbage\n\x1b[2J\x00 for", len(game.moves), flush=True)
@@ -171,6 +199,8 @@ MANY = BotKind(summary="one call for all games", config=Script, build=Many)
 PICKY = BotKind(summary="fails for all games because of one", config=Script, build=Picky)
 GENEROUS = BotKind(summary="gives a decision too many", config=Script, build=Generous)
 DELIBERATE = BotKind(summary="takes its time for all games", config=Script, build=Deliberate)
+PUNDIT = BotKind(summary="is sure of Black", config=Script, build=Pundit)
+PONDERER = BotKind(summary="takes its time for each move", config=Script, build=Ponderer)
 NOISY = BotKind(summary="prints garbage", config=Script, build=Noisy)
 SPY = BotKind(summary="tells what is loaded", config=Script, build=Spy)
 UNSURE = BotKind(summary="fails on an empty board", config=Script, build=Unsure)

@@ -152,6 +152,13 @@ def test_the_hybrid_beats_its_own_policy() -> None:
     assert won >= 3
 
 
+@pytest.mark.parametrize("spec", ["mcts", "alphago:stop_early=false"])
+def test_a_search_stops_at_its_seconds_or_its_simulations_whichever_come_first(spec: str) -> None:
+    bot = Registry().resolve(spec).build()
+    assert bot.choose(Game(Rules.preset()), Limits(seconds=600.0, simulations=40)).visits == 40
+    assert (bot.choose(Game(Rules.preset()), Limits(seconds=0.05, simulations=10**9)).visits or 0) < 10**6
+
+
 def test_a_net_is_refused_on_a_size_that_it_does_not_play(tmp_path: Path) -> None:
     from bots.nets.checkpoint import MANIFEST, find
 

@@ -183,7 +183,63 @@ def test_a_wrong_tournament_in_arena_toml_is_refused_in_one_line(tmp_path: Path)
     refused(arena("tournament", "leage", folder=tmp_path), "no tournament 'leage'", "did you mean 'league'")
 
 
+CLIMB = """
+[tournaments.climb]
+bots = ["random", "fast-random"]
+games = 8
+block = 4
+size = 5
+style = "ladder"
+"""
+
+
+def test_a_ladder_of_arena_toml_goes_on_and_takes_players(tmp_path: Path) -> None:
+    (tmp_path / "arena.toml").write_text(CLIMB)
+    first = arena("ladder", "climb", folder=tmp_path)
+    assert "climb: ladder of 2 bots, 8 games, 5x5" in first.stdout, first.stderr
+    assert "Neighbours are told apart to" in first.stdout or "No two neighbours" in first.stdout
+    joined = arena("tournament", "climb", "random", "fast-random", "mcts:playouts=3", "-n", "14", folder=tmp_path)
+    assert "8 of 14 games were played earlier" in joined.stdout, joined.stderr
+    assert "after 14 games" in joined.stdout
+    refused(arena("ladder", "climb", "--block", "6", folder=tmp_path), "ladder 'climb'", "block 4, not 6")
+    refused(arena("tournament", "climb", "--round-robin", folder=tmp_path), "to_see and block are of a ladder")
+
+
+def test_a_plan_plays_the_beginning_of_the_match_once(tmp_path: Path) -> None:
+    match = ("random", "fast-random", "--size", "5", "--komi", "0.5")
+    first = arena("plan", *match, "--to-see", "40", "--workers", "1", folder=tmp_path)
+    assert "A pilot of 10 games, which are the beginning of this match" in first.stdout, first.stderr
+    assert re.search(r"the 95 % interval is ±40 Elo +[\d,]+ +[\d.]+ (s|min|h)", first.stdout)
+    again = arena("plan", *match, "--to-see", "80", folder=tmp_path, columns=40)
+    assert "pilot" not in again.stdout
+    assert "foretold from 10 games" in " ".join(again.stdout.split())
+    assert max(map(len, again.stdout.splitlines())) <= 40
+    assert "10 of 12 games were played earlier" in arena("match", *match, "-n", "12", folder=tmp_path).stdout
+
+
+def test_openings_come_from_a_book(tmp_path: Path) -> None:
+    games = ["(;SZ[5];B[cc];W[bb];B[dd])", "(;SZ[5];B[cc];W[bb];B[dc])", "(;SZ[9];B[ee])", "(;SZ[5])"]
+    (tmp_path / "book.sgf").write_text("\n".join(games))
+    match = ("match", "random", "fast-random", "--size", "5", "-n", "6", "--book", "book.sgf")
+    done = arena(*match, folder=tmp_path, columns=200)
+    assert "book.sgf: 2 openings of 3 moves; refused were 1 on 9x9, 1 empty." in done.stdout, done.stderr
+    assert "The openings are used in turn: there are 2 for 3 pairs of games." in done.stdout
+    refused(arena(*match, "--size", "19", folder=tmp_path), "no game in book.sgf is an opening on 19x19")
+
+
 WRONG = [
+    (("ladder", "x", "random"), ("a ladder takes at least 2 bots",)),
+    (("ladder", "x"), ("no tournament 'x'", "arena ladder x A B C")),
+    (("ladder", "x", "random", "mcts", "--block", "3"), ("a block of 3 games", "even")),
+    (("ladder", "x", "random", "mcts", "--to-see", "0"), ("--to-see 0", "from 1 to 1000")),
+    (("ladder", "x", "random", "mcts", "-n", "0"), ("0 games", "at least 1")),
+    (("plan", "random", "mcts", "--to-see", "nan"), ("--to-see nan", "from 1 to 1000")),
+    (("plan", "random", "mtcs"), ("mtcs", "did you mean 'mcts'")),
+    (("match", "random", "mcts", "--adjudicate", "agre=1"), ("agre", "resign", "off")),
+    (("match", "random", "mcts", "--book", "nowhere.sgf"), ("nowhere.sgf", "no such file")),
+    (("match", "random", "mcts", "--plies", "-1"), ("-1 plies", "at least 0")),
+    (("match", "random", "mcts", "--plies", "0", "--book", "x.sgf"), ("--plies 0 leaves nothing of a book",)),
+    (("plan", "human", "mcts"), ("human plays at the terminal", "two bots")),
     (("tournament", "x", "random"), ("at least 2 bots",)),
     (("tournament", "x", "random", "mcts", "random"), ("'random' is given twice",)),
     (("tournament", "x", "mcts", "uct"), ("'mcts' and 'uct' are the same bot",)),
@@ -202,7 +258,7 @@ WRONG = [
     (("match", "random", "fast-random", "--komi", "7.3"), ("7.3",)),
     (("match", "random", "fast-random", "--rules", "go"), ("go", "tromp-taylor")),
     (("match", "random", "fast-random", "--limits", "visits=3"), ("visits", "simulations")),
-    (("match", "random", "fast-random", "--limits", "seconds=x"), ("seconds", "no number")),
+    (("match", "random", "fast-random", "--limits", "seconds=x"), ("seconds", "not a number")),
     (("match", "random", "fast-random", "--sprt", "50", "10"), ("elo0 = 50", "elo1 = 10")),
     (("match", "random", "fast-random", "--workers", "-1"), ("-1 workers",)),
     (("match", "random", "fast-random", "--size", "5", "--plies", "24"), ("openings",)),

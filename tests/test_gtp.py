@@ -425,6 +425,17 @@ def test_without_limits_a_bot_takes_its_own_time(commands: list[str]) -> None:
     assert bot.limits[0].seconds is None
 
 
+def test_a_bots_own_limits_hold_until_the_controller_sets_a_clock() -> None:
+    bot = Scripted()
+    server = server_of(bot, limits=Limits(seconds=3, simulations=70))
+    ask(server, "genmove b", "time_settings 0 10 5", "genmove b")
+    assert [(limits.seconds, limits.simulations) for limits in bot.limits] == [(3, 70), (pytest.approx(1.8), 70)]
+    bot = Scripted()
+    server = server_of(bot, limits=Limits(main=320))
+    ask(server, "genmove b", "kgs-time_settings none", "genmove b")
+    assert [limits.seconds for limits in bot.limits] == [pytest.approx(9.8, abs=0.2), None]
+
+
 def test_moves_use_up_main_time_periods_and_their_stones() -> None:
     bot = Scripted()
     server = server_of(bot)

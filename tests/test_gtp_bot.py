@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,13 @@ import pytest
 
 from arena import BotFault, BotTimeout, ConfigError
 from arena.bot import Limits
+from arena.clock import Clock
 from arena.go.game import Ending, Game, Rules
-from arena.go.moves import WHITE, move_from_gtp
+from arena.go.moves import BLACK, WHITE, move_from_gtp
+from arena.go.record import Record
+from arena.match import Room
+from arena.pairing import Pairing
+from arena.registry import Registry
 from bots.gtp import BOT, Config, GtpBot
 
 ROOT = Path(__file__).parents[1]
@@ -157,6 +163,47 @@ def test_seconds_a_move_become_time_settings_once_a_game(scripted: Opener, engin
     assert times == ["time_settings 0 2 1", "time_settings 0 2 5"]
 
 
+def on_a_clock(bot: GtpBot, limits: Limits, spent: list[float]) -> None:
+    """One game in which the bot's moves take so many seconds of its clock."""
+    assert limits.time is not None
+    clock, game = Clock(limits.time), game_of()
+    for seconds in spent:
+        play_on(bot, game, replace(limits.at(clock, 9, len(game.moves)), deadline=20.0))
+        clock.spend(seconds)
+        game.play(move_from_gtp("pass", 9))
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "left"),
+    [
+        ("main=60,byoyomi=10,stones=3", "60 10 3", ["60 0", "30 0", "9 2", "5 1", "10 3"]),
+        ("main=90", "90 0 0", ["90 0", "60 0", "29 0", "25 0", "22 0"]),
+        ("byoyomi=5", "0 5 1", ["5 1"] * 5),
+        ("byoyomi=0.5", "0 1 2", ["1 2"] * 5),
+        ("main=60.5,byoyomi=2.5,stones=3", "60 5 6", ["60 0", "30 0", "4 4", "0 2", "5 6"]),
+    ],
+)
+def test_an_engine_is_told_its_clock_once_and_what_is_left_before_each_move(
+    scripted: Opener, engine_log: Path, text: str, settings: str, left: list[str]
+) -> None:
+    bot = scripted("good")
+    for _ in range(2):
+        on_a_clock(bot, Limits.read(text, "here"), [30, 30.9, 3.4, 3.5, 1])
+    bot.close()
+    times = [command for command in heard(engine_log) if command.startswith("time_")]
+    assert times == [f"time_settings {settings}", *[f"time_left b {each}" for each in left]] * 2
+    assert heard(engine_log)[5:8] == [f"time_settings {settings}", f"time_left b {left[0]}", "genmove b"]
+
+
+@pytest.mark.parametrize("mode", ["bare", "timeless"])
+def test_an_engine_without_a_clock_plays_all_the_same(scripted: Opener, engine_log: Path, mode: str) -> None:
+    bot = scripted(mode)
+    on_a_clock(bot, Limits(main=60), [1, 1])
+    bot.close()
+    times = [command for command in heard(engine_log) if command.startswith("time_")]
+    assert times == ([] if mode == "bare" else ["time_settings 60 0 0", "time_left b 60 0", "time_left b 59 0"])
+
+
 def test_an_engine_that_lists_no_commands_plays(scripted: Opener, engine_log: Path) -> None:
     bot = scripted("bare")
     assert bot.choose(game_of(black="A1 B1"), Limits(seconds=1.0)).move == move_from_gtp("C1", 9)
@@ -217,13 +264,6 @@ def test_an_engine_without_an_answer_in_time_is_a_timeout(
     with pytest.raises(BotTimeout, match=reason):
         bot.choose(game_of(), Limits(deadline=0.3))
     assert end(pids(engine_log))
-
-
-def test_the_bots_own_deadline_comes_before_the_matchs(scripted: Opener) -> None:
-    started = time.monotonic()
-    with pytest.raises(BotTimeout):
-        scripted("hang", deadline=0.2).choose(game_of(), LIMITS)
-    assert time.monotonic() - started < 10
 
 
 def test_after_a_fault_a_new_engine_plays_the_next_game(scripted: Opener, engine_log: Path) -> None:
@@ -319,6 +359,32 @@ def test_the_program_is_looked_for_from_its_folder(tmp_path: Path) -> None:
     bot.close()
 
 
+@pytest.mark.parametrize(
+    ("mode", "size", "reason"),
+    [
+        ("small", 13, r"Scripted 1.0: refuses 'boardsize 13': 'unacceptable size'; .*it can't play on 13x13$"),
+        ("mute", 9, r"no answer to 'name' in .* raise 'startup'"),
+        ("old", 9, "version 1 of GTP, not 2"),
+    ],
+)
+def test_an_engine_that_will_not_play_is_refused_before_the_event(
+    engine_log: Path, mode: str, size: int, reason: str
+) -> None:
+    command = shlex.join([sys.executable, str(SCRIPTED), mode])
+    entry = Registry().resolve(f"gtp:command={command},log={engine_log},startup={0.5 if mode == 'mute' else 10}")
+    with pytest.raises(ConfigError, match=reason) as error:
+        entry.check(size)
+    assert "\n" not in str(error.value)
+    assert end(pids(engine_log))
+
+
+def test_an_engine_that_is_checked_and_fit_is_gone_afterwards(engine_log: Path) -> None:
+    command = shlex.join([sys.executable, str(SCRIPTED), "small"])
+    Registry().resolve(f"gtp:command={command},log={engine_log}").check(9)
+    assert heard(engine_log) == ["boardsize 9", "komi 7", "quit"]
+    assert end(pids(engine_log))
+
+
 def test_the_kind_plays_one_board_and_is_listed_without_the_compiler() -> None:
     assert BOT.boards == 1
     program = "import sys, bots.gtp; sys.exit('numba' in sys.modules)"
@@ -342,3 +408,19 @@ def test_gnu_go_plays_a_whole_game_to_a_score() -> None:
     bot.close()
     assert game.outcome is not None and game.outcome.ending is Ending.SCORE
     assert game.outcome.winner is WHITE
+
+
+@pytest.mark.skipif(GNUGO is None, reason="GNU Go isn't installed")
+def test_gnu_go_plays_a_whole_game_on_a_clock() -> None:
+    command = "gnugo --mode gtp --level 1 --max-level 1 --chinese-rules --positional-superko --capture-all-dead"
+    entry = Registry().resolve(f"gtp:command={command}@main=20,byoyomi=2")
+    players = {"gnugo": entry.build(), "random": Registry().resolve("fast-random").build()}
+    room = Room(players, Rules.preset("cgos"), {"gnugo": entry.limits, "random": LIMITS})
+    room.seat(Pairing("event/1", 1, "gnugo", "random", (), seed=1))
+    records: list[Record] = []
+    while room.tables:
+        records += room.play_round()
+    players["gnugo"].close()
+    assert records[0].outcome is not None
+    assert (records[0].outcome.ending, records[0].outcome.winner) == (Ending.SCORE, BLACK)
+    assert 0 < records[0].black_seconds

@@ -24,18 +24,23 @@ OURS = ("arena", "bots", "trainers")
 
 LAYERS = (
     ("arena",),  # the errors
-    ("arena.go",),
-    ("arena.bot",),
+    ("arena.go", "arena.clock", "arena.settings"),
+    ("arena.bot", "arena.adjudication", "arena.ratings"),
     ("bots",),
     ("arena.registry",),
+    ("arena.openings",),
+    ("arena.pairing",),
+    ("arena.ladder",),
     ("arena.schedule",),
     ("arena.match",),
     ("arena.worker",),
-    ("arena.store", "arena.ratings"),
+    ("arena.store", "arena.probe"),
     ("arena.runner",),
-    ("arena.report",),
+    ("arena.report", "arena.planning", "arena.live", "arena.replay"),
     ("trainers",),
     ("arena.screen",),
+    ("arena.plots",),
+    ("arena.page",),
     ("arena.gtp",),
     ("arena.cli",),
 )
@@ -43,12 +48,13 @@ LAYERS = (
 
 HOMES = {
     "llvmlite": (),
+    "matplotlib": ("arena/plots.py",),
     "numba": ("arena/go/jit.py", "arena/go/kernels.py", "arena/go/planes.py", "bots/search/"),
     "numpy": ("arena/", "bots/", "trainers/"),
     "onnx": ("trainers/",),
     "onnxruntime": ("bots/nets/inference.py", "trainers/"),
     "onnxscript": ("trainers/",),
-    "pandas": ("arena/report.py",),
+    "pandas": ("arena/report/frames.py",),
     "platformdirs": ("arena/go/jit.py",),
     "ray": ("arena/runner.py",),
     "rich": ("arena/screen/", "arena/cli/"),
@@ -176,7 +182,7 @@ def test_the_errors_import_nothing() -> None:
 
 # --- What is loaded ---
 
-HEAVY = {"numba", "onnxruntime", "pandas", "scipy", "torch"}
+HEAVY = {"matplotlib", "numba", "onnxruntime", "pandas", "scipy", "torch"}
 
 
 def loaded(code: str, *arguments: str) -> set[str]:

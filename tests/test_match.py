@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import pytest
-from scripted_bots import scripted
+from scripted_bots import scripted, wait
 
-from arena.bot import Bot, Limits
-from arena.go.game import Ending, Rules
+from arena import BotTimeout
+from arena.bot import Bot, Decision, Limits
+from arena.clock import TimeLeft
+from arena.go.game import Ending, Game, Rules
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Record
 from arena.match import Room, Turn, lost_record
+from arena.pairing import Pairing
 from arena.registry import Registry
-from arena.schedule import Pairing
 
 SEVEN = Rules.preset("cgos", 7)
 OPENING = (16, 30)
@@ -31,9 +35,12 @@ def pairings(first: str, second: str, games: int) -> list[Pairing]:
 
 
 def play(players: Mapping[str, Bot], games: Iterable[Pairing], **room: Any) -> dict[int, Record]:
-    """All the games at once, by number."""
-    room = {"rules": SEVEN, "limits": LIMITS} | room
-    place = Room(players, **room)
+    """All the games at once, by number; ``limits`` are those of all players, or of each by name."""
+    limits = room.pop("limits", LIMITS)
+    by_name = (
+        {name: LIMITS for name in players} | limits if isinstance(limits, dict) else dict.fromkeys(players, limits)
+    )
+    place = Room(players, **({"rules": SEVEN, "limits": by_name} | room))
     for game in games:
         place.seat(game)
     records = {}
@@ -41,6 +48,12 @@ def play(players: Mapping[str, Bot], games: Iterable[Pairing], **room: Any) -> d
         for record in place.play_round():
             records[int(record.id.rpartition("/")[2])] = record
     return records
+
+
+@pytest.fixture(scope="module")
+def compiled() -> None:
+    """Every kernel that a clock could have to wait for."""
+    play(players("GOOD"), [pairing(1, "bad", "good")])
 
 
 def players(kind: str, **settings: Any) -> dict[str, Bot]:
@@ -58,6 +71,12 @@ FAULTS = [
     ("NOTHING", Ending.CRASH, "bad: TypeError: a NoneType is no Decision"),
     ("HALF", Ending.CRASH, "bad: TypeError: 2.5 is no move"),
     ("BOAST", Ending.CRASH, "bad: TypeError: 'high' is no win rate"),
+    ("PROUD", Ending.CRASH, "bad: TypeError: 1.5 is no win rate"),
+    ("UNDECIDED", Ending.CRASH, "bad: TypeError: nan is no win rate"),
+    ("GREEDY", Ending.CRASH, "bad: TypeError: ownership goes from -1 to 1"),
+    ("VAGUE", Ending.CRASH, "bad: TypeError: ownership goes from -1 to 1"),
+    ("SQUARE", Ending.CRASH, "bad: TypeError: an array of shape (2, 2) is no ownership; its shape is (49,)"),
+    ("LISTED", Ending.CRASH, "bad: TypeError: a list is no ownership; it is an array of numbers"),
     ("PICKY", Ending.CRASH, "bad: RuntimeError: one of these games is not to my taste"),
     ("GENEROUS", Ending.CRASH, "bad: TypeError: choose_all gave 2 decisions for 1 games"),
 ]
@@ -108,6 +127,79 @@ def test_a_move_that_takes_longer_than_the_deadline_forfeits_on_time() -> None:
     assert "the limit is 0.1 s" in record.reason
 
 
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        ("main=0.2,lag=0", r"out of time: 0\.[3-9]\d s used of 0\.2 s main time"),
+        ("main=0.1,lag=0.1", r"out of time: 0\.[3-9]\d s used of 0\.1 s main time"),
+        ("byoyomi=0.2,lag=0", r"out of time: 0\.[3-9]\d s for a move, with 0\.20 s left for 1 move in byo-yomi"),
+        (
+            "main=0.1,byoyomi=0.1,lag=0",
+            r"out of time: 0\.\d\d s for a move, with 0\.\d\d s of main time and 0\.1 s of by",
+        ),
+        ("seconds=0.2,lag=0.01", r"took 0\.[3-9] s for a move; the limit is 0\.21 s"),
+        ("main=60,deadline=0.2", r"took 0\.[3-9] s for a move; the limit is 0\.2 s"),
+    ],
+)
+def test_a_move_beyond_what_the_clock_has_forfeits_on_time(compiled: None, limits: str, reason: str) -> None:
+    record = play(players("SLOW"), [pairing(1, "bad", "good")], limits={"bad": Limits.read(limits, "")})[1]
+    assert record.outcome is not None
+    assert (record.outcome.winner, record.outcome.ending) == (WHITE, Ending.TIME)
+    assert re.match(f"bad: {reason}", record.reason), record.reason
+
+
+@pytest.mark.parametrize("limits", ["main=9", "byoyomi=9", "seconds=0.01", "seconds=0.01,lag=9", "main=0.1,lag=9"])
+def test_a_slow_move_within_its_time_or_the_lag_is_a_move(compiled: None, limits: str) -> None:
+    record = play(players("SLOW"), [pairing(1, "bad", "good")], limits={"bad": Limits.read(limits, "")})[1]
+    assert record.outcome is not None
+    assert record.outcome.ending is Ending.RESIGN
+
+
+def test_a_bot_that_finds_no_answer_before_its_flag_falls_is_out_of_time(compiled: None) -> None:
+    class Engine(type(scripted("GOOD").build())):  # type: ignore[misc]
+        def choose(self, game: Game, limits: Limits) -> Decision:
+            wait(limits.allowed)
+            raise BotTimeout("no answer to 'genmove b'")
+
+    bots = {"bad": Engine(scripted("GOOD").config), "good": scripted("GOOD").build()}
+    record = play(bots, [pairing(1, "bad", "good")], limits={"bad": Limits(main=0.1, lag=0.1)})[1]
+    assert re.fullmatch(r"bad: out of time: 0\.\d\d s used of 0\.1 s main time", record.reason)
+    assert "no answer to 'genmove b'" in record.dossier
+    assert record.black_seconds >= 0.2
+
+
+def test_a_bot_is_told_how_long_to_think_and_what_its_clock_shows(compiled: None) -> None:
+    told: dict[str, list[Limits]] = {"a": [], "b": []}
+
+    class Listener(type(scripted("GOOD").build())):  # type: ignore[misc]
+        def choose(self, game: Game, limits: Limits) -> Decision:
+            told["a" if game.to_play is BLACK else "b"].append(limits)
+            return super().choose(game, limits)
+
+    bots = {name: Listener(scripted("GOOD").config) for name in told}
+    limits = {"a": Limits(main=100, byoyomi=30, stones=3), "b": Limits(seconds=2, simulations=7)}
+    record = play(bots, [pairing(1, "a", "b")], limits=limits)[1]
+    assert set(told["b"]) == {limits["b"]}
+    assert all((mine.main, mine.byoyomi, mine.stones) == (100, 30, 3) for mine in told["a"])
+    shown = [mine.left for mine in told["a"] if mine.left is not None]
+    assert shown[0] == TimeLeft(100, 0)
+    seconds = [left.seconds for left in shown]
+    assert seconds == sorted(seconds, reverse=True)
+    assert 100 - seconds[-1] <= record.black_seconds + 0.001
+    assert told["a"][0].seconds == pytest.approx(100 / 18.6 + 10 - 0.2)  # half of the moves that 0.8 * 49 leave
+    assert told["a"][0].allowed == pytest.approx(130.2)
+
+
+def test_every_game_has_its_own_clock(compiled: None) -> None:
+    games = [pairing(n, "bad", "good") for n in range(3)]
+    records = play(players("PONDERER"), games, limits={"bad": Limits(main=0.4, lag=0)})
+    for record in records.values():
+        assert record.outcome is not None
+        assert record.outcome.ending is Ending.TIME
+        assert 2 * 4 <= len(record.moves) - 2 <= 2 * 8
+        assert record.black_seconds > 0.4
+
+
 def test_each_game_is_charged_the_seconds_that_its_own_moves_took() -> None:
     games = [pairing(1, "bad", "good"), pairing(2, "good", "bad")]
     records = play(players("SLOW", seed=1002, at=10), games)
@@ -124,13 +216,33 @@ def test_a_call_for_many_games_is_charged_in_equal_parts() -> None:
 
 
 def test_a_bot_with_a_call_for_many_games_is_called_once_a_round() -> None:
-    turns: list[Turn | None] = []
-    bots = {"many": scripted("MANY").build(), "one": scripted("GOOD").build()}
-    room = Room(bots, SEVEN, LIMITS, on_turn=turns.append)
+    limits = {"many": LIMITS, "one": Limits(deadline=500.0)}
+    assert calls_of_a_round(limits) == [("many", 3, 1800), None, *[("one", 1, 500)] * 3, None]
+
+
+def test_with_a_clock_it_is_called_game_by_game(compiled: None) -> None:
+    calls = calls_of_a_round({"many": Limits(main=50, lag=1), "one": Limits(byoyomi=60)})
+    assert calls == [*[("many", 1, 51)] * 3, None, *[("one", 1, 60.2)] * 3, None]
+
+
+def test_a_call_that_fails_for_many_is_followed_by_calls_for_one() -> None:
+    calls = calls_of_a_round(dict.fromkeys(("many", "one"), LIMITS), "PICKY")
+    assert calls == [("many", 3, 1800), *[("many", 1, 600)] * 3, None, *[("one", 1, 600)] * 2, None]
+
+
+def calls_of_a_round(limits: Mapping[str, Limits], many: str = "MANY") -> list[tuple[str, int, float] | None]:
+    """Who is called for how many games, and how long a call may take, when three games are begun."""
+    calls: list[tuple[str, int, float] | None] = []
+
+    def note(turn: Turn | None) -> None:
+        calls.append(turn and (turn.player, len(turn.tables), turn.allowed))
+
+    bots = {"many": scripted(many, at=0, seed=1001).build(), "one": scripted("GOOD").build()}
+    room = Room(bots, SEVEN, limits, on_turn=note)
     for n in range(3):
         room.seat(pairing(n, "many", "one"))
-    assert list(room.play_round()) == []
-    assert turns == [Turn("many", 3), None, Turn("one", 1), Turn("one", 1), Turn("one", 1), None]
+    list(room.play_round())
+    return calls
 
 
 def test_a_watchdog_hears_of_a_call_before_it_is_made() -> None:
@@ -143,10 +255,11 @@ def test_a_watchdog_hears_of_a_call_before_it_is_made() -> None:
             return super().choose(game, limits)
 
     config = scripted("GOOD").config
-    room = Room({"a": Watched(config), "b": Watched(config)}, SEVEN, LIMITS, on_turn=heard.append)
+    bots = {"a": Watched(config), "b": Watched(config)}
+    room = Room(bots, SEVEN, dict.fromkeys(bots, LIMITS), on_turn=heard.append)
     room.seat(pairing(1, "a", "b"))
     list(room.play_round())
-    assert seen == [Turn("a", 1), Turn("b", 1)]
+    assert [turn and turn.player for turn in seen] == ["a", "b"]
     assert heard[-1] is None
 
 
@@ -174,6 +287,21 @@ def test_a_record_names_its_players_event_opening_and_seed() -> None:
     assert record.replay().outcome == record.outcome
 
 
+def test_a_table_keeps_what_the_bots_tell_of_it_as_blacks() -> None:
+    bots = {"a": scripted("PUNDIT", at=3).build(), "b": scripted("GOOD").build()}
+    for black, white in (("a", "b"), ("b", "a")):
+        room = Room(bots, SEVEN, dict.fromkeys(bots, LIMITS))
+        room.seat(pairing(1, black, white))
+        table = room.tables[0]
+        assert (table.win_rates, table.ownership) == ([None, None], None)
+        while len(table.game.moves) < 6:
+            list(room.play_round())
+        rates = [0.5, None, 0.99, None] if black == "a" else [None, 0.01, None, 0.01]
+        assert table.win_rates[:6] == [None, None, *[pytest.approx(rate) for rate in rates]]
+        assert table.ownership is not None
+        assert np.frombuffer(table.ownership, np.int8).tolist() == [98] + [0] * 48
+
+
 @pytest.mark.parametrize("name", ["random", "fast-random", "uct:playouts=12,memory=1"])
 def test_a_game_is_the_same_whatever_is_played_beside_it(name: str) -> None:
     entry = Registry().resolve(name)
@@ -187,9 +315,12 @@ def test_a_game_is_the_same_whatever_is_played_beside_it(name: str) -> None:
 
 
 def test_a_game_lost_with_its_process_is_recorded_from_its_opening() -> None:
-    record = lost_record(pairing(1, "a", "b"), SEVEN, "b", Ending.CRASH, "its process ended with SIGSEGV", "stack")
+    lost = (pairing(1, "a", "b"), SEVEN, "b", Ending.CRASH, "its process ended with SIGSEGV", "stack")
+    record = lost_record(*lost)
     assert record.outcome is not None
     assert (record.outcome.winner, record.outcome.ending) == (BLACK, Ending.CRASH)
     assert record.reason == "b: its process ended with SIGSEGV"
     assert record.dossier == "stack"
     assert record.moves == OPENING
+    known = lost_record(*lost, moves=(*OPENING, 3))
+    assert (known.moves, known.outcome) == ((*OPENING, 3), record.outcome)

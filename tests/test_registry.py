@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from arena import CheckpointError, ConfigError
+from arena.bot import Limits
 from arena.registry import Entry, Registry, load_kind
 from bots.nets import checkpoint
 
@@ -78,7 +79,7 @@ def test_a_setting_that_changes_nothing_does_not_show_in_the_name(registry: Regi
     assert registry.resolve("uct:") == plain
 
 
-@pytest.mark.parametrize("spec", ["uct:exploration=0.7000001", "uct:exploration=1e-07,reuse=false", "uct:seconds=0.1"])
+@pytest.mark.parametrize("spec", ["uct:exploration=0.7000001", "uct:exploration=1e-07,reuse=false"])
 def test_the_name_of_an_entry_can_be_typed_to_get_it_again(registry: Registry, spec: str) -> None:
     entry = registry.resolve(spec)
     assert registry.resolve(entry.name) == entry
@@ -131,6 +132,143 @@ def test_what_can_not_be_read_is_refused_with_what_to_write(registry: Registry, 
 def test_an_entry_travels_to_other_processes(registry: Registry) -> None:
     entry = registry.resolve("uct:playouts=3")
     assert pickle.loads(pickle.dumps(entry)) == entry
+
+
+# --- Limits ---
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "limits"),
+    [
+        ("mcts@seconds=1", "mcts@seconds=1", Limits(seconds=1)),
+        ("mcts:playouts=5@seconds=.5", "mcts:playouts=5@seconds=0.5", Limits(seconds=0.5)),
+        ("mcts:playouts=2000@seconds=1", "mcts@seconds=1", Limits(seconds=1)),
+        ("mcts@byoyomi=5,main=60", "mcts@main=60,byoyomi=5", Limits(main=60, byoyomi=5)),
+        ("mcts@main=60,byoyomi=30,stones=5", "mcts@main=60,byoyomi=30,stones=5", Limits(None, None, 60, 30, 5)),
+        ("mcts@main=0,byoyomi=5,stones=1", "mcts@byoyomi=5", Limits(byoyomi=5)),
+        ("mcts@lag=1,main=60", "mcts@main=60,lag=1", Limits(main=60, lag=1)),
+        ("mcts@deadline=9,simulations=70", "mcts@simulations=70,deadline=9", Limits(simulations=70, deadline=9)),
+        ("checkpoint:sl-9x9@seconds=1", "checkpoint:sl-9x9@seconds=1", Limits(seconds=1)),
+        ("checkpoint:sl-9x9,temperature=1@main=9", "checkpoint:sl-9x9,temperature=1@main=9", Limits(main=9)),
+        ("gtp:command=ssh me@host gnugo", "gtp:command=ssh me@host gnugo", Limits()),
+        ("gtp:command=run x@y=5@main=9", "gtp:command=run x@y=5@main=9", Limits(main=9)),
+    ],
+)
+def test_limits_are_typed_behind_the_player(registry: Registry, spec: str, name: str, limits: Limits) -> None:
+    entry = registry.resolve(spec)
+    assert (entry.name, entry.limits) == (name, limits)
+    assert registry.resolve(name) == entry
+    assert pickle.loads(pickle.dumps(entry)) == entry
+
+
+def test_an_at_sign_in_a_path_belongs_to_the_path(tmp_path: Path, registry: Registry) -> None:
+    net = save_net(tmp_path / "me@home")
+    assert setting(registry.resolve(f"checkpoint:{net.folder}"), "checkpoint") == str(net.folder)
+    assert registry.resolve(f"checkpoint:{net.folder}@seconds=2").limits == Limits(seconds=2)
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ("seconds=0", "mcts: seconds = 0 is out of range; it goes from 0.001 to 1000000"),
+        ("seconds=-1", "mcts: seconds = -1 is out of range"),
+        ("seconds=inf", "mcts: seconds = 'inf' is not a number"),
+        ("seconds=x", "mcts: seconds = 'x' is not a number"),
+        ("simulations=0", "mcts: simulations = 0 is out of range; it goes from 1 to 1000000000"),
+        ("simulations=2.5", "mcts: simulations = '2.5' is not a whole number"),
+        ("main=-1", "mcts: main = -1 is out of range; it goes from 0 to 1000000"),
+        ("main=0", "mcts: main = 0 leaves no time; give more, or byoyomi, as in byoyomi=5"),
+        ("main=9,byoyomi=0", "mcts: byoyomi = 0 is out of range"),
+        ("main=9,byoyomi=5,stones=0", "mcts: stones = 0 is out of range; it goes from 1 to 1000"),
+        ("main=9,stones=5", "mcts: stones needs byoyomi, as in byoyomi=30,stones=5"),
+        ("seconds=1,main=9", "mcts: give seconds for each move, or main and byoyomi for the game, not both"),
+        ("byoyomi=5,seconds=1", "mcts: give seconds for each move, or main and byoyomi for the game, not both"),
+        ("lag=1", "mcts: lag needs seconds, main or byoyomi"),
+        ("main=9,lag=-1", "mcts: lag = -1 is out of range"),
+        ("deadline=0", "mcts: deadline = 0 is out of range"),
+        ("seconds=1,seconds=2", "mcts: seconds is given twice"),
+        ("seconds=1,5", "mcts: unknown limit '5'; there are seconds, simulations, main, byoyomi, stones, lag, deadl"),
+        ("seconds=1,main", "mcts: 'main' is no limit=value, as in seconds=1"),
+        ("seconds=1,mian=5", "mcts: unknown limit 'mian'; did you mean 'main'?"),
+        ("secods=1", "mcts: unknown limit 'secods'; did you mean 'seconds'?"),
+        ("", "mcts: a limit is missing, as in seconds=1; there are seconds, "),
+        ("seconds=1,", "mcts: a limit is missing, as in seconds=1; there are seconds, "),
+    ],
+)
+def test_limits_that_can_not_be_are_refused_in_one_line(registry: Registry, limits: str, message: str) -> None:
+    assert message in refusal(registry.resolve, f"mcts@{limits}")
+    assert message.replace("mcts", "--limits", 1) in refusal(Limits.read, limits, "--limits")
+
+
+def test_a_limit_among_the_settings_is_shown_its_place(tmp_path: Path, registry: Registry) -> None:
+    assert "'seconds' is a limit, not a setting; write mcts@seconds=1" in refusal(registry.resolve, "mcts:seconds=1")
+    text = refusal(configured, tmp_path, "[bots.mcts]\ndeadline = 5\n")
+    assert """[bots.mcts]: 'deadline' is a limit, not a setting; write limits = "deadline=5\"""" in text
+
+
+def test_a_file_gives_a_bot_limits_that_typed_ones_replace(tmp_path: Path) -> None:
+    registry = configured(
+        tmp_path, '[bots.deep]\nkind = "uct"\nlimits = "main=60,byoyomi=5"\n[bots.mcts]\nlimits = "seconds=1"\n'
+    )
+    deep = registry.resolve("deep")
+    assert (deep.name, deep.limits) == ("deep", Limits(main=60, byoyomi=5))
+    assert registry.resolve("deep@byoyomi=5,main=60") == deep
+    assert registry.resolve("deep:playouts=5").limits == deep.limits
+    other = registry.resolve("deep@seconds=2")
+    assert (other.name, other.limits) == ("deep@seconds=2", Limits(seconds=2))
+    assert registry.resolve("mcts").limits == Limits(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ("5", 'x]: limits = 5 is no text, as in "seconds=1"'),
+        ('"second=1"', "x]: limits: unknown limit 'second'; did you mean 'seconds'?"),
+        ('"main=0"', "x]: limits: main = 0 leaves no time"),
+    ],
+)
+def test_wrong_limits_in_a_file_are_refused(tmp_path: Path, limits: str, message: str) -> None:
+    assert message in refusal(configured, tmp_path, f'[bots.x]\nkind = "uct"\nlimits = {limits}\n')
+
+
+def test_limits_for_all_leave_those_alone_that_have_their_own(registry: Registry) -> None:
+    common = Limits(seconds=1)
+    assert registry.resolve("mcts").with_limits(common) == registry.resolve("mcts@seconds=1")
+    own = registry.resolve("mcts@simulations=5")
+    assert own.with_limits(common) == own
+    assert registry.resolve("mcts").with_limits(Limits()) == registry.resolve("mcts")
+
+
+def test_a_person_minds_a_clock_but_no_seconds_a_move(registry: Registry) -> None:
+    person = registry.resolve("human")
+    assert person.with_limits(Limits(seconds=1)) == person
+    assert person.with_limits(Limits(main=60)).limits == Limits(main=60)
+
+
+def test_what_a_player_thinks_within_is_part_of_who_it_is_and_what_only_forfeits_is_not(registry: Registry) -> None:
+    specs = ["", "@seconds=1", "@seconds=2", "@simulations=1", "@main=60", "@byoyomi=5", "@byoyomi=5,stones=2"]
+    assert len({registry.resolve(f"mcts{limits}").identity for limits in specs}) == len(specs)
+    assert registry.resolve("mcts@deadline=5").identity == registry.resolve("mcts").identity
+    same = ["main=60,byoyomi=5", "byoyomi=5,main=60.0,lag=3", "main=60,byoyomi=5,stones=1,deadline=4"]
+    assert len({registry.resolve(f"mcts@{limits}").identity for limits in same}) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ("simulations=5", 60),
+        ("seconds=5", 70),
+        ("seconds=5,lag=0", 5),
+        ("seconds=5,lag=2", 7),
+        ("seconds=5,lag=2,deadline=6", 6),
+        ("seconds=5,deadline=6", 6),
+        ("deadline=6", 6),
+        ("main=5", float("inf")),
+        ("main=5,deadline=3", 3),
+    ],
+)
+def test_how_long_a_move_may_take_at_most(text: str, allowed: float) -> None:
+    assert Limits.read(text, "here").allowed == allowed
 
 
 # --- Nets ---
@@ -213,10 +351,10 @@ def test_a_file_adds_entries(tmp_path: Path) -> None:
 
 
 def test_a_table_without_a_kind_changes_a_known_entry(tmp_path: Path, registry: Registry) -> None:
-    changed = configured(tmp_path, "[bots.mcts]\nplayouts = 77\n[bots.uct]\nseconds = 2\n")
+    changed = configured(tmp_path, "[bots.mcts]\nplayouts = 77\n[bots.uct]\nmemory = 2\n")
     assert setting(changed.resolve("mcts"), "playouts") == 77
-    assert setting(changed.resolve("mcts"), "seconds") == 0.0
-    assert setting(changed.resolve("uct"), "seconds") == 2.0
+    assert setting(changed.resolve("mcts"), "memory") == 64
+    assert setting(changed.resolve("uct"), "memory") == 2
     assert changed.resolve("mcts").identity != registry.resolve("mcts").identity
     assert changed.resolve("mcts").source == str(tmp_path / "arena.toml")
 

@@ -7,6 +7,7 @@ import math
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, symmetry_table
 from arena.go.record import Record
 from arena.ratings import Bound, PairCounts, WinDrawLoss, compare
-from arena.report import Forfeit, Tally, games_table, league, player_ratings, ratings_table, write_elo_csv
+from arena.report.frames import games_table, ratings_table, write_elo_csv
+from arena.report.league import league, player_ratings
+from arena.report.tally import Forfeit, Tally
 from arena.store import Player, Store
 
 RULES = Rules()
@@ -265,7 +268,8 @@ def test_player_ratings_come_by_identity_and_print_themselves(store: Store):
 
 def test_listing_ratings_imports_neither_pandas_nor_the_compiler():
     code = (
-        "import sys, arena.report, arena.screen.tables; print(sorted({'pandas', 'numba', 'torch'} & set(sys.modules)))"
+        "import sys, arena.report.league, arena.report.frames, arena.screen.tables; "
+        "print(sorted({'pandas', 'numba', 'torch'} & set(sys.modules)))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
@@ -302,4 +306,6 @@ def test_the_games_table_has_a_row_a_game():
     assert list(frame["ending"]) == ["score", "resign", "score"]
     assert list(frame["moves"]) == [10, 10, 10]
     assert frame["black_seconds"][1] == 1.5
+    assert list(frame["adjudged"]) == ["", "", ""]
+    assert list(games_table([replace(record(0, "new"), adjudged=WHITE)])["adjudged"]) == ["W"]
     assert list(games_table([]).columns) == list(frame.columns)

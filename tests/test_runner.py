@@ -24,7 +24,7 @@ from arena.go.game import Ending, Rules
 from arena.go.record import Record
 from arena.match import Room
 from arena.registry import Entry, Registry
-from arena.runner import Update, play_event
+from arena.runner import Control, Update, play_event
 from arena.schedule import Match
 from arena.store import Store
 
@@ -32,8 +32,9 @@ SEVEN = Rules.preset("cgos", 7)
 FIVE = Rules.preset("cgos", 5)
 
 
-def match(first: Entry, second: Entry, games: int = 8, **settings: Any) -> Match:
-    return Match(first, second, **({"rules": SEVEN, "games": games, "limits": Limits(deadline=60.0)} | settings))
+def match(first: Entry, second: Entry, games: int = 8, deadline: float = 60.0, **settings: Any) -> Match:
+    players = (replace(entry, limits=Limits(deadline=deadline)) for entry in (first, second))
+    return Match(*players, **({"rules": SEVEN, "games": games} | settings))
 
 
 def seeds(games: int) -> list[int]:
@@ -57,7 +58,8 @@ def essence(records: list[Record]) -> Played:
 def play_alone(played: Match) -> list[Record]:
     """A match in this process, without a scheduler."""
     players = played.players
-    room = Room({name: entry.build() for name, entry in players.items()}, played.rules, Limits(deadline=600.0))
+    bots = {name: entry.build() for name, entry in players.items()}
+    room = Room(bots, played.rules, dict.fromkeys(bots, Limits(deadline=600.0)), played.adjudication)
     records = []
     for pairing in played.pairings():
         room.seat(pairing)
@@ -174,7 +176,7 @@ def test_games_are_durable_when_an_update_tells_of_them(store: Store, tmp_path: 
 
 
 def test_a_person_plays_in_this_process(store: Store) -> None:
-    played = match(scripted("PERSON", "you"), scripted("GOOD"), games=2, limits=Limits(deadline=1e-9))
+    played = match(scripted("PERSON", "you"), scripted("GOOD"), games=2, deadline=1e-3)
     games = fresh(play_event(played, store, 2))
     assert essence(games) == undisturbed(played) == stored(store, played)
 
@@ -183,6 +185,57 @@ def test_what_a_bot_prints_stays_off_the_terminal(store: Store, capfd: pytest.Ca
     played = match(scripted("NOISY"), scripted("GOOD"), games=2)
     assert essence(fresh(play_event(played, store, 1))) == undisturbed(replace(played, first=scripted("GOOD", "noisy")))
     assert capfd.readouterr() == ("", "")
+
+
+# --- Pausing ---
+
+
+def test_a_pause_stops_all_games_and_they_go_on_as_if_there_had_been_none(store: Store) -> None:
+    played = match(scripted("GOOD", "a"), scripted("GOOD", "b"), games=300, rules=FIVE)
+    control = Control()
+    updates = play_event(played, store, 2, control)
+    records: list[Record] = []
+    while not records:
+        records += next(updates).records
+    control.paused = True
+    quiet = 0
+    while quiet < 10:  # updates, at a tenth of a second each
+        update = next(updates)
+        records += update.records
+        quiet = 0 if update.records or update.glances else quiet + 1
+    assert len(records) < 300
+    control.paused = False
+    records += fresh(updates)
+    assert essence(records) == stored(store, played) == undisturbed(played)
+
+
+def test_no_clock_runs_in_a_pause(store: Store) -> None:
+    played = match(scripted("PONDERER", "a"), scripted("GOOD", "b"), games=2, deadline=0.4, rules=FIVE)
+    control = Control()
+    pauses = 0
+    for update in play_event(played, store, 1, control):
+        if update.glances and not control.paused and pauses < 2:
+            control.paused, quiet = True, 0
+            pauses += 1
+        elif control.paused:
+            quiet += 1
+            control.paused = quiet < 8
+    assert pauses == 2
+    assert stored(store, played) == undisturbed(played)
+
+
+def test_a_paused_event_can_be_closed(store: Store, lifeline: Lifeline) -> None:
+    played = match(scripted("GOOD", "a", lifeline=lifeline.path), scripted("GOOD", "b"), games=300, rules=FIVE)
+    control = Control()
+    updates = play_event(played, store, 2, control)
+    seen: list[Record] = []
+    while not seen:
+        seen += next(updates).records
+    control.paused = True
+    next(updates)
+    updates.close()
+    assert lifeline.falls_silent(5)
+    assert set(essence(seen)) <= set(stored(store, played))
 
 
 # --- Bots that fail ---
@@ -201,7 +254,7 @@ def test_a_bot_that_takes_its_process_down_forfeits_that_game_alone(store: Store
         assert record.outcome.winner is not None
         assert (record.black if record.outcome.black_score else record.white) != loser
         assert record.reason == f"{loser}: its process ended with {reason}"
-        assert record.moves == moves.pop(number)[:4]
+        assert record.moves == moves.pop(number)[:9]
         if reason == "SIGSEGV":
             assert "Segmentation fault" in record.dossier
     assert {number: record.moves for number, record in records.items()} == moves
@@ -210,7 +263,7 @@ def test_a_bot_that_takes_its_process_down_forfeits_that_game_alone(store: Store
 
 def test_a_bot_that_hangs_forfeits_on_time_and_the_event_ends(store: Store, lifeline: Lifeline) -> None:
     bad = scripted("HANG", seed=seeds(4)[1], lifeline=lifeline.path)
-    played = match(scripted("MANY", "good"), bad, games=4, limits=Limits(deadline=0.5))
+    played = match(scripted("MANY", "good"), bad, games=4, deadline=0.5)
     start = monotonic()
     records = {int(record.id[-5:]) - 1: record for record in fresh(play_event(played, store, 1))}
     assert monotonic() - start < 60
@@ -219,6 +272,7 @@ def test_a_bot_that_hangs_forfeits_on_time_and_the_event_ends(store: Store, life
     assert (hung.outcome.ending, hung.outcome.black_score) == (Ending.TIME, 0.0)
     assert hung.black == "hang"
     assert hung.reason == "hang: no answer within 0.5 s"
+    assert len(hung.moves) == 8
     assert [record.reason for number, record in records.items() if number != 1] == ["", "", ""]
     assert len(records) == store.count() == 4
     assert lifeline.falls_silent(10)
@@ -267,7 +321,7 @@ def test_a_bot_that_can_not_be_built_is_the_users_to_mend(store: Store, kind: st
 
 def test_a_worker_that_is_killed_as_it_starts_is_replaced(store: Store, tmp_path: Path) -> None:
     bad = scripted("SECOND_KILLED", marker=str(tmp_path / "starts"))
-    played = match(bad, scripted("HANG", seed=seeds(4)[0]), games=4, limits=Limits(deadline=0.5))
+    played = match(bad, scripted("HANG", seed=seeds(4)[0]), games=4, deadline=0.5)
     assert len(fresh(play_event(played, store, 2))) == 4
     assert len((tmp_path / "starts").read_text()) >= 3
 

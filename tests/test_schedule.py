@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +14,12 @@ from hypothesis import strategies as st
 from scripted_bots import scripted
 
 from arena import ConfigError
+from arena.adjudication import Adjudication
 from arena.bot import Limits
 from arena.go.game import Game, Rules
 from arena.go.moves import symmetry_table
-from arena.schedule import Match, Opening, draw_openings
+from arena.openings import Opening, draw_openings, read_book
+from arena.schedule import Ladder, Match, Style, Tournament, event_from_json, event_to_json
 
 NINE = Rules.preset("cgos", 9)
 SIZES = st.sampled_from([5, 7, 9, 13, 19])
@@ -73,9 +77,9 @@ def test_more_openings_begin_with_the_same_ones(count: int, more: int, seed: int
 
 
 def test_another_seed_draws_other_openings() -> None:
-    drawn = [tuple(draw_openings(NINE, 20, 4, seed)) for seed in range(5)]
+    drawn = [draw_openings(NINE, 20, 4, seed) for seed in range(5)]
     assert len(set(drawn)) == 5
-    assert draw_openings(NINE, 20, 4, seed=3) == list(drawn[3])
+    assert draw_openings(NINE, 20, 4, seed=3) == drawn[3]
 
 
 def test_openings_spread_over_the_board() -> None:
@@ -84,13 +88,14 @@ def test_openings_spread_over_the_board() -> None:
     assert max(first.values()) < 60
 
 
-def test_too_many_openings_are_refused_with_how_many_there_are() -> None:
-    with pytest.raises(ConfigError, match=r"about 6 different openings of 1 plies on 9x9; .*--openings 3"):
-        draw_openings(NINE, 7, 1, seed=1)
+def test_openings_get_longer_when_there_are_no_more_of_their_length() -> None:
+    drawn = draw_openings(NINE, 100, 1, seed=1)  # 25 points, 6 of them different
+    assert [len(opening) for opening in drawn] == [1] * 6 + [3] * 94
+    assert drawn[:6] == draw_openings(NINE, 6, 1, seed=1)
 
 
 def test_an_opening_that_no_board_holds_is_refused() -> None:
-    with pytest.raises(ConfigError, match="about 0 different openings of 30 plies on 5x5"):
+    with pytest.raises(ConfigError, match=r"about 0 different openings of 30 plies or more on 5x5; .*--openings 1"):
         draw_openings(Rules.preset("cgos", 5), 1, 30, seed=1)
 
 
@@ -100,7 +105,7 @@ def test_a_small_board_has_openings_for_a_match_of_a_thousand_games(size: int) -
 
 
 def test_openings_of_no_plies_are_the_empty_board() -> None:
-    assert draw_openings(NINE, 3, 0, 1) == [(), (), ()]
+    assert draw_openings(NINE, 3, 0, 1) == ((), (), ())
 
 
 # --- Pairings ---
@@ -149,9 +154,13 @@ CHANGES: list[dict[str, Any]] = [
     {"openings": 3},
     {"plies": 2},
     {"seed": 2},
-    {"limits": Limits(seconds=1)},
-    {"limits": Limits(simulations=10)},
-    {"limits": Limits(deadline=30)},
+    {"first": replace(scripted("GOOD", "a"), limits=Limits(seconds=1))},
+    {"second": replace(scripted("MANY", "b"), limits=Limits(simulations=10))},
+    {"adjudication": Adjudication.read("off")},
+    {"adjudication": Adjudication(resign=0.05)},
+    {"adjudication": Adjudication(turns=5)},
+    {"book": ((3, 4), (5, 6))},
+    {"book": ((5, 6), (3, 4))},
 ]
 
 
@@ -194,3 +203,112 @@ def test_a_bot_that_meets_itself_is_told_apart() -> None:
 def test_what_can_not_be_played_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         match(**change)
+
+
+# --- Books ---
+
+
+def sgf(*moves: str, size: int = 9, more: str = "") -> str:
+    """A game of SGF coordinates, Black first."""
+    return f"(;GM[1]SZ[{size}]{more}" + "".join(f";{'BW'[n % 2]}[{move}]" for n, move in enumerate(moves)) + ")"
+
+
+def written(folder: Path, *games: str) -> Path:
+    path = folder / "book.sgf"
+    path.write_text("\n".join(games))
+    return path
+
+
+def test_a_book_has_the_main_line_of_each_game(tmp_path: Path) -> None:
+    book = read_book(written(tmp_path, "(;GM[1]SZ[9];B[cc];W[gg](;B[cg];W[gc])(;B[ee]))", sgf("dd", "ff")), NINE)
+    assert set(book.openings) == {(20, 60, 56, 24), (30, 50)}
+    assert str(book) == "2 openings of 2 to 4 moves"
+
+
+def test_a_book_is_cut_to_so_many_moves(tmp_path: Path) -> None:
+    book = read_book(written(tmp_path, sgf("cc", "gg", "cg", "gc"), sgf("dd", "ff"), sgf("ee")), NINE, plies=2)
+    assert set(book.openings) == {(20, 60), (30, 50), (40,)}
+    cut = read_book(written(tmp_path, sgf("cc", "gg", "cg"), sgf("cc", "gg", "gc")), NINE, plies=2)
+    assert str(cut) == "1 opening of 2 moves; 1 that leads to the same position was left out"
+
+
+def test_openings_that_lead_to_the_same_position_count_once_however_it_is_turned(tmp_path: Path) -> None:
+    turned = (sgf("cc", "dg"), sgf("gc", "fg"), sgf("cg", "dc"), sgf("gg", "fc"))
+    reordered = (sgf("dd", "ff", "fd", "df"), sgf("fd", "df", "dd", "ff"))
+    book = read_book(written(tmp_path, *turned, *reordered), NINE)
+    assert len(book.openings) == 2
+    assert book.repeated == 4
+    assert str(book) == "2 openings of 2 to 4 moves; 4 that lead to the same position were left out"
+
+
+def test_games_that_are_no_openings_are_refused_with_counts_and_reasons(tmp_path: Path) -> None:
+    games = [
+        sgf("cc", size=13),
+        sgf("cc", size=13),
+        sgf("cc", more="AB[ee]"),
+        sgf("cc", "cc"),
+        sgf("cc", "", ""),
+        sgf(),
+        "(;GM[1]SZ[9];W[cc];B[dd])",
+        "(;GM[1]SZ[9];B[cc",
+    ]
+    book = read_book(written(tmp_path, sgf("dd"), *games), NINE)
+    assert book.openings == ((30,),)
+    assert sum(book.refused.values()) == len(games)
+    expected = {"on 13x13": 2, "with setup stones": 1, "illegal move": 1, "over": 1, "empty": 1}
+    assert expected.items() <= book.refused.items()
+    assert book.refused["begun by White"] == 1
+    assert "refused were 2 on 13x13, 1 with setup stones" in str(book)
+    with pytest.raises(ConfigError, match=r"no game in .* is an opening on 19x19: refused were 5 on 9x9, 2 on 13x13"):
+        read_book(written(tmp_path, sgf("dd"), *games), Rules.preset(size=19))
+
+
+def test_a_book_is_shuffled_by_the_seed(tmp_path: Path) -> None:
+    path = written(tmp_path, *(sgf(point, other) for point, other in combinations(("cc", "cd", "dd", "de", "ee"), 2)))
+    shuffled = {read_book(path, NINE, seed=seed).openings for seed in range(5)}
+    assert len(shuffled) == 5
+    assert len({frozenset(openings) for openings in shuffled}) == 1
+    assert read_book(path, NINE, seed=3) == read_book(path, NINE, seed=3)
+
+
+def test_the_openings_of_a_book_are_used_in_turn() -> None:
+    book = ((20, 60), (30, 50), (40,))
+    assert [pairing.opening for pairing in match(book=book, games=8).pairings()] == [
+        opening for opening in (*book, book[0]) for _ in range(2)
+    ]
+    assert {pairing.opening for pairing in match(book=book, openings=2, games=8).pairings()} == set(book[:2])
+    league = Tournament("league", (match().first, match().second), NINE, games_each=4, book=book)
+    assert [pairing.opening for pairing in league.pairings()] == [book[0], book[0], book[1], book[1]]
+
+
+# --- Events as text ---
+
+ENTRIES = (
+    scripted("GOOD", "a"),
+    replace(scripted("MANY", "b"), limits=Limits(main=60, byoyomi=5), net="f00d"),
+    scripted("GOOD", "größer: 碁", at=3),
+)
+EVENTS: list[Match | Tournament | Ladder] = [
+    Match(ENTRIES[0], ENTRIES[1], Rules.preset("japanese", 13, 0.5), 30, openings=4, plies=2, seed=2**40, run=3),
+    Match(ENTRIES[0], ENTRIES[0], NINE, 2, adjudication=Adjudication.read("resign=0.1"), book=((1, 2), (3,))),
+    Tournament("league", ENTRIES, NINE, games_each=6, style=Style.GAUNTLET),
+    Ladder("climb", ENTRIES, NINE, games=300, to_see=40.0, block=4, book=((1, 2), (3,))),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.event)
+def test_an_event_comes_back_from_its_text(event: Match | Tournament | Ladder) -> None:
+    text = event_to_json(event)
+    assert "\n" not in text
+    back = event_from_json(text)
+    assert back == event
+    assert back.settings == event.settings
+    assert back.pairings() == event.pairings()
+    assert [entry.identity for entry in back.players.values()] == [e.identity for e in event.players.values()]
+
+
+@pytest.mark.parametrize("text", ["", "no json", "[]", '{"event": "duel"}', '{"event": "match", "first": 3}'])
+def test_any_other_text_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(ConfigError, match="plan of an event can't be read") as caught:
+        event_from_json(text)
+    assert "\n" not in str(caught.value)

@@ -2,126 +2,47 @@
 
 from __future__ import annotations
 
-import io
-import random
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from played import (
+    CONTROL,
+    SIZES,
+    Clock,
+    console_of,
+    glance_of,
+    lines_of,
+    match_of,
+    output_of,
+    record_of,
+    words_of,
+)
 from rich.cells import cell_len
-from rich.console import Console, RenderableType
+from rich.console import Console
 
 from arena.go.board import Board
 from arena.go.collection import Statistics
-from arena.go.game import Ending, Game, Outcome, Rules
-from arena.go.moves import BLACK, WHITE, move_from_gtp
+from arena.go.game import Ending
+from arena.go.moves import move_from_gtp
 from arena.go.record import Record
 from arena.ratings import Bound, Estimate, Interval
 from arena.registry import Entry
-from arena.report import Tally, ratings_table
+from arena.report.frames import ratings_table
+from arena.report.tally import Tally
 from arena.runner import Update
-from arena.schedule import Match, Pairing
+from arena.schedule import Match
 from arena.screen import style
 from arena.screen.board import board_height, board_width, draw_board
+from arena.screen.boards import HOLD
 from arena.screen.match import Screen, show_match
 from arena.screen.paint import Painter
 from arena.screen.summary import headline, summary
 from arena.screen.tables import bots_table, elo_table, games_table, statistics_table
-from arena.screen.view import HOLD, MatchView
+from arena.screen.view import MatchView
 from arena.store import Player, Store
-from arena.worker import Glance
-
-SIZES = [(40, 20), (60, 40), (80, 24), (120, 40), (200, 60)]
-CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
-
-
-class Clock:
-    """Time that passes when the test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def entry(name: str) -> Entry:
-    return Entry(name, "fast-random", "bots.fast_random:BOT", (), "arena")
-
-
-def match_of(first: str = "alphago", second: str = "sl", games: int = 100, size: int = 9, openings: int = 0) -> Match:
-    return Match(entry(first), entry(second), Rules.preset(size=size), games, openings)
-
-
-@cache
-def pairings_of(match: Match) -> list[Pairing]:
-    return match.pairings()
-
-
-def record_of(
-    match: Match,
-    number: int,
-    winner: str | None,
-    ending: Ending = Ending.SCORE,
-    reason: str = "",
-    seed: int | None = None,
-) -> Record:
-    """A game of random moves that ended as said."""
-    pairing = pairings_of(match)[number]
-    game = Game(match.rules)
-    for move in pairing.opening:
-        game.play(move)
-    dice = random.Random(number if seed is None else seed)
-    for _ in range(20):
-        game.play(int(dice.choice(np.flatnonzero(game.legal_moves()[:-1]))))
-    colour = None if winner is None else BLACK if winner == pairing.black else WHITE
-    scored = ending in (Ending.SCORE, Ending.MOVE_LIMIT)
-    margin = None if not scored else 0.0 if colour is None else 2.5 if colour is BLACK else -2.5
-    game.end(Outcome(colour, ending, margin))
-    return Record.from_game(
-        game,
-        id=pairing.id,
-        event=match.event,
-        black=pairing.black,
-        white=pairing.white,
-        opening=len(pairing.opening),
-        reason=reason,
-        black_seconds=2.0,
-        white_seconds=1.0,
-    )
-
-
-def glance_of(match: Match, number: int, moves: str, win_rates: tuple[float | None, ...] = ()) -> Glance:
-    """A look at a game after moves such as ``"E5 C3"``."""
-    played = tuple(move_from_gtp(word, match.rules.size) for word in moves.split())
-    return Glance(pairings_of(match)[number], played, win_rates or (None,) * len(played))
-
-
-def console_of(width: int, height: int, terminal: bool = True, encoding: str = "utf-8", **settings) -> Console:
-    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
-    settings.setdefault("_environ", {"TERM": "xterm-256color"})
-    return Console(file=file, width=width, height=height, force_terminal=terminal, **settings)
-
-
-def output_of(console: Console) -> str:
-    console.file.flush()
-    return console.file.buffer.getvalue().decode(console.encoding)  # type: ignore[attr-defined]
-
-
-def lines_of(drawn: RenderableType, width: int, height: int, **settings) -> list[str]:
-    console = console_of(width, height, no_color=True, color_system=None, **settings)
-    console.print(drawn)
-    text = output_of(console)
-    assert not CONTROL.search(text)
-    assert max(map(cell_len, text.splitlines())) <= width
-    return [line.rstrip() for line in text.splitlines()]
-
-
-def words_of(lines: list[str]) -> str:
-    return " ".join(" ".join(lines).split())
 
 
 def running_view(match: Match, clock: Clock) -> MatchView:
@@ -193,13 +114,44 @@ def test_stones_differ_from_each_other_and_from_the_wood_in_luminance():
         linear = [(c / 255 / 12.92 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4) for c in (red, green, blue)]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
-    line = draw_board(np.array([[1, 2] + [0] * 3] * 5, np.uint8))[1]
     console = Console(force_terminal=True, color_system="truecolor")
-    segments = {segment.text: segment.style for segment in line.render(console) if segment.text in ("●", "○")}
-    black, white = (luminance(*segments[sign].color.triplet) for sign in ("●", "○"))
-    wood = luminance(*segments["●"].bgcolor.triplet)
-    assert (wood + 0.05) / (black + 0.05) > 3  # WCAG 2.1, contrast of graphical objects
-    assert (white + 0.05) / (wood + 0.05) > 3
+    for share in (0, 100, -100):
+        line = draw_board(np.array([[1, 2] + [0] * 3] * 5, np.uint8), ownership=bytes([share % 256]) * 25)[1]
+        segments = {segment.text: segment.style for segment in line.render(console) if segment.text in ("●", "○")}
+        black, white = (luminance(*segments[sign].color.triplet) for sign in ("●", "○"))
+        wood = luminance(*segments["●"].bgcolor.triplet)
+        assert (wood + 0.05) / (black + 0.05) > 3  # WCAG 2.1, contrast of graphical objects
+        assert (white + 0.05) / (wood + 0.05) > 3
+
+
+def owned(*rows: str) -> bytes:
+    """Per cent of Black at each point, in rows as ``"90 -80 0"``."""
+    return np.array([[int(word) for word in row.split()] for row in rows], np.int8).tobytes()
+
+
+def test_a_board_shows_whose_each_point_will_be_without_colours():
+    stones = np.zeros((5, 5), np.uint8)
+    stones[0, 0], stones[4, 4] = 1, 2
+    ownership = owned("99 51 50 0 -50", "51 51 0 0 0", "0 0 0 -51 0", "0 0 0 0 -60", "0 0 0 -100 100")
+    assert [line.plain for line in draw_board(stones, 1, ownership=ownership)][1:] == [
+        " 5  ●(▪)· · · ",
+        " 4  ▪ ▪ · · · ",
+        " 3  · · · ▫ · ",
+        " 2  · · · · ▫ ",
+        " 1  · · · ▫ ○ ",
+    ]
+    in_ascii = [line.plain for line in draw_board(stones, ascii_only=True, ownership=ownership)]
+    assert in_ascii[2:5] == [" 4  x x . . . ", " 3  . . . o . ", " 2  . . . . o "]
+
+
+def test_the_wood_is_shaded_towards_whoever_will_have_the_point():
+    def brightness(share: int) -> float:
+        line = draw_board(np.zeros((5, 5), np.uint8), ownership=owned(*[f"{share} 0 0 0 0"] * 5))[1]
+        segments = list(line.render(Console(force_terminal=True, color_system="truecolor")))
+        return sum(next(segment for segment in segments if segment.text in "·▪▫").style.bgcolor.triplet)
+
+    shades = [brightness(share) for share in (100, 60, 20, 0, -20, -60, -100)]
+    assert shades == sorted(shades) and len(set(shades)) == len(shades)
 
 
 # --- The live screen ---
@@ -216,7 +168,8 @@ def test_a_frame_fits_the_terminal_and_has_the_figures(width: int, height: int, 
     words = words_of(lines)
     for fact in ("42 of 100", "0:30", "left", "+39 =1 -2", "94.0 %", "LOS > 99.9 %", "games/s"):
         assert fact in words
-    for label in ("as Black", "as White", "Black takes", "score", "resign", "time", "illegal", "crash", "move limit"):
+    labels = ["as Black", "as White", "Black takes", "score", "resign", "time", "move limit", "illegal", "crash"]
+    for label in labels[: 1 if height < 20 else 7 if height < 24 else None]:
         assert any(line.strip().startswith(label) for line in lines)
     assert f"Elo {view.tally.comparison().elo} 95 %" in words
 
@@ -271,6 +224,26 @@ def test_the_watched_game_has_its_players_and_their_win_rates():
     assert white.endswith(" 40 %")
 
 
+def test_ownership_is_shown_while_a_game_is_under_way():
+    match = match_of()
+    view = MatchView(match, Clock())
+    view.add(Update(glances=(glance_of(match, 0, "E5", ownership=bytes([90]) * 81),), workers=1))
+    for width, height in ((80, 24), (200, 60)):
+        assert sum(line.count("▪") for line in lines_of(Screen(view), width, height)) == 80
+    view.add(Update(glances=(glance_of(match, 0, "E5 C3"),)))
+    assert "▪" not in "".join(lines_of(Screen(view), 80, 24))
+
+
+def test_games_that_repeat_raise_a_warning_at_once():
+    match = match_of(games=6, openings=1)
+    view = MatchView(match, Clock())
+    view.add(Update(tuple(record_of(match, n, "sl", seed=n) for n in range(4)), workers=1))
+    assert view.warning == ""
+    view.add(Update((record_of(match, 4, "sl", seed=0),), workers=1))
+    for width, height in SIZES:
+        assert "! games repeat: 4 of 5 differ" in lines_of(Screen(view), width, height)
+
+
 def test_a_player_without_win_rates_is_named_alone():
     view = MatchView(match_of(), Clock())
     view.add(Update(glances=(glance_of(view.match, 0, "E5 C3"),), workers=1))
@@ -294,9 +267,9 @@ def test_before_the_first_game_it_says_that_it_starts_and_the_layout_is_the_late
         assert "starting" not in words_of(after)
         assert len(before) == len(after)
         assert [line[:8] for line in before if line.startswith("Score")] == ["Score   "]
-        assert before.index(next(line for line in before if line.startswith("Won by"))) == after.index(
-            next(line for line in after if line.startswith("Won by"))
-        )
+        for label in ("as White", "Won by")[: 1 if height < 20 else 2]:
+            places = [next(n for n, line in enumerate(lines) if line.startswith(label)) for lines in (before, after)]
+            assert places[0] == places[1]
 
 
 def test_resumed_games_count_at_once():
@@ -318,7 +291,7 @@ def test_a_finished_game_stays_on_the_board_for_a_moment():
 
     view.add(Update(glances=(glance_of(match, 3, "E5"),), workers=2))
     view.add(Update(glances=(glance_of(match, 4, "D4 E5"),)))  # another worker's: the screen stays with the first
-    assert caption() == "game 4, move 1: ● E5"
+    assert caption() == "game 4, board 1 of 2, move 1: ● E5"
     view.add(Update((record_of(match, 3, "alphago", Ending.RESIGN),), glances=(glance_of(match, 4, "D4 E5 F6"),)))
     assert caption() == "game 4: W+R, 24 moves"
     clock.now += HOLD / 2
@@ -589,7 +562,7 @@ def test_a_pairing_that_repeats_itself_is_warned_of():
 
 
 def test_the_table_of_bots_has_settings_nets_and_ratings():
-    plain = entry("fast-random")
+    plain = Entry("fast-random", "fast-random", "bots.fast_random:BOT", (), "arena")
     net = Entry("sl", "policy", "bots.policy:BOT", (("checkpoint", "sl-9x9"), ("temperature", 0.5)), "arena", "ab")
     ratings = {plain.identity: Estimate(Bound.BELOW, interval=Interval(223.0, None))}
     rows = [line.split() for line in lines_of(bots_table([plain, net], ratings), 100, 40)]

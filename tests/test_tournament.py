@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
-import io
-import random
 import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from played import (
+    CONTROL,
+    SIZES,
+    Clock,
+    between,
+    console_of,
+    glance_of,
+    ladder_of,
+    lines_of,
+    output_of,
+    pairings_of,
+    record_of,
+    tournament_of,
+    words_of,
+)
 from rich.cells import cell_len
-from rich.console import Console
 from scripted_bots import scripted
 
 from arena import ConfigError
-from arena.bot import Limits
-from arena.go.game import Ending, Game, Outcome, Rules
-from arena.go.moves import BLACK, WHITE
+from arena.adjudication import Adjudication
+from arena.go.game import Ending, Rules
 from arena.go.record import Record
-from arena.registry import Entry
-from arena.report import Crosstable, league
+from arena.ladder import widest_gap
+from arena.report.league import Crosstable, league
 from arena.runner import Update, play_event
-from arena.schedule import Match, Pairing, Style, Tournament
+from arena.schedule import Match, Style, Tournament
 from arena.screen.tournament import Screen, print_standings, show_tournament, summary
-from arena.screen.view import TournamentView
+from arena.screen.tournament_view import TournamentView
 from arena.store import Player, Store
 from arena.worker import Glance
 
@@ -47,10 +56,6 @@ def tournament(*names: str, **changes: Any) -> Tournament:
 
 def numbered(count: int, **changes: Any) -> Tournament:
     return tournament(*(f"bot{number}" for number in range(count)), **changes)
-
-
-def between(pairings: list[Pairing], one: str, other: str) -> list[Pairing]:
-    return [pairing for pairing in pairings if {pairing.black, pairing.white} == {one, other}]
 
 
 # --- Who meets whom ---
@@ -125,7 +130,7 @@ def test_players_games_and_style_are_no_settings_of_the_event() -> None:
         {"openings": 3},
         {"plies": 2},
         {"seed": 2},
-        {"limits": Limits(seconds=1)},
+        {"adjudication": Adjudication.read("resign=0.2")},
     ]
     assert all(numbered(3, **change).settings != usual.settings for change in changes)
 
@@ -198,49 +203,6 @@ def test_a_tournament_goes_on_where_it_stopped_and_takes_new_players(store: Stor
 # --- What games add up to ---
 
 
-def played_by(name: str) -> Entry:
-    return Entry(name, "fast-random", "bots.fast_random:BOT", (("name", name),), "the tests")
-
-
-def shown(*names: str, games_each: int = 4, size: int = 7) -> Tournament:
-    return Tournament("league", tuple(map(played_by, names)), Rules.preset(size=size), games_each)
-
-
-@cache
-def pairings_of(played: Tournament) -> list[Pairing]:
-    return played.pairings()
-
-
-def record_of(
-    played: Tournament, pairing: Pairing, winner: str | None, ending: Ending = Ending.SCORE, reason: str = ""
-) -> Record:
-    """A game of random moves that ended as said."""
-    game = Game(played.rules)
-    dice = random.Random(pairing.id)
-    for move in pairing.opening:
-        game.play(move)
-    for _ in range(12):
-        game.play(int(dice.choice(np.flatnonzero(game.legal_moves()[:-1]))))
-    colour = None if winner is None else BLACK if winner == pairing.black else WHITE
-    scored = ending is Ending.SCORE
-    game.end(
-        Outcome(colour, ending, None if not scored else 0.0 if colour is None else 2.0 if colour is BLACK else -2.0)
-    )
-    record = Record.from_game(
-        game,
-        id=pairing.id,
-        event=played.event,
-        black=pairing.black,
-        white=pairing.white,
-        opening=len(pairing.opening),
-        reason=reason,
-        black_seconds=2.0,
-        white_seconds=1.0,
-    )
-    players = played.players
-    return replace(record, black_player=players[record.black].identity, white_player=players[record.white].identity)
-
-
 def records_of(played: Tournament, upsets: int = 5) -> list[Record]:
     """The earlier in the list of players wins, but for every so many games."""
     names = list(played.players)
@@ -251,6 +213,15 @@ def records_of(played: Tournament, upsets: int = 5) -> list[Record]:
     return found
 
 
+def cycle_of(played: Tournament) -> list[Record]:
+    """Rock beats scissors, scissors beat paper, paper beats rock."""
+    beats = {frozenset(("rock", "scissors")): "rock", frozenset(("paper", "rock")): "paper"}
+    return [
+        record_of(played, pairing, beats.get(frozenset((pairing.black, pairing.white)), "scissors"))
+        for pairing in pairings_of(played)
+    ]
+
+
 def table_of(played: Tournament, records: list[Record]) -> Crosstable:
     table = Crosstable({entry.identity: name for name, entry in played.players.items()})
     for record in records:
@@ -259,7 +230,7 @@ def table_of(played: Tournament, records: list[Record]) -> Crosstable:
 
 
 def test_the_crosstable_has_everybodys_points_against_everybody() -> None:
-    played = shown("a", "b", "c")
+    played = tournament_of("a", "b", "c")
     winners = {"ab": ["a", "a", "b", None], "ac": ["a", "a", "a", "a"], "bc": ["c", "b", "b", "b"]}
     records = []
     for pair, won in winners.items():
@@ -273,27 +244,27 @@ def test_the_crosstable_has_everybodys_points_against_everybody() -> None:
     assert (table.meetings("b").points, table.meetings("b").games) == (4.5, 8)
     assert table.meetings("a", "a").games == 0
     assert table.endings == [(Ending.SCORE, 12)]
-    assert table.mean_length == 16
-    assert table.seconds_a_move("a") == pytest.approx(1.5 / 6)
+    assert table.mean_length == 24
+    assert table.seconds_a_move("a") == pytest.approx(1.5 / 10)
 
 
 def test_a_game_of_others_is_refused_and_changes_nothing() -> None:
-    played = shown("a", "b", "c")
-    table = table_of(shown("a", "b"), [])
+    played = tournament_of("a", "b", "c")
+    table = table_of(tournament_of("a", "b"), [])
     with pytest.raises(ValueError, match="is not one of a, b"):
         table.add(record_of(played, between(pairings_of(played), "a", "c")[0], "a"))
     assert table.games == 0
 
 
 def test_a_player_keeps_its_games_under_another_name() -> None:
-    played = shown("a", "b")
+    played = tournament_of("a", "b")
     table = Crosstable({played.players["a"].identity: "renamed", played.players["b"].identity: "b"})
     table.add(record_of(played, pairings_of(played)[0], "a"))
     assert table.meetings("renamed", "b").points == 1
 
 
 def test_the_ratings_on_the_screen_are_those_of_the_store(store: Store) -> None:
-    played = shown("a", "b", "c", "d", games_each=10)
+    played = tournament_of("a", "b", "c", "d", games_each=10)
     records = records_of(played)
     store.append(records)
     store.add_players(Player(entry.identity, name, entry.kind, "{}") for name, entry in played.players.items())
@@ -307,36 +278,6 @@ def test_the_ratings_on_the_screen_are_those_of_the_store(store: Store) -> None:
 
 
 # --- The screen ---
-
-SIZES = [(40, 20), (60, 40), (80, 24), (100, 40), (120, 40), (200, 60)]
-CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def console_of(width: int, height: int, terminal: bool = True, encoding: str = "utf-8", **more: Any) -> Console:
-    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
-    more.setdefault("_environ", {"TERM": "xterm-256color"})
-    return Console(file=file, width=width, height=height, force_terminal=terminal, **more)
-
-
-def output_of(console: Console) -> str:
-    console.file.flush()
-    return console.file.buffer.getvalue().decode(console.encoding)  # type: ignore[attr-defined]
-
-
-def lines_of(drawn: Any, width: int, height: int, **more: Any) -> list[str]:
-    console = console_of(width, height, no_color=True, color_system=None, **more)
-    console.print(drawn)
-    text = output_of(console)
-    assert not CONTROL.search(text)
-    assert max(map(cell_len, text.splitlines())) <= width
-    return [line.rstrip() for line in text.splitlines()]
 
 
 def running_view(played: Tournament, clock: Clock) -> TournamentView:
@@ -368,7 +309,7 @@ NAMES = [
 def test_a_frame_fits_the_terminal_and_ranks_the_players(
     width: int, height: int, names: tuple[str, ...], size: int
 ) -> None:
-    played = shown(*names, games_each=20, size=size)
+    played = tournament_of(*names, games_each=20, size=size)
     lines = lines_of(Screen(running_view(played, Clock())), width, height)
     assert len(lines) < height
     text = " ".join(" ".join(lines).split())
@@ -376,12 +317,12 @@ def test_a_frame_fits_the_terminal_and_ranks_the_players(
     assert f"{done} of {played.games}" in text
     assert "0:30" in text and "left" in text and "games/s" in text
     ranks = [line for line in lines if re.match(r" ?\d+ \S.* \d+ +\d+\.\d %", line)]
-    assert len(ranks) == len(names)
+    assert len(ranks) == len(names) or re.fullmatch(rf"and {len(names) - len(ranks)} more", lines[-1])
     assert "±" in ranks[0] or "≥" in ranks[0]
 
 
 def test_standings_crosstable_last_games_and_a_board_stand_side_by_side() -> None:
-    lines = lines_of(Screen(running_view(shown("a", "b", "c", "d", games_each=20), Clock())), 100, 40)
+    lines = lines_of(Screen(running_view(tournament_of("a", "b", "c", "d", games_each=20), Clock())), 100, 40)
     assert lines[0].startswith("league ")
     assert lines[0].endswith("round robin, 4 bots, 7x7, cgos rules, komi 7")
     head = next(line for line in lines if line.startswith(" # player"))
@@ -391,19 +332,19 @@ def test_standings_crosstable_last_games_and_a_board_stand_side_by_side() -> Non
     assert any(line.startswith(" 4 d ") and " 0 " in line for line in lines)
     games = lines[next(n for n, line in enumerate(lines) if line.startswith("Last games")) + 1 :]
     assert re.match(r"● \w +○ \w +W\+F +crash", games[0])
-    assert re.match(r"● \w +○ \w +[BW]\+2 +score", games[1])
+    assert re.match(r"● \w +○ \w +[BW]\+2\.5 +score", games[1])
     assert any("A B C D E F G" in line for line in lines)
     assert any("move 5" in line for line in lines)
 
 
 def test_standings_that_are_too_long_say_how_many_are_left_out() -> None:
-    lines = lines_of(Screen(running_view(shown(*(f"bot{n}" for n in range(20))), Clock())), 60, 14)
+    lines = lines_of(Screen(running_view(tournament_of(*(f"bot{n}" for n in range(20))), Clock())), 60, 14)
     assert len(lines) == 13
     assert lines[-1] == "and 14 more"
 
 
 def test_before_the_first_game_the_layout_is_the_later_one() -> None:
-    played = shown("a", "b", "c")
+    played = tournament_of("a", "b", "c")
 
     def head(lines: list[str]) -> int:
         return next(number for number, line in enumerate(lines) if line.startswith(" # player"))
@@ -419,8 +360,101 @@ def test_before_the_first_game_the_layout_is_the_later_one() -> None:
         assert head(before) == head(after)
 
 
+def test_a_panel_or_lines_tell_how_far_each_pairing_is() -> None:
+    clock, played = Clock(), tournament_of("a", "b", "c", "d", games_each=20)
+    view, pairings = TournamentView(played, clock), pairings_of(played)
+    ab, cd = between(pairings, "a", "b"), between(pairings, "c", "d")
+    view.add(Update(tuple(record_of(played, pairing, "a") for pairing in ab[:4]), resumed=True))
+    view.add(Update(glances=(glance_of(played, ab[4], "D4"), glance_of(played, cd[0], "D4")), workers=1))
+    clock.now += 30
+    view.add(Update(tuple(record_of(played, pairing, "a") for pairing in ab[4:10]), workers=1))
+    view.add(Update(glances=(glance_of(played, ab[10], ""),)))
+    left = 30 * 10 / 6  # of the 16 games since the start, 6 took 30 s
+    for width, height in ((60, 40), (120, 40), (200, 60)):
+        lines = lines_of(Screen(view), width, height)
+        start = next(n for n, line in enumerate(lines) if "Under way" in line)
+        assert re.search(rf"\ba – b +10/20 +0:{left:.0f} left", lines[start + 1])
+        assert re.search(r"\bc – d +0/20\b", lines[start + 2])
+    assert not any("Under way" in line for line in lines_of(Screen(view), 80, 14))
+
+
+def test_of_many_pairings_those_with_most_to_play_are_shown() -> None:
+    played = tournament_of(*"abcdef", games_each=20)
+    view = TournamentView(played, Clock())
+    pairings = pairings_of(played)
+    glances = tuple(glance_of(played, pairing, "D4") for pairing in pairings[15:30])
+    view.add(Update((record_of(played, pairings[0], "a"),), glances=glances, workers=1))
+    words = words_of(lines_of(Screen(view), 60, 40))
+    assert "Under way, 4 of 15" in words
+    wide = words_of(lines_of(Screen(view), 200, 60))
+    assert "Under way, " not in wide
+    assert wide.count("/20") == 15
+
+
+def test_a_ladder_shows_its_round_and_the_widest_interval_between_neighbours() -> None:
+    clock, played = Clock(), ladder_of("a", "b", "c", games=100, to_see=30.0)
+    view = TournamentView(played, clock)
+    for width, height in SIZES:
+        assert "widest interval" in words_of(lines_of(Screen(view), width, height))
+    first = pairings_of(played)
+    winners = [sorted((pairing.black, pairing.white))[pairing.number == 3] for pairing in first]
+    records = [record_of(played, pairing, winner) for pairing, winner in zip(first, winners, strict=True)]
+    view.add(Update(tuple(records[:4]), glances=(glance_of(played, first[4], "D4"),), workers=1))
+    words = words_of(lines_of(Screen(view), 80, 24))
+    assert "round 1" in words and "ladder, 3 bots" in words
+    view.add(Update(tuple(records[4:]), workers=1))
+    second = [pairing for pairing in played.pairings(records) if "/0002-" in pairing.id]
+    view.add(Update(glances=(glance_of(played, second[0], "D4"),), workers=1))
+    clock.now += 1
+    view.add(Update())
+    gap = widest_gap(view.league.ratings)  # type: ignore[union-attr]
+    assert gap is not None
+    above, below = (view.tally.players[identity] for identity in gap[:2])
+    for width, height in SIZES:
+        words = words_of(lines_of(Screen(view), width, height))
+        assert f"widest interval: {above} – {below} ±{gap[2]:.0f} (to see 30)" in words
+        assert "round 2" in words
+
+
+def test_results_that_no_ratings_explain_raise_an_alarm_while_it_goes_on() -> None:
+    played = tournament_of("rock", "paper", "scissors", games_each=20)
+    view = TournamentView(played, Clock())
+    view.add(Update(tuple(cycle_of(played)), workers=1))
+    for width, height in SIZES:
+        line = next(line for line in lines_of(Screen(view), width, height) if line.startswith("! "))
+        assert re.match(r"! \w+ against \w+ (20-0|0-20), ", line)
+    quiet = TournamentView(played, Clock())
+    quiet.add(Update(tuple(records_of(played)), workers=1))
+    assert quiet.warning == ""
+
+
+def test_everybody_is_rated_once_a_second_and_in_the_end() -> None:
+    clock, played = Clock(), tournament_of("a", "b", games_each=10)
+    view, records = TournamentView(played, clock), records_of(played)
+
+    def rated() -> int:
+        assert view.league is not None
+        return sum(standing.games for standing in view.league.standings) // 2
+
+    view.add(Update((records[0],), workers=1))
+    assert rated() == 1
+    for record in records[1:5]:
+        clock.now += 0.1
+        view.add(Update((record,), workers=1))
+    assert rated() == 1
+    clock.now += 1
+    view.add(Update())
+    assert rated() == 5
+    view.add(Update(tuple(records[5:]), workers=1))
+    assert rated() == 5
+    view.finish()
+    assert rated() == 10
+
+
 def test_ascii_consoles_get_ascii_only() -> None:
-    lines = lines_of(Screen(running_view(shown("ä", "碁", "c", games_each=10), Clock())), 120, 40, encoding="ascii")
+    lines = lines_of(
+        Screen(running_view(tournament_of("ä", "碁", "c", games_each=10), Clock())), 120, 40, encoding="ascii"
+    )
     assert "\n".join(lines).isascii()
 
 
@@ -434,7 +468,7 @@ def whole(played: Tournament, closed: list[str]) -> Iterator[Update]:
 
 
 def test_a_pipe_gets_plain_lines_and_the_end_is_summed_up() -> None:
-    played, closed = shown("a", "b", "c", games_each=10), list[str]()
+    played, closed = tournament_of("a", "b", "c", games_each=10), list[str]()
     console = console_of(100, 25, terminal=False)
     table = show_tournament(played, whole(played, closed), console, Clock())
     assert table.games == 30 and closed == ["closed"]
@@ -451,7 +485,7 @@ def test_a_pipe_gets_plain_lines_and_the_end_is_summed_up() -> None:
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
 def test_a_terminal_is_left_with_the_standings_and_its_cursor(width: int, height: int) -> None:
-    played, closed = shown("a", "b", "c"), list[str]()
+    played, closed = tournament_of("a", "b", "c"), list[str]()
     console = console_of(width, height)
     show_tournament(played, whole(played, closed), console)
     text = output_of(console)
@@ -463,7 +497,7 @@ def test_a_terminal_is_left_with_the_standings_and_its_cursor(width: int, height
 
 
 def test_an_interrupt_comes_through_after_the_updates_are_closed() -> None:
-    played, events = shown("a", "b"), list[str]()
+    played, events = tournament_of("a", "b"), list[str]()
 
     def updates() -> Iterator[Update]:
         try:
@@ -485,7 +519,7 @@ def summed_up(played: Tournament, records: list[Record]) -> dict[str, str]:
 
 
 def test_players_who_never_lost_to_the_rest_are_no_measured_distance_above() -> None:
-    played = shown("a", "b", "c", games_each=10)
+    played = tournament_of("a", "b", "c", games_each=10)
     pairings = pairings_of(played)
     sweep = [record_of(played, pairing, "a") for name in "bc" for pairing in between(pairings, "a", name)]
     even = [record_of(played, pairing, "bc"[n % 4 > 1]) for n, pairing in enumerate(between(pairings, "b", "c"))]
@@ -495,20 +529,15 @@ def test_players_who_never_lost_to_the_rest_are_no_measured_distance_above() -> 
 
 
 def test_a_cycle_that_no_scale_explains_raises_an_alarm() -> None:
-    played = shown("rock", "paper", "scissors", games_each=20)
-    beats = {frozenset(("rock", "scissors")): "rock", frozenset(("paper", "rock")): "paper"}
-    records = [
-        record_of(played, pairing, beats.get(frozenset((pairing.black, pairing.white)), "scissors"))
-        for pairing in pairings_of(played)
-    ]
-    lines = summed_up(played, records)
+    played = tournament_of("rock", "paper", "scissors", games_each=20)
+    lines = summed_up(played, cycle_of(played))
     assert re.search(r"20-0|0-20", lines["Alarm"])
     assert "where the ratings expect 10.0-10.0" in lines["Alarm"]
     assert "Alarm" not in summed_up(played, records_of(played))
 
 
 def test_forfeits_and_repeated_games_are_told() -> None:
-    played = shown("a", "b")
+    played = tournament_of("a", "b")
     pairings = pairings_of(played)
     crashed = record_of(played, pairings[0], "a", Ending.CRASH, "b: broke")
     one = record_of(played, pairings[1], "b")
@@ -520,5 +549,5 @@ def test_forfeits_and_repeated_games_are_told() -> None:
 
 def test_without_games_there_are_no_standings() -> None:
     console = console_of(80, 24, terminal=False)
-    print_standings(shown("a", "b"), table_of(shown("a", "b"), []), console)
+    print_standings(tournament_of("a", "b"), table_of(tournament_of("a", "b"), []), console)
     assert output_of(console) == "no games were played\n"

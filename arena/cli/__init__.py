@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from arena import UserError, __version__
-from arena.cli import look, play, train
+from arena.cli import inspect, look, play, report, serve, tournament, train
 
 app = typer.Typer(
     name="arena",
@@ -20,7 +20,22 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (play.match, play.tournament, look.bots, look.elo, look.games, look.export, play.gtp):
+for command in (
+    play.match,
+    play.plan,
+    tournament.tournament,
+    tournament.ladder,
+    look.bots,
+    look.elo,
+    look.games,
+    look.export,
+    serve.gtp,
+    inspect.watch,
+    inspect.replay,
+    inspect.check,
+    inspect.dossier,
+    report.report,
+):
     app.command()(command)
 
 records_app = typer.Typer(no_args_is_help=True, help="Look at game records.")

@@ -25,7 +25,7 @@ def bots(
     """
     from rich.console import Console
 
-    from arena.report import player_ratings
+    from arena.report.league import player_ratings
     from arena.screen.tables import bots_table, settings_table
     from arena.store import Store
 
@@ -51,7 +51,7 @@ def elo(
     """
     from rich.console import Console
 
-    from arena.report import ratings_table, write_elo_csv
+    from arena.report.frames import ratings_table, write_elo_csv
     from arena.screen.tables import elo_table
     from arena.store import Store
 

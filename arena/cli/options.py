@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arena import ConfigError
-
 if TYPE_CHECKING:
     from arena.bot import Limits
     from arena.registry import Registry
@@ -32,26 +30,10 @@ def registry_of(config: Path | None, results: Path) -> Registry:
 
 
 def read_limits(text: str) -> Limits:
-    """``seconds=1,deadline=30`` as limits. Raises ConfigError."""
+    """``seconds=1,deadline=30`` as limits, nothing as none. Raises ConfigError."""
     from arena.bot import Limits
 
-    values: dict[str, float] = {}
-    for part in filter(None, text.split(",")):
-        key, _, value = part.partition("=")
-        if key not in ("seconds", "simulations", "deadline"):
-            raise ConfigError(f"--limits: unknown limit '{key}'; there are seconds, simulations and deadline")
-        try:
-            values[key] = float(value)
-        except ValueError:
-            raise ConfigError(f"--limits: {key}={value!r} is no number") from None
-        if not 0 < values[key] < 1e9:
-            raise ConfigError(f"--limits: {key}={value} is out of range")
-    simulations = values.get("simulations")
-    return Limits(
-        seconds=values.get("seconds"),
-        simulations=None if simulations is None else int(simulations),
-        deadline=values.get("deadline", 60.0 + 2 * values.get("seconds", 0)),
-    )
+    return Limits.read(text, "--limits") if text else Limits()
 
 
 def cores() -> int:

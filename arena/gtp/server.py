@@ -21,10 +21,10 @@ from typing import TextIO
 
 from arena import ArenaError, ConfigError, IllegalMove, RecordError, UserError, __version__
 from arena.bot import Bot, Candidate, Decision, Limits
+from arena.clock import Clock, TimeSettings
 from arena.go.game import PRESETS, Outcome, Rules, Scoring, handicap_points
 from arena.go.moves import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.record import MAX_BYTES, Stones, read_sgf
-from arena.gtp.clock import Clock, TimeSettings
 from arena.gtp.position import Position, Refused
 
 PATIENCE = 86400.0
@@ -61,7 +61,8 @@ class Server:
     """One bot and one board that commands are carried out on, a line at a time. Whatever the line, the answer is GTP.
 
     ``check`` raises a UserError for a size of board that the bot can't play. Each new game takes the next seed after
-    ``seed``, until ``set_random_seed`` sets another.
+    ``seed``, until ``set_random_seed`` sets another. ``limits`` are the bot's own; the controller's clock comes before
+    theirs and before their seconds, and nothing forfeits here.
     """
 
     def __init__(
@@ -71,14 +72,16 @@ class Server:
         name: str = "arena",
         seed: int = 0,
         check: Callable[[int], None] = lambda size: None,
+        limits: Limits | None = None,
     ):
         self._bot = bot
         self._name = name
         self._check = check
         self._rules = rules
         self._position = Position(rules, seed)
-        self._time: TimeSettings | None = None
-        self._clocks: dict[Colour, Clock] = {}
+        self._limits = limits or Limits()
+        self._time = self._limits.time
+        self._reset_clocks()
         self._commands: dict[str, Callable[[list[str]], str | Iterator[str]]] = {
             "protocol_version": lambda words: "2",
             "name": lambda words: self._name,
@@ -188,11 +191,12 @@ class Server:
     def _choose(self, colour: Colour) -> Decision:
         """The bot's decision: a legal one. Raises Refused with what the bot did instead."""
         game = self._position.turn(colour)
-        seconds = None
+        limits = replace(self._limits, deadline=PATIENCE, lag=None)
         if colour in self._clocks:
-            seconds = self._clocks[colour].share(self._size, int((game.board.stones > 0).sum()))
+            share = self._clocks[colour].share(self._size, int((game.board.stones > 0).sum()))
+            limits = Limits(share, limits.simulations, deadline=PATIENCE)
         try:
-            decision = self._bot.choose(game, Limits(seconds, deadline=PATIENCE))
+            decision = self._bot.choose(game, limits)
             if decision.move is not None:
                 game.copy().play(decision.move)
         except Exception as error:  # whatever a bot raises, the controller is told in GTP's way

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from threading import Lock
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.spinner import Spinner
 
-from arena.runner import Update
+from arena.runner import Control, Update
 from arena.screen import style
-from arena.screen.frame import Frame
+from arena.screen.frame import Frame, Hint
+from arena.screen.keys import Key, Keyboard, is_background, on_signals
 from arena.screen.paint import Painter
 from arena.screen.view import EventView
 
@@ -21,28 +23,101 @@ LINE_EVERY = 5.0
 """Seconds between two plain lines, at least; a hundredth of the time played when that is more."""
 
 
+HINTS = ("n/p other board · space pause · q quit · ? keys", "n/p board · space pause · q quit")
+HELP = (
+    "n → next board · p ← previous board · space pause and go on · q quit, the same command goes on · ? fewer words",
+    "n → next board · p ← previous · space pause · q quit, stored games stay · ? less",
+    "n → next, p ← previous board · space pause · q quit · ?",
+    "n p board · space pause · q quit · ?",
+)
+"""What can be pressed, the longest wording first."""
+
+WATCHER_HINTS = ("n/p other board · q quit · ? keys",)
+WATCHER_HELP = ("n → next board · p ← previous board · q quit · ? fewer words", "n p board · q quit · ?")
+"""The same where nobody can pause."""
+
+SETTLED = 3
+"""Updates after which everybody has heard of a pause."""
+
+
 class LiveScreen:
-    """A view as a Rich renderable. One thread may add updates while another draws."""
+    """A view as a Rich renderable, and what is done with it by keys.
+
+    One thread may add updates, another draw, and a third press keys. Without a ``control`` an event can't be paused.
+    """
 
     frame: Callable[..., Frame]
     """What draws the view: the arguments are those of ``Frame``."""
 
-    def __init__(self, view: EventView[Any]):
+    def __init__(self, view: EventView[Any], control: Control | None = None):
         self.view = view
+        self.control = control
+        self.has_keys = False  # a person can press some, and is told which
+        self.shows_help = False
+        self.ending: BaseException | None = None  # what the event is to be ended with
         self._lock = Lock()
         self._spinner: Spinner | None = None
+        self._suspending = -1  # updates since Ctrl-Z was pressed; -1 when it wasn't
+        self._was_paused = False
 
     def add(self, update: Update) -> None:
+        """Take in what has happened; before the process is stopped, the bots come to rest."""
+        if self._suspending == 0:
+            self._was_paused = self.view.is_paused
+            self._pause(True)
+        if self._suspending >= 0:
+            self._suspending += 1
         with self._lock:
+            if self.control is not None:
+                self.view.pause(self.control.paused)  # whoever asked for it
             self.view.add(update)
+
+    def press(self, key: Key) -> None:
+        """Do what a key asks for. Quitting and Ctrl-Z are noted for who adds the updates, and take no lock: they may
+        come by a signal."""
+        if key is Key.QUIT:
+            self.ending = KeyboardInterrupt()
+        elif key is Key.SUSPEND:
+            self._suspending = max(0, self._suspending)
+        elif key is Key.PAUSE:
+            if self.control is not None:
+                self._pause(not self.control.paused)
+        elif key is Key.HELP:
+            self.shows_help = not self.shows_help
+        else:
+            with self._lock:
+                self.view.boards.choose(1 if key is Key.NEXT else -1)
+
+    def _pause(self, paused: bool) -> None:
+        if self.control is not None:
+            self.control.paused = paused
+        with self._lock:
+            self.view.pause(paused)
+
+    @property
+    def is_to_stop(self) -> bool:
+        """Whether Ctrl-Z was pressed, and all bots have heard of it."""
+        return self._suspending >= SETTLED
+
+    def go_on(self) -> None:
+        """The process was stopped, and runs again."""
+        self._suspending = -1
+        self._pause(self._was_paused)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         ascii_only = options.ascii_only
         if self._spinner is None:
             self._spinner = Spinner("line" if ascii_only else "dots")
+        hint = self._hint() if self.has_keys else None
         with self._lock:
-            drawn = self.frame(self.view, options.max_width, console.height - 1, ascii_only, self._spinner).draw()
-        yield drawn
+            yield self.frame(self.view, options.max_width, console.height - 1, ascii_only, self._spinner, hint).draw()
+
+    def _hint(self) -> Hint:
+        hints, help = (HINTS, HELP) if self.control is not None else (WATCHER_HINTS, WATCHER_HELP)
+        if self.shows_help:
+            return Hint(help, insists=True)
+        space = "space go on" if self.view.is_paused else "space pause"
+        return Hint(tuple(words.replace("space pause", space) for words in hints))
 
 
 def show_event(
@@ -51,7 +126,7 @@ def show_event(
     """Show an event until its updates end or it is decided; plain lines are ``head``, then ``progress`` as it goes on.
 
     Whatever ends it early, such as KeyboardInterrupt, leaves the last state on the screen and comes through after
-    ``updates`` has been closed.
+    ``updates`` has been closed. On a terminal the key to quit is such an interrupt, and SIGTERM a SystemExit.
     """
     person = any(entry.bot_kind.interactive for entry in screen.view.event.players.values())
     try:
@@ -66,9 +141,31 @@ def show_event(
 
 
 def _show_live(screen: LiveScreen, updates: Iterator[Update], console: Console) -> None:
-    with Painter(screen, console, FRAMES_A_SECOND):
+    painter = Painter(screen, console, FRAMES_A_SECOND, lambda: is_background(0))
+
+    def press(key: Key) -> None:
+        screen.press(key)
+        painter.refresh()
+
+    def terminate() -> None:
+        screen.ending = SystemExit(128 + signal.SIGTERM)
+
+    handlers = {
+        signal.SIGTERM: terminate,
+        signal.SIGTSTP: lambda: screen.press(Key.SUSPEND),
+        signal.SIGCONT: painter.begin_anew,
+    }
+    with on_signals(handlers), Keyboard(press) as keyboard, painter:
         for update in updates:
             screen.add(update)
+            screen.has_keys = keyboard.is_on
+            if screen.is_to_stop:
+                painter.rest()
+                keyboard.suspend()
+                painter.begin_anew()
+                screen.go_on()
+            if screen.ending is not None:
+                raise screen.ending
             if screen.view.is_decided:
                 break
         screen.view.finish()

@@ -8,8 +8,8 @@ from time import monotonic
 from rich.console import Console
 
 from arena.ratings import Sprt
-from arena.report import Tally
-from arena.runner import Update
+from arena.report.tally import Tally
+from arena.runner import Control, Update
 from arena.schedule import Match
 from arena.screen import style
 from arena.screen.live import LiveScreen, pace, show_event
@@ -30,15 +30,17 @@ def show_match(
     console: Console,
     clock: Callable[[], float] = monotonic,
     sprt: Sprt | None = None,
+    control: Control | None = None,
 ) -> Tally:
     """Show a match until its updates end or ``sprt`` is decided, then sum it up; returns what was counted.
 
+    On a terminal, keys choose the board that is shown, pause the event by ``control``, and quit as Ctrl-C does.
     What ends it early comes through after ``updates`` has been closed.
     """
     view = MatchView(match, clock, sprt)
     first, second = match.players
     head = f"{first} against {second}: {match.games} games, {setting_line(match)}"
-    show_event(Screen(view), updates, console, head, lambda: _progress(view))
+    show_event(Screen(view, control), updates, console, head, lambda: _progress(view))
     print_summary(match, view.tally, console, sprt, view.test)
     return view.tally
 

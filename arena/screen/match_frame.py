@@ -8,7 +8,7 @@ from rich.text import Text
 from arena.go.game import Ending
 from arena.go.moves import BLACK, WHITE
 from arena.screen import style
-from arena.screen.frame import Frame
+from arena.screen.frame import Frame, Hint
 from arena.screen.summary import setting_line
 from arena.screen.view import MatchView
 
@@ -18,8 +18,16 @@ LABELS = 12
 class MatchFrame(Frame):
     """Draws a match."""
 
-    def __init__(self, view: MatchView, width: int, height: int, ascii_only: bool, spinner: Spinner):
-        super().__init__(view, width, height, ascii_only, spinner)
+    def __init__(
+        self,
+        view: MatchView,
+        width: int,
+        height: int,
+        ascii_only: bool,
+        spinner: Spinner,
+        hint: Hint | None = None,
+    ):
+        super().__init__(view, width, height, ascii_only, spinner, hint)
         self.view = view
         self.match = view.match
         self.tally = view.tally
@@ -37,9 +45,14 @@ class MatchFrame(Frame):
         return [title.append_text(style.right(setting, space))] if space >= setting.cell_len + 2 else [title]
 
     def _facts(self, width: int, height: int) -> list[Text]:
-        """All figures, with empty lines between them as far as ``height`` goes."""
-        blocks = [self._score(width), self._colours(width), self._endings(width)]
+        """All figures, with empty lines between them as far as ``height`` goes; where it doesn't, without the endings
+        that no game had."""
+        blocks = [self._score(width), self._colours(width), self._endings(width, list(Ending))]
         spare = height - sum(map(len, blocks))
+        if 0 < height and spare < 0:
+            missing = [ending for ending in Ending if not self.tally.results(ending=ending).games]
+            left_out = missing[spare:]
+            blocks[2] = self._endings(width, [ending for ending in Ending if ending not in left_out])
         lines: list[Text] = []
         for block in blocks:
             if lines and spare > 0:
@@ -103,14 +116,14 @@ class MatchFrame(Frame):
         text = self._text(f"{points:g} of {games}")
         return [*lines, self._fact("Black takes", text, style.per_cent(points / games if games else None), width)]
 
-    def _endings(self, width: int) -> list[Text]:
+    def _endings(self, width: int, endings: list[Ending]) -> list[Text]:
         named = (width - LABELS - 7) // 2
         drawn = width - LABELS - 2 * named
         head = style.pad(self._text("Won by", style.LABEL), LABELS)
         for index in (0, 1):
             head.append_text(style.right(self._name(self.names[index], named - 2), named))
         lines = [head.append_text(style.right(self._text("drawn", style.LABEL), drawn))]
-        for ending in Ending:
+        for ending in endings:
             counts = self.tally.results(ending=ending)
             line = style.pad(self._text(str(ending), style.LABEL), LABELS)
             for number, column in ((counts.wins, named), (counts.losses, named), (counts.draws, drawn)):

@@ -34,6 +34,10 @@ _ASCII = str.maketrans(
         "●": "X",
         "○": "O",
         "×": "x",
+        "→": ">",
+        "←": "<",
+        "▪": "x",
+        "▫": "o",
         "²": "2",
     }
     | dict(zip(SPARKS, ASCII_SPARKS, strict=True))
@@ -55,6 +59,16 @@ def shorten(name: str, width: int) -> str:
     while cell_len(name[:head] + "…" + name[len(name) - tail :]) > width and head + tail:
         head, tail = (head - 1, tail) if head >= tail else (head, tail - 1)
     return f"{name[:head]}…{name[len(name) - tail :]}"
+
+
+def clip(text: str, width: int) -> str:
+    """At most ``width`` cells of a sentence: its end goes."""
+    if cell_len(text) <= width:
+        return text
+    text = text[:width]
+    while text and cell_len(text) > width - 1:
+        text = text[:-1]
+    return f"{text}…" if width > 0 else ""
 
 
 def pad(text: str | Text, width: int) -> Text:

@@ -11,7 +11,7 @@ from rich.text import Text
 from arena.go.game import Ending
 from arena.go.moves import BLACK, WHITE
 from arena.ratings import PairCounts, Sprt, SprtState, Verdict
-from arena.report import Forfeit, Tally
+from arena.report.tally import Forfeit, Tally
 from arena.schedule import Event, Match
 from arena.screen import style
 
@@ -54,13 +54,8 @@ def verdict(tally: Tally, sprt: Sprt, state: SprtState | None) -> str:
 
 def summary(match: Match, tally: Tally) -> list[tuple[str, str]]:
     """Label and text of each line below the headline; a forfeit or a warning takes one of its own."""
-    comparison, counts = tally.comparison(), tally.counts
-    evidence = some(counts.games // 2, "pair") if isinstance(counts, PairCounts) else some(counts.games, "game")
-    whole = tally.results()
     lines = [
-        ("Elo", f"{comparison.elo} (95 %) for {tally.first}, from {evidence}; LOS {style.likelihood(comparison.los)}"),
-        ("Score", f"{style.score(whole)}, {style.per_cent(tally.points / tally.games)}"),
-        ("By colour", _colours(tally)),
+        *strength_lines(tally),
         ("Endings", ", ".join(_ending(tally, ending) for ending in tally.endings)),
         ("Length", f"{tally.mean_length or 0:.1f} moves a game"),
         (
@@ -79,6 +74,18 @@ def summary(match: Match, tally: Tally) -> list[tuple[str, str]]:
             )
         )
     return lines
+
+
+def strength_lines(tally: Tally) -> list[tuple[str, str]]:
+    """How much stronger the first player is, and the scores that say so."""
+    comparison, counts = tally.comparison(), tally.counts
+    evidence = some(counts.games // 2, "pair") if isinstance(counts, PairCounts) else some(counts.games, "game")
+    whole = tally.results()
+    return [
+        ("Elo", f"{comparison.elo} (95 %) for {tally.first}, from {evidence}; LOS {style.likelihood(comparison.los)}"),
+        ("Score", f"{style.score(whole)}, {style.per_cent(tally.points / tally.games)}"),
+        ("By colour", _colours(tally)),
+    ]
 
 
 def forfeit_lines(forfeits: Sequence[Forfeit]) -> list[tuple[str, str]]:

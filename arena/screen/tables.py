@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import Field, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from arena.screen import style
+from arena.settings import plain
 
 # Listing the bots stays quick: neither pandas nor the compiler is imported for it.
 if TYPE_CHECKING:
@@ -105,6 +106,8 @@ def bots_table(entries: Iterable[Entry], ratings: Mapping[str, Estimate]) -> She
         settings = dict(entry.settings)
         net = Path(settings.pop("checkpoint", "")).name
         listed = ", ".join(f"{key}={_plain(value)}" for key, value in settings.items() if value != "")
+        if str(entry.limits):
+            listed = ", ".join(filter(None, (listed, f"@{entry.limits}")))
         rating = ratings.get(entry.identity)
         rows.append(
             (
@@ -120,20 +123,28 @@ def bots_table(entries: Iterable[Entry], ratings: Mapping[str, Estimate]) -> She
 
 
 def settings_table(entry: Entry) -> Sheet:
-    """What each setting of a bot does, what it is and what it may be."""
+    """What each setting of a bot does, what it is and what it may be; then the limits that may stand behind any."""
     values = dict(entry.settings)
     rows = []
     for field in entry.bot_kind.settings:
-        about = field.metadata
-        allowed = ", ".join(about["choices"])
-        if about["low"] is not None:
-            allowed = f"{about['low']:g} to {about['high']:g}" if about["high"] is not None else f"{about['low']:g} up"
         value = _plain(values[field.name]) if field.name in values else "(to be given)"
-        rows.append((field.name, value, allowed, about["help"]))
-    note = f"{entry.name}: {entry.bot_kind.summary}. " + (
-        f"As in {entry.name}:{rows[0][0]}=..." if rows else "No settings."
-    )
+        rows.append((field.name, value, _allowed(field), field.metadata["help"]))
+    like = f"{entry.name}:{rows[0][0]}=..." if rows else ""
+    for name, field in entry.limits.settings().items():
+        value = getattr(entry.limits, name)
+        rows.append((f"@{name}", "" if value is None else _plain(value), _allowed(field), field.metadata["help"]))
+    examples = " or ".join(filter(None, (like, f"{entry.name}@seconds=1", f"{entry.name}@main=60,byoyomi=5")))
+    note = f"{entry.name}: {entry.bot_kind.summary}. As in {examples}."
     return Sheet(("setting", "value", "allowed", "what it does"), rows, note, flexible=(3,))
+
+
+def _allowed(field: Field[Any]) -> str:
+    """What values a setting takes, where that is said."""
+    about = field.metadata
+    if about["low"] is None:
+        return ", ".join(about["choices"])
+    low, high = plain(about["low"]), about["high"]
+    return f"{low} up" if high is None else f"{low} to {plain(high)}"
 
 
 def _plain(value: Any) -> str:

@@ -9,18 +9,15 @@ from time import monotonic
 from rich.console import Console
 
 from arena.ratings import Bound
-from arena.report import Crosstable, League
-from arena.runner import Update
-from arena.schedule import Tournament
+from arena.report.league import Crosstable, League
+from arena.runner import Control, Update
+from arena.schedule import Ladder, Tournament
 from arena.screen import style
 from arena.screen.live import LiveScreen, pace, show_event
 from arena.screen.summary import forfeit_lines, print_facts, setting_line, some
 from arena.screen.tables import Sheet
 from arena.screen.tournament_frame import TournamentFrame, rank_players
-from arena.screen.view import TournamentView
-
-ALARM = 0.001
-"""A result less likely than this at the ratings is pointed out."""
+from arena.screen.tournament_view import ALARM, TournamentView
 
 
 class Screen(LiveScreen):
@@ -30,16 +27,23 @@ class Screen(LiveScreen):
 
 
 def show_tournament(
-    tournament: Tournament, updates: Iterator[Update], console: Console, clock: Callable[[], float] = monotonic
+    tournament: Tournament | Ladder,
+    updates: Iterator[Update],
+    console: Console,
+    clock: Callable[[], float] = monotonic,
+    control: Control | None = None,
 ) -> Crosstable:
-    """Show a tournament until its updates end, then sum it up; returns what was counted.
+    """Show a tournament or a ladder until its updates end, then sum it up; returns what was counted.
 
+    On a terminal, keys choose the board that is shown, pause the event by ``control``, and quit as Ctrl-C does.
     What ends it early comes through after ``updates`` has been closed.
     """
     view = TournamentView(tournament, clock)
     bots, games = some(len(tournament.entries), "bot"), some(tournament.games, "game")
+    if view.may_end_early:
+        games += " at most"
     head = f"{tournament.name}: {tournament.style} of {bots}, {games}, {setting_line(tournament)}"
-    show_event(Screen(view), updates, console, head, lambda: _progress(view))
+    show_event(Screen(view, control), updates, console, head, lambda: _progress(view))
     print_standings(tournament, view.tally, console)
     return view.tally
 
@@ -54,7 +58,7 @@ def _progress(view: TournamentView) -> str:
     return ", ".join(parts + pace(view))
 
 
-def print_standings(tournament: Tournament, table: Crosstable, console: Console) -> None:
+def print_standings(tournament: Tournament | Ladder, table: Crosstable, console: Console) -> None:
     """What a tournament has come to so far."""
     league = table.league()
     if league is None:
@@ -66,7 +70,7 @@ def print_standings(tournament: Tournament, table: Crosstable, console: Console)
     console.print(crosstable_sheet(table, league))
     lead = next(name for name, standing in rank_players(table, league) if standing is not None)
     title = f"{tournament.name}: {lead} leads after {table.games} of {some(tournament.games, 'game')}"
-    if table.games >= tournament.games:
+    if table.games >= tournament.games or isinstance(tournament, Ladder):
         title = f"{tournament.name}: {lead} is first after {some(table.games, 'game')}"
     print_facts(title, summary(table, league), console)
 
@@ -109,6 +113,14 @@ def summary(table: Crosstable, league: League) -> list[tuple[str, str]]:
         ("Length", f"{table.mean_length or 0:.1f} moves a game"),
         ("Time", ", ".join(times) + " a move"),
     ]
+    lines += doubts(table, league)
+    lines += forfeit_lines(table.forfeits)
+    return lines + repeats(table)
+
+
+def doubts(table: Crosstable, league: League) -> list[tuple[str, str]]:
+    """What the ratings leave open: players without a measured distance, results that they hardly explain."""
+    lines = []
     if len(league.ratings.components) > 1:
         lines.append(("Order", f"{_order(table, league)}; between these groups no distance is measured"))
     for found in table.surprises(league, ALARM):
@@ -121,12 +133,16 @@ def summary(table: Crosstable, league: League) -> list[tuple[str, str]]:
                 f"(p = {found.chance:.1g}); one scale of strength doesn't explain it",
             )
         )
-    lines += forfeit_lines(table.forfeits)
-    repeating = [tally for tally in table.tallies if tally.repeats]
-    if repeating:
-        pairs = ", ".join(f"{tally.first} against {tally.second} ({tally.repeats})" for tally in repeating)
-        lines.append(("Warning", f"games repeat earlier ones and count once in the Elo: {pairs}; use more openings"))
     return lines
+
+
+def repeats(table: Crosstable) -> list[tuple[str, str]]:
+    """A warning of identical games, if there are any."""
+    repeating = [tally for tally in table.tallies if tally.repeats]
+    if not repeating:
+        return []
+    pairs = ", ".join(f"{tally.first} against {tally.second} ({tally.repeats})" for tally in repeating)
+    return [("Warning", f"games repeat earlier ones and count once in the Elo: {pairs}; use more openings")]
 
 
 def _order(table: Crosstable, league: League) -> str:

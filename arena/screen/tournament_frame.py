@@ -9,15 +9,22 @@ from rich.text import Text
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Record
 from arena.ratings import Bound, Estimate
-from arena.report import Crosstable, League, Standing
+from arena.report.league import Crosstable, League, Standing
+from arena.schedule import Ladder, Tournament
 from arena.screen import style
-from arena.screen.frame import FACTS, GAP, Frame
+from arena.screen.board import board_height, board_width
+from arena.screen.frame import FACTS, GAP, Frame, Hint
 from arena.screen.summary import setting_line
-from arena.screen.view import TournamentView
+from arena.screen.tournament_view import TournamentView
 
 RANK, ELO, SHORT_ELO, GAMES, SCORE = 3, 16, 12, 6, 8
 NAME, SHORT_NAME = 8, 12
-RECENT_LINES = 8
+RECENT_LINES, FEW_RECENT = 8, 3
+MEETING_LINES = 4
+COUNT, LEFT = 10, 13
+PANEL = 54
+"""Columns for who is playing whom, to the right of the board."""
+
 BOARD = 30
 """Columns that are kept for the board and its players, where there is room."""
 
@@ -34,8 +41,16 @@ class TournamentFrame(Frame):
 
     widest = 240
 
-    def __init__(self, view: TournamentView, width: int, height: int, ascii_only: bool, spinner: Spinner):
-        super().__init__(view, width, height, ascii_only, spinner)
+    def __init__(
+        self,
+        view: TournamentView,
+        width: int,
+        height: int,
+        ascii_only: bool,
+        spinner: Spinner,
+        hint: Hint | None = None,
+    ):
+        super().__init__(view, width, height, ascii_only, spinner, hint)
         self.view = view
         self.ranking = rank_players(view.tally, view.league)
         draws = float(view.tournament.rules.komi).is_integer()
@@ -45,7 +60,10 @@ class TournamentFrame(Frame):
         crossed = RANK + ELO + GAMES + SCORE + len(self.names) * self._cell
         self._least = max(FACTS, crossed + min(SHORT_NAME, named))
         self._wanted = max(FACTS, crossed + min(30, named))
-        self.width = min(self.width, max(100, self._wanted + GAP + 40))
+        without = max(100, self._wanted + GAP + max(40, board_width(view.event.rules.size)))
+        room = self.height >= board_height(view.event.rules.size) + 8  # for the board: else the panel stands nowhere
+        self.panel = GAP + PANEL if self.width >= without + GAP + PANEL and room else 0
+        self.width = min(self.width, without + self.panel)
 
     def _title(self) -> list[Text]:
         tournament = self.view.tournament
@@ -59,29 +77,78 @@ class TournamentFrame(Frame):
 
     def _colour_of(self, player: str) -> str:
         """Of the two on the board."""
-        watched = self.view.watched
+        watched = self.view.boards.watched
         return style.FIRST if watched is not None and player == watched.pairing.black else style.SECOND
 
     def _facts_width(self, board: int) -> int:
         """What the board leaves, if that is enough; else all, as the board goes below."""
-        if self.width - GAP - board < FACTS:
+        width = self.width - self.panel - GAP
+        if width - board < FACTS:
             return self.width
-        comfortable = self.width - GAP - max(BOARD, board)
-        if comfortable < self._least <= self.width - GAP - board:
+        comfortable = width - max(BOARD, board)
+        if comfortable < self._least <= width - board:
             return self._least  # the crosstable is worth a narrower board
         return min(self._wanted, max(FACTS, comfortable))
 
     def _facts(self, width: int, height: int) -> list[Text]:
-        lines = self._standings(width)
+        lines = [*self._gap(width), *self._standings(width)]
         if 0 < height < len(lines):
             hidden = len(lines) - height + 1
             return [*lines[: height - 1], self._text(f"and {hidden} more", style.LABEL)]
-        recent = min(RECENT_LINES, height - len(lines) - 2)
+        room = height - len(lines)
+        meetings = min(MEETING_LINES, self._pairs)
+        if not self.panel and room >= meetings + FEW_RECENT + 4:
+            lines += [Text(), *self._meetings(width, meetings + 1)]
+            room -= meetings + 2
+        recent = min(RECENT_LINES, room - 2)
         if recent < 1:
             return lines
         games = [self._recent(record, width) for record in list(self.view.recent)[:recent]]
         empty = [Text() for _ in range(recent - len(games))]  # the board below doesn't move when they come
         return [*lines, Text(), self._text("Last games", style.LABEL), *games, *empty]
+
+    @property
+    def _pairs(self) -> int:
+        """How many times two players may be playing each other at once."""
+        tournament = self.view.tournament
+        return len(tournament.meetings) if isinstance(tournament, Tournament) else len(self.names) - 1
+
+    def _panel(self, width: int, height: int) -> list[Text]:
+        return self._meetings(width, min(self._pairs + 1, height))
+
+    def _meetings(self, width: int, height: int) -> list[Text]:
+        """Who is playing whom, in exactly ``height`` lines; those who have most to play, where that is too few."""
+        meetings = self.view.meetings
+        shown = sorted(meetings, key=lambda meeting: meeting.played - meeting.games)[: height - 1]
+        few = f", {len(shown)} of {len(meetings)}" if len(shown) < len(meetings) else ""
+        lines = [self._text(f"Under way{few}", style.LABEL)]
+        named = width - COUNT - LEFT
+        for meeting in meetings:
+            if meeting in shown:
+                first = style.shorten(meeting.first, (named - 4) // 2)
+                second = style.shorten(meeting.second, named - 4 - cell_len(first))
+                line = style.pad(self._text(f"{first} – {second}"), named)
+                line.append_text(style.right(self._text(f"{meeting.played}/{meeting.games}"), COUNT))
+                left = style.duration(meeting.seconds_left)
+                lines.append(
+                    line.append_text(style.right(self._text(f"{left} left" if left else "", style.LABEL), LEFT))
+                )
+        return [*lines, *(Text() for _ in range(height - len(lines)))]
+
+    def _gap(self, width: int) -> list[Text]:
+        """Of a ladder, the two neighbours whose distance is known worst."""
+        if not isinstance(self.view.tournament, Ladder):
+            return []
+        if self.view.gap is None:
+            return [self._text("widest interval: –", style.LABEL)]
+        above, below, half = self.view.gap
+        goal = f" (to see {self.view.tournament.to_see:g})" if self.view.tournament.to_see else ""
+        known = f"±{half:.0f}{goal}"
+        named = width - len(known) - 22
+        first = style.shorten(above, named // 2)
+        second = style.shorten(below, named - cell_len(first))
+        line = self._text("widest interval: ", style.LABEL)
+        return [line.append_text(self._text(f"{first} – {second}  {known}"))]
 
     def _standings(self, width: int) -> list[Text]:
         """A head and a line for each player, with the crosstable to the right where there is room for all of it."""

@@ -1,104 +1,96 @@
-"""What is known of a running event at a moment: figures, pace, the game to watch. Nothing is drawn here."""
+"""What is known of a running event at a moment: figures, pace, the games under way. Nothing is drawn here."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import monotonic
 from typing import Generic, TypeVar
 
-from arena.go.moves import Move
-from arena.go.record import Record
-from arena.ratings import Comparison, PairCounts, Sprt, SprtState, Verdict
-from arena.report import Crosstable, League, Tally
+from arena.ratings import Comparison, PairCounts, Sprt, SprtState, Verdict, compare
+from arena.report.league import Crosstable
+from arena.report.tally import Tally
 from arena.runner import Update
-from arena.schedule import Event, Match, Pairing, Tournament
+from arena.schedule import Event, Match
+from arena.screen.boards import Boards
 from arena.worker import Glance
-
-HOLD = 1.5
-"""Seconds that a finished game stays on the board before another one is watched."""
-
-RECENT = 30
-"""Finished games that are remembered for the screen."""
-
-
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """The game on the board. ``record`` is there once it is over; ``until`` is when another may take its place.
-
-    ``win_rates`` are those of the side that made each move, where it told.
-    """
-
-    pairing: Pairing
-    moves: tuple[Move, ...]
-    win_rates: tuple[float | None, ...]
-    record: Record | None = None
-    until: float = 0.0
-
 
 Counted = TypeVar("Counted", Tally, Crosstable)
 
 
 class EventView(Generic[Counted]):
-    """A running event as its updates tell it. Times are seconds of ``clock``; ``tally`` counts the games."""
+    """A running event as its updates tell it; ``tally`` counts the games.
+
+    Times are seconds of ``clock``, but for those in which the event was paused.
+    """
 
     def __init__(self, event: Event, tally: Counted, clock: Callable[[], float]):
         self.event = event
         self.clock = clock
         self.tally: Counted = tally
-        self.watched: Watched | None = None
+        self.boards = Boards()
         self.workers = 0
         self.resumed = 0
         self.finished = False
-        self.began = clock()
+        self.is_paused = False
+        self._pauses = 0.0  # seconds, of those that are over
+        self._paused_at = 0.0
+        self.began = self.now
         self._ended = 0.0
         self._playing_since: float | None = None
         self._resumed_moves = 0
-        self._glances: dict[str, Glance] = {}  # the last look at each game under way
 
     def add(self, update: Update) -> None:
         """Take in what has happened."""
+        if update.paused is not None:
+            self.pause(update.paused)
         for record in update.records:
             self.tally.add(record)
-            self._glances.pop(record.id, None)
         if update.resumed:
             self.resumed, self._resumed_moves = self.tally.games, self.tally.moves
             return
         if (update.records or update.glances) and self._playing_since is None:
-            self._playing_since = self.clock()
+            self._playing_since = self.now
         self.workers = max(self.workers, update.workers)
-        records = {record.id: record for record in update.records}
-        for glance in update.glances:
-            if glance.pairing.id not in records:
-                self._glances[glance.pairing.id] = glance
-        self._watch(update, records)
+        self.boards.add(update.records, update.glances, self.now)
 
     @property
     def is_decided(self) -> bool:
         """Whether no more games are needed, though some are left."""
         return False
 
+    @property
+    def may_end_early(self) -> bool:
+        """Whether the number of games is only the most there can be."""
+        return False
+
+    @property
+    def stage(self) -> str:
+        """How far it has come, in words, where it has stages."""
+        return ""
+
+    @property
+    def warning(self) -> str:
+        """What should be known before the event is over, in a line."""
+        return ""
+
     def finish(self) -> None:
         """No more updates come: the clock stands still."""
+        self.pause(False)
         self.finished = True
-        self._ended = self.clock()
+        self._ended = self.now
 
-    def _watch(self, update: Update, records: dict[str, Record]) -> None:
-        """Stay with one game to its end, and a moment longer; then take the one that was looked at last."""
-        watched, now = self.watched, self.clock()
-        if watched is not None and watched.record is None:
-            record = records.get(watched.pairing.id)
-            glance = self._glances.get(watched.pairing.id)
-            if record is not None:
-                self.watched = Watched(watched.pairing, record.moves, watched.win_rates, record, now + HOLD)
-            elif glance is not None:
-                self.watched = Watched(glance.pairing, glance.moves, glance.win_rates)
-        elif update.glances and (watched is None or now >= watched.until):
-            glance = update.glances[-1]
-            record = records.get(glance.pairing.id)
-            moves = glance.moves if record is None else record.moves
-            self.watched = Watched(glance.pairing, moves, glance.win_rates, record, now + HOLD)
+    @property
+    def now(self) -> float:
+        """Seconds, pauses left out."""
+        return (self._paused_at if self.is_paused else self.clock()) - self._pauses
+
+    def pause(self, paused: bool) -> None:
+        """Have time stand still, or go on."""
+        if paused and not self.is_paused:
+            self._paused_at = self.clock()
+        elif self.is_paused and not paused:
+            self._pauses += self.clock() - self._paused_at
+        self.is_paused = paused
 
     @property
     def is_starting(self) -> bool:
@@ -107,13 +99,13 @@ class EventView(Generic[Counted]):
 
     @property
     def elapsed(self) -> float:
-        return (self._ended if self.finished else self.clock()) - self.began
+        return (self._ended if self.finished else self.now) - self.began
 
     @property
     def _spent(self) -> float:
         """Seconds since the first game was seen."""
         since = self.began if self._playing_since is None else self._playing_since
-        return (self._ended if self.finished else self.clock()) - since
+        return (self._ended if self.finished else self.now) - since
 
     @property
     def played(self) -> int:
@@ -141,19 +133,26 @@ class EventView(Generic[Counted]):
         left = missing - self.played
         if left <= 0 or self.finished:
             return None
-        length = self.tally.mean_length or 0.9 * self.event.rules.size**2
-        far = [min(0.95, len(glance.moves) / length) for glance in self._glances.values()]
-        under_way = min(left, self._boards(missing)) if far else 0
+        far = [self._how_far(glance) for glance in self.boards.glances]
+        under_way = min(left, self._at_once(missing)) if far else 0
         work = self.played + under_way * sum(far) / max(1, len(far))
-        if self.is_starting or self._spent < 1 or work < 0.02 * missing:
-            return None
-        return self._spent * (missing - work) / work
+        return None if self.is_starting else seconds_for_rest(self._spent, work, missing)
 
-    def _boards(self, missing: int) -> int:
+    def _how_far(self, glance: Glance) -> float:
+        """How much of a game is played, as far as can be told, in [0, 1)."""
+        length = self.tally.mean_length or 0.9 * self.event.rules.size**2
+        return min(0.95, len(glance.moves) / length)
+
+    def _at_once(self, missing: int) -> int:
         """How many games are under way at once, at most."""
         workers = max(1, self.workers)
         boards = min(entry.bot_kind.boards for entry in self.event.players.values())
         return workers * min(boards, -(-missing // workers))
+
+
+def seconds_for_rest(spent: float, work: float, whole: float) -> float | None:
+    """Seconds for what is left of the ``whole``, when ``work`` took what is ``spent``; None while that tells little."""
+    return None if spent < 1 or work < 0.02 * whole else spent * (whole - work) / work
 
 
 class MatchView(EventView[Tally]):
@@ -170,29 +169,23 @@ class MatchView(EventView[Tally]):
         """Take in what has happened."""
         super().add(update)
         if update.records:
-            self.comparison = self.tally.comparison()
-            if self.sprt is not None and isinstance(self.tally.counts, PairCounts):
-                self.test = self.sprt.state(self.tally.counts)
+            counts = self.tally.counts
+            self.comparison = compare(counts)
+            if self.sprt is not None and isinstance(counts, PairCounts):
+                self.test = self.sprt.state(counts)
 
     @property
     def is_decided(self) -> bool:
         """Whether the sequential test, if there is one, has accepted a hypothesis."""
         return self.test is not None and self.test.verdict in (Verdict.H0, Verdict.H1)
 
+    @property
+    def may_end_early(self) -> bool:
+        """Whether there is a sequential test."""
+        return self.sprt is not None
 
-class TournamentView(EventView[Crosstable]):
-    """A running tournament, with everybody's rating so far and the games that ended last."""
-
-    def __init__(self, tournament: Tournament, clock: Callable[[], float] = monotonic):
-        players = {entry.identity: name for name, entry in tournament.players.items()}
-        super().__init__(tournament, Crosstable(players), clock)
-        self.tournament = tournament
-        self.recent: deque[Record] = deque(maxlen=RECENT)  # the newest first
-        self.league: League | None = None
-
-    def add(self, update: Update) -> None:
-        """Take in what has happened."""
-        super().add(update)
-        if update.records:
-            self.recent.extendleft(update.records)
-            self.league = self.tally.league()
+    @property
+    def warning(self) -> str:
+        """Whether games repeat earlier ones."""
+        repeats = self.tally.repeats
+        return f"games repeat: {self.tally.games - repeats} of {self.tally.games} differ" if repeats else ""

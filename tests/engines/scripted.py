@@ -11,7 +11,7 @@ import time
 
 COLUMNS = "ABCDEFGHJKLMNOPQRST"
 COMMANDS = "name version protocol_version list_commands boardsize clear_board komi play genmove quit"
-EXTRAS = "set_free_handicap time_settings set_random_seed kata-set-rules"
+EXTRAS = "set_free_handicap time_settings time_left set_random_seed kata-set-rules"
 GENMOVE_ANSWERS = {
     "refuse": "? I don't feel\n like it\n\n",
     "nonsense": "= Z99\n\n",
@@ -78,7 +78,7 @@ def main(mode: str) -> None:
         sys.stderr.write(f"> {line}")
         sys.stderr.flush()
         match words:
-            case ["genmove", _] if mode not in ("good", "bare", "old", "small", "strict"):
+            case ["genmove", _] if mode not in ("good", "bare", "old", "small", "strict", "timeless"):
                 misbehave(mode)
                 continue
             case ["quit"] if mode == "deaf":
@@ -86,6 +86,9 @@ def main(mode: str) -> None:
             case [] | ["quit"]:
                 write("= \n\n")
                 return
+            case ["time_settings" | "time_left", *_] if mode == "timeless":
+                write("? I have no clock\n\n")
+                continue
             case ["boardsize", number] if mode == "small" and number != "9":
                 write("? unacceptable size\n\n")
                 continue
@@ -114,7 +117,7 @@ def main(mode: str) -> None:
                 answer = "Scripted"
             case ["version"] if mode != "bare":
                 answer = "1.0"
-            case ["komi" | "time_settings" | "set_random_seed" | "kata-set-rules", *_]:
+            case ["komi" | "time_settings" | "time_left" | "set_random_seed" | "kata-set-rules", *_]:
                 answer = ""
             case _:
                 write("? unknown command\n\n")

@@ -1,0 +1,244 @@
+"""What the commands that play share: how games are played, as options, and an event from its start to its end."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from arena import ConfigError, UserError
+from arena.cli.options import cores, read_limits
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from arena.bot import Limits
+    from arena.openings import Opening
+    from arena.ratings import Sprt
+    from arena.registry import Entry, Registry, TournamentTable
+    from arena.runner import Control, Update
+    from arena.schedule import Ladder, Match, Tournament
+    from arena.store import Store
+
+Size = Annotated[int | None, typer.Option(help="Board size, 5 to 19; 9.", show_default=False)]
+Komi = Annotated[float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above.", show_default=False)]
+RuleSet = Annotated[
+    str | None, typer.Option(help="cgos (the default), tromp-taylor, chinese or japanese.", show_default=False)
+]
+Openings = Annotated[
+    int | None,
+    typer.Option(help="Different openings to use, in turn; 0, the default, for ever new ones.", show_default=False),
+]
+Plies = Annotated[
+    int | None,
+    typer.Option(
+        help="Moves of an opening: 4, and more when there are no more of them; with --book all of a game's.",
+        show_default=False,
+    ),
+]
+BookPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--book",
+        metavar="PATH",
+        help="Openings from games: an SGF file, a folder or an archive, as in --book joseki.sgf --plies 8.",
+        show_default=False,
+    ),
+]
+Seed = Annotated[int | None, typer.Option(help="Where openings and all chance start; 1.", show_default=False)]
+LimitsText = Annotated[
+    str | None,
+    typer.Option(
+        "--limits",
+        metavar="TEXT",
+        help="For every bot without limits of its own, as if typed behind '@': seconds=1, or main=60,byoyomi=5.",
+        show_default=False,
+    ),
+]
+Adjudicate = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT",
+        help="When a game is given up for lost: agree=0.02 ends it when both bots have thought so for turns=3 turns of "
+        "each, resign=0.05 when its loser has; play-on=0.05 of these go on, as a check. Or off.",
+        show_default=False,
+    ),
+]
+Workers = Annotated[int, typer.Option(help="Processes that play; 0 for one a core.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """How games are to be played, as it was typed; None is what wasn't."""
+
+    size: int | None = None
+    komi: float | None = None
+    rules: str | None = None
+    openings: int | None = None
+    plies: int | None = None
+    seed: int | None = None
+    limits: str | None = None
+    adjudicate: str | None = None
+    book: Path | str | None = None
+
+    def over(self, table: TournamentTable) -> Given:
+        """What is typed comes before what arena.toml declares."""
+        names = [field.name for field in fields(self)]
+        return Given(**{name: first_given(getattr(self, name), getattr(table, name)) for name in names})
+
+    def player(self, registry: Registry, spec: str) -> Entry:
+        """The bot of this name, with these limits where it has none, once it is sure that it plays on this size."""
+        entry = registry.resolve(spec).with_limits(self._limits)
+        entry.check(first_given(self.size, 9))
+        return entry
+
+    @property
+    def _limits(self) -> Limits:
+        return read_limits(self.limits or "")
+
+    def terms(self, say: Callable[[str], None]) -> dict[str, Any]:
+        """What every event is made with, by its field; what there is to know of a book is said. Raises UserError."""
+        from arena.adjudication import Adjudication
+        from arena.go.game import Rules
+        from arena.openings import read_book
+
+        rules = Rules.preset(first_given(self.rules, "cgos"), first_given(self.size, 9), self.komi)
+        plies, seed = first_given(self.plies, 4), first_given(self.seed, 1)
+        if plies < 0:
+            raise ConfigError(f"{plies} plies can't be played; it is at least 0")
+        openings: tuple[Opening, ...] = ()
+        if self.book is not None:
+            if self.plies == 0:
+                raise ConfigError("--plies 0 leaves nothing of a book; give at least 1, or leave out --plies or --book")
+            book = read_book(self.book, rules, self.plies, seed)
+            openings = book.openings
+            say(f"{self.book}: {book}.")
+        return {
+            "rules": rules,
+            "openings": first_given(self.openings, 0),
+            "plies": plies,
+            "seed": seed,
+            "adjudication": Adjudication.read(self.adjudicate or ""),
+            "book": openings,
+        }
+
+
+def first_given(*values: Any) -> Any:
+    """The first that is given; the last is the default."""
+    return next((value for value in values if value is not None), None)
+
+
+def printer(console: Console) -> Callable[[str], None]:
+    """Prints a line; where there is no terminal, however long."""
+    return lambda line: console.print(line, highlight=False, markup=False, soft_wrap=not console.is_terminal)
+
+
+def say_if_used_in_turn(terms: Mapping[str, Any], games: int, say: Callable[[str], None]) -> None:
+    """A book that is shorter than a meeting of so many games is played more than once."""
+    openings, pairs = len(terms["book"]), (games + 1) // 2
+    if openings and openings < min(terms["openings"] or pairs, pairs):
+        say(f"The openings are used in turn: there are {openings} for {pairs} pairs of games.")
+
+
+def count_workers(workers: int) -> int:
+    """Of ``--workers``. Raises UserError."""
+    if workers < 0:
+        raise UserError(f"{workers} workers can't play; give at least 1, or 0 for one a core")
+    return workers or cores()
+
+
+def play_published(
+    event: Match | Tournament | Ladder, store: Store, workers: int, control: Control, sprt: Sprt | None = None
+) -> Iterator[Update]:
+    """Play an event, and tell ``arena watch`` of it meanwhile."""
+    from arena.live import publish
+    from arena.runner import play_event
+
+    updates = play_event(event, store, workers, control)
+    command = shlex.join(["arena", *sys.argv[1:]])
+    return publish(updates, event, store.path, sprt=sprt, control=control, command=command)
+
+
+@contextmanager
+def event_kept(event: Match | Tournament | Ladder, store: Store, console: Console, results: Path) -> Iterator[None]:
+    """Whatever ends an event, the ratings are written; Ctrl-C says how to go on."""
+    from arena.report.frames import write_elo_csv
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        planned = event.pairings(store.games(event=event.event))
+        done = len({pairing.id for pairing in planned} & store.ids(event.event))
+        console.print(
+            f"Stopped. {done} of {event.games} games are stored; the same command plays the rest.", highlight=False
+        )
+        raise SystemExit(130) from None
+    finally:
+        if store.count():
+            write_elo_csv(store, results / "elo.csv")
+    console.print(f"Games in {results / 'arena.db'}, ratings in {results / 'elo.csv'} (arena elo).", highlight=False)
+
+
+def note_event(store: Store, played: Match | Tournament | Ladder) -> None:
+    """Store who plays what, and how many games of it."""
+    from datetime import UTC, datetime
+
+    from arena.schedule import event_to_json
+    from arena.store import Event, Player
+
+    store.add_players(
+        Player(entry.identity, entry.name, entry.kind, json.dumps(dict(entry.settings)), entry.net)
+        for entry in played.players.values()
+    )
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    store.add_event(Event(played.event, created, json.dumps(played.settings, sort_keys=True), event_to_json(played)))
+
+
+def news(store: Store, played: Tournament | Ladder) -> Iterator[str]:
+    """What is to be said of a stored tournament or ladder before it goes on: who has changed and who is missing.
+
+    Raises ConfigError when it was played by other settings, or its name is another kind of event's.
+    """
+    stored = next((json.loads(event.settings) for event in store.events() if event.id == played.event), None)
+    if stored is None:
+        return
+    kinds = ("tournament", "ladder")
+    kind = next(kind for kind in kinds if kind in played.settings)
+    if kind not in stored:
+        other = next((other for other in kinds if other in stored), "match")
+        raise ConfigError(f"'{played.name}' is a stored {other}; take another name for the {kind}")
+    old, new = _flat(stored), _flat(json.loads(json.dumps(played.settings)))
+    changed = [key for key in (new | old) if old.get(key) != new.get(key)]
+    if changed:
+        words = [f"{key} {_plain(old.get(key))}, not {_plain(new.get(key))}" for key in changed]
+        raise ConfigError(f"{kind} '{played.name}' is stored with {'; '.join(words)}; take another name")
+    playing = {entry.identity: entry.name for entry in played.entries}
+    for identity, name in store.participants(played.event).items():
+        if identity not in playing:
+            games = store.count(event=played.event, player=identity)
+            if name in playing.values():
+                yield f"{name} has changed: {games} games of the earlier {name} stay stored, and the new one joins."
+            else:
+                yield f"{name} doesn't take part now; its {games} games stay stored."
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else "unset" if value is None else str(value)
+
+
+def _flat(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings without their grouping: the rule set's name is ``rules``, adjudication is as it is typed."""
+    flat = {key: value for key, value in settings.items() if not isinstance(value, dict)}
+    rules = dict(settings["rules"])
+    flat |= {"rules": rules.pop("name")} | rules
+    if "adjudication" in settings:
+        typed = (f"{key.replace('_', '-')}={value:g}" for key, value in sorted(settings["adjudication"].items()))
+        flat["adjudicate"] = ",".join(typed)
+    return flat

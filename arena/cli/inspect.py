@@ -1,0 +1,260 @@
+"""The commands that look closer: at a bot before it plays, a running event, a stored game, a fault."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from arena import UserError
+from arena.cli.events import count_workers, printer
+from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
+
+if TYPE_CHECKING:
+    from arena.go.game import Rules
+    from arena.go.record import Record
+    from arena.live import Look
+    from arena.probe import Begun, Finding
+    from arena.registry import Registry
+    from arena.store import Event as StoredEvent
+    from arena.store import Store
+
+
+REFUSED = 5
+"""Games that can't be played again, and are named."""
+
+
+def check(
+    bots: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[BOT ...]", help="Bots as in a match; all of arena.toml unless given."),
+    ] = None,
+    size: Annotated[int, typer.Option(help="Board size, 5 to 19.")] = 9,
+    komi: Annotated[float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above.", show_default=False)] = None,
+    rules: Annotated[str, typer.Option(help="cgos, tromp-taylor, chinese or japanese.")] = "cgos",
+    results: Results = Path(RESULTS),
+    config: ConfigFile = None,
+) -> None:
+    """See whether bots are ready for an event: each starts, plays some moves against itself and ends.
+
+    For an engine it also tells name and version, how it knows its time, and whether it counts as we do. The exit code
+    is 1 when a bot fails.
+
+    Examples: [bold]arena check[/bold] · [bold]arena check gnugo alphago --size 19[/bold] ·
+    [bold]arena check "gtp:command=gnugo --mode gtp"[/bold]
+    """
+    from contextlib import closing
+
+    from rich.console import Console
+
+    from arena.go.game import Rules
+    from arena.probe import Verdict
+    from arena.screen.check import show_check
+
+    preset = Rules.preset(rules, size, komi)
+    registry = registry_of(config, results)
+    names = bots or _declared(registry)
+    for name in bots or []:
+        if registry.resolve(name).bot_kind.interactive:
+            raise UserError(f"{name} is a person at the terminal and can't be checked; name other bots")
+    console = Console()
+    failed = []
+    for number, name in enumerate(names):
+        if number:
+            console.print()
+        with closing(_probed(registry, name, preset)) as steps:
+            if show_check(name, steps, console) is Verdict.FAILED:
+                failed.append(name)
+    if len(names) > 1:
+        ready = f"{len(names) - len(failed)} of {len(names)} bots are ready"
+        words = f"{ready}; not {', '.join(failed)}" if failed else ready
+        console.print(f"\n{words}.", soft_wrap=not console.is_terminal, markup=False, highlight=False)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _declared(registry: Registry) -> list[str]:
+    """The bots that arena.toml declares or changes, people left out. Raises UserError when there are none."""
+    from arena.registry import ARENA, PACKAGE
+
+    names = [
+        entry.name
+        for entry in registry.entries
+        if entry.source != ARENA and not entry.source.startswith(PACKAGE) and not entry.bot_kind.interactive
+    ]
+    if not names:
+        raise UserError("arena.toml declares no bots; name those to check, as in: arena check alphago")
+    return names
+
+
+def _probed(registry: Registry, name: str, rules: Rules) -> Generator[Begun | Finding, None, None]:
+    """The steps of a look at a bot; one that can't be had, as for want of its net, fails in the first."""
+    from arena.probe import Finding, Verdict, probe
+
+    try:
+        entry = registry.resolve(name)
+    except UserError as error:
+        yield Finding("start", Verdict.FAILED, str(error))
+        return
+    yield from probe(entry, rules)
+
+
+def watch(
+    event: Annotated[str | None, typer.Argument(metavar="[EVENT]", help="The running one unless given.")] = None,
+    results: Results = Path(RESULTS),
+) -> None:
+    """Look on while another terminal plays: the same live screen, or lines in a pipe.
+
+    Ctrl-C or q leaves; the event goes on. The exit code is 1 when it ends before all its games are played.
+
+    Example: [bold]arena match sl alphago -n 400[/bold] here, [bold]arena watch[/bold] there
+    """
+    from rich.console import Console
+
+    from arena.live import End, Watch, look_at
+    from arena.schedule import event_from_json
+    from arena.screen.watch import show_watched
+    from arena.store import Store
+
+    console = Console()
+    with Store.open(results / "arena.db") as store:
+        look = look_at(store.path)
+        stored = None if event is None else store.event(event)
+        if look is None or look.has_died or (stored is not None and stored.id != look.live.event):
+            raise UserError(_not_running(store, look, stored))
+        played = event_from_json((stored or store.event(look.live.event)).plan)
+        watched = Watch(played, store, look)
+        try:
+            show_watched(played, watched, console)
+        except KeyboardInterrupt:
+            words = f"You have left; {played.event} goes on in process {look.live.process}. See it again: arena watch"
+            console.print(words, soft_wrap=not console.is_terminal, markup=False, highlight=False)
+            raise SystemExit(130) from None
+    if watched.end in (End.STOPPED, End.DIED):
+        raise typer.Exit(1)
+
+
+def _not_running(store: Store, look: Look | None, wanted: StoredEvent | None) -> str:
+    """Why there is nothing to watch, and what there is instead."""
+    if look is not None and look.has_died and (wanted is None or wanted.id == look.live.event):
+        go_on = f"; go on with: {look.live.command}" if look.live.command else "; the same command plays the rest"
+        return f"the process that played {look.live.event} ({look.live.process}) has died{go_on}"
+    if look is not None and not look.has_died and wanted is not None:
+        return (
+            f"{wanted.id} isn't running, {look.live.event} is: arena watch; see the other by: arena report {wanted.id}"
+        )
+    events = store.events()
+    shown = wanted or (events[-1] if events else None)
+    if shown is None:
+        return f"no event is running in {store.path.parent}, and none was played"
+    latest = f"{shown.id} isn't running" if wanted else f"no event is running in {store.path.parent}"
+    return f"{latest}; {'see it' if wanted else f'the latest is {shown.id}'}: arena report {shown.id}"
+
+
+def replay(
+    game: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="A game's id, its beginning, its end or its number.")
+    ] = None,
+    event: Annotated[
+        str | None, typer.Option(help="Play this event's games again instead.", show_default=False)
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("-n", "--limit", help="So many of them, spread over it.", min=1, show_default=False)
+    ] = None,
+    show: Annotated[bool, typer.Option("--show", help="Draw the position where each ends or differs.")] = False,
+    workers: Annotated[int, typer.Option(help="Processes that play; 0 for one a core.")] = 0,
+    results: Results = Path(RESULTS),
+    config: ConfigFile = None,
+) -> None:
+    """Play a stored game again, from its seed and with the settings and nets of then, and say where it differs.
+
+    The exit code is 0 when all comes out the same, and 1 when something differs. The store stays as it is.
+
+    Examples: [bold]arena replay league/1b2c3d4e/00012[/bold] · [bold]arena replay 12 --show[/bold] ·
+    [bold]arena replay --event league -n 20[/bold]
+    """
+    from contextlib import closing
+
+    from rich.console import Console
+
+    from arena.replay import Casting, ReplayError, play_again
+    from arena.screen.replay import show_replay
+    from arena.store import Store
+
+    if (game is None) == (event is None):
+        raise UserError("give a game's id, as in: arena replay 12; or --event NAME. 'arena games' lists both")
+    processes, console = count_workers(workers), Console()
+    say = printer(console)
+    with Store.open(results / "arena.db") as store:
+        casting = Casting(store, registry_of(config, results), results)
+        records = [store.find_game(game)] if game is not None else _spread(store, event or "", limit)
+    cast, refused = {}, []
+    for record in records:
+        try:
+            cast[record.id] = casting.cast(record)
+        except ReplayError as error:
+            if game is not None:
+                raise
+            refused.append(f"{record.id} can't be played again: {error}")
+    for note in dict.fromkeys(note for played in cast.values() for note in played.notes):
+        say(f"{note}.")
+    doubts = list(dict.fromkeys(doubt for played in cast.values() for doubt in played.doubts))
+    if doubts:
+        say(f"Needn't come out the same: {'; '.join(doubts)}.")
+    games = {record.id: record for record in records if record.id in cast}
+    updates = play_again([(record, cast[id]) for id, record in games.items()], processes)
+    with closing(updates):
+        try:
+            compared = show_replay(games, updates, console, show)
+        except KeyboardInterrupt:
+            raise SystemExit(130) from None
+    for words in refused[:REFUSED]:
+        say(words)
+    same = sum(found.is_identical for found in compared)
+    if event is not None:
+        parts = [f"{same} of {len(records)} games are identical"]
+        different = len(compared) - same
+        parts += [f"{different} differ{'s' if different == 1 else ''}"] * bool(different)
+        parts += [f"{len(refused)} can't be played again"] * bool(refused)
+        say(f"{'; '.join(parts)}.")
+    if same < len(records):
+        raise typer.Exit(1)
+
+
+def _spread(store: Store, event: str, limit: int | None) -> list[Record]:
+    """So many games of an event, from its first to its last. Raises StoreError."""
+    records = list(store.games(event=store.event(event).id))
+    wanted = len(records) if limit is None else min(limit, len(records))
+    return [records[index * len(records) // wanted] for index in range(wanted)]
+
+
+def dossier(
+    game: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="A game's id, its beginning, its end or its number.")
+    ] = None,
+    event: Annotated[str | None, typer.Option(help="List those of this event only.", show_default=False)] = None,
+    limit: Annotated[int, typer.Option("-n", "--limit", help="List the newest so many.", min=1)] = 20,
+    results: Results = Path(RESULTS),
+) -> None:
+    """List the games that a fault ended, or tell all about one: who, why, the traceback, the position, the SGF.
+
+    Examples: [bold]arena dossier[/bold] · [bold]arena dossier league/1b2c3d4e/00012[/bold]
+    """
+    from rich.console import Console
+
+    from arena.screen.dossier import forfeits_sheet, show_dossier
+    from arena.store import Store
+
+    console = Console()
+    with Store.open(results / "arena.db") as store:
+        if game is None:
+            lost = list(store.games(event=event, forfeits=True, newest_first=True))
+            console.print(forfeits_sheet(lost[:limit], len(lost)))
+            return
+        record = store.find_game(game)
+        players = store.players()
+    again = ["arena", "replay", record.id, *(["--results", str(results)] if results != Path(RESULTS) else [])]
+    show_dossier(record, players, shlex.join(again), console)

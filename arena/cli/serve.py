@@ -1,0 +1,49 @@
+"""The command that serves a bot over GTP."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from arena import UserError
+from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
+
+
+def gtp(
+    bot: Annotated[str, typer.Argument(metavar="BOT", help="NAME, NAME:setting=value,... or checkpoint:PATH.")],
+    size: Annotated[int, typer.Option(help="Board size until the controller sets one, 5 to 19.")] = 9,
+    komi: Annotated[float | None, typer.Option(help="Komi until set; 7 on 9x9, 7.5 above.", show_default=False)] = None,
+    rules: Annotated[str, typer.Option(help="cgos, tromp-taylor, chinese or japanese.")] = "cgos",
+    seed: Annotated[
+        int | None, typer.Option(help="Where all chance starts; another one each time unless given.")
+    ] = None,
+    results: Results = Path(RESULTS),
+    config: ConfigFile = None,
+) -> None:
+    """Serve a bot over GTP 2 on stdin and stdout, to GoGui, Sabaki, CGOS or any other runner of games.
+
+    Example: [bold]gogui-twogtp -black "arena gtp mcts" -white "gnugo --mode gtp" -games 10 -auto[/bold]
+    """
+    from contextlib import closing, redirect_stdout
+    from random import SystemRandom
+
+    from arena.go.game import Rules
+    from arena.gtp.server import Server, serve
+
+    entry = registry_of(config, results).resolve(bot)
+    if entry.bot_kind.interactive:
+        raise UserError(f"{entry.name} plays at the terminal and can't be served")
+    entry.check(size)
+    preset = Rules.preset(rules, size, komi)
+    if seed is None:
+        seed = SystemRandom().getrandbits(31)
+    lines = open(0, encoding="utf-8", errors="replace", newline="\n", closefd=False)
+    output = open(1, "w", encoding="ascii", errors="backslashreplace", newline="\n", closefd=False)
+    try:
+        with redirect_stdout(sys.stderr), closing(entry.build()) as player:  # a bot that prints spoils no answer
+            serve(Server(player, preset, f"arena {entry.name}", seed, entry.check), lines, output)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

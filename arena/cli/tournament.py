@@ -1,0 +1,218 @@
+"""The commands of many players: a round robin, a gauntlet, a ladder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from arena import ConfigError
+from arena.cli import events
+from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from arena.registry import Entry, Registry, TournamentTable
+    from arena.report.league import Crosstable
+    from arena.schedule import Ladder, Tournament
+
+LADDER_GAMES = 100
+"""Games of a ladder for each of its bots, unless told otherwise."""
+
+TO_SEE_GAMES = 5_000
+"""Where a ladder ends at the latest that is to measure to some Elo, unless told otherwise."""
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name: new, stored, or that of a table in arena.toml.")]
+Bots = Annotated[list[str] | None, typer.Argument(metavar="[A B C ...]", help="Who plays.", show_default=False)]
+
+
+def tournament(
+    name: Name,
+    bots: Bots = None,
+    games: Annotated[
+        int | None, typer.Option("-n", "--games", help="Games of each two players; 20.", show_default=False)
+    ] = None,
+    gauntlet: Annotated[
+        bool | None,
+        typer.Option("--gauntlet/--round-robin", help="The first against the rest, or all.", show_default=False),
+    ] = None,
+    size: events.Size = None,
+    komi: events.Komi = None,
+    rules: events.RuleSet = None,
+    openings: events.Openings = None,
+    plies: events.Plies = None,
+    book: events.BookPath = None,
+    seed: events.Seed = None,
+    limits: events.LimitsText = None,
+    adjudicate: events.Adjudicate = None,
+    workers: events.Workers = 0,
+    results: Results = Path(RESULTS),
+    config: ConfigFile = None,
+) -> None:
+    """Play a round robin, or a gauntlet of the first bot against the rest, live, until all games are stored.
+
+    The same command goes on where an earlier one stopped; bots may join later, and a larger -n adds games.
+
+    NAME alone plays what \\[tournaments.NAME] in arena.toml says; options given here come first.
+
+    Examples: [bold]arena tournament league random mcts sl alphago[/bold] ·
+    [bold]arena tournament check checkpoint:new sl alphago --gauntlet -n 100[/bold]
+    """
+    from rich.console import Console
+
+    from arena.schedule import Style, Tournament
+
+    processes = events.count_workers(workers)
+    registry = registry_of(config, results)
+    declared = _declared(registry, "tournament", name, bots)
+    style = None if gauntlet is None else "gauntlet" if gauntlet else "round robin"
+    style = events.first_given(style, declared.style, "round robin")
+    given = events.Given(size, komi, rules, openings, plies, seed, limits, adjudicate, book).over(declared)
+    console = Console()
+    if style == "ladder":
+        played = _ladder(name, _players(registry, given, bots, declared), games, None, None, given, declared, console)
+        _play(played, processes, console, results)
+        return
+    if declared.to_see is not None or declared.block is not None:
+        raise ConfigError(f'[tournaments.{name}]: to_see and block are of a ladder; add style = "ladder", or drop them')
+    say = events.printer(console)
+    terms, games_each = given.terms(say), events.first_given(games, declared.games, 20)
+    entries = _players(registry, given, bots, declared)
+    events.say_if_used_in_turn(terms, games_each, say)
+    _play(Tournament(name, entries, games_each=games_each, style=Style(style), **terms), processes, console, results)
+
+
+def ladder(
+    name: Name,
+    bots: Bots = None,
+    games: Annotated[
+        int | None,
+        typer.Option(
+            "-n",
+            "--games",
+            help="Games of all together, at most; 100 a bot, or 5000 with --to-see.",
+            show_default=False,
+        ),
+    ] = None,
+    to_see: Annotated[
+        float | None,
+        typer.Option(
+            "--to-see",
+            metavar="ELO",
+            help="Stop when every two neighbours in the ranking are told apart to ±ELO (95 %).",
+            show_default=False,
+        ),
+    ] = None,
+    block: Annotated[
+        int | None,
+        typer.Option(
+            help="Games of a meeting in a round, an even number; 8. More keep more workers busy.", show_default=False
+        ),
+    ] = None,
+    size: events.Size = None,
+    komi: events.Komi = None,
+    rules: events.RuleSet = None,
+    openings: events.Openings = None,
+    plies: events.Plies = None,
+    book: events.BookPath = None,
+    seed: events.Seed = None,
+    limits: events.LimitsText = None,
+    adjudicate: events.Adjudicate = None,
+    workers: events.Workers = 0,
+    results: Results = Path(RESULTS),
+    config: ConfigFile = None,
+) -> None:
+    """Rank bots with few games: each round is played where neighbours in the ranking are told apart worst.
+
+    Give the bots in the order that you expect: in the first round each meets the next. The same command goes on where
+    an earlier one stopped; bots may join later, and a larger -n or a smaller --to-see adds games.
+
+    NAME alone plays what \\[tournaments.NAME] in arena.toml says; options given here come first.
+
+    Examples: [bold]arena ladder league random mcts sl alphago -n 400[/bold] ·
+    [bold]arena ladder nets checkpoint:a checkpoint:b checkpoint:c --to-see 50[/bold]
+    """
+    from rich.console import Console
+
+    processes = events.count_workers(workers)
+    registry = registry_of(config, results)
+    declared = _declared(registry, "ladder", name, bots)
+    given = events.Given(size, komi, rules, openings, plies, seed, limits, adjudicate, book).over(declared)
+    console = Console()
+    entries = _players(registry, given, bots, declared)
+    _play(_ladder(name, entries, games, to_see, block, given, declared, console), processes, console, results)
+
+
+def _declared(registry: Registry, command: str, name: str, bots: list[str] | None) -> TournamentTable:
+    """What arena.toml says of a tournament; nothing has to be there when its bots are named."""
+    from arena.registry import TournamentTable
+
+    return registry.tournament(name, command) if not bots or name in registry.tournaments else TournamentTable()
+
+
+def _players(
+    registry: Registry, given: events.Given, bots: list[str] | None, declared: TournamentTable
+) -> tuple[Entry, ...]:
+    return tuple(given.player(registry, bot) for bot in bots or declared.bots)
+
+
+def _ladder(
+    name: str,
+    entries: tuple[Entry, ...],
+    games: int | None,
+    to_see: float | None,
+    block: int | None,
+    given: events.Given,
+    declared: TournamentTable,
+    console: Console,
+) -> Ladder:
+    from arena.schedule import Ladder
+
+    to_see = events.first_given(to_see, declared.to_see)
+    if to_see is not None and not 1 <= to_see <= 1000:
+        raise ConfigError(f"--to-see {to_see:g} can't be reached; give from 1 to 1000 Elo")
+    most = LADDER_GAMES * len(entries) if to_see is None else TO_SEE_GAMES
+    own = declared.games if declared.style == "ladder" else None
+    terms: dict[str, Any] = given.terms(events.printer(console))
+    return Ladder(
+        name,
+        entries,
+        games=events.first_given(games, own, most),
+        to_see=to_see or 0.0,
+        block=events.first_given(block, declared.block, 8),
+        **terms,
+    )
+
+
+def _play(played: Tournament | Ladder, workers: int, console: Console, results: Path) -> None:
+    """Play it live, and say what it came to."""
+    from arena.runner import Control
+    from arena.schedule import Ladder
+    from arena.screen.tournament import show_tournament
+    from arena.store import Store
+
+    played.pairings()  # openings that don't exist are refused before anything is stored
+    control = Control()
+    with Store.open(results / "arena.db", write=True) as store:
+        for line in events.news(store, played):
+            events.printer(console)(line)
+        events.note_event(store, played)
+        with events.event_kept(played, store, console, results):
+            updates = events.play_published(played, store, workers, control)
+            table = show_tournament(played, updates, console, control=control)
+            if isinstance(played, Ladder):
+                events.printer(console)(_precision(table))
+
+
+def _precision(table: Crosstable) -> str:
+    """How well the neighbours in a ladder are told apart."""
+    from arena.ladder import widest_gap
+
+    league = table.league()
+    gap = None if league is None else widest_gap(league.ratings)
+    if gap is None:
+        return "No two neighbours in the ranking have a measured distance yet; play more games (-n)."
+    names = table.players
+    return f"Neighbours are told apart to ±{gap[2]:.0f} Elo or better; worst {names[gap[0]]} and {names[gap[1]]}."

@@ -1,0 +1,154 @@
+"""Openings: drawn at random, or from a book of games. Who plays them is not here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+
+from arena import ConfigError, IllegalMove
+from arena.go.collection import Refusal, read_path
+from arena.go.game import Game, Rules
+from arena.go.moves import BLACK, SYMMETRIES, Move, apply_symmetry, symmetry_table
+from arena.go.record import Record
+
+Opening = tuple[Move, ...]
+
+
+@lru_cache(maxsize=8)  # an event asks for the same ones whenever it lists its games
+def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> tuple[Opening, ...]:
+    """``count`` openings of ``plies`` moves, none the same as another under the 8 symmetries; when there are no more of
+    that length, they get longer by 2.
+
+    Every move is a random legal point on the third line or higher (lower on boards below 9x9, where that leaves hardly
+    any) that neighbours no stone: nothing is in danger when the bots take over, and what an opening is worth to Black
+    cancels over the two colours. Raises ConfigError when there are not that many.
+    """
+    if plies == 0:
+        return ((),) * count
+    symmetries = symmetry_table(rules.size).tolist()
+    seen: set[Opening] = set()
+    drawn: list[Opening] = []
+    random = Random(f"openings of {rules.size} by {seed}")
+    length, shorter, failures = plies, 0, 0
+    while len(drawn) < count:
+        opening = _draw_opening(rules.size, length, random)
+        canonical = min(_stones(tuple(table[move] for move in opening)) for table in symmetries)
+        if len(opening) == length and canonical not in seen:
+            seen.add(canonical)
+            drawn.append(opening)
+            failures = 0
+        else:
+            failures += 1
+        if failures > 1000:
+            if len(drawn) == shorter or length + 2 >= rules.move_limit:
+                found, size = len(drawn), rules.size
+                raise ConfigError(
+                    f"there are only about {found} different openings of {plies} plies or more on {size}x{size}; "
+                    f"use fewer games, or --openings {max(1, found // 2)} to use them in turn"
+                )
+            length, shorter, failures = length + 2, len(drawn), 0
+    return tuple(drawn)
+
+
+def _stones(opening: Opening) -> Opening:
+    """The position an opening leads to, whatever the order of its moves."""
+    return (*sorted(opening[0::2]), *sorted(opening[1::2]))
+
+
+def _draw_opening(size: int, plies: int, random: Random) -> Opening:
+    """Fewer moves when there is no room left. Stones without neighbours are legal by any rules."""
+    edge = min(2, (size - 5) // 2)
+    free = [row * size + column for row in range(edge, size - edge) for column in range(edge, size - edge)]
+    moves: list[Move] = []
+    while free and len(moves) < plies:
+        moves.append(random.choice(free))
+        row, column = divmod(moves[-1], size)
+        free = [point for point in free if abs(point // size - row) + abs(point % size - column) > 1]
+    return tuple(moves)
+
+
+# --- Books ---
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """The openings of a set of games: which were taken, how many lead to a position that another leads to, and how
+    many games were refused, by reason."""
+
+    openings: tuple[Opening, ...]
+    repeated: int
+    refused: Mapping[str, int]
+
+    def __str__(self) -> str:
+        lengths = [len(opening) for opening in self.openings]
+        some = "opening" if len(lengths) == 1 else "openings"
+        moves = f"{min(lengths)}" if min(lengths) == max(lengths) else f"{min(lengths)} to {max(lengths)}"
+        words = [f"{len(lengths)} {some} of {moves} moves"]
+        if self.repeated:
+            same = (
+                "that leads to the same position was" if self.repeated == 1 else "that lead to the same position were"
+            )
+            words.append(f"{self.repeated} {same} left out")
+        if self.refused:
+            words.append(f"refused were {_listed(self.refused)}")
+        return "; ".join(words)
+
+
+def read_book(path: str | Path, rules: Rules, plies: int | None = None, seed: int = 1) -> Book:
+    """The openings of the games at ``path`` (as in ``read_path``): the main line of each, ``plies`` moves at most.
+
+    Positions that are equal under the 8 symmetries count once; the order is a shuffle by ``seed``. Raises RecordError
+    when the path can't be read, and ConfigError when it holds no opening for these rules.
+    """
+    found: dict[bytes, Opening] = {}
+    refused: Counter[str] = Counter()
+    taken = 0
+    for item in read_path(path):
+        try:
+            game = _opened(item, rules, plies)
+        except ConfigError as error:
+            refused[str(error)] += 1
+            continue
+        taken += 1
+        stones = game.board.stones
+        form = min(apply_symmetry(stones, symmetry).tobytes() for symmetry in range(SYMMETRIES))
+        found.setdefault(bytes([len(game.moves) % 2]) + form, tuple(game.moves))
+    if not found:
+        size = f"{rules.size}x{rules.size}"
+        raise ConfigError(f"no game in {path} is an opening on {size}: refused were {_listed(refused)}")
+    openings = list(found.values())
+    Random(f"book by {seed}").shuffle(openings)
+    return Book(tuple(openings), taken - len(found), dict(refused.most_common()))
+
+
+def _opened(item: Record | Refusal, rules: Rules, plies: int | None) -> Game:
+    """The opening of a game on the board. Raises ConfigError, in a word or two, when it is none."""
+    if isinstance(item, Refusal):
+        raise ConfigError(item.reason)
+    if item.rules.size != rules.size:
+        raise ConfigError(f"on {item.rules.size}x{item.rules.size}")
+    if any(item.setup):
+        raise ConfigError("with setup stones")
+    if item.first is not BLACK:
+        raise ConfigError("begun by White")
+    if not item.moves[:plies]:
+        raise ConfigError("empty")
+    game = Game(rules)
+    try:
+        for move in item.moves[:plies]:
+            if game.is_over:
+                break
+            game.play(move)
+    except IllegalMove:
+        raise ConfigError("illegal move") from None
+    if game.is_over:
+        raise ConfigError("over")
+    return game
+
+
+def _listed(refused: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in refused.items())

@@ -1,0 +1,96 @@
+"""How many games it takes to see a difference, foretold from a few; nothing is played and no clock is read here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from arena.ratings import Z95, Counts, Estimate, PairCounts, Sprt, compare, elo, expected_score
+
+SURE = 0.95
+"""The chance with which a true difference is to be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What some games foretell of more games of the same match, as the first player sees it.
+
+    ``score`` in (0, 1) is the expected one. ``spread`` is the variance of the mean score of a pair of games, in units
+    of the variance of a single game without draws at that score: 1/2 for pairs of independent games, less with draws or
+    where what an opening gives to a colour cancels.
+    """
+
+    score: float
+    spread: float
+
+    @classmethod
+    def of(cls, counts: Counts) -> Outlook:
+        """From pairs, or from single games, taken as independent. Half a pair (or game) of every result is added, after
+        Jeffreys, so that a few that scored the same don't look like certainty."""
+        seen = [count + 0.5 for count in counts.counts]
+        steps = len(seen) - 1
+        score = sum(count * step / steps for step, count in enumerate(seen)) / sum(seen)
+        variance = sum(count * (step / steps - score) ** 2 for step, count in enumerate(seen)) / sum(seen)
+        pairs = variance if isinstance(counts, PairCounts) else variance / 2
+        return cls(score, pairs / (score * (1 - score)))
+
+    def variance(self, score: float) -> float:
+        """Of the mean score of a pair, where this score is expected."""
+        return self.spread * score * (1 - score)
+
+    def difference(self, counts: Counts) -> float:
+        """The difference in Elo as it looks now: what the games say, or where that has no end, what is expected."""
+        found: Estimate = compare(counts).elo
+        return elo(self.score) if found.value is None else found.value
+
+
+def games_for_interval(outlook: Outlook, half_width: float) -> int:
+    """Games until the 95 % interval of the difference, as ``compare`` gives it, is this wide either way, in Elo.
+
+    ValueError for a half width that isn't above 0.
+    """
+    if not half_width > 0:
+        raise ValueError(f"an interval of ±{half_width:g} Elo can't be reached; give more than 0")
+    low, high = 0.0, min(outlook.score, 1 - outlook.score)
+    for _ in range(100):
+        error = (low + high) / 2
+        wide = elo(outlook.score + error) - elo(outlook.score - error) > 2 * half_width if low < error < high else True
+        low, high = (low, error) if wide else (error, high)
+    return _games((Z95 / low) ** 2 * outlook.variance(outlook.score))
+
+
+def games_to_show(outlook: Outlook, difference: float, chance: float = SURE) -> int:
+    """Games after which a true difference of so many Elo is shown with this chance: the 95 % interval excludes 0.
+
+    ValueError for a difference of 0.
+    """
+    score = expected_score(difference)
+    if score == 0.5:
+        raise ValueError("a difference of 0 Elo can't be shown; give another")
+    quantile = Z95 + NormalDist().inv_cdf(chance)
+    return _games(quantile**2 * outlook.variance(score) / (score - 0.5) ** 2)
+
+
+def sprt_games(outlook: Outlook, sprt: Sprt, difference: float) -> int:
+    """The games that a sequential test takes on average where this difference is true (A. Wald, 1945, section 3.5).
+
+    The log-likelihood ratio is taken as a normal walk, its drift and variance those of the logistic model, and what
+    it oversteps a bound by as nothing; so is the test's last game (``max_pairs``).
+    """
+    score, low, high = (expected_score(value) for value in (difference, sprt.elo0, sprt.elo1))
+    variance = outlook.variance(score)
+    drift = (high - low) * (2 * score - low - high) / (2 * variance)
+    step = (high - low) ** 2 / variance
+    lower, upper = sprt.bounds
+    power = 2 * drift / step
+    if abs(power) * max(upper, -lower) < 1e-6:
+        return _games(-lower * upper / step)
+    # exp(-power * ratio) is a martingale, which the bounds stop
+    accepted = math.expm1(-power * lower) / (math.expm1(-power * lower) - math.expm1(-power * upper))
+    return _games((accepted * upper + (1 - accepted) * lower) / drift)
+
+
+def _games(pairs: float) -> int:
+    """Whole pairs, as games."""
+    return 2 * max(1, math.ceil(pairs))

@@ -1,0 +1,45 @@
+"""What the nets of an event's players have learned from, beside how strong they turned out. No net is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from arena import CheckpointError
+from arena.ratings import Estimate
+from arena.report.event import Participant, Report
+from bots.nets.checkpoint import WEIGHTS, Checkpoint, find
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A player whose net's manifest tells its training rows. Players of one ``family`` differ in their nets alone."""
+
+    name: str
+    family: str
+    rows: int
+    elo: Estimate
+
+
+def trained_players(report: Report, results: Path) -> list[Trained]:
+    """The players of an event with nets that are still there, the least trained first; nobody unless the rows of two
+    differ. ``results`` is where checkpoints are looked for first."""
+    elo = {place.name: place.elo for place in report.places}
+    found = []
+    for one in report.participants:
+        rows, estimate = _rows(one, results), elo[one.name]
+        if rows and estimate is not None:
+            others = [f"{key}={value}" for key, value in one.settings if key != "checkpoint"]
+            found.append(Trained(one.name, f"{one.kind} {' '.join(others)} {one.limits}", rows, estimate))
+    return sorted(found, key=lambda one: one.rows) if len({one.rows for one in found}) > 1 else []
+
+
+def _rows(one: Participant, results: Path) -> int:
+    """0 for a player without a net, and when the folder is gone or holds another net by now."""
+    if not one.checkpoint or not one.net:
+        return 0
+    try:
+        manifest = Checkpoint.open(find(one.checkpoint, results)).manifest
+    except CheckpointError:
+        return 0
+    return manifest.rows if manifest.files[WEIGHTS] == one.net else 0

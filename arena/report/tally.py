@@ -1,0 +1,173 @@
+"""What the games of two players add up to, as the first of them sees it. No ratings of more than two."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from arena.go.moves import BLACK, WHITE, Colour
+from arena.ratings import Comparison, Counts, PairCounts, Result, WinDrawLoss, compare
+
+# What pulls in the compiler is imported where it is used: "arena bots" needs ratings only.
+if TYPE_CHECKING:
+    from arena.go.game import Ending
+    from arena.go.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Forfeit:
+    """A game that a player lost by a fault of its own, and what went wrong in a line."""
+
+    id: str
+    ending: Ending
+    reason: str
+
+
+class Tally:
+    """What a match's records add up to, as its first player sees them.
+
+    Identical games (the same players, colours and moves up to symmetry) count once in the Elo, but in full elsewhere.
+    """
+
+    def __init__(self, first: str, second: str):
+        self.first = first
+        self.second = second
+        self.forfeits: list[Forfeit] = []
+        self.moves = 0  # openings counted
+        self._results: Counter[tuple[Colour, Ending, float]] = Counter()  # the first player's colour, ending and points
+        self._seconds = {first: 0.0, second: 0.0}
+        self._turns = {first: 0, second: 0}
+        self._distinct: dict[bytes, tuple[Colour, float]] = {}  # the first player's, by the digest of the game
+        self._half_pairs: dict[tuple[str, int], tuple[bytes, float]] = {}  # games whose twin is still to come
+        self._pairs: dict[tuple[bytes, bytes], float] = {}  # the first player's points by the digests of both games
+        self._finished_pairs = 0
+
+    def add(self, record: Record) -> None:
+        """Count a game. Raises ValueError, and then has changed nothing, when it is of other players or unfinished."""
+        if {record.black, record.white} != {self.first, self.second} or self.first == self.second:
+            raise ValueError(f"game '{record.id}' is not one of {self.first} against {self.second}")
+        outcome = record.outcome
+        if outcome is None:
+            raise ValueError(f"game '{record.id}' has no outcome")
+        colour = BLACK if record.black == self.first else WHITE
+        points = outcome.black_score if colour is BLACK else 1 - outcome.black_score
+        self._results[colour, outcome.ending, points] += 1
+        self.moves += len(record.moves)
+        self._add_seconds(record, outcome.winner)
+        if outcome.ending.is_forfeit:
+            loser = record.white if outcome.winner is BLACK else record.black
+            self.forfeits.append(Forfeit(record.id, outcome.ending, record.reason or f"{loser}: {outcome.ending}"))
+        digest = _digest(record, colour, points)
+        self._distinct[digest] = colour, points
+        self._add_to_pair(record, digest, points)
+
+    def _add_seconds(self, record: Record, winner: Colour | None) -> None:
+        from arena.go.game import Ending
+
+        chosen = len(record.moves) - record.opening
+        opener = record.first if record.opening % 2 == 0 else record.first.opponent
+        black = BLACK, record.black, record.black_seconds
+        white = WHITE, record.white, record.white_seconds
+        for colour, name, seconds in (black, white):
+            turns = (chosen + 1) // 2 if colour is opener else chosen // 2
+            if record.outcome is not None and record.outcome.ending not in (Ending.SCORE, Ending.MOVE_LIMIT):
+                turns += winner is colour.opponent  # the turn that the game ended with has no move
+            self._seconds[name] += seconds
+            self._turns[name] += turns
+
+    def _add_to_pair(self, record: Record, digest: bytes, points: float) -> None:
+        event, _, number = record.id.rpartition("/")
+        if not number.isdecimal():
+            return
+        key = event, (int(number) - 1) // 2
+        twin = self._half_pairs.pop(key, None)
+        if twin is None:
+            self._half_pairs[key] = digest, points
+        else:
+            low, high = sorted((digest, twin[0]))
+            self._pairs[low, high] = points + twin[1]
+            self._finished_pairs += 1
+
+    def results(self, *, colour: Colour | None = None, ending: Ending | None = None) -> WinDrawLoss:
+        """The first player's games; only those it played with ``colour``, only those that ended so."""
+        counts: Counter[float] = Counter()
+        for (played, ended, points), games in self._results.items():
+            if colour in (None, played) and ending in (None, ended):
+                counts[points] += games
+        return WinDrawLoss(counts[1.0], counts[0.5], counts[0.0])
+
+    @property
+    def games(self) -> int:
+        return self._results.total()
+
+    @property
+    def points(self) -> float:
+        return self.results().points
+
+    @property
+    def black_points(self) -> float:
+        """What Black took, whoever that was."""
+        as_white = self.results(colour=WHITE)
+        return self.results(colour=BLACK).points + as_white.games - as_white.points
+
+    @property
+    def endings(self) -> tuple[Ending, ...]:
+        """How games ended, the most frequent first."""
+        counts: Counter[Ending] = Counter()
+        for (_, ending, _), games in self._results.items():
+            counts[ending] += games
+        return tuple(ending for ending, _ in counts.most_common())
+
+    @property
+    def repeats(self) -> int:
+        """How many games are identical to an earlier one."""
+        return self.games - len(self._distinct)
+
+    @property
+    def finished_pairs(self) -> int:
+        """How many openings have been played with both colours."""
+        return self._finished_pairs
+
+    @property
+    def mean_length(self) -> float | None:
+        """Moves a game, the opening counted; None before the first game."""
+        return self.moves / self.games if self.games else None
+
+    def seconds_a_move(self, player: str) -> float | None:
+        """What a player used for each of its own moves; None before the first."""
+        seconds, turns = self.spent(player)
+        return seconds / turns if turns else None
+
+    def spent(self, player: str) -> tuple[float, int]:
+        """A player's seconds, and its own moves."""
+        return self._seconds[player], self._turns[player]
+
+    @property
+    def counts(self) -> Counts:
+        """What the estimate is made of: finished pairs where there are any, else single games; identical ones once."""
+        if self._pairs:
+            return PairCounts.of(self._pairs.values())
+        points = Counter(points for _, points in self._distinct.values())
+        return WinDrawLoss(points[1.0], points[0.5], points[0.0])
+
+    @property
+    def rated(self) -> list[Result]:
+        """What a league's ratings are made of: Black's points from all distinct games, one result for each colour."""
+        own = {colour: [points for played, points in self._distinct.values() if played is colour] for colour in Colour}
+        black, white = own[BLACK], own[WHITE]
+        results = [
+            Result(self.first, self.second, sum(black), len(black)),
+            Result(self.second, self.first, len(white) - sum(white), len(white)),
+        ]
+        return [result for result in results if result.games]
+
+    def comparison(self) -> Comparison:
+        """How much stronger the first player is."""
+        return compare(self.counts)
+
+
+def _digest(record: Record, colour: Colour, points: float) -> bytes:
+    text = repr((int(colour), points, record.rules.size, record.canonical_moves()))
+    return blake2b(text.encode(), digest_size=16).digest()

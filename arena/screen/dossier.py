@@ -1,0 +1,109 @@
+"""Shows what is known of one stored game, above all of one that a fault has ended. Nothing is found out here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from rich.console import Console
+from rich.text import Text
+
+from arena.go.moves import BLACK, Colour, gtp_from_move
+from arena.go.record import Record
+from arena.screen import style
+from arena.screen.board import draw_board, stone_sign
+from arena.screen.summary import print_facts, some
+from arena.screen.tables import Sheet
+from arena.store import Player
+
+
+def show_dossier(record: Record, players: Mapping[str, Player], command: str, console: Console) -> None:
+    """Who played what, how it ended, the last position, what was written down of a fault, the SGF; ``command`` plays
+    the game again. ``players`` are by identity."""
+    outcome, rules = record.outcome, record.rules
+    facts = [
+        ("Game", f"{record.id}; {rules.size}x{rules.size}, {rules.name} rules, komi {rules.komi:g}; {record.date}"),
+        *((colour.name.title(), _player(record, colour, players)) for colour in Colour),
+        ("Ending", record.reason or (str(outcome.ending) if outcome is not None else "unknown")),
+        ("Again", command),
+    ]
+    print_facts(headline(record), facts, console)
+    console.print()
+    print_position(record, len(record.moves), console)
+    if record.dossier.strip():
+        console.print()
+        for line in record.dossier.rstrip().splitlines():
+            _print(line, console)
+    elif outcome is not None and outcome.ending.is_forfeit:
+        console.print()
+        _print("Nothing was written down but the reason.", console)
+    console.print()
+    _print(record.to_sgf(), console)
+
+
+def print_position(record: Record, number: int, console: Console) -> None:
+    """The board after so many moves of a game, the last of them marked and named, and who was to play."""
+    ascii_only = console.options.ascii_only
+    moves, size = record.moves[:number], record.rules.size
+    game = replace(record, moves=moves, outcome=None).replay()
+    for line in draw_board(game.board.stones, moves[-1] if moves else None, ascii_only=ascii_only):
+        console.print(line)
+    turns = [(colour, record.black if colour is BLACK else record.white) for colour in Colour]
+    turn, player = turns[0 if game.to_play is BLACK else 1]
+    words = f"after {some(number, 'move')}"
+    if moves:
+        words += f", the last {stone_sign(turn.opponent, ascii_only)} {gtp_from_move(moves[-1], size)}"
+    if not game.is_over:
+        words += f"; {stone_sign(turn, ascii_only)} {player} to play"
+    _print(words, console)
+
+
+def headline(record: Record) -> str:
+    """How a game ended, and by whose fault."""
+    outcome = record.outcome
+    if outcome is None:
+        return f"Nobody knows how game {record.id} ended"
+    if outcome.ending.is_forfeit:
+        return f"{loser(record)} forfeited game {record.id} at move {len(record.moves) + 1}: {outcome.ending}"
+    result = "draw" if outcome.winner is None else outcome.sgf
+    return f"Game {record.id} ended without a fault: {result} after {some(len(record.moves), 'move')}"
+
+
+def loser(record: Record) -> str:
+    """Who lost; empty for a draw or an unknown outcome."""
+    winner = record.outcome.winner if record.outcome is not None else None
+    return "" if winner is None else record.white if winner is BLACK else record.black
+
+
+def forfeits_sheet(records: Iterable[Record], total: int) -> Sheet:
+    """Games that a fault has ended, out of ``total`` such games."""
+    rows = []
+    for record in records:
+        assert record.outcome is not None
+        who = loser(record)
+        rows.append((record.id, who, str(record.outcome.ending), record.reason.removeprefix(f"{who}: ")))
+    if not rows:
+        return Sheet((), (), "No game was lost by a fault.")
+    shown = some(total, "game") if len(rows) == total else f"{len(rows)} of {total} games"
+    note = f"{shown} lost by a fault; 'arena dossier ID' tells all about one."
+    return Sheet(("game", "lost by", "fault", "reason"), rows, note, flexible=(0, 1, 3))
+
+
+def _player(record: Record, colour: Colour, players: Mapping[str, Player]) -> str:
+    """A player's name, settings, net, and the time it used."""
+    black = colour is BLACK
+    name, identity = (record.black, record.black_player) if black else (record.white, record.white_player)
+    used = style.seconds(record.black_seconds if black else record.white_seconds)
+    player = players.get(identity)
+    if player is None:
+        return f"{name}; {used} used"
+    settings = json.loads(player.config)
+    settings.pop("checkpoint", None)
+    listed = ", ".join(f"{key}={value}" for key, value in settings.items() if value not in ("", None))
+    net = f", net {player.checkpoint[:8]}" if player.checkpoint else ""
+    return f"{name}: {player.kind}{f' ({listed})' if listed else ''}{net}; {used} used"
+
+
+def _print(words: str, console: Console) -> None:
+    console.print(Text(style.spell(words, console.options.ascii_only)), soft_wrap=not console.is_terminal)

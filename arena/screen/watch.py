@@ -1,0 +1,32 @@
+"""Shows an event that another process plays, as that process shows it, and says how it came to its end."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from arena.live import End, Watch
+from arena.schedule import Ladder, Match, Tournament
+from arena.screen import style
+from arena.screen.match import show_match
+from arena.screen.tournament import show_tournament
+
+
+def show_watched(event: Match | Tournament | Ladder, watch: Watch, console: Console) -> None:
+    """Show an event until it ends or nobody plays it any more. Ctrl-C and the key to quit come through as
+    KeyboardInterrupt; the event goes on."""
+    live = watch.look.live
+    if isinstance(event, Match):
+        games = show_match(event, watch.updates(), console, watch.clock, live.sprt).games
+    else:
+        games = show_tournament(event, watch.updates(), console, watch.clock).games
+    go_on = f"; go on with: {live.command}" if live.command else "; the same command plays the rest"
+    stored = f"{games} of {event.games} games are stored{go_on}"
+    match watch.end:
+        case End.STOPPED:
+            words = f"The event was stopped. {stored}"
+        case End.DIED:
+            words = f"The process that played it ({live.process}) has died. {stored}"
+        case _:
+            return
+    console.print(Text(style.spell(words, console.options.ascii_only)), soft_wrap=not console.is_terminal)

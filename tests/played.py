@@ -1,0 +1,136 @@
+"""Events that were never played, their records, looks at their games, and consoles: what tests of the screen and of
+tournaments share. No tests.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+import re
+from functools import cache
+from typing import Any
+
+import numpy as np
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+
+from arena.go.game import Ending, Game, Outcome, Rules
+from arena.go.moves import BLACK, WHITE, move_from_gtp
+from arena.go.record import Record
+from arena.registry import Entry
+from arena.schedule import Ladder, Match, Pairing, Tournament
+from arena.worker import Glance
+
+SIZES = [(40, 12), (40, 20), (60, 40), (80, 24), (100, 40), (120, 40), (200, 60)]
+
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
+LENGTH = 20
+"""Moves of a game after its opening."""
+
+
+class Clock:
+    """Time that passes when the test says so."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def entry(name: str) -> Entry:
+    return Entry(name, "fast-random", "bots.fast_random:BOT", (("name", name),), "the tests")
+
+
+def match_of(first: str = "alphago", second: str = "sl", games: int = 100, size: int = 9, openings: int = 0) -> Match:
+    return Match(entry(first), entry(second), Rules.preset(size=size), games, openings)
+
+
+def tournament_of(*names: str, games_each: int = 4, size: int = 7) -> Tournament:
+    return Tournament("league", tuple(map(entry, names)), Rules.preset(size=size), games_each)
+
+
+def ladder_of(*names: str, games: int = 100, block: int = 4, to_see: float = 0.0) -> Ladder:
+    return Ladder("rungs", tuple(map(entry, names)), Rules.preset(size=7), games, to_see, block)
+
+
+@cache
+def pairings_of(event: Match | Tournament | Ladder) -> list[Pairing]:
+    return event.pairings()
+
+
+def between(pairings: list[Pairing], one: str, other: str) -> list[Pairing]:
+    return [pairing for pairing in pairings if {pairing.black, pairing.white} == {one, other}]
+
+
+def record_of(
+    event: Match | Tournament | Ladder,
+    game: int | Pairing,
+    winner: str | None,
+    ending: Ending = Ending.SCORE,
+    reason: str = "",
+    seed: object = None,
+) -> Record:
+    """A game of random moves, one of the event's by its place or itself, that ended as said."""
+    pairing = game if isinstance(game, Pairing) else pairings_of(event)[game]
+    played = Game(event.rules)
+    for move in pairing.opening:
+        played.play(move)
+    dice = random.Random(pairing.id if seed is None else str(seed))
+    for _ in range(LENGTH):
+        played.play(int(dice.choice(np.flatnonzero(played.legal_moves()[:-1]))))
+    colour = None if winner is None else BLACK if winner == pairing.black else WHITE
+    scored = ending in (Ending.SCORE, Ending.MOVE_LIMIT)
+    margin = None if not scored else 0.0 if colour is None else 2.5 if colour is BLACK else -2.5
+    played.end(Outcome(colour, ending, margin))
+    return Record.from_game(
+        played,
+        id=pairing.id,
+        event=event.event,
+        black=pairing.black,
+        white=pairing.white,
+        opening=len(pairing.opening),
+        reason=reason,
+        black_seconds=2.0,
+        white_seconds=1.0,
+        black_player=event.players[pairing.black].identity,
+        white_player=event.players[pairing.white].identity,
+    )
+
+
+def glance_of(
+    event: Match | Tournament | Ladder,
+    game: int | Pairing,
+    moves: str,
+    win_rates: tuple[float | None, ...] = (),
+    ownership: bytes | None = None,
+) -> Glance:
+    """A look at a game after moves such as ``"E5 C3"``."""
+    pairing = game if isinstance(game, Pairing) else pairings_of(event)[game]
+    played = tuple(move_from_gtp(word, event.rules.size) for word in moves.split())
+    return Glance(pairing, played, win_rates or (None,) * len(played), ownership)
+
+
+def console_of(width: int, height: int, terminal: bool = True, encoding: str = "utf-8", **more: Any) -> Console:
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
+    more.setdefault("_environ", {"TERM": "xterm-256color"})
+    return Console(file=file, width=width, height=height, force_terminal=terminal, **more)
+
+
+def output_of(console: Console) -> str:
+    console.file.flush()
+    return console.file.buffer.getvalue().decode(console.encoding)  # type: ignore[attr-defined]
+
+
+def lines_of(drawn: RenderableType, width: int, height: int, **more: Any) -> list[str]:
+    """What is printed, without colours; it is as wide as the console at most."""
+    console = console_of(width, height, no_color=True, color_system=None, **more)
+    console.print(drawn)
+    text = output_of(console)
+    assert not CONTROL.search(text)
+    assert max(map(cell_len, text.splitlines())) <= width
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def words_of(lines: list[str]) -> str:
+    return " ".join(" ".join(lines).split())

@@ -1,0 +1,87 @@
+"""Events with made-up games, stored as if they had been played: who wins is what a test says. Nothing is played."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from arena.go.game import Ending, Outcome
+from arena.go.moves import BLACK, WHITE
+from arena.go.record import Record
+from arena.registry import Entry
+from arena.schedule import Ladder, Match, Pairing, Tournament, event_to_json
+from arena.store import Event, Player, Store
+
+CREATED = "2026-11-20T10:00:00+00:00"
+DATE = "2026-11-21"
+
+Winner = Callable[[Pairing], str | None]
+"""The name of who wins a game; None for a draw."""
+
+
+def player(name: str, **more: Any) -> Entry:
+    """One of many that differ in their names' setting."""
+    return Entry(name, "fast-random", "bots.fast_random:BOT", (("name", name),), "the tests", **more)
+
+
+def finished(
+    event: Match | Tournament | Ladder,
+    pairing: Pairing,
+    winner: str | None,
+    ending: Ending = Ending.SCORE,
+    **fields: Any,
+) -> Record:
+    """The game of a pairing, with moves that are like no other's; ``adjudged`` and the like are given by name."""
+    size = event.rules.size
+    dice = random.Random(pairing.id)
+    free = [point for point in range(size * size) if point not in pairing.opening]
+    colour = None if winner is None else BLACK if winner == pairing.black else WHITE
+    scored = ending in (Ending.SCORE, Ending.MOVE_LIMIT)
+    margin = None if not scored else 0.0 if colour is None else 2.0 if colour is BLACK else -2.0
+    players = event.players
+    usual: dict[str, Any] = {"black_seconds": 2.0, "white_seconds": 1.0, "date": DATE}
+    return Record(
+        event.rules,
+        (*pairing.opening, *dice.sample(free, 12)),
+        Outcome(colour, ending, margin),
+        black=pairing.black,
+        white=pairing.white,
+        black_player=players[pairing.black].identity,
+        white_player=players[pairing.white].identity,
+        id=pairing.id,
+        event=event.event,
+        seed=pairing.seed,
+        opening=len(pairing.opening),
+        **(usual | fields),
+    )
+
+
+def games_of(event: Match | Tournament | Ladder, winner: Winner) -> list[Record]:
+    """All games that are planned at first."""
+    return [finished(event, pairing, winner(pairing)) for pairing in event.pairings()]
+
+
+def earlier_wins(event: Match | Tournament | Ladder, upsets: int = 5) -> Winner:
+    """Who stands earlier in the list of players, but for every so many games of two."""
+    names = list(event.players)
+
+    def winner(pairing: Pairing) -> str:
+        strong, weak = sorted((pairing.black, pairing.white), key=names.index)
+        return weak if pairing.number % upsets == 1 else strong
+
+    return winner
+
+
+def store_event(
+    store: Store, event: Match | Tournament | Ladder, records: Iterable[Record] = (), *, with_plan: bool = True
+) -> None:
+    """As the runner leaves it; without its plan, as an older arena did."""
+    store.add_players(
+        Player(entry.identity, entry.name, entry.kind, json.dumps(dict(entry.settings)), entry.net)
+        for entry in event.players.values()
+    )
+    settings = json.dumps(event.settings, sort_keys=True)
+    store.add_event(Event(event.event, CREATED, settings, event_to_json(event) if with_plan else ""))
+    store.append(list(records))

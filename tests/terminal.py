@@ -1,0 +1,134 @@
+"""A terminal with a program in it, as a person sees and uses it: a real pty, a screen (pyte), a shell of one job.
+
+No tests.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self
+
+import pyte
+
+SHELL = """
+import fcntl, os, signal, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+job = os.fork()
+if not job:
+    os.setpgid(0, 0)
+    os.tcsetpgrp(0, os.getpid())
+    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+    os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+os.write(1, b"job %d\\n" % job)
+while True:
+    _, status = os.waitpid(job, os.WUNTRACED)
+    os.tcsetpgrp(0, os.getpgrp())
+    if not os.WIFSTOPPED(status):
+        break
+    flags = termios.tcgetattr(0)[3]
+    os.write(1, b"stopped, %s\\n" % (b"sane" if flags & termios.ICANON and flags & termios.ECHO else b"not sane"))
+    os.read(0, 100)
+    os.tcsetpgrp(0, job)
+    os.killpg(job, signal.SIGCONT)
+os.write(1, b"ended with %d\\n" % os.waitstatus_to_exitcode(status))
+"""
+"""Runs one Python program in the foreground. When it is stopped, a line typed continues it."""
+
+PATIENCE = 60.0
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+class Terminal:
+    """A context in which a Python program runs in a terminal of this size; ``seen`` is called after all it writes."""
+
+    def __init__(
+        self,
+        *arguments: str,
+        width: int = 80,
+        height: int = 24,
+        cwd: Path | None = None,
+        seen: Callable[[list[str]], None] = lambda lines: None,
+        **environment: str,
+    ):
+        self.screen = pyte.Screen(width, height)
+        self._stream = pyte.ByteStream(self.screen)
+        self._arguments = arguments
+        self._cwd = cwd
+        self._seen = seen
+        self._environment = environment
+        self._ours, self._theirs = pty.openpty()
+
+    def __enter__(self) -> Self:
+        self.resize(self.screen.columns, self.screen.lines)
+        self.before = termios.tcgetattr(self._theirs)
+        paths = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "tests")])
+        usual = {"PYTHONPATH": paths, "TERM": "xterm-256color", "PYTHONUTF8": "1"}
+        without = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", SHELL, *self._arguments],
+            stdin=self._theirs,
+            stdout=self._theirs,
+            stderr=self._theirs,
+            cwd=self._cwd,
+            env=without | usual | self._environment,
+            start_new_session=True,
+        )
+        self.until(lambda lines: any(line.startswith("job ") for line in lines))
+        self.job = int(next(line for line in self.lines if line.startswith("job ")).split()[1])
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._ours)
+        os.close(self._theirs)
+
+    @property
+    def lines(self) -> list[str]:
+        return [line.rstrip() for line in self.screen.display]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    @property
+    def is_sane(self) -> bool:
+        """Whether all is as it was before the program came: settings and cursor."""
+        return termios.tcgetattr(self._theirs) == self.before and not self.screen.cursor.hidden
+
+    def press(self, keys: str) -> None:
+        os.write(self._ours, keys.encode())
+
+    def resize(self, width: int, height: int) -> None:
+        if (width, height) != (self.screen.columns, self.screen.lines):
+            self.screen.resize(height, width)
+        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+
+    def until(self, is_shown: str | Callable[[list[str]], Any]) -> None:
+        """Wait until these words, or whatever is asked for, are on the screen."""
+        end = monotonic() + PATIENCE
+        while not (is_shown in self.text if isinstance(is_shown, str) else is_shown(self.lines)):
+            ready, _, _ = select.select([self._ours], [], [], max(0.0, end - monotonic()))
+            assert ready, f"waited for {is_shown} in vain:\n{self.text}"
+            self._stream.feed(os.read(self._ours, 65536))
+            self._seen(self.lines)
+
+    def until_it_ends(self) -> int:
+        """Wait for the end of the program; returns its exit status."""
+        self.until("ended with ")
+        return int(next(line for line in self.lines if line.startswith("ended with ")).split()[2])

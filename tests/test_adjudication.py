@@ -1,0 +1,213 @@
+"""Games that are given to a side before their end: by which rules, in whose words, and which are played on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scripted_bots import scripted
+
+from arena import ConfigError
+from arena.adjudication import OFF, Adjudication, Verdict
+from arena.bot import Limits
+from arena.go.game import Ending, Rules
+from arena.go.moves import BLACK, WHITE, Colour
+from arena.go.record import Record
+from arena.match import Room
+from arena.pairing import Pairing
+from arena.runner import play_event
+from arena.schedule import Match
+from arena.store import Store
+
+SEVEN = Rules.preset("cgos", 7)
+AGREE = Adjudication(agree=0.02, turns=3, play_on=0.0)
+Rates = list[float | None]
+
+
+def told(*pairs: tuple[float | None, float | None]) -> Rates:
+    """What Black and White said, turn by turn."""
+    return [rate for pair in pairs for rate in pair]
+
+
+# --- The rules ---
+
+
+@pytest.mark.parametrize(
+    ("rates", "loser"),
+    [
+        (told((0.99, 0.01), (0.99, 0.01), (0.99, 0.01)), WHITE),
+        (told((0.01, 0.99), (0.01, 0.99), (0.01, 0.99)), BLACK),
+        (told((0.02, 0.98), (0.02, 0.98), (0.02, 0.98)), BLACK),
+        (told((0.03, 0.99), (0.01, 0.99), (0.01, 0.99)), None),
+        (told((0.01, 0.97), (0.01, 0.99), (0.01, 0.99)), None),
+        (told((0.5, 0.5), (0.01, 0.99), (0.01, 0.99), (0.01, 0.99)), BLACK),
+        (told((0.01, 0.99), (0.01, 0.99)), None),
+        (told((0.99, 0.01), (0.99, 0.01), (0.99, None)), None),
+        (told((None, 0.01), (None, 0.01), (None, 0.01)), None),
+        (told((0.99, 0.99), (0.99, 0.99), (0.99, 0.99)), None),
+        ([0.99, 0.01, 0.99, 0.01, 0.99], None),
+        ([], None),
+    ],
+)
+def test_both_sides_agree_for_so_many_turns_each(rates: Rates, loser: Colour | None) -> None:
+    assert AGREE.loser(rates, BLACK) is loser
+    assert AGREE.loser(rates, WHITE) is (None if loser is None else loser.opponent)
+
+
+@pytest.mark.parametrize(
+    ("rates", "loser"),
+    [
+        (told((0.04, 0.5), (0.04, 0.5)), BLACK),
+        (told((0.04, None), (0.04, None)), BLACK),
+        (told((None, 0.04), (None, 0.04)), WHITE),
+        (told((0.05, 0.5), (0.04, 0.5)), None),
+        (told((0.04, 0.5), (None, 0.5), (0.04, 0.5)), None),
+        (told((0.04, 0.04), (0.04, 0.04)), None),
+    ],
+)
+def test_one_side_gives_up_unless_both_do(rates: Rates, loser: Colour | None) -> None:
+    assert Adjudication(agree=0.0, resign=0.05, turns=2).loser(rates, BLACK) is loser
+
+
+@given(st.lists(st.none() | st.floats(0, 1), max_size=30), st.floats(0, 0.5), st.floats(0, 0.5), st.integers(1, 5))
+def test_colours_make_no_difference(rates: Rates, agree: float, resign: float, turns: int) -> None:
+    rules = Adjudication(agree, resign, turns)
+    one, other = rules.loser(rates, BLACK), rules.loser(rates, WHITE)
+    assert (one is None) == (other is None)
+    assert one is None or other is one.opponent
+
+
+@given(st.lists(st.floats(0, 1), max_size=30))
+def test_switched_off_no_game_is_decided(rates: list[float]) -> None:
+    assert OFF.loser(rates, BLACK) is None
+    assert Adjudication.read("off") == OFF
+
+
+def test_a_verdict_is_given_in_words() -> None:
+    rules = Adjudication(agree=0.02, resign=0.005, turns=3)
+    assert rules.reason(Verdict(BLACK, agreed=True), "sl") == "both sides gave sl at most 2 % for 3 turns"
+    assert rules.reason(Verdict(BLACK, agreed=False), "sl") == "sl gave itself under 0.5 % for 3 turns"
+    assert Adjudication(turns=1).reason(Verdict(WHITE, True), "sl") == "both sides gave sl at most 2 % for 1 turn"
+
+
+@given(st.floats(0, 1), st.integers(0, 2**60))
+def test_playing_on_is_decided_by_the_seed(share: float, seed: int) -> None:
+    rules = Adjudication(play_on=share)
+    assert rules.plays_on(seed) == rules.plays_on(seed)
+    assert not Adjudication(play_on=0.0).plays_on(seed)
+    assert Adjudication(play_on=1.0).plays_on(seed)
+
+
+def test_the_share_played_on_is_the_one_asked_for() -> None:
+    assert 150 <= sum(Adjudication(play_on=0.2).plays_on(seed) for seed in range(1000)) <= 250
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("agree=0.6", "agree=0.6 is out of range; it goes from 0 to 0.5"),
+        ("resign=nan", "resign=nan is out of range"),
+        ("play-on=2", "play-on=2 is out of range; it goes from 0 to 1"),
+        ("turns=0", "turns=0 is out of range; it goes from 1"),
+        ("turns=2.5", "turns='2.5' is no whole number"),
+        ("agree=much", "agree='much' is no number"),
+        ("agree", "agree='' is no number"),
+        ("turn=3", "unknown word 'turn'; there are agree, resign, turns, play-on, and off"),
+    ],
+)
+def test_rules_that_can_not_be_are_refused_in_one_line(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Adjudication.read(text)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+# --- In games ---
+
+
+def play(rules: Adjudication, black: str, white: str, seeds: range = range(1), at: int = 8) -> list[Record]:
+    """One game for each seed, side by side, in the order of the seeds."""
+    players = {f"{name} {number}": scripted(name, at=at).build() for number, name in enumerate((black, white))}
+    room = Room(players, SEVEN, dict.fromkeys(players, Limits(deadline=600.0)), rules)
+    for seed in seeds:
+        room.seat(Pairing(f"event/{seed:05}", seed, *players, opening=(16, 30), seed=seed))
+    records: list[Record] = []
+    while room.tables:
+        records += room.play_round()
+    return sorted(records, key=lambda record: record.seed)
+
+
+def test_a_game_that_both_have_given_up_for_one_side_ends_there() -> None:
+    record = play(AGREE, "PUNDIT", "PUNDIT")[0]
+    assert record.outcome is not None
+    assert (record.outcome.winner, record.outcome.ending, record.outcome.margin) == (BLACK, Ending.ADJUDICATED, None)
+    assert not record.outcome.ending.is_forfeit
+    assert record.reason == "both sides gave PUNDIT 1 at most 2 % for 3 turns"
+    assert record.adjudged is BLACK
+    assert len(record.moves) == 8 + 6
+
+
+def test_a_game_played_on_keeps_whom_it_was_given_to_and_how_it_ended() -> None:
+    record = play(Adjudication(play_on=1.0), "PUNDIT", "PUNDIT")[0]
+    ended = play(OFF, "PUNDIT", "PUNDIT")[0]
+    assert record.adjudged is BLACK
+    assert ended.adjudged is None
+    assert (record.moves, record.outcome, record.reason) == (ended.moves, ended.outcome, "")
+    assert record.outcome is not None
+    assert record.outcome.ending is Ending.SCORE
+
+
+def test_the_seed_decides_which_games_are_played_on() -> None:
+    rules = Adjudication(play_on=0.5)
+    records = play(rules, "PUNDIT", "PUNDIT", range(10))
+    ended = [record.outcome is not None and record.outcome.ending is Ending.ADJUDICATED for record in records]
+    assert ended == [not rules.plays_on(seed) for seed in range(10)]
+    assert 0 < sum(ended) < 10
+
+
+def test_a_game_of_a_bot_that_tells_no_win_rate_goes_to_its_end() -> None:
+    for record in (*play(AGREE, "GOOD", "PUNDIT", range(2), at=0), *play(AGREE, "PUNDIT", "GOOD", range(2), at=0)):
+        assert record.outcome is not None
+        assert record.outcome.ending is Ending.SCORE
+        assert record.adjudged is None
+
+
+def test_one_that_gives_itself_no_chance_loses_where_that_is_a_rule() -> None:
+    record = play(Adjudication(agree=0.0, resign=0.05, turns=2, play_on=0.0), "GOOD", "PUNDIT")[0]
+    assert record.outcome is not None
+    assert (record.outcome.winner, record.outcome.ending) == (BLACK, Ending.ADJUDICATED)
+    assert record.reason == "PUNDIT 1 gave itself under 5 % for 2 turns"
+
+
+def test_a_bots_own_resignation_stays_one() -> None:
+    record = play(Adjudication(turns=1), "PUNDIT", "RESIGNS")[0]
+    assert record.outcome is not None
+    assert record.outcome.ending is Ending.RESIGN
+    assert record.adjudged is None
+
+
+def test_a_game_ends_the_same_whatever_is_played_beside_it_and_by_how_many_workers(tmp_path: Path) -> None:
+    players = scripted("PUNDIT", "one", at=8), scripted("PUNDIT", "two", at=8)
+    event = Match(*players, SEVEN, games=8, adjudication=Adjudication(play_on=0.5))
+
+    def played(workers: int) -> dict[str, tuple[object, ...]]:
+        with Store.open(tmp_path / f"{workers}.db", write=True) as store:
+            for _ in play_event(event, store, workers):
+                pass
+            return {
+                record.id: (record.moves, record.outcome, record.reason, record.adjudged)
+                for record in store.games(event=event.event)
+            }
+
+    alone = {}
+    for pairing in event.pairings():
+        bots = {name: entry.build() for name, entry in event.players.items()}
+        room = Room(bots, SEVEN, dict.fromkeys(bots, Limits(deadline=600.0)), event.adjudication)
+        room.seat(pairing)
+        while room.tables:
+            for record in room.play_round():
+                alone[record.id] = (record.moves, record.outcome, record.reason, record.adjudged)
+    assert played(1) == played(2) == alone
+    assert {outcome[3] for outcome in alone.values()} == {BLACK}

@@ -1,0 +1,106 @@
+"""What is shown of games that a fault ended, and how a game is found by a part of its id."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from played import SIZES, console_of, entry, match_of, output_of, record_of
+from test_cli import arena, refused
+
+from arena import StoreError
+from arena.go.game import Ending
+from arena.go.record import Record
+from arena.schedule import Match
+from arena.screen.dossier import forfeits_sheet, show_dossier
+from arena.store import Event, Player, Store
+
+MATCH = match_of("alphago", "sl", games=12)
+REASON = "sl: RuntimeError: no idea what to play"
+TRACEBACK = "Traceback (most recent call last):\n  line 1\x07 é\nRuntimeError: no idea"
+
+
+def crash(number: int = 1) -> Record:
+    """A game that sl lost by a fault."""
+    return replace(record_of(MATCH, number, "alphago", Ending.CRASH, REASON), dossier=TRACEBACK)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    (tmp_path / "results").mkdir()
+    with Store.open(tmp_path / "results" / "arena.db", write=True) as opened:
+        opened.add_event(Event(MATCH.event, "2026-01-01", "{}"))
+        opened.append([record_of(MATCH, 0, "sl"), crash(), record_of(MATCH, 2, None), record_of(MATCH, 11, "sl")])
+        yield opened
+
+
+def test_only_games_that_a_fault_ended_are_forfeits(store: Store) -> None:
+    assert [record.id for record in store.games(forfeits=True)] == [crash().id]
+    assert list(store.games(forfeits=True, player="nobody")) == []
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_dossier_tells_who_why_where_and_how_to_see_it_again(width: int, height: int, encoding: str) -> None:
+    record, player = crash(), entry("sl")
+    players = {player.identity: Player(player.identity, "sl", "policy", json.dumps({"temperature": 0.5}), "4b86c7a8ff")}
+    console = console_of(width, height, terminal=False, encoding=encoding)
+    show_dossier(record, players, f"arena replay {record.id}", console)
+    shown = output_of(console)
+    assert f"sl forfeited game {record.id} at move {len(record.moves) + 1}: crash" in shown
+    assert REASON in shown and f"arena replay {record.id}" in shown
+    assert "temperature=0.5" in shown and "net 4b86c7a8" in shown
+    assert "RuntimeError: no idea\n" in shown and "\x07" not in shown
+    assert record.to_sgf() in shown
+
+
+def test_a_game_without_a_fault_says_so() -> None:
+    console = console_of(80, 24, terminal=False)
+    show_dossier(record_of(MATCH, 0, "sl"), {}, "arena replay 1", console)
+    assert "ended without a fault: W+2.5 after 24 moves" in output_of(console)
+
+
+def test_a_forfeit_on_an_empty_board_is_shown() -> None:
+    bare = Match(entry("a"), entry("b"), MATCH.rules, 2, plies=0)
+    record = replace(record_of(bare, 0, "a", Ending.TIME, "b: late"), moves=(), opening=0)
+    console = console_of(80, 24, terminal=False)
+    show_dossier(record, {}, "arena replay 1", console)
+    shown = output_of(console)
+    assert "at move 1: time" in shown and "after 0 moves; ● a to play" in shown and "Nothing was written down" in shown
+
+
+def test_a_list_names_who_lost_and_why() -> None:
+    console = console_of(120, 24, terminal=False)
+    console.print(forfeits_sheet([crash()], 1))
+    shown = output_of(console)
+    assert "sl" in shown and "crash" in shown and "no idea what to play" in shown and "1 game lost by a fault" in shown
+    console = console_of(80, 24, terminal=False)
+    console.print(forfeits_sheet([], 0))
+    assert "No game was lost by a fault." in output_of(console)
+
+
+@pytest.mark.parametrize("text", ["whole", "/00012", "12", "event/12", "00012"])
+def test_a_game_is_found_by_any_part_of_its_id_that_is_its_own(store: Store, text: str) -> None:
+    whole = f"{MATCH.event}/00012"
+    assert store.find_game({"whole": whole, "event/12": f"{MATCH.event}/12"}.get(text, text)).id == whole
+
+
+def test_a_part_that_many_ids_have_lists_them_and_an_unknown_one_is_refused(store: Store) -> None:
+    with pytest.raises(StoreError, match=rf"fits 4 games.*{MATCH.event}/00012"):
+        store.find_game("alphago-sl")
+    for unknown in ("7", "nothing", "other/12", "%", "_"):
+        with pytest.raises(StoreError, match=f"no game '{unknown}'"):
+            store.find_game(unknown)
+
+
+def test_dossiers_on_the_command_line(store: Store, tmp_path: Path) -> None:
+    store.close()
+    listed = arena("dossier", folder=tmp_path, columns=120)
+    assert listed.returncode == 0 and "1 game lost by a fault" in listed.stdout
+    shown = arena("dossier", "2", folder=tmp_path)
+    assert "sl forfeited" in shown.stdout and f"arena replay {crash().id}" in shown.stdout
+    refused(arena("dossier", "99", folder=tmp_path), "no game '99'", "arena games")
+    refused(arena("dossier", "--results", "elsewhere", folder=tmp_path), "no results at elsewhere")

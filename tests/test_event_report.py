@@ -1,0 +1,394 @@
+"""What a whole event comes to: from the store to figures, to frames and CSV, to words in any terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+from stored_events import DATE, earlier_wins, finished, games_of, player, store_event
+
+from arena import StoreError
+from arena.bot import Limits
+from arena.go.game import Ending, Rules
+from arena.go.moves import BLACK, WHITE
+from arena.ratings import Bound, PairCounts, compare, share_interval
+from arena.report.event import Kind, Report
+from arena.report.frames import event_frames, write_event_csv
+from arena.report.stored import overviews, read_report
+from arena.schedule import Ladder, Match, Tournament
+from arena.screen.report import overviews_sheet, print_report
+from arena.store import Store
+
+RULES = Rules.preset("cgos", 7)
+LONG = "mcts:playouts=5000,exploration=0.9@seconds=1"
+WIDTHS = (40, 60, 80, 140, 200)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "arena.db", write=True) as opened:
+        yield opened
+
+
+def league_of(*names: str, **changes: Any) -> Tournament:
+    return Tournament(**({"name": "league", "entries": tuple(map(player, names)), "rules": RULES} | changes))
+
+
+def match_of(first: str, second: str, games: int = 20) -> Match:
+    return Match(player(first), player(second), RULES, games)
+
+
+def printed(report: Report, width: int = 200, *, terminal: bool = False, encoding: str = "utf-8") -> str:
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
+    console = Console(
+        file=file, width=width, force_terminal=terminal, no_color=True, color_system=None, _environ={"TERM": "xterm"}
+    )
+    print_report(report, console)
+    file.flush()
+    return file.buffer.getvalue().decode(encoding)  # type: ignore[attr-defined]
+
+
+def facts(report: Report) -> dict[str, str]:
+    """The labelled lines of the report."""
+    lines = re.findall(r"^  (\S.{9}) ?(.+)$", printed(report), re.MULTILINE)
+    return {label.strip(): text for label, text in lines}
+
+
+# --- Events of every kind, finished, under way and old ---
+
+
+def test_a_matchs_elo_comes_from_its_pairs(store: Store) -> None:
+    match = match_of("new", "old")
+    store_event(store, match, games_of(match, earlier_wins(match)))
+    report = read_report(store, match.event)
+    assert (report.kind, report.planned, len(report.records)) == (Kind.MATCH, 20, 20)
+    counts = PairCounts(0, 0, 4, 0, 6)
+    assert report.comparison == compare(counts)
+    first, second = report.places
+    assert (first.name, first.elo, first.games, first.score) == ("new", compare(counts).elo, 20, 0.8)
+    assert (second.name, second.score) == ("old", pytest.approx(0.2)) and second.elo is not None
+    assert second.elo.value == 0
+    assert report.los("new", "old") == 1 - report.los("old", "new") == compare(counts).los  # type: ignore[operator]
+
+
+def test_the_loser_of_a_match_stands_second_whoever_is_named_first(store: Store) -> None:
+    match = match_of("weak", "strong")
+    store_event(store, match, games_of(match, lambda pairing: "strong" if pairing.number % 5 else "weak"))
+    report = read_report(store, match.event)
+    assert [place.name for place in report.places] == ["strong", "weak"]
+    assert report.places[1].elo is not None and report.places[1].elo.value is not None
+    assert report.places[1].elo.value < 0
+    assert report.anchor == "strong"
+
+
+def test_a_bot_that_meets_itself_has_a_report(store: Store) -> None:
+    match = match_of("bot", "bot")
+    store_event(store, match, games_of(match, lambda pairing: pairing.black))
+    for with_plan in (True, False):
+        store_event(store, match, with_plan=with_plan)
+        report = read_report(store, match.event)
+        assert {place.name for place in report.places} == {"bot", "bot (2)"}
+        assert report.places[0].score == 0.5
+        assert "bot and bot (2) drew 10-10 in 20 games" in printed(report)
+
+
+def test_a_tournaments_report_agrees_with_its_league(store: Store) -> None:
+    league = league_of("a", "b", "c", games_each=20)
+    store_event(store, league, games_of(league, earlier_wins(league)))
+    report = read_report(store, "league")
+    assert [place.name for place in report.places] == ["a", "b", "c"]
+    assert report.anchor == "c" and report.league is not None
+    assert [place.elo for place in report.places] == [standing.elo for standing in report.league.standings]
+    assert (report.planned, report.places[0].games, report.places[0].score) == (60, 40, 0.8)
+    los = report.los("a", "c")
+    assert los is not None and los > 0.99
+    assert report.los("a", "a") is None
+
+
+def test_a_ladder_under_way_has_a_report(store: Store) -> None:
+    ladder = Ladder("rungs", tuple(map(player, "abcd")), RULES, 200)
+    store_event(store, ladder, games_of(ladder, earlier_wins(ladder))[:20])
+    report = read_report(store, "rungs")
+    assert (report.kind, report.planned, len(report.records)) == (Kind.LADDER, 200, 20)
+    assert facts(report)["Games"] == f"20 of at most 200, {DATE}"
+    assert "leads after 20 of 200 games" in printed(report)
+
+
+def test_an_event_without_a_plan_knows_its_players_from_its_games(store: Store) -> None:
+    league = league_of("a", "b", "c", games_each=6)
+    match = match_of("new", "old", 6)
+    for event in (league, match):
+        store_event(store, event, games_of(event, earlier_wins(event)), with_plan=False)
+        report = read_report(store, event.event)
+        assert report.planned is None
+        assert {one.name for one in report.participants} == set(event.players)
+        assert {one.kind for one in report.participants} == {"fast-random"}
+        assert facts(report)["Games"].startswith(f"{len(report.records)}, ")
+
+
+def test_an_event_without_games_says_so(store: Store) -> None:
+    for event in (
+        league_of("a", "b", "c"),
+        match_of("new", "old"),
+        Ladder("rungs", (player("a"), player("b")), RULES, 8),
+    ):
+        for with_plan in (True, False):
+            store_event(store, event, with_plan=with_plan)
+            report = read_report(store, event.event)
+            assert f"{event.event}: no game is finished yet" in printed(report)
+            assert report.course == [] and report.anchor == ""
+            assert event_frames(report)["games"].empty
+
+
+def test_who_has_no_games_yet_stands_last(store: Store) -> None:
+    league = league_of("late", "a", "b", games_each=4)
+    records = [
+        record for record in games_of(league, earlier_wins(league)) if "late" not in (record.black, record.white)
+    ]
+    store_event(store, league, records)
+    report = read_report(store)
+    last = report.places[-1]
+    assert (last.name, last.elo, last.games, last.score) == ("late", None, 0, None)
+    assert report.los("late", "a") is None
+    assert re.search(r"3 +late +– +0 +–", printed(report))
+
+
+def test_a_changed_player_is_told_from_what_it_was(store: Store) -> None:
+    before = league_of("a", "b", games_each=10)
+    store_event(store, before, games_of(before, earlier_wins(before)))
+    changed = replace(player("b"), settings=(("name", "another"),))
+    after = replace(before, entries=(before.entries[0], changed))
+    store_event(store, after, games_of(after, earlier_wins(after)))
+    report = read_report(store, "league")
+    identities = {changed.identity[:6], before.entries[1].identity[:6]}
+    assert {place.name for place in report.places} == {"a", *(f"b ({identity})" for identity in identities)}
+    assert len(report.records) == 20
+
+
+def test_without_a_name_it_is_the_event_that_was_played_last(store: Store) -> None:
+    with pytest.raises(StoreError, match="no event is stored"):
+        read_report(store)
+    league, match = league_of("a", "b", games_each=4), match_of("new", "old", 4)
+    records = games_of(league, earlier_wins(league))
+    store_event(store, league, records[:2])
+    store_event(store, match)
+    assert read_report(store).id == "league"
+    store.append(games_of(match, earlier_wins(match)))
+    assert read_report(store).id == match.event
+    store.append(records[2:])
+    assert read_report(store).id == "league"
+
+
+def test_an_unknown_event_is_one_line_with_near_names(store: Store) -> None:
+    store_event(store, league_of("a", "b"))
+    with pytest.raises(StoreError, match=r"there is no event 'leage' in .*; there are league") as caught:
+        read_report(store, "leage")
+    assert "\n" not in str(caught.value)
+
+
+def test_events_are_listed_with_games_stored_and_planned(store: Store) -> None:
+    league, match = league_of("a", "b", "c", games_each=4), match_of("new", "old", 6)
+    store_event(store, league, games_of(league, earlier_wins(league))[:5])
+    store_event(store, match, games_of(match, earlier_wins(match)), with_plan=False)
+    first, second = overviews(store)
+    assert (first.id, first.kind, first.players) == ("league", Kind.TOURNAMENT, ("a", "b", "c"))
+    assert (first.stored, first.planned) == (5, 12)
+    assert (second.kind, second.stored, second.planned) == (Kind.MATCH, 6, None)
+    sheet = overviews_sheet([first, second])
+    assert [row[3] for row in sheet.rows] == ["5/12", "6"]
+    assert "No event is stored" in overviews_sheet([]).note
+
+
+# --- Figures ---
+
+
+def test_of_games_played_on_those_that_ended_otherwise_are_counted(store: Store) -> None:
+    match = match_of("new", "old", 14)
+    records = []
+    for pairing in match.pairings():
+        other = {BLACK: WHITE, WHITE: BLACK}
+        won = BLACK if pairing.black == "new" else WHITE
+        case: dict[str, Any] = {}
+        if pairing.number < 4:
+            case = {"ending": Ending.ADJUDICATED, "adjudged": won}
+        elif pairing.number < 9:
+            case = {"adjudged": won}
+        elif pairing.number == 9:
+            case = {"adjudged": other[won]}
+        elif pairing.number == 10:
+            case = {"adjudged": other[won], "ending": Ending.CRASH}
+        records.append(finished(match, pairing, "new", **case))
+    store_event(store, match, records)
+    report = read_report(store)
+    assert (report.check.adjudicated, report.check.played_on, report.check.otherwise) == (4, 6, 1)
+    assert report.check.interval == share_interval(1, 6)
+    lines = facts(report)
+    assert lines["Check"].startswith("of 6 games played on after the rule had named a winner, 1 ended otherwise")
+    low, high = (100 * end for end in share_interval(1, 6))
+    assert lines["Check"].endswith(f"wrong in {low:.1f} to {high:.1f} % (95 %)")
+
+
+def test_a_draw_that_was_adjudged_to_somebody_ended_otherwise(store: Store) -> None:
+    match = match_of("new", "old", 2)
+    store_event(store, match, [finished(match, pairing, None, adjudged=BLACK) for pairing in match.pairings()])
+    assert (read_report(store).check.played_on, read_report(store).check.otherwise) == (2, 2)
+
+
+def test_a_share_has_the_jeffreys_interval() -> None:
+    """R: binom::binom.confint(x, n, methods = "bayes", prior.shape1 = 0.5, prior.shape2 = 0.5, type = "central")."""
+    assert share_interval(0, 10) == pytest.approx((0, 0.217), abs=0.001)
+    assert share_interval(10, 10) == pytest.approx((0.783, 1), abs=0.001)
+    assert share_interval(5, 10) == pytest.approx((0.224, 0.776), abs=0.001)
+    assert share_interval(0, 0) == (0.0, 1.0)
+    with pytest.raises(ValueError, match="3 out of 2"):
+        share_interval(3, 2)
+
+
+def test_the_course_of_a_rating_ends_at_the_rating(store: Store) -> None:
+    league, match = league_of("a", "b", "c", games_each=40), match_of("new", "old", 100)
+    for event in (league, match):
+        store_event(store, event, games_of(event, earlier_wins(event)))
+        report = read_report(store, event.event)
+        final = {place.name: place.elo for place in report.places if place.name != report.anchor}
+        assert len(report.course) == 30
+        assert report.course[-1].games == len(report.records)
+        assert report.course[-1].elo == final
+        assert [moment.games for moment in report.course] == sorted({moment.games for moment in report.course})
+
+
+def test_the_course_begins_with_the_games_of_who_is_at_zero(store: Store) -> None:
+    league = league_of("a", "b", "c", games_each=20)
+    records = games_of(league, earlier_wins(league))
+    with_c = [record for record in records if "c" in (record.black, record.white)]
+    store_event(store, league, [*(record for record in records if record not in with_c), *with_c])
+    report = read_report(store)
+    assert report.anchor == "c"
+    assert report.course[0].games == 22  # the 20 games of a and b tell nothing of c
+
+
+def test_endings_are_counted_by_who_won_and_lost(store: Store) -> None:
+    league = league_of("a", "b", "c", games_each=4)
+    records = games_of(league, lambda pairing: max(pairing.black, pairing.white))
+    pairing = league.pairings()[0]
+    records[0] = finished(league, pairing, pairing.black, Ending.RESIGN)
+    records[3] = finished(league, league.pairings()[3], None)
+    store_event(store, league, records)
+    report = read_report(store)
+    score, resign = report.endings
+    assert (score.ending, score.games, score.drawn) == (Ending.SCORE, 11, 1)
+    assert (resign.games, resign.won, resign.lost) == (1, {pairing.black: 1}, {pairing.white: 1})
+    assert score.won.total() == score.lost.total() == 10
+
+
+# --- Words ---
+
+
+def test_the_report_tells_by_what_was_played(store: Store) -> None:
+    limited = replace(player("b"), limits=Limits.read("seconds=1", "the test"))
+    league = league_of("a", "b", entries=(player("a"), limited), games_each=4, plies=6, seed=3)
+    store_event(store, league, games_of(league, earlier_wins(league)))
+    lines = facts(read_report(store))
+    assert lines["Event"] == "league, a tournament made on 2026-11-20"
+    assert lines["Rules"] == "7x7, cgos rules, komi 7, at most 147 moves"
+    assert lines["Openings"] == "6 plies drawn by seed 3, another one for each pair of games"
+    assert lines["Limits"] == "a: none; b: seconds=1"
+    assert lines["Adjudged"].startswith("once both sides give the loser at most 2 % for 3 turns")
+
+
+def test_a_match_is_reported_with_pairs_and_both_kinds_of_elo(store: Store) -> None:
+    match = match_of("new", "old")
+    store_event(store, match, games_of(match, earlier_wins(match)))
+    report = read_report(store)
+    lines, text = facts(report), printed(report)
+    assert text.splitlines()[0] == "new beat old 16-4 in 20 games"
+    assert lines["Pairs"] == "by the points of new: 0: 0, 1/2: 0, 1: 4, 1 1/2: 0, 2: 6"
+    assert report.comparison is not None
+    assert lines["Elo"].startswith(f"{report.comparison.elo} (95 %) for new, from 10 pairs; LOS ")
+    assert lines["Normalised"].startswith(str(report.comparison.normalised))
+    assert re.search(r"new +\d+\.\d ms|new +0\.\d+ s", text)
+
+
+def test_cycles_and_faults_are_pointed_out(store: Store) -> None:
+    league = league_of("rock", "paper", "scissors", games_each=20)
+    beats = {frozenset(("rock", "scissors")): "rock", frozenset(("paper", "rock")): "paper"}
+    records = games_of(league, lambda pairing: beats.get(frozenset((pairing.black, pairing.white)), "scissors"))
+    pairing = league.pairings()[5]
+    records[5] = finished(league, pairing, pairing.black, Ending.CRASH, reason=f"{pairing.white}: broke")
+    store_event(store, league, records)
+    text = printed(read_report(store))
+    assert "one scale of strength doesn't explain it" in text
+    assert f"{pairing.white}: broke" in text
+    assert f"arena dossier {pairing.id}" in text
+
+
+def test_players_without_a_measured_distance_are_put_in_order(store: Store) -> None:
+    league = league_of("a", "b", "c", games_each=10)
+    store_event(
+        store, league, games_of(league, lambda pairing: "a" if "a" in (pairing.black, pairing.white) else pairing.black)
+    )
+    report = read_report(store)
+    assert report.places[0].elo is not None and report.places[0].elo.bound is Bound.BELOW
+    assert facts(report)["Order"].startswith("a ≥ ")
+
+
+def test_repeated_games_are_warned_of(store: Store) -> None:
+    match = match_of("new", "old", 4)
+    records = games_of(match, earlier_wins(match, upsets=9))
+    records[2] = replace(records[2], moves=records[0].moves)
+    records[3] = replace(records[3], outcome=replace(records[3].outcome, winner=WHITE, margin=-2.0))  # type: ignore[type-var]
+    store_event(store, match, records)
+    assert "new against old (1)" in facts(read_report(store))["Warning"]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_report_of_long_names_fits_any_terminal(store: Store, width: int, encoding: str) -> None:
+    names = (LONG, LONG.replace("5000", "500"), "碁" * 20, "$a <b> & [c]")
+    league = league_of(*names, games_each=6)
+    store_event(store, league, games_of(league, earlier_wins(league)))
+    text = printed(read_report(store), width, terminal=True, encoding=encoding)
+    assert max(map(cell_len, text.splitlines())) <= width
+    assert LONG in "".join(text.split())
+    if encoding == "utf-8":
+        assert "$a<b>&[c]" in "".join(text.split())
+
+
+# --- Frames and CSV ---
+
+
+def test_the_csv_files_hold_the_tables_and_nothing_is_left_beside_them(store: Store, tmp_path: Path) -> None:
+    league = league_of("player", 'b "x", y', "c", games_each=6)
+    store_event(store, league, games_of(league, earlier_wins(league)))
+    report = read_report(store)
+    folder = tmp_path / "deep" / "tables"
+    paths = write_event_csv(report, folder)
+    assert sorted(folder.iterdir()) == sorted(paths)
+    tables = {}
+    for path in paths:
+        with path.open(encoding="utf-8", newline="") as file:
+            tables[path.stem] = list(csv.reader(file))
+    assert set(tables) == {"standings", "crosstable", "los", "endings", "games"}
+    names = [place.name for place in report.places]
+    assert [row[1] for row in tables["standings"][1:]] == names
+    assert tables["los"][0] == ["player", *names]
+    assert [row[0] for row in tables["los"][1:]] == names
+    assert tables["los"][1][1] == "" and float(tables["los"][1][3]) > 0.5
+    met = {(row[0], row[1]): row[2:] for row in tables["crosstable"][1:]}
+    counts = report.table.meetings("player", "c")
+    assert met["player", "c"] == ["6", str(counts.wins), "0", str(counts.losses), str(counts.points)]
+    assert len(tables["games"]) == 19
+
+
+def test_a_folder_that_cant_be_written_is_one_clear_line(store: Store, tmp_path: Path) -> None:
+    store_event(store, league_of("a", "b"))
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(StoreError, match="can't be written"):
+        write_event_csv(read_report(store), tmp_path / "file")

@@ -1,0 +1,325 @@
+"""Keys choose a board, pause, explain and quit, and the terminal is left as it was found, whatever happens."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import termios
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from played import SIZES, Clock, glance_of, lines_of, match_of, record_of, words_of
+from terminal import Terminal
+
+from arena.runner import Control, Update
+from arena.screen.boards import HOLD
+from arena.screen.keys import PASTED, Key, Keyboard, Typing
+from arena.screen.match import Screen
+from arena.screen.view import MatchView
+from arena.store import Store
+
+NEXT, PREVIOUS, PAUSE, HELP, QUIT = Key.NEXT, Key.PREVIOUS, Key.PAUSE, Key.HELP, Key.QUIT
+
+# --- What is a key ---
+
+
+@pytest.mark.parametrize(
+    ("typed", "keys"),
+    [
+        (b"np ?q\x1a", [NEXT, PREVIOUS, PAUSE, HELP, QUIT, Key.SUSPEND]),
+        (b"NPQ", [NEXT, PREVIOUS, QUIT]),
+        (b"xyz\r\n\t\x7f\xc3\xa9", []),
+        (b"\x1b[C\x1b[D\x1bOC\x1bOD", [NEXT, PREVIOUS, NEXT, PREVIOUS]),
+        (b"\x1b[A\x1b[B\x1bOP\x1b[3~\x1b[1;5C\x1b[15~n", [NEXT]),
+        (b"\x1bq\x1bn", []),  # with Alt
+        (b"\x1b[200~quit now, please, or \x1b[C\x1b[201~n", [NEXT]),
+        (b"q" * PASTED, []),  # pasted where the terminal doesn't say so
+        (b"\x1b[<0;13;9M\x1b[Iq", [QUIT]),  # a click, the focus
+        (b"\x1b[\xffn", [NEXT]),
+    ],
+)
+def test_keys_are_told_from_other_sequences_and_from_pasted_text(typed: bytes, keys: list[Key]) -> None:
+    assert Typing().read(typed) == keys
+
+
+PIECES = [b"n", b"q", b" ", b"x", b"\x1b[C", b"\x1bOD", b"\x1b[15~", b"\x1b[200~pqn \x1b[D q\x1b[201~"]
+
+
+@given(pieces=st.lists(st.sampled_from(PIECES), max_size=12), cuts=st.lists(st.integers(1, 9), max_size=30))
+def test_keys_are_the_same_however_they_are_cut(pieces: list[bytes], cuts: list[int]) -> None:
+    meant = [key for piece in pieces for key in Typing().read(piece)]
+    typing, data, found = Typing(), b"".join(pieces), list[Key]()
+    for cut in [*cuts, *[1] * len(data)]:
+        found += typing.read(data[:cut])
+        data = data[cut:]
+    assert found == meant
+
+
+def test_escape_alone_and_a_paste_without_end_are_given_up() -> None:
+    typing = Typing()
+    assert typing.read(b"\x1b") == typing.read(b"[200~np") == []
+    typing.give_up()
+    assert typing.read(b"\x1b") == []
+    typing.give_up()
+    assert typing.read(b"n") == [NEXT]
+
+
+# --- Reading them ---
+
+
+@pytest.fixture
+def line() -> Iterator[tuple[int, int]]:
+    """Both ends of a terminal: the person's and the program's."""
+    ends = pty.openpty()
+    yield ends
+    for end in ends:
+        with suppress(OSError):
+            os.close(end)
+
+
+def test_keys_come_at_once_and_unseen_and_the_settings_come_back(line: tuple[int, int]) -> None:
+    person, program = line
+    before = termios.tcgetattr(program)
+    keys = SimpleQueue[Key]()
+    with Keyboard(keys.put, program) as keyboard:
+        assert keyboard.is_on
+        os.write(person, b"n")
+        assert keys.get(timeout=20) is NEXT
+        os.write(person, b"\x1b[D\x1a")
+        assert [keys.get(timeout=20), keys.get(timeout=20)] == [PREVIOUS, Key.SUSPEND]
+        during = termios.tcgetattr(program)
+        assert during[3] & termios.ISIG and not during[3] & termios.ECHO
+    assert not keyboard.is_on
+    assert termios.tcgetattr(program) == before
+    assert b"n" not in os.read(person, 1000)
+
+
+def test_the_settings_come_back_after_an_error_too(line: tuple[int, int]) -> None:
+    before = termios.tcgetattr(line[1])
+    with pytest.raises(ZeroDivisionError), Keyboard(lambda key: None, line[1]):
+        raise ZeroDivisionError
+    assert termios.tcgetattr(line[1]) == before
+
+
+def test_a_terminal_that_goes_away_is_no_error(line: tuple[int, int]) -> None:
+    with Keyboard(lambda key: None, line[1]):
+        os.close(line[0])
+
+
+def test_without_a_terminal_there_are_no_keys(tmp_path: Path) -> None:
+    with (tmp_path / "keys").open("w+") as file, Keyboard(lambda key: None, file.fileno()) as keyboard:
+        assert not keyboard.is_on
+
+
+# --- What they do ---
+
+
+def caption_of(screen: Screen) -> str:
+    return next(line for line in lines_of(screen, 120, 40) if " game " in line and "games" not in line)[54:]
+
+
+def test_the_chosen_board_is_shown_to_its_end_and_then_the_next_game_on_it() -> None:
+    clock, match = Clock(), match_of()
+    screen = Screen(MatchView(match, clock))
+    screen.add(Update(glances=tuple(glance_of(match, number, "E5") for number in (0, 1, 2)), workers=1))
+    assert caption_of(screen) == "game 3, board 3 of 3, move 1: ● E5"
+    screen.press(NEXT)
+    assert caption_of(screen).startswith("game 1, board 1 of 3")
+    screen.press(NEXT)
+    screen.add(Update(glances=(glance_of(match, 2, "E5 C3"), glance_of(match, 1, "E5 C4"))))
+    assert caption_of(screen) == "game 2, board 2 of 3, move 2: ○ C4"
+    screen.add(Update((record_of(match, 1, "sl"),), glances=(glance_of(match, 7, "D5"),)))
+    assert caption_of(screen) == "game 2: B+2.5, 24 moves" or caption_of(screen) == "game 2: W+2.5, 24 moves"
+    clock.now += HOLD
+    screen.add(Update())
+    assert caption_of(screen) == "game 8, board 2 of 3, move 1: ● D5"
+    for caption in ("game 1", "game 3", "game 8"):
+        screen.press(PREVIOUS)
+        assert caption_of(screen).startswith(f"{caption}, board ")
+
+
+def test_from_a_game_that_is_over_one_goes_on_to_its_neighbours() -> None:
+    match = match_of()
+    screen = Screen(MatchView(match, Clock()))
+    screen.press(NEXT)  # nothing is under way
+    screen.add(Update(glances=tuple(glance_of(match, number, "E5") for number in (0, 1, 2)), workers=1))
+    screen.press(PREVIOUS)
+    screen.add(Update((record_of(match, 1, "sl"),)))
+    screen.press(PREVIOUS)
+    assert caption_of(screen) == "game 1, board 1 of 2, move 1: ● E5"
+    screen.press(PREVIOUS)
+    assert caption_of(screen) == "game 3, board 2 of 2, move 1: ● E5"
+
+
+def test_a_pause_stops_the_bots_and_counts_for_nothing() -> None:
+    clock, match, control = Clock(), match_of(games=10), Control()
+    view = MatchView(match, clock)
+    screen = Screen(view, control)
+    screen.add(Update(glances=(glance_of(match, 9, "E5"),), workers=1))
+    clock.now += 20
+    screen.add(Update(tuple(record_of(match, number, "sl") for number in range(5)), workers=1))
+    before = view.elapsed, view.seconds_left, view.games_a_second
+    screen.press(PAUSE)
+    assert control.paused
+    clock.now += 1000
+    screen.add(Update())
+    screen.has_keys = True
+    assert "PAUSED" in words_of(lines_of(screen, 40, 20))
+    assert "space go on" in lines_of(screen, 80, 24)[-1]
+    assert (view.elapsed, view.seconds_left, view.games_a_second) == before
+    screen.press(PAUSE)
+    assert not control.paused
+    assert "PAUSED" not in words_of(lines_of(screen, 40, 20))
+    assert (view.elapsed, view.seconds_left, view.games_a_second) == before
+    clock.now += 10
+    assert view.elapsed == 30
+    control.paused = True  # by somebody else
+    screen.add(Update())
+    clock.now += 10
+    assert view.elapsed == 30
+
+
+@pytest.mark.parametrize("controlled", [True, False])
+def test_the_hint_names_the_keys_that_there_are(controlled: bool) -> None:
+    match = match_of()
+    screen = Screen(MatchView(match, Clock()), Control() if controlled else None)
+    assert "q quit" not in words_of(lines_of(screen, 80, 24))
+    screen.has_keys = True
+    hint = lines_of(screen, 80, 24)[-1]
+    assert hint == f"n/p other board · {'space pause · ' if controlled else ''}q quit · ? keys"
+    assert lines_of(screen, 40, 24)[-1].startswith("n/p ")
+    assert "q quit" not in words_of(lines_of(screen, 40, 12))  # the figures come first
+    screen.press(HELP)
+    for width, height in SIZES:
+        lines = lines_of(screen, width, height)
+        assert ("pause" in lines[-1]) is controlled
+        assert lines[-1].startswith("n ") and "q quit" in lines[-1]
+        assert len(lines) < height
+
+
+# --- In a terminal ---
+
+LIVE = """
+import sys
+from itertools import count
+from threading import Event
+from played import glance_of, match_of
+from rich.console import Console
+from arena.runner import Control, Update
+from arena.screen.match import show_match
+match = match_of(games=64)
+
+def updates():
+    for number in count():
+        yield Update(glances=tuple(glance_of(match, n, "E5 C3 D4 F6"[: 3 * n + 2]) for n in range(4)), workers=1)
+        Event().wait(0.02)
+        if "fail" in sys.argv and number > 5:
+            raise ValueError("no more")
+
+try:
+    show_match(match, updates(), Console(), control=Control())
+except KeyboardInterrupt:
+    sys.exit("interrupted")
+"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (140, 50)])
+def test_a_person_at_a_terminal_looks_around_pauses_and_quits(width: int, height: int) -> None:
+    with Terminal("-c", LIVE, width=width, height=height) as terminal:
+        terminal.until("n/p other board · space pause · q quit")
+        terminal.until("game 4")
+        for key, game in (("n", 1), ("n", 2), ("\x1b[D", 1), ("p", 4), ("\x1bOC", 1)):
+            terminal.press(key)
+            terminal.until(f"game {game}")
+        terminal.press("\x1b[200~q n q\x1b[201~")
+        terminal.press("?")
+        terminal.until("q quit, ")
+        terminal.press("? ")
+        terminal.until("PAUSED")
+        terminal.press(" ")
+        terminal.until("games under way")
+        assert "game 1" in terminal.text
+        terminal.press("q")
+        assert terminal.until_it_ends() == 1
+        assert "interrupted" in terminal.text
+        assert terminal.is_sane
+
+
+@pytest.mark.parametrize("end", ["Ctrl-C", "SIGTERM", "error"])
+def test_the_terminal_is_as_it_was_found_after_any_end(end: str) -> None:
+    with Terminal("-c", LIVE, *["fail"] * (end == "error"), width=60, height=30) as terminal:
+        if end == "Ctrl-C":
+            terminal.until("q quit")
+            terminal.press("\x03")
+        elif end == "SIGTERM":
+            terminal.until("q quit")
+            os.kill(terminal.job, signal.SIGTERM)
+        assert terminal.until_it_ends() == (128 + signal.SIGTERM if end == "SIGTERM" else 1)
+        assert {"Ctrl-C": "interrupted", "SIGTERM": "Won by", "error": "no more"}[end] in terminal.text
+        assert terminal.is_sane
+
+
+def test_ctrl_z_gives_the_terminal_back_until_the_job_goes_on() -> None:
+    with Terminal("-c", LIVE) as terminal:
+        terminal.until("q quit")
+        terminal.press("\x1a")
+        terminal.until("stopped, sane")
+        assert not terminal.screen.cursor.hidden
+        terminal.press("go on\n")
+        terminal.until(lambda lines: "stopped, sane" not in lines and any("games under way" in line for line in lines))
+        terminal.press("n")
+        terminal.until("game 1")
+        os.kill(terminal.job, signal.SIGTSTP)
+        terminal.until("stopped, sane")
+        terminal.press("go on\n")
+        terminal.until(lambda lines: "stopped, sane" not in lines and any("games under way" in line for line in lines))
+        terminal.press("q")
+        terminal.until_it_ends()
+        assert terminal.is_sane
+
+
+def test_a_screen_never_blinks_not_even_as_its_size_changes() -> None:
+    shown = list[bool]()
+    with Terminal("-c", LIVE, seen=lambda lines: shown.append("alphago vs sl" in lines[0])) as terminal:
+        terminal.until("q quit")
+        for width, height in ((100, 50), (60, 20), (90, 30)):
+            terminal.resize(width, height)
+            terminal.until(lambda lines, width=width: len(lines[0]) == width)
+            shown.clear()
+            terminal.press("n")
+            terminal.until(lambda lines: len(shown) > 6)
+            assert all(shown)
+        assert terminal.text.count("alphago vs sl") == terminal.text.count("q quit") == 1
+        terminal.press("q")
+        terminal.until_it_ends()
+
+
+def test_a_real_match_pauses_quits_and_goes_on(tmp_path: Path) -> None:
+    match = ["-c", "from arena.cli import main; main()", "match", "random", "fast-random", "-n", "300"]
+    match += ["--workers", "1", "--size", "5"]
+    with Terminal(*match, cwd=tmp_path) as terminal:
+        terminal.until(lambda lines: any(re.search(r"[1-9]\d* of 300", line) for line in lines))
+        for key in "np":
+            terminal.press(key)
+        terminal.press(" ")
+        terminal.until("PAUSED")
+        terminal.press(" ")
+        terminal.until(lambda lines: "PAUSED" not in "".join(lines))
+        terminal.press("q")
+        assert terminal.until_it_ends() == 130
+        assert terminal.is_sane
+        stored = int(re.search(r"Stopped\. (\d+) of 300 games are stored", terminal.text)[1])  # type: ignore[index]
+    with Store.open(tmp_path / "results" / "arena.db") as store:
+        assert store.count() == stored < 300
+    with Terminal(*match, cwd=tmp_path, width=100) as terminal:
+        terminal.until(f"{stored} of 300 played earlier")
+        assert terminal.until_it_ends() == 0
+    with Store.open(tmp_path / "results" / "arena.db") as store:
+        assert store.count() == 300

@@ -1,0 +1,376 @@
+"""Ladders: who meets next, that it depends on what was played alone, and that it is the meeting that tells most."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scripted_bots import scripted
+
+from arena import ConfigError
+from arena.adjudication import Adjudication
+from arena.go.game import Ending, Game, Outcome, Rules
+from arena.go.moves import BLACK, WHITE
+from arena.go.record import Record
+from arena.ladder import next_meetings, widest_gap
+from arena.ratings import Z95, Bound, Ratings, Result, expected_score, rate
+from arena.report.tally import Tally
+from arena.runner import play_event
+from arena.schedule import Ladder, Pairing, Tournament
+from arena.store import Store
+
+FIVE = Rules.preset("cgos", 5)
+SEVEN = Rules.preset("cgos", 7)
+
+
+def ladder(*names: str, **changes: Any) -> Ladder:
+    usual: dict[str, Any] = {"name": "climb", "rules": SEVEN, "games": 160}
+    entries = tuple(scripted("GOOD", name, at=number) for number, name in enumerate(names))
+    return Ladder(**({"entries": entries} | usual | changes))
+
+
+def strengths(played: Ladder, step: float = 100.0) -> dict[str, float]:
+    """Each player of the list is so much stronger than the one before."""
+    return {name: step * number for number, name in enumerate(played.players)}
+
+
+def result(played: Ladder | Tournament, pairing: Pairing, strength: dict[str, float]) -> Record:
+    """A game that was decided by chance at these strengths; the same whenever it is played."""
+    game = Game(played.rules, pairing.seed)
+    for move in pairing.opening:
+        game.play(move)
+    dice = random.Random(pairing.id)
+    for _ in range(4):  # so that no two games are the same
+        game.play(dice.choice(np.flatnonzero(game.legal_moves()[:-1]).tolist()))
+    chance = expected_score(strength[pairing.black] - strength[pairing.white])
+    game.end(Outcome(BLACK if dice.random() < chance else WHITE, Ending.RESIGN))
+    names = {"event": played.event, "black": pairing.black, "white": pairing.white}
+    players = played.players
+    identities = {"black_player": players[pairing.black].identity, "white_player": players[pairing.white].identity}
+    return Record.from_game(game, id=pairing.id, opening=len(pairing.opening), **names, **identities)
+
+
+def missing(played: Ladder, records: Iterable[Record]) -> list[Pairing]:
+    known = {record.id for record in records}
+    return [pairing for pairing in played.pairings(records) if pairing.id not in known]
+
+
+def climb(
+    played: Ladder, strength: dict[str, float], records: Sequence[Record] = (), shuffled: int | None = None
+) -> list[Record]:
+    """The ladder to its end, round by round; ``shuffled`` plays one game at a time in any order, asking anew."""
+    done = list(records)
+    dice = random.Random(shuffled)
+    while todo := missing(played, done):
+        if shuffled is not None:
+            todo = [dice.choice(todo)]
+        done += [result(played, pairing, strength) for pairing in todo]
+    return done
+
+
+def round_of(id: str) -> int:
+    return int(id.split("/")[1].split("-")[0])
+
+
+def met(records: Iterable[Record], number: int) -> set[frozenset[str]]:
+    """Who met in a round."""
+    return {frozenset((record.black, record.white)) for record in records if round_of(record.id) == number}
+
+
+# --- Rounds ---
+
+
+def test_in_the_first_round_everybody_meets_the_next() -> None:
+    played = ladder("a", "b", "c", "d")
+    pairings = played.pairings()
+    assert len(pairings) == 3 * 8
+    assert {frozenset((pairing.black, pairing.white)) for pairing in pairings} == {
+        frozenset(pair) for pair in ("ab", "bc", "cd")
+    }
+    assert {pairing.id.split("/")[0] for pairing in pairings} == {"climb"}
+    assert {round_of(pairing.id) for pairing in pairings} == {1}
+
+
+def test_the_next_round_is_planned_when_all_games_of_the_last_are_played() -> None:
+    played = ladder("a", "b", "c", "d")
+    records = [result(played, pairing, strengths(played)) for pairing in played.pairings()]
+    assert {pairing.id for pairing in played.pairings(records[:-1])} == {record.id for record in records}
+    following = missing(played, records)
+    assert {round_of(pairing.id) for pairing in following} == {2}
+    assert len(following) == 2 * 8
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**40), players=st.integers(2, 5))
+def test_openings_go_on_where_a_meeting_stopped_and_have_both_colours(seed: int, players: int) -> None:
+    played = ladder(*"abcde"[:players], games=200, seed=seed)
+    records = climb(played, strengths(played))
+    assert len(records) == 200
+    assert len({record.id for record in records}) == len({record.seed for record in records}) == 200
+    for one, other in combinations(played.players, 2):
+        games = [record for record in records if {record.black, record.white} == {one, other}]
+        openings = [record.moves[:4] for record in games]
+        assert len(set(openings)) == (len(openings) + 1) // 2
+        tally = Tally(one, other)
+        for record in games:
+            tally.add(record)
+        assert tally.finished_pairs == len(games) // 2
+        for first, second in zip(openings[0::2], openings[1::2], strict=False):
+            assert first == second
+        assert abs(sum(record.black == one for record in games) * 2 - len(games)) <= 1
+        numbers = [int(record.id[-5:]) for record in sorted(games, key=lambda record: record.id)]
+        assert numbers == list(range(1, len(games) + 1))
+
+
+def test_a_ladder_ends_at_its_number_of_games_even_inside_a_round() -> None:
+    played = ladder("a", "b", "c", games=37)
+    records = climb(played, strengths(played))
+    assert len(records) == 37
+    longer = replace(played, games=120)
+    assert longer.event == played.event
+    assert longer.settings == played.settings
+    assert climb(longer, strengths(played), records)[:37] == records
+
+
+def test_a_ladder_ends_when_every_two_neighbours_are_told_apart() -> None:
+    played = ladder("a", "b", "c", games=5000, to_see=60)
+    records = climb(played, strengths(played))
+    assert len(records) < 1500
+    ratings = rate(Result(record.black, record.white, record.outcome.black_score) for record in records)  # type: ignore[union-attr]
+    gap = widest_gap(ratings)
+    assert gap is not None and gap[2] <= 60
+    before = [record for record in records if round_of(record.id) < round_of(records[-1].id)]
+    earlier = widest_gap(rate(Result(r.black, r.white, r.outcome.black_score) for r in before))  # type: ignore[union-attr]
+    assert earlier is not None and earlier[2] > 60
+    closer = replace(played, to_see=50)
+    assert len(climb(closer, strengths(played), records)) > len(records)
+
+
+@settings(max_examples=3, deadline=None)
+@given(stopped=st.integers(0, 80), shuffled=st.integers(0, 2**32))
+def test_a_ladder_that_was_cut_off_anywhere_plays_the_same_games(stopped: int, shuffled: int) -> None:
+    played = ladder("a", "b", "c", "d", games=80)
+    strength = strengths(played)
+    whole = climb(played, strength)
+    beginning = climb(replace(played, games=max(1, stopped)), strength)
+    assert beginning == whole[: max(1, stopped)]
+    scattered = climb(played, strength, shuffled=shuffled)
+    assert {record.id: record for record in scattered} == {record.id: record for record in whole}
+
+
+def test_a_bot_that_joins_meets_its_neighbours_first_and_no_game_is_lost() -> None:
+    three, four = ladder("a", "b", "c", games=100), ladder("a", "b", "c", "d", games=200)
+    records = climb(three, strengths(three))
+    assert four.settings == three.settings
+    everything = climb(four, strengths(four), records)
+    assert everything[:100] == records
+    assert met(everything[100:], round_of(everything[100].id)) == {frozenset("cd")}
+    assert len(everything) == 200
+
+
+def test_a_bot_that_leaves_in_the_middle_of_a_round_stops_nothing() -> None:
+    four, three = ladder("a", "b", "c", "d", games=200), ladder("a", "b", "c", games=200)
+    records = climb(replace(four, games=70), strengths(four))
+    everything = climb(three, strengths(three), records)
+    own = [record for record in everything if "d" not in (record.black, record.white)]
+    assert len(own) == 200
+    assert {pairing.id for pairing in three.pairings(everything)} == {record.id for record in own}
+
+
+def test_games_of_another_event_count_for_nothing() -> None:
+    played = ladder("a", "b", "c")
+    other = replace(played, name="other")
+    records = [result(other, pairing, strengths(other)) for pairing in other.pairings()]
+    assert played.pairings(records) == played.pairings()
+
+
+def test_a_ladder_tells_neighbours_apart_better_than_a_round_robin_of_as_many_games() -> None:
+    played = ladder(*"abcdef", games=480)
+    strength = strengths(played, step=150)
+    league = Tournament("league", played.entries, SEVEN, games_each=32)
+    assert league.games == played.games
+    widths = []
+    for records in (climb(played, strength), [result(league, pairing, strength) for pairing in league.pairings()]):
+        gap = widest_gap(rate(Result(r.black, r.white, r.outcome.black_score) for r in records))  # type: ignore[union-attr]
+        assert gap is not None
+        widths.append(gap[2])
+    assert widths[0] < 0.85 * widths[1]
+
+
+# --- Which meeting ---
+
+
+def league(players: int, games: int, seed: int) -> Ratings:
+    """A league that has met unevenly."""
+    dice = random.Random(seed)
+    names = [f"p{number}" for number in range(players)]
+    results = []
+    for one, other in pairwise(names):
+        for _ in range(games):
+            results += [Result(one, other, float(dice.random() < 0.4)), Result(other, one, float(dice.random() < 0.6))]
+    for _ in range(players):
+        one, other = dice.sample(names, 2)
+        results += [Result(one, other, 0.5, 2), Result(other, one, 0.5, 2)]
+    return rate(results)
+
+
+def refitted(results: list[Result], one: str, other: str, games: int) -> Ratings:
+    """The ratings with so many more games of two players, in which each took what is expected of it."""
+    before = rate(results)
+    black = 0.0 if before.black_advantage is None else before.black_advantage.value or 0.0
+    elo = dict(zip(before.players, before.elo, strict=True))
+    more = [
+        Result(first, second, games / 2 * expected_score(elo[first] - elo[second] + black), games / 2)
+        for first, second in ((one, other), (other, one))
+    ]
+    return rate([*results, *more])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_first_meeting_is_the_one_that_shrinks_the_widest_interval_most(seed: int) -> None:
+    """Against the slow twin: play every meeting, each with its expected result, and rate everybody anew."""
+    dice = random.Random(seed)
+    names = [f"p{number}" for number in range(5)]
+    results = []
+    for one, other in combinations(names, 2):
+        games = dice.choice([0, 4, 8, 16, 30])
+        for black, white in ((one, other), (other, one)):
+            if games:
+                results.append(Result(black, white, games * dice.uniform(0.2, 0.8), games))
+    for one, other in pairwise(names):
+        results += [Result(one, other, 1, 2), Result(other, one, 1, 2)]
+    ratings = rate(results)
+    gap = widest_gap(ratings)
+    assert gap is not None
+    widths = {pair: refitted(results, *pair, games=8).standard_error(gap[0], gap[1]) for pair in combinations(names, 2)}
+    chosen = tuple(sorted(next_meetings(ratings, 8)[0]))
+    before = ratings.standard_error(gap[0], gap[1])
+    assert before - widths[chosen] >= 0.97 * (before - min(widths.values()))
+
+
+def test_the_widest_gap_is_between_neighbours_and_of_the_ratings_own_error() -> None:
+    ratings = league(6, 10, seed=3)
+    gap = widest_gap(ratings)
+    assert gap is not None
+    errors = {pair: Z95 * ratings.standard_error(*pair) for pair in pairwise(ratings.ranking())}
+    assert errors[gap[0], gap[1]] == gap[2] == max(errors.values())
+
+
+@settings(max_examples=20, deadline=None)
+@given(players=st.integers(2, 9), seed=st.integers(0, 2**32))
+def test_a_round_has_different_meetings_enough_for_several_workers(players: int, seed: int) -> None:
+    meetings = next_meetings(league(players, 3, seed), 8)
+    assert len({frozenset(pair) for pair in meetings}) == len(meetings)
+    assert all(one != other for one, other in meetings)
+    assert min(2, players - 1) <= len(meetings) <= max(1, players - 1)
+
+
+def beat(one: str, other: str, games: int, lost: int = 0) -> list[Result]:
+    return [Result(one, other, games / 2 - lost, games / 2), Result(other, one, 0, games / 2)]
+
+
+def test_neighbours_without_a_measured_distance_meet_first() -> None:
+    ratings = rate([*beat("a", "b", 8), *beat("b", "c", 8, lost=2), *beat("c", "d", 8, lost=1)])
+    assert ratings.difference("a", "b").bound is not Bound.BOTH
+    assert set(next_meetings(ratings, 8)[0]) == {"a", "b"}
+    everybody_wins = rate([*beat("a", "b", 8), *beat("b", "c", 8), *beat("c", "d", 8)])
+    assert [set(pair) for pair in next_meetings(everybody_wins, 8)] == [set("ab"), set("bc")]
+
+
+def test_neighbours_that_are_too_far_apart_do_not_keep_all_others_waiting() -> None:
+    ratings = rate([*beat("a", "b", 32), *beat("b", "c", 8, lost=2), *beat("c", "d", 8, lost=1)])
+    assert set("ab") not in [set(pair) for pair in next_meetings(ratings, 8)]
+    assert next_meetings(ratings, 8, to_see=30)
+    hopeless = rate([*beat("a", "b", 32), *beat("b", "c", 32)])
+    assert next_meetings(hopeless, 8)
+    assert next_meetings(hopeless, 8, to_see=30) == []
+
+
+# --- For real ---
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "arena.db", write=True) as opened:
+        yield opened
+
+
+def essence(records: Iterable[Record]) -> dict[str, tuple[Any, ...]]:
+    return {
+        record.id: (record.black_player, record.white_player, record.seed, record.moves, record.outcome)
+        for record in records
+    }
+
+
+def test_a_ladder_that_goes_on_is_the_one_that_never_stopped(store: Store, tmp_path: Path) -> None:
+    entries = (scripted("GOOD", "a"), scripted("MANY", "b"), scripted("RESIGNS", "c"), scripted("GOOD", "d", at=3))
+    played = ladder(entries=entries, rules=FIVE, games=60, block=4)
+    with Store.open(tmp_path / "once.db", write=True) as once:
+        updates = list(play_event(played, once, 2))
+        whole = essence(once.games())
+    assert len(whole) == 60
+    assert max(map(round_of, whole)) >= 4
+    assert sum(len(update.records) for update in updates) == 60
+    for stop in (1, 23):
+        resumed = play_event(played, store, 1)
+        seen = 0
+        for update in resumed:
+            seen += len(update.records)
+            if seen >= stop:
+                break
+        resumed.close()  # type: ignore[attr-defined]
+    list(play_event(played, store, 1))
+    assert essence(store.games()) == whole
+    assert [len(update.records) for update in play_event(played, store, 1)] == [60]
+
+
+def test_all_rounds_are_played_by_the_same_workers(store: Store, tmp_path: Path) -> None:
+    once = scripted("ONLY_FIRST", "a", marker=str(tmp_path / "starts"))  # a second one can't be built
+    played = ladder(entries=(once, scripted("GOOD", "b"), scripted("GOOD", "c", at=3)), rules=FIVE, games=30, block=4)
+    list(play_event(played, store, 1))
+    assert max(map(round_of, store.ids("climb"))) >= 3
+    assert (tmp_path / "starts").read_text() == "x"
+
+
+# --- What can't be ---
+
+
+@pytest.mark.parametrize(
+    ("names", "changes", "message"),
+    [
+        (("a",), {}, "a ladder takes at least 2 bots; climb has 1"),
+        (("a", "b", "a"), {}, "'a' is given twice; a ladder takes each bot once"),
+        (("a", "b"), {"name": "my/ladder"}, "'my/ladder' is no name for a ladder"),
+        (("a", "b"), {"games": 0}, "0 games can't be played; it is at least 1"),
+        (("a", "b"), {"block": 3}, "a block of 3 games can't be played; it is an even number from 2"),
+        (("a", "b"), {"block": 0}, "a block of 0 games"),
+        (("a", "b"), {"to_see": -1.0}, "±-1 Elo can't be reached"),
+    ],
+)
+def test_what_can_not_be_played_is_refused(names: tuple[str, ...], changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ladder(*names, **changes)
+
+
+def test_players_games_and_precision_are_no_settings_of_the_ladder() -> None:
+    usual = ladder("a", "b")
+    for other in (ladder("a", "b", "c"), ladder("a", "b", games=9), ladder("a", "b", to_see=20.0)):
+        assert other.settings == usual.settings
+    changes: list[dict[str, Any]] = [
+        {"block": 4},
+        {"rules": FIVE},
+        {"openings": 3},
+        {"plies": 2},
+        {"seed": 2},
+        {"adjudication": Adjudication(resign=0.1)},
+        {"book": ((3, 4),)},
+    ]
+    assert all(ladder("a", "b", **change).settings != usual.settings for change in changes)

@@ -1,0 +1,159 @@
+"""How many games it takes: against games that are played by dice, and against what the ratings say of as many."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arena.planning import Outlook, games_for_interval, games_to_show, sprt_games
+from arena.ratings import Bound, PairCounts, Sprt, WinDrawLoss, compare, expected_score, logistic_llr
+
+
+def dice(seed: int) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def chances(score: float, spread: float) -> np.ndarray:
+    """(5,) how often a pair scores 0 to 1, with this mean and this variance in units of score * (1 - score)."""
+    extreme = np.array([(1 - score) ** 2, 0, 2 * score * (1 - score), 0, score**2])  # a spread of 1/2
+    middle = np.zeros(5)
+    steps = 4 * score
+    middle[int(steps)], middle[int(steps) + 1] = 1 - steps % 1, steps % 1
+    own = middle @ (np.linspace(0, 1, 5) - score) ** 2 / (score * (1 - score))
+    mixed = (spread - own) / (0.5 - own)
+    return mixed * extreme + (1 - mixed) * middle
+
+
+def pairs(counts: np.ndarray) -> PairCounts:
+    return PairCounts(*(int(count) for count in counts))
+
+
+KNOWN = Outlook(0.5, 0.4)
+
+# --- What a few games foretell ---
+
+
+def test_games_that_all_scored_the_same_are_no_certainty() -> None:
+    for counts in (PairCounts(0, 0, 4, 0, 0), PairCounts(0, 0, 0, 0, 4), WinDrawLoss(0, 8, 0)):
+        outlook = Outlook.of(counts)
+        assert 0 < outlook.score < 1
+        assert outlook.spread > 0.05
+        assert 10 < games_for_interval(outlook, 30) < 5000
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.tuples(*[st.integers(0, 200)] * 5).filter(lambda counts: sum(counts) > 0))
+def test_with_both_views_turned_the_same_is_foretold(counts: tuple[int, ...]) -> None:
+    own, turned = Outlook.of(PairCounts(*counts)), Outlook.of(PairCounts(*counts[::-1]))
+    assert own.score + turned.score == pytest.approx(1)
+    assert own.spread == pytest.approx(turned.spread)
+    assert games_for_interval(own, 25) == pytest.approx(games_for_interval(turned, 25), abs=2)
+
+
+def test_independent_games_have_a_spread_of_a_half_and_many_draws_less() -> None:
+    thrown = dice(1).random((20_000, 2)) < 0.6
+    counts = np.bincount(thrown.sum(axis=1) * 2, minlength=5)
+    assert Outlook.of(pairs(counts)).spread == pytest.approx(0.5, rel=0.03)
+    assert Outlook.of(WinDrawLoss(12_000, 0, 8_000)).spread == pytest.approx(0.5, rel=0.01)
+    assert Outlook.of(WinDrawLoss(3_000, 14_000, 3_000)).spread == pytest.approx(0.15, rel=0.02)
+
+
+@pytest.mark.parametrize(("score", "spread"), [(0.5, 0.5), (0.5, 0.3), (0.7, 0.4)])
+def test_five_pairs_foretell_to_a_factor_of_two_and_a_half_at_worst(score: float, spread: float) -> None:
+    true = games_for_interval(Outlook(score, spread), 30)
+    drawn = dice(2).multinomial(5, chances(score, spread), size=500)
+    ratio = np.array([games_for_interval(Outlook.of(pairs(counts)), 30) for counts in drawn]) / true
+    assert np.mean((ratio > 1 / 2.5) & (ratio < 2.5)) > 0.9
+
+
+def test_what_looks_like_no_end_of_strength_is_still_a_number() -> None:
+    won = PairCounts(0, 0, 0, 0, 5)
+    assert compare(won).elo.bound is Bound.BELOW
+    assert 100 < Outlook.of(won).difference(won) < 1000
+    even = PairCounts(5, 0, 20, 0, 5)
+    assert Outlook.of(even).difference(even) == 0
+
+
+# --- An interval ---
+
+
+@pytest.mark.parametrize("counts", [PairCounts(30, 20, 100, 30, 40), PairCounts(1, 5, 30, 60, 104)])
+@pytest.mark.parametrize("times", [1, 4])
+def test_the_interval_is_as_foretold_when_so_many_games_are_played(counts: PairCounts, times: int) -> None:
+    """The very games that were counted, as often again as it takes."""
+    many = PairCounts(*(count * times for count in counts.counts))
+    half_width = compare(many).elo.half_width
+    assert half_width is not None
+    assert games_for_interval(Outlook.of(many), half_width) == pytest.approx(many.games, rel=0.03)
+
+
+@settings(max_examples=50, deadline=None)
+@given(score=st.floats(0.05, 0.95), spread=st.floats(0.1, 0.6), half_width=st.floats(2, 300))
+def test_twice_as_close_takes_about_four_times_the_games(score: float, spread: float, half_width: float) -> None:
+    outlook = Outlook(score, spread)
+    near, far = games_for_interval(outlook, half_width / 2), games_for_interval(outlook, half_width)
+    assert near % 2 == far % 2 == 0
+    assert 2 <= far <= near <= 4.6 * far + 8
+
+
+# --- To show a difference ---
+
+
+@pytest.mark.parametrize(("difference", "spread"), [(60, 0.5), (120, 0.3), (-60, 0.4)])
+def test_a_true_difference_is_shown_as_often_as_promised(difference: float, spread: float) -> None:
+    score = expected_score(difference)
+    games = games_to_show(Outlook(0.5, spread), difference)
+    drawn = dice(3).multinomial(games // 2, chances(score, spread), size=1000)
+    ends = [compare(pairs(counts)).elo.interval for counts in drawn]
+    shown = [
+        end.low is not None and end.low > 0 if difference > 0 else end.high is not None and end.high < 0 for end in ends
+    ]
+    assert np.mean(shown) == pytest.approx(0.95, abs=0.02)
+
+
+# --- A sequential test ---
+
+
+@pytest.mark.parametrize("difference", [-20.0, 0.0, 30.0, 60.0, 90.0])
+@pytest.mark.parametrize("spread", [0.5, 0.35])
+def test_a_sequential_test_takes_as_many_games_as_foretold(difference: float, spread: float) -> None:
+    sprt = Sprt(0, 60)
+    foretold = sprt_games(Outlook(0.5, spread), sprt, difference)
+    generator, lower, upper = dice(4), *sprt.bounds
+    counts, taken = np.zeros((300, 5), int), np.zeros(300)
+    running = np.arange(300)
+    while running.size:
+        counts[running] += generator.multinomial(4, chances(expected_score(difference), spread), size=running.size)
+        ratio = logistic_llr(counts[running], sprt.elo0, sprt.elo1)
+        taken[running] = 2 * counts[running].sum(axis=1)
+        running = running[(lower < ratio) & (ratio < upper)]
+    error = 3 * np.std(taken) / np.sqrt(len(taken))
+    assert np.mean(taken) == pytest.approx(foretold, abs=error + 0.12 * foretold + 8)
+
+
+def test_a_sequential_test_takes_longest_between_its_hypotheses() -> None:
+    test = Sprt(0, 30)
+    games = [sprt_games(KNOWN, test, difference) for difference in (-60, 0, 15, 30, 90)]
+    assert games[2] == max(games)
+    assert games[0] < games[1] < games[2] > games[3] > games[4]
+    assert sprt_games(KNOWN, test, 0) == pytest.approx(sprt_games(KNOWN, test, 30), rel=0.05)
+    middle = [sprt_games(KNOWN, test, 15 + step) for step in (-0.1, -1e-4, 0, 1e-4, 0.1)]
+    assert max(middle) - min(middle) <= 0.01 * max(middle)
+
+
+@pytest.mark.parametrize("difference", [-1000.0, 1000.0])
+def test_hopeless_differences_take_a_pair_at_least(difference: float) -> None:
+    assert 2 <= sprt_games(KNOWN, Sprt(0, 10), difference) < 50
+    assert games_to_show(KNOWN, difference) == 2
+
+
+# --- What can't be asked ---
+
+
+def test_what_can_not_be_foretold_is_refused() -> None:
+    with pytest.raises(ValueError, match="±0 Elo can't be reached"):
+        games_for_interval(KNOWN, 0)
+    with pytest.raises(ValueError, match="a difference of 0 Elo can't be shown"):
+        games_to_show(KNOWN, 0)

@@ -1,0 +1,297 @@
+"""Pictures of ratings: in the terminal, as PNG, as SVG in a page that needs nothing else; and the page itself."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+from stored_events import earlier_wins, finished, games_of, player, store_event
+
+from arena import ConfigError, StoreError
+from arena.go.game import Ending, Rules
+from arena.page import MOST_SGF, page, write_page
+from arena.plots import draw_png, draw_svgs
+from arena.ratings import Bound, Estimate, Interval
+from arena.registry import Entry
+from arena.report.event import Moment, Place, Report
+from arena.report.nets import Trained, trained_players
+from arena.report.stored import read_report
+from arena.schedule import Match, Tournament
+from arena.screen.plot import EloBars, EloCourse
+from arena.store import Store
+from bots.nets.checkpoint import MODEL, WEIGHTS, Manifest, save
+
+RULES = Rules.preset("cgos", 7)
+NASTY = '<b>x</b> & $y "z" 碁'
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "arena.db", write=True) as opened:
+        yield opened
+
+
+def report_of(store: Store, *names: str, games_each: int = 10) -> Report:
+    league = Tournament("league", tuple(map(player, names)), RULES, games_each)
+    store_event(store, league, games_of(league, earlier_wins(league)))
+    return read_report(store)
+
+
+def drawn(picture: Any, width: int = 80, encoding: str = "utf-8") -> list[str]:
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
+    console = Console(file=file, width=width, force_terminal=True, no_color=True, color_system=None, _environ={})
+    console.print(picture)
+    file.flush()
+    lines = file.buffer.getvalue().decode(encoding).splitlines()  # type: ignore[attr-defined]
+    lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in lines]
+    assert all(cell_len(line) <= width for line in lines)
+    return lines
+
+
+def known(value: float, half: float) -> Estimate:
+    return Estimate(Bound.BOTH, value, half, Interval(value - half, value + half))
+
+
+# --- In the terminal ---
+
+
+def test_bars_show_value_interval_and_open_ends() -> None:
+    places = [
+        Place("a", Estimate(Bound.BELOW, interval=Interval(150.0, None)), 10, 1.0),
+        Place("b", known(100, 100), 20, 0.6),
+        Place("c", Estimate(Bound.BELOW), 20, 0.6),
+        Place("d", known(0, 0), 20, 0.4),
+        Place("e", Estimate(Bound.ABOVE, interval=Interval(None, -90.0)), 20, 0.1),
+        Place("f", None, 0, None),
+    ]
+    a, b, c, d, e, axis, labels = drawn(EloBars(places))
+    assert re.fullmatch(r"1 a +├─+▶ +≥ \+150", a)
+    assert re.fullmatch(r"2 b +├─+●─+┤ +\+100\.0 ± 100\.0", b)
+    assert re.fullmatch(r"3 c +≥", c)
+    assert re.fullmatch(r"4 d +● +0", d)
+    assert re.fullmatch(r"5 e +◀─+┤ +≤ -90", e)
+    assert b.index("├") == d.index("●")  # both at 0
+    assert axis[d.index("●")] == "┴" and labels[d.index("●")] == "0"
+
+
+@pytest.mark.parametrize("width", [40, 80, 140, 200])
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_pictures_fit_any_terminal(store: Store, width: int, encoding: str) -> None:
+    names = ("mcts:playouts=5000,exploration=0.9@seconds=1", NASTY, "c", "d")
+    report = report_of(store, *names)
+    bars = drawn(EloBars(report.places), width, encoding)
+    course = drawn(EloCourse(report.course, [place.name for place in report.places]), width, encoding)
+    assert any("|" in line or "├" in line for line in bars)
+    if width == 40:
+        assert any("mcts:playouts=5000,exploration=0.9@sec" in line for line in bars)
+    assert any("1" in line and "2" in line and "3" in line for line in course)
+    assert "games" in "".join(course)
+
+
+def test_a_course_has_a_sign_for_each_player_and_a_band_for_a_single_one() -> None:
+    moments = [Moment(games, {"a": known(200, 50), "b": known(100 * games / 30, 50)}) for games in (10, 20, 30)]
+    lines = drawn(EloCourse(moments, ["a", "b", "zero"]))
+    height_of = {mark: next(row for row, line in enumerate(lines) if mark in line.partition("│")[2]) for mark in "12"}
+    assert height_of["1"] < height_of["2"]
+    assert lines[-1] == "1 a  2 b"
+    assert not any("░" in line for line in lines)
+    alone = drawn(EloCourse([replace(moment, elo={"a": moment.elo["a"]}) for moment in moments], ["a", "zero"]))
+    assert any("●" in line for line in alone) and any("░" in line for line in alone)
+
+
+def test_a_course_of_two_has_arrows_where_one_side_is_bounded() -> None:
+    least = [Moment(games, {"a": Estimate(Bound.BELOW, interval=Interval(10.0 * games, None))}) for games in (5, 10)]
+    assert sum(line.count("▲") for line in drawn(EloCourse(least, ["a", "zero"]))) == 2
+    most = [Moment(5, {"a": Estimate(Bound.ABOVE, interval=Interval(None, -90.0))})]
+    assert sum(line.count("v") for line in drawn(EloCourse(most, ["zero", "a"]), encoding="ascii")) == 1
+    assert drawn(EloCourse(least, ["a", "b", "zero"])) == ["No rating is bounded on both sides yet."]
+
+
+# --- PNG ---
+
+
+def test_a_png_is_written_whole_and_nothing_beside_it(store: Store, tmp_path: Path) -> None:
+    report = report_of(store, "a", NASTY, "c" * 60)
+    path = draw_png(report, [], tmp_path / "deep" / "league.png")
+    content = path.read_bytes()
+    assert content.startswith(b"\x89PNG") and len(content) > 10_000
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_match_that_was_won_to_zero_can_be_drawn(store: Store, tmp_path: Path) -> None:
+    match = Match(player("a"), player("b"), RULES, 10)
+    store_event(store, match, games_of(match, lambda pairing: "a"))
+    report = read_report(store)
+    assert draw_png(report, [], tmp_path / "match.png").stat().st_size > 10_000
+    assert len(draw_svgs(report, [])) == 2
+
+
+def test_what_cant_be_drawn_is_refused(store: Store, tmp_path: Path) -> None:
+    store_event(store, Match(player("a"), player("b"), RULES, 10))
+    empty = read_report(store)
+    with pytest.raises(ConfigError, match=r"call it x\.png"):
+        draw_png(empty, [], tmp_path / "x.pdf")
+    with pytest.raises(ConfigError, match="no finished game to draw"):
+        draw_png(empty, [], tmp_path / "x.png")
+    assert draw_svgs(empty, []) == []
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(StoreError, match="can't be written"):
+        draw_png(report_of(store, "a", "b"), [], tmp_path / "file" / "x.png")
+
+
+# --- Training ---
+
+
+def net_player(results: Path, name: str, rows: int, **settings: Any) -> Entry:
+    """A player whose checkpoint says that it has seen so many rows."""
+
+    def write(folder: Path) -> dict[str, float]:
+        (folder / WEIGHTS).write_bytes(name.encode())
+        (folder / MODEL).write_bytes(b"model")
+        return {}
+
+    manifest = Manifest(name, {}, "arena-17", 17, 5, 19, 9, "cgos", 7.0, rows=rows)
+    save(results / "checkpoints" / name, manifest, write)
+    net = hashlib.sha256(name.encode()).hexdigest()
+    given = (("checkpoint", name), *settings.items())
+    return Entry(f"checkpoint:{name}", "policy", "bots.policy:BOT", given, "the tests", net)
+
+
+def test_nets_are_set_against_what_they_have_learned(store: Store, tmp_path: Path) -> None:
+    entries = tuple(net_player(tmp_path, name, rows) for name, rows in (("late", 2_000_000), ("early", 500_000)))
+    entries += (player("other"), net_player(tmp_path, "gone", 100), net_player(tmp_path, "again", 200))
+    league = Tournament("league", entries, RULES, 10)
+    store_event(store, league, games_of(league, earlier_wins(league)))
+    (tmp_path / "checkpoints" / "gone" / "manifest.json").unlink()
+    net_player(tmp_path, "again", 300)
+    (tmp_path / "checkpoints" / "again" / WEIGHTS).write_bytes(b"others")
+    report = read_report(store)
+    found = trained_players(report, tmp_path)
+    assert [(one.name, one.rows) for one in found] == [("checkpoint:early", 500_000), ("checkpoint:late", 2_000_000)]
+    assert found[0].family == found[1].family
+    drawings = draw_svgs(report, found)
+    assert [drawing.title for drawing in drawings][-1] == "Elo over what the nets have learned"
+    assert "2 M" in drawings[-1].svg and "500 k" in drawings[-1].svg
+    assert draw_png(report, found, tmp_path / "nets.png").stat().st_size > 10_000
+
+
+def test_one_net_alone_has_no_plot_of_training(store: Store, tmp_path: Path) -> None:
+    entries = (net_player(tmp_path, "net", 1000), player("other"))
+    league = Tournament("league", entries, RULES, 4)
+    store_event(store, league, games_of(league, earlier_wins(league)))
+    assert trained_players(read_report(store), tmp_path) == []
+
+
+def test_nets_with_one_sided_ratings_are_drawn_as_arrows(store: Store) -> None:
+    report = report_of(store, "a", "b")
+    sided = [
+        Trained("a", "policy", 1000, known(100, 20)),
+        Trained("b", "policy", 2000, Estimate(Bound.BELOW, interval=Interval(300.0, None))),
+        Trained("c", "alphago", 500, Estimate(Bound.BELOW)),
+    ]
+    assert len(draw_svgs(report, sided)) == 3
+
+
+# --- The page ---
+
+
+class Outline(HTMLParser):
+    """Collects tags, attributes and text; fails where a tag isn't closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta",):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def outline(html: str) -> Outline:
+    found = Outline()
+    found.feed(html)
+    found.close()
+    assert found.open == []
+    return found
+
+
+def test_a_page_needs_nothing_else(store: Store, tmp_path: Path) -> None:
+    report = report_of(store, "a", "b", "c")
+    path = write_page(report, draw_svgs(report, []), tmp_path / "deep" / "league.html")
+    assert list(path.parent.iterdir()) == [path]
+    html = path.read_text("utf-8")
+    found = outline(html)
+    tags = {tag for tag, _ in found.tags}
+    assert tags & {"script", "link", "img", "iframe", "object"} == set()
+    assert "url(" not in re.sub(r"url\(#", "", html) and "http" not in html and "@import" not in html
+    for _, attributes in found.tags:
+        for name in ("src", "href", "xlink:href"):
+            assert (attributes.get(name) or "#").startswith("#")
+    assert "prefers-color-scheme: dark" in html and "width=device-width" in html
+    names = [attributes["id"] for _, attributes in found.tags if "id" in attributes]
+    assert len(names) == len(set(names)), "an id is there twice"
+
+
+def test_drawings_take_the_pages_colour_and_stand_alone(store: Store) -> None:
+    for drawing in draw_svgs(report_of(store, "a", NASTY), []):
+        ElementTree.fromstring(drawing.svg.replace("<svg", '<svg xmlns:xlink="x"', 1))
+        assert "currentColor" in drawing.svg and "#012345" not in drawing.svg
+        assert 'role="img"' in drawing.svg and "<b>" not in drawing.svg
+
+
+def test_names_and_reasons_are_text_in_a_page(store: Store) -> None:
+    league = Tournament("league", (player(NASTY), player("plain")), RULES, 4)
+    records = games_of(league, earlier_wins(league))
+    pairing = league.pairings()[0]
+    records[0] = finished(league, pairing, pairing.black, Ending.CRASH, reason="<script>alert(1)</script> \x1b[31m")
+    store_event(store, league, records)
+    report = read_report(store)
+    html = page(report, draw_svgs(report, []))
+    found = outline(html)
+    assert "<b>" not in html and "<script" not in html and "\x1b" not in html
+    assert NASTY in found.text and "<script>alert(1)</script>" in found.text
+
+
+def test_a_page_has_the_report_the_players_and_the_games(store: Store) -> None:
+    report = report_of(store, "a", "b", "c")
+    found = outline(page(report, draw_svgs(report, [])))
+    for words in ("Standings", "Points", "Who is stronger", "Endings", "Time", "Players", "All games", "name=a"):
+        assert words in found.text
+    summaries = sum(tag == "details" for tag, _ in found.tags)
+    assert summaries == len(report.records) == 30
+    assert report.records[7].to_sgf() in found.text
+    assert sum(tag == "svg" for tag, _ in found.tags) == 2
+
+
+def test_a_long_event_is_listed_without_moves(store: Store) -> None:
+    report = report_of(store, "a", "b", games_each=MOST_SGF + 2)
+    found = outline(page(report, []))
+    assert sum(tag == "details" for tag, _ in found.tags) == 1
+    assert report.records[0].id in found.text and report.records[0].to_sgf() not in found.text
+
+
+def test_an_event_without_games_has_a_page(store: Store) -> None:
+    store_event(store, Match(player("a"), player("b"), RULES, 10))
+    assert "no game is finished yet" in outline(page(read_report(store), [])).text

@@ -1,0 +1,208 @@
+"""Stored games played again by real workers: what comes out the same, what doesn't and why, what can't be played."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from played import console_of, entry, glance_of, match_of, output_of, record_of
+from scripted_bots import scripted
+from test_cli import arena, refused
+
+from arena.go.game import Ending, Outcome, Rules
+from arena.go.moves import BLACK
+from arena.go.record import Record
+from arena.registry import Entry, Registry
+from arena.replay import Casting, Comparison, ReplayError, play_again
+from arena.runner import Update, play_event
+from arena.schedule import Match, Tournament, event_to_json
+from arena.screen.replay import show_replay
+from arena.store import Event, Player, Store
+
+SEVEN = Rules.preset("cgos", 7)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "arena.db", write=True) as opened:
+        yield opened
+
+
+def note(store: Store, event: Match | Tournament, plan: bool = True) -> None:
+    """Store an event as the command line does."""
+    store.add_players(
+        Player(entry.identity, entry.name, entry.kind, json.dumps(dict(entry.settings)), entry.net)
+        for entry in event.players.values()
+    )
+    settings = json.dumps(event.settings, sort_keys=True)
+    store.add_event(Event(event.event, "2026-01-01", settings, event_to_json(event) if plan else ""))
+
+
+def played(store: Store, *players: Entry, games: int = 2, workers: int = 1) -> list[Record]:
+    """The games of a tournament that was played into the store."""
+    event = Tournament("league", players, SEVEN, games)
+    note(store, event)
+    for _ in play_event(event, store, workers):
+        pass
+    return list(store.games())
+
+
+def replayed(store: Store, records: list[Record], results: Path, registry: Registry | None = None) -> list[Comparison]:
+    casting = Casting(store, registry or Registry(), results)
+    by_id = {record.id: record for record in records}
+    with closing(play_again([(record, casting.cast(record)) for record in records], 1)) as updates:
+        return [Comparison.of(by_id[again.id], again) for update in updates for again in update.records]
+
+
+def test_games_played_side_by_side_by_two_workers_come_out_the_same_again(store: Store, tmp_path: Path) -> None:
+    bots = ("random", "mcts:playouts=20,memory=1", "sl", "alphago:visits=8,memory=1")
+    records = played(store, *map(Registry().resolve, bots), workers=2)
+    assert len(records) == 12
+    found = replayed(store, records, tmp_path)
+    assert [str(comparison) for comparison in found if not comparison.is_identical] == []
+    assert {comparison.stored.id for comparison in found} == {record.id for record in records}
+
+
+def test_one_game_is_played_again_by_itself(store: Store, tmp_path: Path) -> None:
+    records = played(store, *map(Registry().resolve, ("sl", "alphago:visits=8,memory=1")), games=4)
+    (found,) = replayed(store, records[2:3], tmp_path)
+    assert found.is_identical and found.stored.id == records[2].id
+    assert str(found).startswith(f"identical: {len(records[2].moves)} moves, ")
+
+
+@pytest.mark.parametrize("kind", ["CRASH", "OCCUPIED", "SEGFAULT"])
+def test_a_fault_happens_again(store: Store, tmp_path: Path, kind: str) -> None:
+    record = played(store, scripted(kind), scripted("GOOD"))[0]
+    (found,) = replayed(store, [record], tmp_path)
+    assert found.is_identical, str(found)
+    assert found.again.reason == record.reason
+
+
+def test_a_difference_is_named_by_its_move_or_by_the_end() -> None:
+    stored = Record(SEVEN, (8, 9, 10, 49, 49), Outcome.scored(3.5))
+    assert str(Comparison.of(stored, replace(stored))) == "identical: 5 moves, B+3.5"
+    other = replace(stored, moves=(8, 9, 11, 49, 49))
+    assert str(Comparison.of(stored, other)) == "differs at move 3: stored D6, now E6"
+    longer = replace(stored, moves=(*stored.moves, 12))
+    assert str(Comparison.of(stored, longer)) == "differs at move 6: stored the end, B+3.5, now F6"
+    lost = replace(stored, outcome=Outcome(BLACK, Ending.CRASH), reason="sl: no idea")
+    found = Comparison.of(stored, lost)
+    assert str(found) == "differs at move 6: stored the end, B+3.5, now the end, B+F (sl: no idea)"
+    assert not found.is_identical
+    assert not Comparison.of(stored, replace(stored, adjudged=BLACK)).is_identical
+
+
+def test_a_game_that_was_changed_in_the_store_differs(store: Store, tmp_path: Path) -> None:
+    record = played(store, *map(Registry().resolve, ("random", "mcts:playouts=9,memory=1")), games=1)[0]
+    changed = replace(record, moves=(*record.moves[:10], record.moves[11], *record.moves[10:]))
+    (found,) = replayed(store, [changed], tmp_path)
+    assert found.common == 10 and str(found).startswith("differs at move 11: stored ")
+
+
+TOML = """
+[bots.quick]
+kind = "uct"
+playouts = 9
+memory = 1
+"""
+
+
+def test_who_has_changed_since_is_named_and_plays_as_he_was(store: Store, tmp_path: Path) -> None:
+    toml = tmp_path / "arena.toml"
+    toml.write_text(TOML)
+    record = played(store, *map(Registry(toml).resolve, ("random", "quick")), games=1)[0]
+    toml.write_text(TOML.replace("playouts = 9", "playouts = 50"))
+    changed = Registry(toml)
+    cast = Casting(store, changed, tmp_path).cast(record)
+    assert cast.notes == ("quick is another player now (playouts 9, now 50); who played then plays",)
+    (found,) = replayed(store, [record], tmp_path, changed)
+    assert found.is_identical
+
+
+def test_a_player_that_left_the_plan_is_found_among_those_that_were_stored(store: Store, tmp_path: Path) -> None:
+    quick, slow = (Registry().resolve(f"mcts:playouts={playouts},memory=1@simulations=3") for playouts in (9, 30))
+    record = played(store, Registry().resolve("random"), quick, games=1)[0]
+    note(store, Tournament("league", (Registry().resolve("random"), slow), SEVEN, 1))
+    cast = Casting(store, Registry(), tmp_path).cast(record)
+    assert {entry.identity for _, entry in cast.players} == {record.black_player, record.white_player}
+    (found,) = replayed(store, [record], tmp_path)
+    assert found.is_identical
+    note(store, Tournament("league", (Registry().resolve("random"), slow), SEVEN, 1), plan=False)  # as an older arena
+    again = Casting(store, Registry(), tmp_path).cast(record)
+    assert [entry.identity for _, entry in again.players] == [entry.identity for _, entry in cast.players]
+
+
+def test_a_net_that_is_another_now_is_refused_and_one_that_moved_is_found(store: Store, tmp_path: Path) -> None:
+    net = Registry().resolve("sl")
+    lost = replace(net, net="0" * 64)
+    moved = replace(net, settings=tuple({**dict(net.settings), "checkpoint": "/nowhere/sl"}.items()))
+    stored = Record(SEVEN, (), None, "sl", "random", event="league", black_player=lost.identity)
+    stored = replace(stored, white_player=entry("random").identity)
+    note(store, Tournament("league", (lost, entry("random")), SEVEN, 1))
+    with pytest.raises(
+        ReplayError, match=f"sl played with the net 00000000 .* there now is {net.net[:8]}; put it back"
+    ):
+        Casting(store, Registry(), tmp_path).cast(stored)
+    note(store, Tournament("league", (moved, entry("random")), SEVEN, 1))
+    cast = Casting(store, Registry(), tmp_path).cast(replace(stored, black_player=moved.identity))
+    assert Path(dict(dict(cast.players)["sl"].settings)["checkpoint"]).is_dir()
+
+
+def test_who_can_not_repeat_himself_is_said_or_refused(store: Store, tmp_path: Path) -> None:
+    timed = Registry().resolve("mcts@seconds=1")
+    engine = Registry().resolve("gtp:command=some-engine")
+    note(store, Match(timed, engine, SEVEN, 2))
+    event = Match(timed, engine, SEVEN, 2).event
+    record = Record(SEVEN, (), None, timed.name, engine.name, event=event)
+    record = replace(record, black_player=timed.identity, white_player=engine.identity)
+    casting = Casting(store, Registry(), tmp_path)
+    assert casting.cast(record).doubts == (
+        "mcts@seconds=1 thinks by the clock",
+        "gtp:command=some-engine is an engine from outside",
+    )
+    late = replace(record, outcome=Outcome(BLACK, Ending.TIME))
+    assert "a game was lost on time" in casting.cast(late).doubts
+    with pytest.raises(ReplayError, match="somebody can't play again: the store doesn't know who it was"):
+        casting.cast(replace(record, black="somebody", black_player="unknown"))
+    person = scripted("PERSON")
+    note(store, Match(person, engine, SEVEN, 2))
+    with pytest.raises(ReplayError, match="person is a person"):
+        Casting(store, Registry(), tmp_path).cast(
+            replace(record, event=Match(person, engine, SEVEN, 2).event, black="person", black_player=person.identity)
+        )
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+@pytest.mark.parametrize("width", [40, 120])
+def test_progress_and_differences_are_shown_on_any_terminal(width: int, encoding: str) -> None:
+    match = match_of("alphago", "sl", games=4)
+    stored = {record.id: record for record in (record_of(match, number, "sl") for number in range(2))}
+    same, other = stored.values()
+    differs = replace(other, moves=(*other.moves[:9], *other.moves[8:]))
+    console = console_of(width, 24, encoding=encoding, no_color=True)
+    updates = (update for update in (Update(glances=(glance_of(match, 1, "E5"),)), Update((same, differs))))
+    compared = show_replay(stored, updates, console, show=True)
+    assert [found.is_identical for found in compared] == [True, False]
+    shown = output_of(console)
+    assert "differs at move 10" in " ".join(shown.split()) and "after 24 moves" in " ".join(shown.split())
+    assert "identical:" not in shown  # of several, only what differs has a line
+
+
+def test_games_are_replayed_on_the_command_line(tmp_path: Path) -> None:
+    arena("match", "fast-random", "mcts:playouts=9", "-n", "4", "--size", "7", folder=tmp_path)
+    done = arena("replay", "3", "--show", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "/00003  identical: " in done.stdout and "A B C D E F G" in done.stdout and "\x1b" not in done.stdout
+    with Store.open(tmp_path / "results" / "arena.db", write=True) as store:
+        event = store.events()[0]
+        record = store.find_game("2")
+        store.append([replace(record, id=f"{event.id}/00009", moves=(*record.moves[:-3], *record.moves[-2:]))])
+    every = arena("replay", "--event", event.id, folder=tmp_path)
+    assert every.returncode == 1
+    assert "/00009  differs at move" in every.stdout and "4 of 5 games are identical; 1 differs" in every.stdout
+    refused(arena("replay", folder=tmp_path), "give a game's id")
+    refused(arena("replay", "--event", "leage", folder=tmp_path), "no event 'leage'")

@@ -1,0 +1,148 @@
+"""A worker at the other end of its connection: what it tells of its games, and how it pauses and ends."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import pytest
+from scripted_bots import scripted
+
+from arena.adjudication import OFF
+from arena.bot import Limits
+from arena.go.game import Rules
+from arena.go.record import Record
+from arena.pairing import Pairing
+from arena.worker import GLANCE, PAUSE, READY, RESUME, CallClock, Glance, Job, work
+
+SHORT = Rules.preset("cgos", 7, move_limit=20)
+LONG = 60.0
+"""Seconds after which a worker that says nothing has failed."""
+
+Hire = Callable[..., tuple[BaseProcess, Connection, CallClock]]
+
+
+def pairing(number: int) -> Pairing:
+    return Pairing(f"event/{number}", number, "one", "two", (16, 30), seed=number)
+
+
+@pytest.fixture
+def hire(tmp_path: Path) -> Iterator[Hire]:
+    """Starts a worker of two players of a kind, and waits until it is ready."""
+    workers: list[BaseProcess] = []
+
+    def hired(kind: str, boards: int, limits: str = "", **script: Any) -> tuple[BaseProcess, Connection, CallClock]:
+        context = multiprocessing.get_context("spawn")
+        here, there = context.Pipe()
+        (tmp_path / "stderr").touch()
+        own = Limits.read(limits, "here") if limits else Limits()
+        players = {name: replace(scripted(kind, name, **script), limits=own) for name in ("one", "two")}
+        shared = context.RawArray("d", 3)
+        job = Job(players, SHORT, OFF, boards, str(tmp_path / "stderr"))
+        worker = context.Process(target=work, args=(there, shared, job))
+        worker.start()
+        there.close()
+        workers.append(worker)
+        assert heard(here) == READY
+        return worker, here, CallClock(shared)
+
+    yield hired
+    for worker in workers:
+        worker.kill()
+        worker.join()
+
+
+def heard(connection: Connection) -> Any:
+    assert connection.poll(LONG), "the worker says nothing"
+    return connection.recv()
+
+
+def test_a_worker_tells_of_all_its_boards_at_once(hire: Hire) -> None:
+    _, connection, _ = hire("PONDERER", boards=3)
+    for number in range(3):
+        connection.send(pairing(number))
+    glances = [heard(connection) for _ in range(6)]
+    assert [glance.pairing.number for glance in glances] == [0, 1, 2] * 2
+    for glance in glances:
+        assert glance.moves[:2] == (16, 30)
+        assert len(glance.moves) == len(glance.win_rates) > 2
+        assert glance.ownership is None
+
+
+def test_a_glance_has_what_the_bots_think(hire: Hire) -> None:
+    _, connection, _ = hire("PUNDIT", boards=1, at=3)
+    connection.send(pairing(1))
+    glances = [heard(connection) for _ in range(5)]
+    assert glances[-1].win_rates == pytest.approx((None, None, 0.5, 0.01, 0.99, 0.01)[: len(glances[-1].moves)])
+    assert np.frombuffer(glances[-1].ownership, np.int8).tolist() == [98] + [0] * 48
+
+
+def test_a_single_board_is_told_of_before_each_call(hire: Hire) -> None:
+    _, connection, _ = hire("GOOD", boards=1)
+    connection.send(pairing(1))
+    lengths = set()
+    while isinstance(message := heard(connection), Glance):
+        lengths.add(len(message.moves))
+    assert isinstance(message, Record)
+    assert lengths == set(range(2, len(message.moves)))
+
+
+def test_a_bot_that_takes_its_process_along_was_told_of_with_every_move(hire: Hire) -> None:
+    worker, connection, _ = hire("LEAVE", boards=1, at=9)
+    connection.send(pairing(1))
+    worker.join(LONG)
+    *_, last = [heard(connection) for _ in range(8)]
+    assert len(last.moves) == 9
+    with pytest.raises(EOFError):
+        heard(connection)
+
+
+@pytest.mark.parametrize(("limits", "allowed"), [("deadline=7", 7), ("main=5,byoyomi=3,lag=1", 9), ("seconds=5", 70)])
+def test_the_parent_sees_how_long_the_present_call_goes_on_and_may_take(
+    hire: Hire, limits: str, allowed: float
+) -> None:
+    _, connection, clock = hire("HANG", boards=1, limits=limits, at=2)
+    assert clock.seconds == 0
+    connection.send(pairing(1))
+    assert heard(connection).moves == (16, 30)
+    end = monotonic() + LONG
+    while clock.seconds == 0 and monotonic() < end:
+        pass
+    assert 0 < clock.seconds < LONG
+    assert clock.allowed == allowed
+    assert clock.player == 0
+
+
+def test_a_paused_worker_calls_no_bot_and_runs_no_clock_until_it_may_go_on(hire: Hire) -> None:
+    _, connection, _ = hire("PONDERER", boards=1)
+    connection.send(pairing(1))
+    heard(connection)
+    connection.send(PAUSE)
+    while connection.poll(4 * GLANCE):
+        assert isinstance(connection.recv(), Glance)
+    connection.send(RESUME)
+    while not isinstance(message := heard(connection), Record):
+        pass
+    calls = len(message.moves) - 2
+    assert message.black_seconds + message.white_seconds < calls * 0.05 + 4 * GLANCE
+
+
+@pytest.mark.parametrize("end", ["terminated", "told to leave", "left alone"])
+def test_a_paused_worker_can_still_be_ended(hire: Hire, end: str) -> None:
+    worker, connection, _ = hire("GOOD", boards=8)
+    connection.send(PAUSE)
+    if end == "terminated":
+        worker.terminate()
+    elif end == "told to leave":
+        connection.send(None)
+    else:
+        connection.close()
+    worker.join(LONG)
+    assert worker.exitcode == 0
