@@ -68,20 +68,28 @@ def playouts(size: int, study: Any) -> None:
 def uct_simulations(study: Any) -> None:
     from bots import uct
 
-    bot = uct.Uct(uct.Config(reuse=False, memory=256))
     count = 40_000
 
-    def ours(seed: int) -> float:
-        game = Game(Rules.preset(), seed=seed)
-        return timed(lambda: (bot.choose(game, Limits(simulations=count)), count)[1])
+    def simulations(**settings: Any) -> Callable[[int], float]:
+        bot = uct.Uct(uct.Config(reuse=False, stop_early=False, memory=256, **settings))
 
+        def measure(seed: int) -> float:
+            game = Game(Rules.preset(), seed=seed)
+            return timed(lambda: (bot.choose(game, Limits(simulations=count)), count)[1])
+
+        return measure
+
+    plain = {"exploration": 0.7, "rave": 0.0, "priors": 0.0, "answering": False, "expand_after": 2}
     if study is None:
-        report("UCT simulations, empty 9x9", "/s", *interleaved(ours))
-        return
-    engine = study.Eng(9)
-    engine.tree()
-    rates = interleaved(ours, lambda seed: timed(lambda: (engine.uct(count, 77 + seed), count)[1]))
-    report("UCT simulations, empty 9x9", "/s", *rates, "the study code")
+        report("plain UCT simulations, empty 9x9", "/s", *interleaved(simulations(**plain)))
+    else:
+        engine = study.Eng(9)
+        engine.tree()
+        rates = interleaved(simulations(**plain), lambda seed: timed(lambda: (engine.uct(count, 77 + seed), count)[1]))
+        report("plain UCT simulations, empty 9x9", "/s", *rates, "the study code")
+    full, two = interleaved(simulations(), simulations(threads=2))
+    report("mcts simulations, empty 9x9", "/s", full)
+    report("mcts with two threads", "/s", two, full, "one thread")
 
 
 def puct(boards: int = 32) -> None:

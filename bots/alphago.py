@@ -31,6 +31,7 @@ class Config:
     )
     mixing: float = setting(0.5, "lambda: 0 trusts the net's value, 1 the rollouts", low=0, high=1)
     rollouts: int = setting(8, "playouts a leaf", low=1, high=1000)
+    answering: bool = setting(False, "playouts that answer atari and play shapes, instead of uniform ones")
     exploration: float = setting(0.8, "c of PUCT, for results from 0 to 1", low=0)
     urgency_loss: float = setting(0.1, "how much worse than its parent an untried move is thought", low=0, high=1)
     flattening: float = setting(1.0, "temperature of the priors: over 1 flattens them", low=0.01)
@@ -59,6 +60,7 @@ class AlphaGo(Bot):
             config.flattening,
             config.mixing,
             config.rollouts,
+            config.answering,
             config.symmetries,
             config.stop_early,
         )
@@ -74,7 +76,7 @@ class AlphaGo(Bot):
         slots = self._forest.slots_of(list(games), keep=self._config.reuse)
         size = games[0].rules.size
         self._search(slots, size, limits)
-        return [self._decide(self._forest.best(int(slot), size)) for slot in slots]
+        return [self._decide(int(slot), size) for slot in slots]
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
         slots = self._forest.slots_of([game])
@@ -117,14 +119,23 @@ class AlphaGo(Bot):
             if count:
                 logits, win_rates = net.evaluate(planes[:count].reshape(count, -1, size, size))
                 self._puct.expand_leaves(
-                    forest.roots, forest.nodes, knowledge, tables, self._leaves, count, logits, win_rates
+                    forest.roots,
+                    forest.nodes,
+                    forest.owners,
+                    knowledge,
+                    tables,
+                    self._leaves,
+                    count,
+                    logits,
+                    win_rates,
                 )
             if perf_counter() >= end or (count == 0 and budget == most):
                 return
 
-    def _decide(self, best: tuple[int, float, int]) -> Decision:
-        move, win_rate, visits = best
-        return Decision(None if win_rate < self._config.resign else move, win_rate, visits)
+    def _decide(self, slot: int, size: int) -> Decision:
+        move, win_rate, visits = self._forest.best(slot, size)
+        ownership = self._forest.ownership(slot, size)
+        return Decision(None if win_rate < self._config.resign else move, win_rate, visits, ownership)
 
 
 def check(config: Config, size: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -17,7 +18,9 @@ from bots.uct import Config, Uct
 
 Net = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 ENCODER = ENCODERS["arena-17"]
-TRUST_NET = puct.Knowledge(0.8, 0.1, 1.0, 0.0, 1, False, False)
+BARE = uct.Knowledge(0.7, 0.0, 0.0, False, 2)
+FULL = uct.Knowledge(0.0, 3500.0, 1.0, True, 8)
+TRUST_NET = puct.Knowledge(0.8, 0.1, 1.0, 0.0, 1, False, False, False)
 TRUST_ROLLOUTS = TRUST_NET._replace(mixing=1.0, rollouts=4)
 
 
@@ -73,8 +76,20 @@ def search(
         planes,
     ):
         logits, win_rates = net(planes[:count])
-        puct.expand_leaves(forest.roots, forest.nodes, knowledge, tables, leaves, count, logits, win_rates)
+        puct.expand_leaves(
+            forest.roots, forest.nodes, forest.owners, knowledge, tables, leaves, count, logits, win_rates
+        )
     return slots
+
+
+def simulate(forest: tree.Forest, game: Game, simulations: int, knowledge: uct.Knowledge = FULL) -> int:
+    """Search one game with UCT; returns its slot."""
+    slot = int(forest.slots_of([game])[0])
+    used = np.array([[forest.roots[slot]["used"]]], np.int64)
+    trees = (forest.boards, forest.roots, forest.hashes, forest.nodes, forest.owners)
+    uct.search(*trees, slot, simulations, knowledge, used, 0, 1)
+    forest.roots[slot]["used"] = used[0, 0]
+    return slot
 
 
 def children(forest: tree.Forest, slot: int, size: int) -> dict[int, tuple[int, float]]:
@@ -225,7 +240,7 @@ def test_a_full_tree_is_searched_on_without_growing() -> None:
     slot = search(forest, [game_of("E5")], stone_counter, 500)[0]
     assert forest.nodes.visits[slot, 0] == 500
     assert forest.roots[slot]["used"] <= 300
-    bot = Uct(Config(playouts=3000, memory=1))
+    bot = Uct(Config(playouts=3000, memory=1, stop_early=False))
     assert bot.choose(game_of("E5"), Limits()).visits == 3000
 
 
@@ -239,8 +254,7 @@ def test_superko_is_never_searched_and_the_pass_wins_a_won_game(searcher: str) -
     if searcher == "puct":
         slot = int(search(forest, [game], flat_net, 300)[0])
     else:
-        slot = int(forest.slots_of([game])[0])
-        uct.search(forest.boards, forest.roots, forest.hashes, forest.nodes, slot, 300, 0.7)
+        slot = simulate(forest, game, 300)
     assert children(forest, slot, 9).get(ko, (0, 0.0))[0] <= 0
 
 
@@ -279,20 +293,102 @@ def test_uct_knows_who_wins_by_passing() -> None:
         assert last.to_play in (BLACK, WHITE)
 
 
-def test_uct_repeats_itself_for_one_seed_and_differs_for_another() -> None:
+@pytest.mark.parametrize("knowledge", [BARE, FULL], ids=["bare", "full"])
+def test_uct_repeats_itself_for_one_seed_and_differs_for_another(knowledge: uct.Knowledge) -> None:
     def visits(seed: int) -> dict[int, tuple[int, float]]:
         forest = tree.Forest(100_000)
-        slot = int(forest.slots_of([game_of("E5", seed=seed)])[0])
-        uct.search(forest.boards, forest.roots, forest.hashes, forest.nodes, slot, 500, 0.7)
-        return children(forest, slot, 9)
+        return children(forest, simulate(forest, game_of("E5", seed=seed), 500, knowledge), 9)
 
     assert visits(1) == visits(1) != visits(2)
 
 
 def test_equal_moves_are_chosen_by_chance() -> None:
     """The empty board has symmetric moves: over seeds, no corner of the board is preferred."""
-    moves = {Uct(Config(playouts=60)).choose(game_of("", seed=seed), Limits()).move for seed in range(24)}
+    bare = Config(playouts=60, rave=0.0, priors=0.0)
+    moves = {Uct(bare).choose(game_of("", seed=seed), Limits()).move for seed in range(24)}
     assert len(moves) > 12
+
+
+@pytest.mark.parametrize("answering", [False, True])
+def test_rave_credits_every_simulation_to_the_move_itself(answering: bool) -> None:
+    """A move's own simulations are some of those where it was played at once or later; the pass has no place there."""
+    forest = tree.Forest(100_000)
+    slot = simulate(forest, game_of("E5 C3"), 800, FULL._replace(answering=answering, expand_after=1))
+    nodes = forest.nodes
+    first = int(nodes.first[slot, 0])
+    family = slice(first, first + int(nodes.children[slot, 0]))
+    visits, later = nodes.visits[slot, family], nodes.later_visits[slot, family]
+    board_moves = nodes.point[slot, family] != 0
+    assert (later >= visits)[board_moves].all()
+    assert later[board_moves].sum() > 5 * visits.sum()
+    assert later[~board_moves].tolist() == [0]
+    assert ((nodes.later_value[slot, family] >= 0) & (nodes.later_value[slot, family] <= 1)).all()
+
+
+def test_priors_prefer_a_capture_and_shun_a_self_atari() -> None:
+    def priors(game: Game) -> dict[int, float]:
+        forest = tree.Forest(10_000)
+        slot = simulate(forest, game, 1)
+        nodes = forest.nodes
+        first = int(nodes.first[slot, 0])
+        family = range(first, first + int(nodes.children[slot, 0]))
+        return {tree.move_from_point(int(nodes.point[slot, i]), 9): float(nodes.prior[slot, i]) for i in family}
+
+    capturing = priors(game_of("E5 E6 D6 A9 F6 A8"))  # White's stone at E6 has one liberty, E7
+    assert max(capturing, key=lambda move: capturing[move]) == move_from_gtp("E7", 9)
+    cornered = priors(game_of("E5 B2 E4 A3 E3 J9"))  # a black stone at A2 would have one, A1
+    assert cornered[move_from_gtp("A2", 9)] < 0.5 < cornered[move_from_gtp("H8", 9)]
+
+
+@pytest.mark.parametrize("knowledge", [BARE, FULL], ids=["bare", "full"])
+def test_threads_share_a_tree_and_leave_nothing_pending(knowledge: uct.Knowledge) -> None:
+    forest = tree.Forest(50_000)
+    game = game_of("E5 E6 D6")
+    slot = int(forest.slots_of([game])[0])
+    used = np.ones((1, 1), np.int64)
+
+    def work(thread: int) -> None:
+        trees = (forest.boards, forest.roots, forest.hashes, forest.nodes, forest.owners)
+        uct.search(*trees, slot, 3000, knowledge, used, thread, 4)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    nodes = forest.nodes
+    assert not nodes.pending[slot].any()
+    assert 0.99 * 12_000 < nodes.visits[slot, 0] <= 12_000  # now and then two threads count as one
+    seen = 0
+    for node in np.flatnonzero(nodes.first[slot, : used[0, 0]] > 0):
+        family = slice(int(nodes.first[slot, node]), int(nodes.first[slot, node]) + int(nodes.children[slot, node]))
+        points = nodes.point[slot, family].tolist()
+        assert len(set(points)) == len(points)  # no node was expanded by two threads
+        assert family.stop <= used[0, 0]
+        seen += 1
+    assert seen > 50
+
+
+@pytest.mark.parametrize("knowledge", [BARE, FULL], ids=["bare", "full"])
+def test_playouts_tell_whose_the_points_will_be(knowledge: uct.Knowledge) -> None:
+    """Black holds the left third behind a wall, White the rest."""
+    wall = " ".join(f"C{row} D{row}" for row in range(1, 10))
+    forest = tree.Forest(50_000)
+    slot = simulate(forest, game_of(wall), 400, knowledge)
+    owned = forest.ownership(slot, 9)
+    assert owned is not None
+    board = owned.reshape(9, 9)
+    assert board[:, 2].min() > 0.7 and board[:, 3].max() < -0.5
+    assert board[:, 7].mean() < 0
+    game = game_of(wall)
+    game.play(pass_move(9))
+    theirs = forest.ownership(simulate(forest, game, 400, knowledge), 9)
+    assert theirs is not None and theirs.reshape(9, 9)[:, 3].min() > 0.5  # White is to move
+
+
+def test_a_search_stops_when_its_move_is_decided() -> None:
+    game = game_of("E5 E6 D6 A9 F6 A8")  # capturing at E7 is all there is
+    full = Uct(Config(playouts=6000, stop_early=False)).choose(game, Limits())
+    early = Uct(Config(playouts=6000)).choose(game, Limits())
+    assert early.move == full.move == move_from_gtp("E7", 9)
+    assert early.visits is not None and full.visits == 6000 and early.visits < 6000
 
 
 def test_time_bounds_a_search() -> None:

@@ -12,13 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from played import console_of, glance_of, match_of, output_of, record_of
+from played import console_of, glance_of, lines_of, match_of, output_of, record_of
 from test_cli import ARENA, ROOT, arena, refused
 
 from arena.live import LOOK_EVERY, End, Look, Watch, live_file, look_at, publish
 from arena.ratings import Model, Sprt
 from arena.runner import Control, Update
 from arena.schedule import event_to_json
+from arena.screen.match import Screen
+from arena.screen.view import MatchView
 from arena.screen.watch import show_watched
 from arena.store import Event, Store
 
@@ -197,33 +199,45 @@ def until(process: subprocess.Popen[str], pattern: str) -> None:
     raise AssertionError(process.communicate())
 
 
-def test_two_watchers_leave_or_stay_and_the_event_goes_on_to_its_end(tmp_path: Path) -> None:
-    player = start("match", "mcts:playouts=40", "random", "-n", "200", "--size", "7", folder=tmp_path)
-    until(player, r"\d+ of 200")
+@pytest.fixture
+def player(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A match that is stopped (SIGSTOP) after its first games, so that nobody looks too late."""
+    command = ("match", "mcts:playouts=200", "random", "-n", "100", "--size", "7", "--workers", "1")
+    process = start(*command, folder=tmp_path)
+    until(process, r"\d+ of 100")
+    process.send_signal(signal.SIGSTOP)
+    yield process
+    process.kill()
+    process.communicate(timeout=60)
+
+
+def test_two_watchers_leave_or_stay_and_the_event_goes_on_to_its_end(
+    player: subprocess.Popen[str], tmp_path: Path
+) -> None:
     stays, leaves = start("watch", folder=tmp_path), start("watch", folder=tmp_path)
-    until(leaves, "mcts:playouts=40 against random: 200 games, 7x7")
+    for watcher in (stays, leaves):
+        until(watcher, "mcts:playouts=200 against random: 100 games, 7x7")
     leaves.send_signal(signal.SIGINT)
     left, errors = leaves.communicate(timeout=60)
     assert leaves.returncode == 130 and "goes on in process" in left and errors == ""
+    player.send_signal(signal.SIGCONT)
     played, _ = player.communicate(timeout=120)
     watched, errors = stays.communicate(timeout=60)
     assert (player.returncode, stays.returncode) == (0, 0), errors
-    summary = played[played.index("mcts:playouts=40 beat random") : played.index("Games in")]
-    assert summary in watched
+    assert played[played.index("mcts:playouts=200 beat random") : played.index("Games in")] in watched
     assert not live_file(tmp_path / "results" / "arena.db").exists()
 
 
-def test_a_killed_player_is_reported_and_its_event_goes_on_by_the_same_command(tmp_path: Path) -> None:
-    player = start("match", "mcts:playouts=400", "random", "-n", "400", folder=tmp_path)
-    until(player, r"\d+ of 400")
+def test_a_killed_player_is_reported_and_its_event_goes_on_by_the_same_command(
+    player: subprocess.Popen[str], tmp_path: Path
+) -> None:
     watcher = start("watch", folder=tmp_path)
-    until(watcher, "mcts:playouts=400 against random")
+    until(watcher, "mcts:playouts=200 against random")
     player.kill()
-    player.communicate(timeout=60)
     told, errors = watcher.communicate(timeout=60)
     assert watcher.returncode == 1 and errors == ""
-    assert re.search(r"The process that played it \(\d+\) has died. \d+ of 400 games are stored; go on with: ", told)
-    refused(arena("watch", folder=tmp_path), "has died; go on with: arena match mcts:playouts=400 random -n 400")
+    assert re.search(r"The process that played it \(\d+\) has died. \d+ of 100 games are stored; go on with: ", told)
+    refused(arena("watch", folder=tmp_path), "has died; go on with: arena match mcts:playouts=200 random -n 100")
 
 
 def test_without_a_running_event_the_latest_is_named(store: Store, tmp_path: Path) -> None:
@@ -234,3 +248,12 @@ def test_without_a_running_event_the_latest_is_named(store: Store, tmp_path: Pat
     refused(arena("watch", MATCH.event, folder=tmp_path), "isn't running", f"arena report {MATCH.event}")
     refused(arena("watch", "nothing", folder=tmp_path), "no event 'nothing'")
     refused(arena("watch", "--results", "elsewhere", folder=tmp_path), "no results at elsewhere")
+
+
+def test_a_pause_is_shown_as_that_of_the_player() -> None:
+    view = MatchView(MATCH, lambda: 0.0)
+    view.add(Update(paused=True))
+    shown = " ".join(lines_of(Screen(view), 80, 24))
+    assert "PAUSED" in shown and "space" not in shown
+    view.add(Update(paused=False))
+    assert "PAUSED" not in " ".join(lines_of(Screen(view), 80, 24))

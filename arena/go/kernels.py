@@ -38,6 +38,7 @@ BOARD = np.dtype(
             ),  # of a group's head: pseudo-liberties (an empty point counts once a neighbour)
             ("empties", "u2", (CELLS,)),  # the empty points, in no order
             ("place", "u2", (CELLS,)),  # of an empty point: its index in `empties`
+            ("ring", "u2", (CELLS,)),  # the colours of the 8 points around, row by row, two bits each
             ("around", "u2", (CELLS,)),  # neighbours: empty, black | edge << 4, white | edge << 8
             ("colour", "u1", (CELLS,)),  # 0 empty, 1 black, 2 white, 3 edge
         ],
@@ -116,6 +117,7 @@ def clear(board, size):
         board.place[p] = 0
         board.around[p] = 0
         board.colour[p] = EDGE
+        board.ring[p] = 0
     for row in range(1, size + 1):
         for column in range(1, size + 1):
             p = row * width + column
@@ -125,6 +127,10 @@ def clear(board, size):
             board.empties[board.empty_count] = p
             board.empty_count += 1
             board.around[p] = (4 - edges) + (edges << 4) + (edges << 8)
+            for i in range(9):
+                near_row, near_column = row + i // 3 - 1, column + i % 3 - 1
+                if not (0 < near_row <= size and 0 < near_column <= size):
+                    board.ring[p] |= EDGE << 2 * (i - (i > 4))
 
 
 @inlined
@@ -180,7 +186,21 @@ def _breathes(board, p, colour):
 
 
 @inlined
-def _remove_group(board, head, hashing):
+def turn_ring(board, p, colour):
+    """Put a colour on ``p``, or take it off again, in the rings of the 8 points around."""
+    width = np.int64(board.width)
+    board.ring[U(p + width + 1)] ^= colour
+    board.ring[U(p + width)] ^= colour << 2
+    board.ring[U(p + width - 1)] ^= colour << 4
+    board.ring[U(p + 1)] ^= colour << 6
+    board.ring[U(p - 1)] ^= colour << 8
+    board.ring[U(p - width + 1)] ^= colour << 10
+    board.ring[U(p - width)] ^= colour << 12
+    board.ring[U(p - width - 1)] ^= colour << 14
+
+
+@inlined
+def _remove_group(board, head, hashing, rings):
     """Take a group off; returns the number of its stones."""
     width = np.int64(board.width)
     colour = np.int64(board.colour[U(head)])
@@ -195,6 +215,8 @@ def _remove_group(board, head, hashing):
         board.next[U(p)] = p
         if hashing:
             board.hash ^= ZOBRIST[U(colour), U(p)]
+        if rings:
+            turn_ring(board, p, colour)
         board.place[U(p)] = board.empty_count
         board.empties[U(board.empty_count)] = p
         board.empty_count += 1
@@ -237,12 +259,12 @@ def _join(board, p, q):
 @inlined
 def play(board, p, colour):
     """Put a stone of ``colour`` on the empty point ``p``, which must be legal: joins, captures, sets the ko point."""
-    _place(board, p, colour, True)
+    place(board, p, colour, True, True)
 
 
 @inlined
-def _place(board, p, colour, hashing):
-    """``play``; without ``hashing`` the hash is left as it is, which a playout never asks for."""
+def place(board, p, colour, hashing, rings):
+    """``play``; without ``hashing`` the hash is left as it is, without ``rings`` they are: a playout asks for less."""
     width = np.int64(board.width)
     surrounded = ((board.around[U(p)] >> (4 * (3 - colour))) & 15) == 4
     n0, n1, n2, n3 = U(p - width), U(p - 1), U(p + 1), U(p + width)
@@ -255,6 +277,8 @@ def _place(board, p, colour, hashing):
     place = board.place[U(p)]
     board.empties[U(place)] = last
     board.place[U(last)] = place
+    if rings:
+        turn_ring(board, p, colour)
     step = (np.int64(1) << (4 * colour)) - 1
     board.around[n0] += step
     board.around[n1] += step
@@ -291,7 +315,7 @@ def _place(board, p, colour, hashing):
         for step in (-width, np.int64(-1), np.int64(1), width):
             q = U(p + step)
             if board.colour[q] == other and board.liberties[U(board.head[q])] == 0:
-                captured += _remove_group(board, np.int64(board.head[q]), hashing)
+                captured += _remove_group(board, np.int64(board.head[q]), hashing, rings)
                 taken = p + step
         if surrounded and captured == 1:
             board.ko = taken
@@ -360,6 +384,13 @@ def territory_score(board):
 @inlined
 def playout(board, colour, random_state):
     """Play uniformly random legal moves, own eyes kept, until both pass; (Black's margin before komi, moves, state)."""
+    return recorded_playout(board, colour, random_state, False, board.place, 0)
+
+
+@inlined
+def recorded_playout(board, colour, random_state, recording, when, time):
+    """``playout``; with ``recording``, where ``when`` (CELLS,) is 0 it gets ``2 * time + colour - 1`` of the first
+    stone that is played there, ``time`` counting up from the argument."""
     passes = 0
     moves = 0
     limit = 3 * board.side * board.side
@@ -385,7 +416,9 @@ def playout(board, colour, random_state):
             board.empties[U(left)] = p
             board.place[U(p)] = left
         if chosen:
-            _place(board, chosen, colour, False)
+            place(board, chosen, colour, False, False)
+            if recording and when[U(chosen)] == 0:
+                when[U(chosen)] = 2 * (time + moves) + colour - 1
             passes = 0
         else:
             board.ko = 0
@@ -434,7 +467,7 @@ def play_any(board, p, colour):
     play(board, p, colour)
     head = np.int64(board.head[U(p)])
     if board.liberties[U(head)] == 0:
-        _remove_group(board, head, True)
+        _remove_group(board, head, True, True)
         board.ko = 0
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from arena.go.jit import inlined, kernel
 from arena.go.kernels import (
     BOARD,
+    CELLS,
     U,
     area_score,
     below,
@@ -22,7 +23,8 @@ from arena.go.kernels import (
     repeats,
 )
 from arena.go.planes import HISTORY, encode
-from bots.search.tree import AWAITED, FORBIDDEN, MAX_DEPTH, UNEXPANDED, add_child, add_result
+from bots.search.playouts import answering_playout
+from bots.search.tree import AWAITED, FORBIDDEN, MAX_DEPTH, UNEXPANDED, add_child, add_result, note_owners
 
 
 class Knowledge(NamedTuple):
@@ -33,6 +35,7 @@ class Knowledge(NamedTuple):
     flattening: float  # temperature of the priors: over 1 they are flattened
     mixing: float  # lambda: 0 trusts the net's value, 1 the rollouts
     rollouts: int  # playouts a leaf
+    answering: bool  # rollouts that answer instead of uniform ones
     any_symmetry: bool  # evaluate each leaf under a random symmetry
     stop_early: bool  # end a search whose move can't change any more
 
@@ -239,13 +242,14 @@ def _expand(board, root, nodes, slot, node, colour, logits, table, flattening):
 
 
 @kernel
-def expand_leaves(roots, nodes, knowledge, tables, leaves, count, logits, win_rates):
+def expand_leaves(roots, nodes, owners, knowledge, tables, leaves, count, logits, win_rates):
     """Take the net's answer for the first ``count`` leaves: children with priors, rollouts, and results backed up.
 
     ``logits`` (batch, size² + 1) are in each leaf's turned coordinates; ``win_rates`` (batch,) of its side to move.
     Returns the moves played in rollouts.
     """
     scratch = np.empty(1, BOARD)
+    when = np.zeros(CELLS, np.uint16)
     capacity = nodes.visits.shape[1]
     mixing = np.float32(knowledge.mixing)
     moves = 0
@@ -269,7 +273,12 @@ def expand_leaves(roots, nodes, knowledge, tables, leaves, count, logits, win_ra
             state = root.random
             for _ in range(knowledge.rollouts):
                 scratch[0] = board
-                margin, played, state = playout(scratch[0], colour, state)
+                if knowledge.answering:
+                    last = np.int64(nodes.point[slot, node]) if depth > 1 else np.int64(root.last)
+                    margin, played, state = answering_playout(scratch[0], colour, last, state, when, 1)
+                else:
+                    margin, played, state = playout(scratch[0], colour, state)
+                note_owners(scratch[0], owners, slot)
                 total += _result(margin - root.komi)
                 moves += played
             root.random = state

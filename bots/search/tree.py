@@ -13,8 +13,8 @@ import numpy as np
 from arena.bot import Candidate
 from arena.go.game import Game
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import BOARD, below, next_random, seeded
-from arena.go.moves import Move
+from arena.go.kernels import BOARD, CELLS, U, below, next_random, seeded
+from arena.go.moves import BLACK, Move
 from arena.go.planes import HISTORY, NO_MOVE
 
 MAX_DEPTH = 400
@@ -40,10 +40,24 @@ class Nodes(NamedTuple):
     first: np.ndarray  # int32: the first child, or UNEXPANDED, AWAITED
     children: np.ndarray  # int16: how many
     point: np.ndarray  # int16: the move to this node as a point of the padded board; 0 passes
+    weight: np.ndarray  # float32: how many simulations the prior is worth; unused by PUCT
+    later_visits: np.ndarray  # int32: simulations through the parent where the move was played then or later (AMAF)
+    later_value: np.ndarray  # float32: their mean result
 
     @classmethod
     def empty(cls, slots: int, capacity: int) -> Nodes:
-        types = (np.int32, np.int32, np.float32, np.float32, np.int32, np.int16, np.int16)
+        types = (
+            np.int32,
+            np.int32,
+            np.float32,
+            np.float32,
+            np.int32,
+            np.int16,
+            np.int16,
+            np.float32,
+            np.int32,
+            np.float32,
+        )
         return cls(*(np.zeros((slots, capacity), dtype) for dtype in types))
 
 
@@ -55,6 +69,7 @@ ROOT = np.dtype(
             ("colour", "i4"),  # who is to move
             ("passes", "i4"),  # passes played in a row
             ("superko", "i4"),
+            ("last", "i4"),  # the point that was played last, 0 for a pass or none
             ("positions", "i4"),  # how many of the slot's hashes are the game's
             ("used", "i4"),  # nodes in use
             ("komi", "f4"),
@@ -75,6 +90,9 @@ def clear_tree(nodes, roots, slot):
     nodes.first[slot, 0] = UNEXPANDED
     nodes.children[slot, 0] = 0
     nodes.point[slot, 0] = 0
+    nodes.weight[slot, 0] = 0
+    nodes.later_visits[slot, 0] = 0
+    nodes.later_value[slot, 0] = 0
     roots[slot].used = 1
 
 
@@ -87,6 +105,9 @@ def copy_node(nodes, source, i, target, j):
     nodes.first[target, j] = nodes.first[source, i]
     nodes.children[target, j] = nodes.children[source, i]
     nodes.point[target, j] = nodes.point[source, i]
+    nodes.weight[target, j] = nodes.weight[source, i]
+    nodes.later_visits[target, j] = nodes.later_visits[source, i]
+    nodes.later_value[target, j] = nodes.later_value[source, i]
 
 
 @kernel
@@ -128,6 +149,9 @@ def add_child(nodes, slot, node, point, prior):
     nodes.first[slot, node] = UNEXPANDED
     nodes.children[slot, node] = 0
     nodes.point[slot, node] = point
+    nodes.weight[slot, node] = 0
+    nodes.later_visits[slot, node] = 0
+    nodes.later_value[slot, node] = 0
 
 
 @inlined
@@ -136,6 +160,22 @@ def add_result(nodes, slot, node, result):
     visits = nodes.visits[slot, node] + 1
     nodes.visits[slot, node] = visits
     nodes.value[slot, node] += (result - nodes.value[slot, node]) / np.float32(visits)
+
+
+@inlined
+def note_owners(board, owners, slot):
+    """Count whose each point is at the end of a playout, in row ``slot`` of ``owners``; see ``Forest``."""
+    owners[slot, 0] += 1
+    width = np.int64(board.width)
+    for p in range(width + 1, width * (width - 1) - 1):
+        colour = np.int64(board.colour[U(p)])
+        if colour == 1:
+            owners[slot, p] += 1
+        elif colour == 2:
+            owners[slot, p] -= 1
+        elif colour == 0:
+            around = np.int64(board.around[U(p)])
+            owners[slot, p] += int(((around >> 4) & 15) == 4) - int(((around >> 8) & 15) == 4)
 
 
 @kernel
@@ -168,10 +208,11 @@ def best_child(nodes, roots, slot):
 
 
 @kernel
-def set_root(roots, slot, colour, passes, superko, positions, komi, seed, recent):
+def set_root(roots, slot, colour, passes, last, superko, positions, komi, seed, recent):
     root = roots[slot]
     root.colour = colour
     root.passes = passes
+    root.last = last
     root.superko = superko
     root.positions = positions
     root.komi = komi
@@ -183,7 +224,9 @@ def set_root(roots, slot, colour, passes, superko, positions, komi, seed, recent
 class Forest:
     """The trees of all the games that a bot plays, one slot each; a game's slot is freed when the game is gone.
 
-    ``capacity`` is the number of nodes a tree may have: a full tree is searched on without growing.
+    ``capacity`` is the number of nodes a tree may have: a full tree is searched on without growing. ``owners``
+    (slots, CELLS) int32 are Black's points less White's in the playouts of the last search, by points of the padded
+    board, and in column 0 how many playouts there were.
     """
 
     def __init__(self, capacity: int):
@@ -195,6 +238,7 @@ class Forest:
         self.roots = np.zeros(0, ROOT)
         self.boards = np.zeros(0, BOARD)
         self.hashes = np.zeros((0, 1), np.uint64)
+        self.owners = np.zeros((0, CELLS), np.int32)
         self._grow(2)
 
     def _grow(self, slots: int) -> None:
@@ -207,6 +251,7 @@ class Forest:
         self.roots = np.concatenate([self.roots, np.zeros(slots - self.slots, ROOT)])
         self.boards = np.zeros(slots, BOARD)
         self.hashes = np.zeros((slots, self.hashes.shape[1]), np.uint64)
+        self.owners = np.zeros((slots, CELLS), np.int32)
         self.slots = slots
 
     def slots_of(self, games: list[Game], keep: bool = True) -> np.ndarray:
@@ -232,6 +277,7 @@ class Forest:
             clear_tree(self.nodes, self.roots, slot)
         self._known[game] = len(game.moves)
         self.boards[slot] = game.board.array[0]
+        self.owners[slot] = 0
         hashes = game.hashes
         self.hashes[slot, : len(hashes)] = hashes
         recent = np.full(HISTORY, NO_MOVE, np.int64)
@@ -244,6 +290,7 @@ class Forest:
             slot,
             int(game.to_play),
             passes,
+            point_from_move(game.moves[-1], game.rules.size) if game.moves else 0,
             int(game.rules.superko),
             len(hashes),
             game.rules.komi + compensation,
@@ -262,6 +309,14 @@ class Forest:
             for move in game.moves[known:]
         )
 
+    def lead(self, slot: int) -> int:
+        """How many visits the most visited child is ahead of the second."""
+        visits = self.nodes.visits[slot, self._family(slot, 0)]
+        if len(visits) < 2:
+            return 0
+        second, first = np.partition(visits, -2)[-2:]
+        return int(first - second)
+
     def best(self, slot: int, size: int) -> tuple[Move, float, int]:
         """The move of the most visited child, its mean result for the side to move, and the root's visits."""
         child = int(best_child(self.nodes, self.roots, slot))
@@ -269,6 +324,16 @@ class Forest:
         if child < 0:
             return size * size, 0.5, visits
         return move_from_point(int(self.nodes.point[slot, child]), size), float(self.nodes.value[slot, child]), visits
+
+    def ownership(self, slot: int, size: int) -> np.ndarray | None:
+        """(size²,) float32 in [-1, 1]: whose each point was in the playouts of the last search, positive for the side
+        to move; None without playouts."""
+        playouts = self.owners[slot, 0]
+        if not playouts:
+            return None
+        points = self.owners[slot, : (size + 2) ** 2].reshape(size + 2, size + 2)[1:-1, 1:-1].reshape(-1)
+        sign = 1 if self.roots[slot]["colour"] == BLACK else -1
+        return (points / np.float32(sign * playouts)).astype(np.float32)
 
     def candidates(self, slot: int, size: int, priors: bool = False) -> list[Candidate]:
         """The root's children that were visited, the best first; with ``priors`` where the search has some."""
@@ -290,13 +355,15 @@ class Forest:
 
     def _children(self, slot: int, node: int) -> list[int]:
         """The visited children of a node, in order of visits, then of value."""
-        first = int(self.nodes.first[slot, node])
-        if first < 0:
-            return []
-        family = slice(first, first + int(self.nodes.children[slot, node]))
+        family = self._family(slot, node)
         visits, value = self.nodes.visits[slot, family], self.nodes.value[slot, family]
         order = np.lexsort((-value, -visits))
-        return [first + int(child) for child in order if visits[child] > 0]
+        return [family.start + int(child) for child in order if visits[child] > 0]
+
+    def _family(self, slot: int, node: int) -> slice:
+        """The children of a node."""
+        first = int(self.nodes.first[slot, node])
+        return slice(first, first + int(self.nodes.children[slot, node])) if first >= 0 else slice(0, 0)
 
 
 def point_from_move(move: Move, size: int) -> int:

@@ -1,122 +1,268 @@
-"""UCT: upper confidence bounds in the tree, uniform playouts below it (Kocsis and Szepesvari 2006). No net, no RAVE."""
+"""UCT with what makes it strong: RAVE, priors from shapes and atari, playouts that answer, several threads. No net.
+
+Kocsis and Szepesvari 2006 (UCT); Gelly and Silver 2011 (RAVE, heuristic priors); Enzenberger and Müller 2009 (threads
+that share a tree without locks).
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import BOARD, U, area_score, below, is_eye, is_legal, next_random, play, playout, repeats
-from bots.search.tree import FORBIDDEN, MAX_DEPTH, UNEXPANDED, add_child, add_result
-
-EXPAND_AFTER = 2
-"""Visits that a leaf needs before it gets children."""
+from arena.go.kernels import (
+    BOARD,
+    CELLS,
+    U,
+    area_score,
+    below,
+    is_eye,
+    is_legal,
+    next_random,
+    play,
+    recorded_playout,
+    repeats,
+    seeded,
+)
+from arena.go.tactics import is_lonely, is_self_atari, is_shape, rescue
+from bots.search.atomic import claim, fetch_add, publish
+from bots.search.playouts import answering_playout
+from bots.search.tree import AWAITED, FORBIDDEN, MAX_DEPTH, UNEXPANDED, add_child, note_owners
 
 FIRST_PLAY_URGENCY = 1.1
-"""The bound of a child without visits: over any win rate, so each child is tried before one is tried again."""
+"""The bound of a child of which nothing is known: over any win rate, so each is tried before one is tried again."""
+
+# What a prior is made of, in simulations won or lost.
+EVEN = 10.0  # half of them won
+RESCUE = 15.0  # a capture, or an escape from atari; twice for several stones
+SHAPE = 10.0  # one of the patterns
+SELF_ATARI = 10.0  # lost
+NEAR, NEARLY = 20.0, 7.0  # up to 2 steps from the last move; 3
+ALONE = 10.0  # no stone around: lost on the first two lines, won on the third
+
+
+class Knowledge(NamedTuple):
+    """How a search weighs what it knows; all numbers, so that one kernel serves all settings."""
+
+    exploration: float  # of the confidence bound
+    rave: float  # simulations at which a move's own results weigh as much as those of playing it later; 0 is without
+    priors: float  # how much of the weight of priors is given; 0 is without
+    answering: bool  # playouts that answer instead of uniform ones
+    expand_after: int  # visits that a leaf needs before it gets children
 
 
 @inlined
-def _expand(board, colour, nodes, slot, node, used, state):
-    """Give ``node`` its children in random order: legal points that are no own eyes, and the pass; (used, state)."""
-    first = used
+def _prior(board, p, colour, last):
+    """What shapes, atari and distance say of a move at ``p``; (win rate, weight in simulations)."""
+    won = EVEN / 2
+    weight = EVEN
+    if p == 0:
+        return won / (2 * weight), 2 * weight
+    rescued = rescue(board, p, colour)
+    if rescued:
+        won += RESCUE if rescued == 1 else 2 * RESCUE
+        weight += RESCUE if rescued == 1 else 2 * RESCUE
+    if is_shape(np.int64(board.ring[U(p)])):
+        won += SHAPE
+        weight += SHAPE
+    if is_self_atari(board, p, colour):
+        weight += SELF_ATARI
+    width, side = np.int64(board.width), np.int64(board.side)
+    row, column = p // width, p % width
+    if last:
+        distance = abs(row - last // width) + abs(column - last % width)
+        near = NEAR if distance <= 2 else NEARLY if distance == 3 else 0.0
+        won += near
+        weight += near
+    line = min(row, column, side + 1 - row, side + 1 - column)
+    if line <= 3 and is_lonely(board, p):
+        won += ALONE if line == 3 else 0.0
+        weight += ALONE
+    return won / weight, weight
+
+
+@inlined
+def _expand(board, colour, last, nodes, slot, node, used, state, know):
+    """Give ``node`` its children in random order: legal points that are no own eyes, and the pass; the random state."""
+    count = 1
     for i in range(board.empty_count):
         p = np.int64(board.empties[U(i)])
-        if is_eye(board, p, colour) or not is_legal(board, p, colour):
-            continue
-        state = next_random(state)
-        other = first + below(state, used - first + 1)
-        add_child(nodes, slot, used, nodes.point[slot, other] if other < used else p, np.float32(0))
-        nodes.point[slot, other] = p
-        used += 1
-    add_child(nodes, slot, used, 0, np.float32(0))
-    used += 1
-    nodes.first[slot, node] = first
-    nodes.children[slot, node] = used - first
-    return used, state
+        count += not is_eye(board, p, colour) and is_legal(board, p, colour)
+    first = np.int64(fetch_add(used, 0, 0, count))
+    if first + count > nodes.visits.shape[1]:  # the tree is full
+        publish(nodes.first, slot, node, UNEXPANDED)
+        return state
+    child = first
+    for i in range(board.empty_count):
+        p = np.int64(board.empties[U(i)])
+        if not is_eye(board, p, colour) and is_legal(board, p, colour):
+            state = next_random(state)
+            other = first + below(state, child - first + 1)
+            add_child(nodes, slot, child, nodes.point[slot, other] if other < child else p, np.float32(0))
+            nodes.point[slot, other] = p
+            child += 1
+    add_child(nodes, slot, child, 0, np.float32(0))
+    if know.priors > 0:
+        for child in range(first, first + count):
+            win_rate, weight = _prior(board, np.int64(nodes.point[slot, child]), colour, last)
+            nodes.prior[slot, child] = win_rate
+            nodes.weight[slot, child] = know.priors * weight
+    nodes.children[slot, node] = count
+    publish(nodes.first, slot, node, first)
+    return state
 
 
 @inlined
-def _select(nodes, slot, node, exploration):
-    """The child with the highest upper confidence bound (UCB1), or -1 when superko forbids them all."""
+def _select(nodes, slot, node, know):
+    """The child with the best estimate, or -1 when superko forbids them all.
+
+    The estimate is that of the child's results and its prior, mixed with RAVE's, and a confidence bound (UCB1).
+    """
     first = np.int64(nodes.first[slot, node])
-    log_visits = exploration * exploration * np.log(np.float32(nodes.visits[slot, node] + 1))
+    constant = np.float32(know.exploration)
+    log_visits = constant * constant * np.log(np.float32(nodes.visits[slot, node] + 1))
+    equal = np.float32(know.rave)
     best = np.int64(-1)
     best_bound = np.float32(-1)
     for child in range(first, first + np.int64(nodes.children[slot, node])):
         visits = nodes.visits[slot, child]
-        if visits > 0:
-            bound = nodes.value[slot, child] + np.sqrt(log_visits / np.float32(visits))
-        elif visits == 0:
+        if visits == FORBIDDEN:
+            continue
+        own = np.float32(visits)
+        weight = nodes.weight[slot, child]
+        total = own + weight + np.float32(nodes.pending[slot, child])  # what is under way counts as lost
+        later = np.float32(nodes.later_visits[slot, child])
+        if total + later == 0:
             bound = np.float32(FIRST_PLAY_URGENCY)
         else:
-            continue
+            bound = np.float32(0)
+            if total > 0:
+                bound = (own * nodes.value[slot, child] + weight * nodes.prior[slot, child]) / total
+            if equal > 0 and later > 0:
+                share = later / (later + total + later * total / equal)
+                bound += share * (nodes.later_value[slot, child] - bound)
+            bound += np.sqrt(log_visits / max(total, np.float32(1)))
         if bound > best_bound:
             best_bound = bound
             best = child
     return best
 
 
-@kernel
-def search(boards, roots, hashes, nodes, slot, simulations, exploration):
-    """Run ``simulations`` more simulations from the root of ``slot``; returns the moves played in playouts.
+@inlined
+def _learn(visits, value, slot, node, result):
+    """One more result in [0, 1]. Of two threads at once, one result may be lost."""
+    count = visits[slot, node] + 1
+    visits[slot, node] = count
+    value[slot, node] += (result - value[slot, node]) / np.float32(count)
 
-    Results count for the side that moved to a node: 1 for a win, 1/2 for a draw.
+
+@inlined
+def _learn_later(nodes, slot, node, colour, time, when, result):
+    """Credit all the children of ``node`` that ``colour`` was the first to play, at ``time`` or later."""
+    first = np.int64(nodes.first[slot, node])
+    for child in range(first, first + np.int64(nodes.children[slot, node])):
+        stamp = np.int64(when[U(nodes.point[slot, child])])
+        if stamp >= 2 * time and (stamp & 1) == colour - 1:
+            _learn(nodes.later_visits, nodes.later_value, slot, child, result)
+
+
+@inlined
+def _simulate(board, root, hashes, nodes, owners, slot, know, used, shared, path, below_root, when, state):
+    """One simulation from the root's position, which is on ``board``; (whether it counts, the random state).
+
+    ``when`` (CELLS,) is scratch: 2 * time + colour - 1 of the first stone on each point that was empty, where time
+    counts moves from 1. Point 0, the pass, is never written.
+    """
+    for i in range(board.empty_count):
+        when[U(board.empties[U(i)])] = 0
+    colour, passes, last = np.int64(root.colour), np.int64(root.passes), np.int64(root.last)
+    node = np.int64(0)
+    path[0] = 0
+    depth = 1
+    while passes < 2 and depth <= MAX_DEPTH:
+        if nodes.first[slot, node] < 0:
+            if node != 0 and nodes.visits[slot, node] < know.expand_after:
+                break
+            if used[0, 0] + board.empty_count + 1 > nodes.visits.shape[1]:
+                break
+            if not claim(nodes.first, slot, node, UNEXPANDED, AWAITED):
+                break  # another thread is at it
+            state = _expand(board, colour, last, nodes, slot, node, used, state, know)
+            if nodes.first[slot, node] < 0:
+                break
+        child = _select(nodes, slot, node, know)
+        if child < 0:
+            break
+        p = np.int64(nodes.point[slot, child])
+        if p:
+            play(board, p, colour)
+            if root.superko and nodes.visits[slot, child] == 0:
+                if repeats(hashes[slot], np.int64(root.positions), board.hash) >= 0 or (
+                    repeats(below_root, depth - 1, board.hash) >= 0
+                ):
+                    nodes.visits[slot, child] = FORBIDDEN
+                    if shared:
+                        for i in range(1, depth):
+                            fetch_add(nodes.pending, slot, path[i], -1)
+                    return False, state
+            if when[U(p)] == 0:
+                when[U(p)] = 2 * depth + colour - 1
+            passes = 0
+        else:
+            board.ko = 0
+            passes += 1
+        below_root[depth - 1] = board.hash
+        if shared:
+            fetch_add(nodes.pending, slot, child, 1)
+        path[depth] = child
+        depth += 1
+        colour = 3 - colour
+        last = p
+        node = child
+    if passes >= 2:
+        points = np.int64(area_score(board))
+    elif know.answering:
+        points, _, state = answering_playout(board, colour, last, state, when, depth)
+    else:
+        points, _, state = recorded_playout(board, colour, state, True, when, depth)
+    note_owners(board, owners, slot)
+    margin = points - root.komi
+    result = np.float32(1) if margin > 0 else np.float32(0) if margin < 0 else np.float32(0.5)  # for Black
+    mover = 3 - np.int64(root.colour)
+    for i in range(depth):
+        own = result if mover == 1 else np.float32(1) - result
+        if nodes.visits[slot, path[i]] != FORBIDDEN:
+            _learn(nodes.visits, nodes.value, slot, path[i], own)
+        if shared and i:
+            fetch_add(nodes.pending, slot, path[i], -1)
+        mover = 3 - mover
+        if know.rave > 0 and nodes.first[slot, path[i]] >= 0:
+            _learn_later(nodes, slot, path[i], mover, i + 1, when, np.float32(1) - own)
+    return True, state
+
+
+@kernel
+def search(boards, roots, hashes, nodes, owners, slot, simulations, know, used, thread, threads):
+    """Run ``simulations`` more simulations from the root of ``slot``.
+
+    ``used`` (1, 1) int64 is the number of nodes in use, shared by all ``threads`` that search this tree at the same
+    time; ``thread`` is the number of this one. Results count for the side that moved to a node: 1 for a win, 1/2 for a
+    draw. With one thread the same search comes out each time.
     """
     scratch = np.empty(1, BOARD)
     path = np.empty(MAX_DEPTH + 1, np.int64)
-    root = roots[slot]
-    capacity = nodes.visits.shape[1]
-    constant = np.float32(exploration)
-    state = root.random
-    moves = 0
+    below_root = np.empty(MAX_DEPTH + 1, np.uint64)
+    when = np.zeros(CELLS, np.uint16)
+    state = roots[slot].random
+    for _ in range(thread):
+        state = seeded(state)
     done = 0
     while done < simulations:
         scratch[0] = boards[slot]
-        board = scratch[0]
-        colour = np.int64(root.colour)
-        passes = np.int64(root.passes)
-        node = np.int64(0)
-        path[0] = 0
-        depth = 1
-        forbidden = False
-        while passes < 2 and depth <= MAX_DEPTH:
-            if nodes.first[slot, node] == UNEXPANDED:
-                if node != 0 and nodes.visits[slot, node] < EXPAND_AFTER:
-                    break
-                if np.int64(root.used) + board.empty_count + 1 > capacity:
-                    break
-                root.used, state = _expand(board, colour, nodes, slot, node, np.int64(root.used), state)
-            child = _select(nodes, slot, node, constant)
-            p = np.int64(nodes.point[slot, child])
-            if p:
-                play(board, p, colour)
-                passes = 0
-                if root.superko and nodes.visits[slot, child] == 0:
-                    if repeats(hashes[slot], root.positions + depth - 1, board.hash) >= 0:
-                        nodes.visits[slot, child] = FORBIDDEN
-                        forbidden = True
-                        break
-            else:
-                board.ko = 0
-                passes += 1
-            hashes[slot, root.positions + depth - 1] = board.hash
-            path[depth] = child
-            depth += 1
-            colour = 3 - colour
-            node = child
-        if forbidden:
-            continue
-        if passes >= 2:
-            margin = area_score(board) - root.komi
-        else:
-            points, played, state = playout(board, colour, state)
-            margin = points - root.komi
-            moves += played
-        result = np.float32(1) if margin > 0 else np.float32(0) if margin < 0 else np.float32(0.5)  # for Black
-        mover = 3 - np.int64(root.colour)
-        for i in range(depth):
-            add_result(nodes, slot, path[i], result if mover == 1 else np.float32(1) - result)
-            mover = 3 - mover
-        done += 1
-    root.random = state
-    return moves
+        counts, state = _simulate(
+            scratch[0], roots[slot], hashes, nodes, owners, slot, know, used, threads > 1, path, below_root, when, state
+        )
+        done += counts
+    if thread == 0:
+        roots[slot].random = state

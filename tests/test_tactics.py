@@ -1,0 +1,196 @@
+"""What the compiled tactics say, against a slow twin, in positions of random games; and playouts that follow them."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+from reference import ReferenceBoard, ReferenceGame
+
+from arena.go import tactics
+from arena.go.game import Game, Rules
+from arena.go.kernels import BOARD, CELLS, area_score, point_of
+from bots.search.playouts import answer_atari, answer_pattern, answering_playout
+from bots.search.tree import move_from_point, point_from_move
+
+Point = tuple[int, int]
+
+
+@numba.njit
+def what_the_kernels_say(boards, move, colour):
+    """Of a legal move: its ring, and whether it is a self-atari, what it rescues, whether it is alone."""
+    board = boards[0]
+    p = point_of(board, move)
+    return (
+        board.ring[p],
+        tactics.is_self_atari(board, p, colour),
+        tactics.rescue(board, p, colour),
+        tactics.is_lonely(board, p),
+    )
+
+
+@numba.njit
+def only_liberty(boards, move):
+    board = boards[0]
+    return tactics.last_liberty(board, np.int64(board.head[point_of(board, move)]))
+
+
+@numba.njit
+def answers(boards, last, colour, seed):
+    state = np.uint64(seed)
+    atari, state = answer_atari(boards[0], last, colour, state)
+    pattern, state = answer_pattern(boards[0], last, colour, state)
+    return atari, pattern
+
+
+@numba.njit
+def play_out(boards, colour, last, seed, when):
+    margin, moves, _ = answering_playout(boards[0], colour, last, np.uint64(seed), when, 1)
+    return margin, moves, area_score(boards[0])
+
+
+def liberties(board: ReferenceBoard, point: Point) -> set[Point]:
+    return {other for other in board.group(point)[1] if other not in board.stones}
+
+
+def is_self_atari(board: ReferenceBoard, point: Point, colour: int) -> bool:
+    after = board.copy()
+    return after.put(point, colour) == set() and len(liberties(after, point)) == 1
+
+
+def rescue(board: ReferenceBoard, point: Point, colour: int) -> int:
+    sizes = [0]
+    for other in board.neighbours(point):
+        if other in board.stones and liberties(board, other) == {point}:
+            if board.stones[other] != colour or not is_self_atari(board, point, colour):
+                sizes.append(len(board.group(other)[0]))
+    return min(max(sizes), 2)
+
+
+def ring(board: ReferenceBoard, point: Point) -> int:
+    around = [(point[0] + i // 3 - 1, point[1] + i % 3 - 1) for i in range(9) if i != 4]
+    inside = [0 <= row < board.size and 0 <= column < board.size for row, column in around]
+    colours = [board.stones.get(other, 0) if there else 3 for other, there in zip(around, inside, strict=True)]
+    return sum(colour << 2 * place for place, colour in enumerate(colours))
+
+
+def is_lonely(board: ReferenceBoard, point: Point) -> bool:
+    return all(abs(row - point[0]) + abs(column - point[1]) > 3 for row, column in board.stones)
+
+
+def picture(board: ReferenceBoard, point: Point, own: str) -> list[str]:
+    """The 3x3 points around one, with X for the colours that ``own`` maps to it."""
+    rows = []
+    for row in range(point[0] - 1, point[0] + 2):
+        signs = ""
+        for column in range(point[1] - 1, point[1] + 2):
+            inside = 0 <= row < board.size and 0 <= column < board.size
+            signs += own[board.stones.get((row, column), 0)] if inside else "#"
+        rows.append(signs)
+    return rows
+
+
+def fits(board: ReferenceBoard, point: Point) -> bool:
+    """Whether one of the shapes is there, in any symmetry and with either colour as X."""
+    allowed = {".": ".", "X": "X", "O": "O", "x": ".O#", "o": ".X#", "?": ".XO#", "#": "#"}
+    for own in (".XO", ".OX"):
+        seen = picture(board, point, own)
+        for mirrored in (seen, [row[::-1] for row in seen]):
+            turned = mirrored
+            for _ in range(4):
+                turned = ["".join(column)[::-1] for column in zip(*turned, strict=True)]
+                for shape in tactics.SHAPES.values():
+                    pairs = [
+                        (shape[row][column], turned[row][column])
+                        for row in range(3)
+                        for column in range(3)
+                        if (row, column) != (1, 1)
+                    ]
+                    if all(sign in allowed[wanted] for wanted, sign in pairs):
+                        return True
+    return False
+
+
+def positions(size: int, seed: int, moves: int):
+    """The games and their twins at every position of a random game, where eyes are sometimes filled."""
+    game, twin = Game(Rules.preset("cgos", size), seed=seed), ReferenceGame(size, True, False)
+    random = np.random.default_rng(seed)
+    for _ in range(moves):
+        legal = game.legal_moves()
+        if random.random() > 0.1:
+            legal &= ~game.board.eyes(game.to_play)
+        choices = np.flatnonzero(legal)[:-1]
+        if not len(choices):
+            return
+        move = int(random.choice(choices))
+        game.play(move)
+        twin.play(move)
+        yield game, twin.board
+
+
+@pytest.mark.parametrize(("size", "seed"), [(5, 1), (7, 2), (9, 3), (9, 4), (13, 5)])
+def test_tactics_say_what_the_slow_twin_says(size: int, seed: int) -> None:
+    found = {"self-atari": 0, "rescue": 0, "shape": 0, "atari": 0}
+    for number, (game, board) in enumerate(positions(size, seed, 3 * size * size)):
+        if number % 3:
+            continue
+        boards, colour = game.board.array, int(game.to_play)
+        for move in np.flatnonzero(game.legal_moves())[:-1].tolist():
+            point = divmod(move, size)
+            code, self_atari, rescued, lonely = what_the_kernels_say(boards, move, colour)
+            assert self_atari == is_self_atari(board, point, colour)
+            assert rescued == rescue(board, point, colour)
+            assert lonely == is_lonely(board, point)
+            assert code == ring(board, point)
+            assert tactics.PATTERNS[code] == tactics.is_shape.py_func(code) == fits(board, point)
+            found["self-atari"] += self_atari
+            found["rescue"] += rescued > 0
+            found["shape"] += bool(tactics.PATTERNS[code])
+        for point in board.stones:
+            only = liberties(board, point)
+            move = point[0] * size + point[1]
+            expected = point_from_move(np.ravel_multi_index(only.pop(), (size, size)), size) if len(only) == 1 else 0
+            assert only_liberty(boards, move) == expected
+            found["atari"] += expected > 0
+    assert min(found.values()) > 0, f"nothing was compared of {found}"
+
+
+def test_answers_to_an_atari_capture_it_or_take_a_group_out_of_it() -> None:
+    answered = 0
+    for seed in range(4):
+        for game, board in positions(9, seed, 160):
+            colour, last = int(game.to_play), divmod(game.moves[-1], 9)
+            atari, pattern = answers(game.board.array, point_from_move(game.moves[-1], 9), colour, seed + 1)
+            if atari:
+                point = divmod(move_from_point(atari, 9), 9)
+                assert board.refusal(point, colour, suicide=False) is None
+                near = {last, *board.neighbours(last)}
+                after = board.copy()
+                captured = after.put(point, colour)
+                saved = [own for own in near if board.stones.get(own) == colour and len(liberties(board, own)) == 1]
+                assert captured or any(len(liberties(after, own)) > 1 for own in saved)
+                answered += 1
+            if pattern:
+                point = divmod(move_from_point(pattern, 9), 9)
+                assert fits(board, point)
+                assert max(abs(point[0] - last[0]), abs(point[1] - last[1])) == 1
+                assert not is_self_atari(board, point, colour)
+    assert answered > 20
+
+
+def test_an_answering_playout_ends_notes_who_was_first_and_is_the_same_again() -> None:
+    boards = np.zeros(1, BOARD)
+    for seed in range(1, 40):
+        game = Game(Rules.preset("cgos", 9), seed=seed)
+        results = []
+        for _ in range(2):
+            boards[0] = game.board.array[0]
+            when = np.zeros(CELLS, np.uint16)
+            margin, moves, area = play_out(boards, 1, 0, seed, when)
+            assert margin == area
+            assert moves < 243
+            times = when[when > 0] >> 1
+            assert len(set(times.tolist())) == len(times)  # one stone a move
+            assert set((times % 2 == when[when > 0] % 2).tolist()) == {False}  # time 1 is Black's
+            results.append((margin, moves, when.tobytes()))
+        assert results[0] == results[1]
