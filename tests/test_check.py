@@ -165,4 +165,3 @@ def test_without_names_the_bots_of_arena_toml_are_checked(tmp_path: Path) -> Non
 def test_a_name_that_cant_be_checked_is_refused(tmp_path: Path) -> None:
     refused(arena("check", "mtcs", folder=tmp_path), "unknown bot 'mtcs'", "mcts")
     refused(arena("check", "human", folder=tmp_path), "human", "person")
-    refused(arena("check", "mcts", "--size", "30", folder=tmp_path), "30")

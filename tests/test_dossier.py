@@ -103,4 +103,3 @@ def test_dossiers_on_the_command_line(store: Store, tmp_path: Path) -> None:
     shown = arena("dossier", "2", folder=tmp_path)
     assert "sl forfeited" in shown.stdout and f"arena replay {crash().id}" in shown.stdout
     refused(arena("dossier", "99", folder=tmp_path), "no game '99'", "arena games")
-    refused(arena("dossier", "--results", "elsewhere", folder=tmp_path), "no results at elsewhere")

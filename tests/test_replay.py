@@ -205,4 +205,3 @@ def test_games_are_replayed_on_the_command_line(tmp_path: Path) -> None:
     assert every.returncode == 1
     assert "/00009  differs at move" in every.stdout and "4 of 5 games are identical; 1 differs" in every.stdout
     refused(arena("replay", folder=tmp_path), "give a game's id")
-    refused(arena("replay", "--event", "leage", folder=tmp_path), "no event 'leage'")
