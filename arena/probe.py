@@ -5,7 +5,6 @@ The player runs in a process of its own, so that whatever it does is told and no
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
 import signal
@@ -28,6 +27,7 @@ from arena.go.moves import gtp_from_move, pass_move
 from arena.match import Room, Turn
 from arena.pairing import Pairing
 from arena.registry import Entry
+from arena.worker import start_method
 from bots.gtp import GtpBot, Refusal
 
 STARTUP = 120.0
@@ -78,7 +78,7 @@ Report = Callable[[Begun | Finding], None]
 def probe(entry: Entry, rules: Rules) -> Generator[Begun | Finding, None, None]:
     """Look at a player in steps, each begun and found; one that failed is the last. Closing the generator ends the
     player and all its processes."""
-    context = multiprocessing.get_context("spawn")
+    context = start_method()
     here, there = context.Pipe()
     with tempfile.NamedTemporaryFile(prefix="arena-check-") as log:
         process = context.Process(target=_examine, args=(there, entry, rules, log.name))

@@ -221,6 +221,8 @@ def _doubts(name: str, entry: Entry) -> Iterator[str]:
         yield f"{name} is an engine from outside"
     if entry.limits.seconds is not None or entry.limits.time is not None:
         yield f"{name} thinks by the clock"
+    if dict(entry.settings).get("threads", 1) > 1:
+        yield f"{name} thinks in several threads"
 
 
 # --- Playing ---

@@ -7,7 +7,6 @@ No ratings and no screen.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import tempfile
@@ -27,7 +26,7 @@ from arena.go.record import Record
 from arena.match import Room, lost_record
 from arena.schedule import Event, Pairing
 from arena.store import Store
-from arena.worker import PAUSE, RESUME, CallClock, Glance, Job, work
+from arena.worker import PAUSE, RESUME, CallClock, Glance, Job, start_method, work
 
 TICK = 0.1
 """Seconds between two updates."""
@@ -198,7 +197,7 @@ class _Crew:
             return records
 
     def _hire(self, folder: str, solo: bool = False) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = start_method()
         here, there = context.Pipe()
         shared = context.RawArray("d", 3)
         descriptor, stderr = tempfile.mkstemp(prefix="stderr-", dir=folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import multiprocessing
 import os
 import signal
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext, SpawnContext
 from threading import Thread
 from time import monotonic, sleep
 from typing import Any
@@ -97,6 +99,15 @@ class CallClock:
     def player(self) -> int:
         """The index of the player that was called last."""
         return int(self._shared[2])
+
+
+def start_method() -> ForkServerContext | SpawnContext:
+    """How processes of ours are started: where the system can, from one that has imported everything once."""
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context
 
 
 def work(connection: Connection, shared: Any, job: Job) -> None:

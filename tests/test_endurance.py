@@ -75,12 +75,15 @@ def start(database: Path, seed: int, games: int, *bots: str) -> subprocess.Popen
 
 
 def workers_of(process: int) -> list[int]:
-    """The process numbers of an arena's workers."""
-    try:
-        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-        return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
-    except FileNotFoundError:  # it has just ended
-        return []
+    """The process numbers of an arena's workers: the children of the process that starts them."""
+
+    def children(number: int) -> list[int]:
+        try:
+            return [int(child) for child in Path(f"/proc/{number}/task/{number}/children").read_text().split()]
+        except FileNotFoundError:  # it has just ended
+            return []
+
+    return [worker for child in children(process) for worker in children(child)]
 
 
 def kill(process: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -20,7 +19,7 @@ from arena.bot import Limits
 from arena.go.game import Rules
 from arena.go.record import Record
 from arena.pairing import Pairing
-from arena.worker import GLANCE, PAUSE, READY, RESUME, CallClock, Glance, Job, work
+from arena.worker import GLANCE, PAUSE, READY, RESUME, CallClock, Glance, Job, start_method, work
 
 SHORT = Rules.preset("cgos", 7, move_limit=20)
 LONG = 60.0
@@ -39,7 +38,7 @@ def hire(tmp_path: Path) -> Iterator[Hire]:
     workers: list[BaseProcess] = []
 
     def hired(kind: str, boards: int, limits: str = "", **script: Any) -> tuple[BaseProcess, Connection, CallClock]:
-        context = multiprocessing.get_context("spawn")
+        context = start_method()
         here, there = context.Pipe()
         (tmp_path / "stderr").touch()
         own = Limits.read(limits, "here") if limits else Limits()
