@@ -8,10 +8,13 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from arena.cli import app, main
 from bots.nets.checkpoint import find
 
 ROOT = Path(__file__).parent.parent
@@ -22,6 +25,24 @@ def arena(*arguments: str, folder: Path, columns: int = 80, **variables: str) ->
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": str(columns), **variables}
     command = [*ARENA, *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """``arena`` in this process and in ``tmp_path``: for what starts no workers, quicker than a process of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", ["arena", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), out, err)
+
+    return run
 
 
 def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
@@ -81,7 +102,7 @@ def test_every_command_has_help_and_stands_in_the_readme() -> None:
     assert {"match", "tournament", "bots", "elo", "games", "export", "records", "train"} <= set(commands)
     for command in commands:
         assert f"arena {command}" in readme
-        assert arena(command, "--help", folder=ROOT).returncode == 0
+        assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
 
 
 def test_every_kind_of_bot_stands_in_the_readme() -> None:
@@ -273,47 +294,48 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("arguments", "words"), WRONG, ids=lambda value: " ".join(value)[:60])
-def test_wrong_input_is_refused_in_one_line(arguments: tuple[str, ...], words: tuple[str, ...], tmp_path: Path) -> None:
-    refused(arena(*arguments, folder=tmp_path), *words)
+def test_wrong_input_is_refused_in_one_line(arguments: tuple[str, ...], words: tuple[str, ...], quick: Command) -> None:
+    refused(quick(*arguments), *words)
 
 
-def test_an_unknown_option_is_refused_with_exit_code_2(tmp_path: Path) -> None:
+def test_wrong_input_is_refused_by_the_process_too(tmp_path: Path) -> None:
+    refused(arena("match", "mtcs", "random", folder=tmp_path), "did you mean 'mcts'")
     assert arena("match", "random", "fast-random", "--sise", "9", folder=tmp_path).returncode == 2
 
 
-def test_damaged_files_are_refused_in_one_line_and_left_alone(tmp_path: Path) -> None:
+def test_damaged_files_are_refused_in_one_line_and_left_alone(tmp_path: Path, quick: Command) -> None:
     (tmp_path / "arena.toml").write_text("[bots.x\n")
-    refused(arena("bots", folder=tmp_path), "arena.toml", "TOML")
+    refused(quick("bots"), "arena.toml", "TOML")
     (tmp_path / "arena.toml").write_text('[bots.x]\nkind = "uct"\nplayout = 3\n')
-    refused(arena("bots", folder=tmp_path), "arena.toml", "bots.x", "playouts")
+    refused(quick("bots"), "arena.toml", "bots.x", "playouts")
     (tmp_path / "arena.toml").unlink()
     (tmp_path / "results").mkdir()
     database = tmp_path / "results" / "arena.db"
     database.write_text("not a database, but somebody's notes\n" * 100)
     before = database.read_bytes()
-    refused(arena("elo", folder=tmp_path), "arena.db")
-    refused(arena("match", "random", "fast-random", "-n", "2", folder=tmp_path), "arena.db")
+    refused(quick("elo"), "arena.db")
+    refused(quick("match", "random", "fast-random", "-n", "2"), "arena.db")
     assert database.read_bytes() == before
     (tmp_path / "bad.sgf").write_bytes(b"\x00\xff no game")
-    done = arena("records", "stats", "bad.sgf", folder=tmp_path)
+    done = quick("records", "stats", "bad.sgf")
     assert "refused" in done.stdout + done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_results_folder_that_can_not_be_written_is_refused(tmp_path: Path) -> None:
+def test_a_results_folder_that_can_not_be_written_is_refused(tmp_path: Path, quick: Command) -> None:
     (tmp_path / "file").write_text("")
-    refused(arena("match", "random", "fast-random", "-n", "2", "--results", "file", folder=tmp_path), "file")
+    refused(quick("match", "random", "fast-random", "-n", "2", "--results", "file"), "file")
 
 
-def test_a_checkpoint_whose_hash_does_not_match_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_whose_hash_does_not_match_is_refused(tmp_path: Path, quick: Command) -> None:
     import shutil
 
     folder = tmp_path / "results" / "checkpoints" / "mine"
     shutil.copytree(find("sl-9x9"), folder)
     model = folder / "model.onnx"
     model.write_bytes(model.read_bytes()[:-1] + b"x")
-    refused(arena("match", "checkpoint:mine", "random", "-n", "2", folder=tmp_path), "model.onnx", "sha256")
+    refused(quick("match", "checkpoint:mine", "random", "-n", "2"), "model.onnx", "sha256")
     (folder / "manifest.json").write_text(json.dumps({"format": 99}))
-    refused(arena("match", "checkpoint:mine", "random", "-n", "2", folder=tmp_path), "manifest.json", "format")
+    refused(quick("match", "checkpoint:mine", "random", "-n", "2"), "manifest.json", "format")
 
 
 def test_ctrl_c_keeps_what_was_played_and_says_how_to_go_on(tmp_path: Path) -> None:
