@@ -45,11 +45,17 @@ class Policy(Bot):
         ]
 
     def _pick(self, game: Game, logits: np.ndarray) -> int:
-        """A sensible legal move by its logit (size² + 1,): own eyes are never filled."""
+        """A sensible legal move by its logit (size² + 1,): own eyes are never filled, and as long as the board as it
+        stands is lost there is no pass, which the other side would answer with the last one."""
         import numpy as np
+
+        from arena.go.moves import BLACK
 
         sensible = game.legal_moves() & ~game.board.eyes(game.to_play)
         moves = sensible.nonzero()[0]
+        margin = game.margin()
+        if len(moves) > 1 and (margin < 0 if game.to_play is BLACK else margin > 0):
+            moves = moves[:-1]
         scores = logits[moves].astype(np.float64)
         if self._temperature == 0:
             return int(moves[scores.argmax()])

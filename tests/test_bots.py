@@ -137,6 +137,20 @@ def test_a_policy_at_a_temperature_varies_and_a_greedy_one_does_not() -> None:
     assert len(moves("sl:temperature=2")) > 3
 
 
+def test_a_policy_does_not_pass_as_long_as_the_board_is_lost() -> None:
+    """Nor does it fill its eyes: it passes when there is nothing else to do."""
+    bot = Registry().resolve("sl").build()
+    for seed in range(3):
+        game = Game(Rules.preset("cgos", 9), seed=seed)
+        while not game.is_over:
+            move = bot.choose(game, Limits()).move
+            margin = game.margin() if game.to_play is BLACK else -game.margin()
+            others = game.legal_moves()[:-1] & ~game.board.eyes(game.to_play)[:-1]
+            assert move is not None
+            assert move != 81 or margin >= 0 or not others.any()
+            game.play(move)
+
+
 def test_the_hybrid_beats_its_own_policy() -> None:
     players = {name: Registry().resolve(name).build() for name in ("sl", "alphago:visits=60")}
     won = 0

@@ -204,8 +204,11 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, knowled
 
 
 @inlined
-def _expand(board, root, nodes, slot, node, colour, logits, table, flattening):
-    """Give ``node`` its children in random order, with the softmax of ``logits`` over them as priors."""
+def _expand(board, root, nodes, slot, node, colour, passes, logits, table, flattening):
+    """Give ``node`` its children in random order, with the softmax of ``logits`` over them as priors.
+
+    A second pass that loses the game for certain has no prior, where there are other moves.
+    """
     first = np.int64(root.used)
     used = first
     points = board.side * board.side
@@ -226,7 +229,12 @@ def _expand(board, root, nodes, slot, node, colour, logits, table, flattening):
         nodes.point[slot, other] = p
         nodes.prior[slot, other] = logit
         used += 1
-    add_child(nodes, slot, used, 0, logits[points])
+    passing = np.float32(logits[points])
+    if passes and used > first:
+        margin = area_score(board) - root.komi
+        if margin < 0 if colour == 1 else margin > 0:
+            passing = np.float32(-np.inf)
+    add_child(nodes, slot, used, 0, passing)
     used += 1
     total = np.float32(0)
     for child in range(first, used):
@@ -262,9 +270,9 @@ def expand_leaves(roots, nodes, owners, knowledge, tables, leaves, count, logits
         node = np.int64(path[depth - 1])
         board = leaves.boards[i]
         if np.int64(root.used) + board.empty_count + 1 <= capacity:
-            _expand(
-                board, root, nodes, slot, node, colour, logits[i], tables[leaves.symmetries[i]], knowledge.flattening
-            )
+            passes = nodes.point[slot, node] == 0 if depth > 1 else root.passes > 0
+            table = tables[leaves.symmetries[i]]
+            _expand(board, root, nodes, slot, node, colour, passes, logits[i], table, knowledge.flattening)
         else:
             nodes.first[slot, node] = UNEXPANDED
         result = win_rates[i] if colour == 1 else np.float32(1) - win_rates[i]

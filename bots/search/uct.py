@@ -150,21 +150,24 @@ def _select(nodes, slot, node, know):
 
 
 @inlined
-def _learn(visits, value, slot, node, result):
-    """One more result in [0, 1]. Of two threads at once, one result may be lost."""
-    count = visits[slot, node] + 1
-    visits[slot, node] = count
+def _learn(visits, value, slot, node, result, shared):
+    """One more result in [0, 1]. Of two threads at once, one result may be lost to the mean, but not to the count."""
+    if shared:
+        count = fetch_add(visits, slot, node, 1) + 1
+    else:
+        count = visits[slot, node] + 1
+        visits[slot, node] = count
     value[slot, node] += (result - value[slot, node]) / np.float32(count)
 
 
 @inlined
-def _learn_later(nodes, slot, node, colour, time, when, result):
+def _learn_later(nodes, slot, node, colour, time, when, result, shared):
     """Credit all the children of ``node`` that ``colour`` was the first to play, at ``time`` or later."""
     first = np.int64(nodes.first[slot, node])
     for child in range(first, first + np.int64(nodes.children[slot, node])):
         stamp = np.int64(when[U(nodes.point[slot, child])])
         if stamp >= 2 * time and (stamp & 1) == colour - 1:
-            _learn(nodes.later_visits, nodes.later_value, slot, child, result)
+            _learn(nodes.later_visits, nodes.later_value, slot, child, result, shared)
 
 
 @inlined
@@ -233,12 +236,12 @@ def _simulate(board, root, hashes, nodes, owners, slot, know, used, shared, path
     for i in range(depth):
         own = result if mover == 1 else np.float32(1) - result
         if nodes.visits[slot, path[i]] != FORBIDDEN:
-            _learn(nodes.visits, nodes.value, slot, path[i], own)
+            _learn(nodes.visits, nodes.value, slot, path[i], own, shared)
         if shared and i:
             fetch_add(nodes.pending, slot, path[i], -1)
         mover = 3 - mover
         if know.rave > 0 and nodes.first[slot, path[i]] >= 0:
-            _learn_later(nodes, slot, path[i], mover, i + 1, when, np.float32(1) - own)
+            _learn_later(nodes, slot, path[i], mover, i + 1, when, np.float32(1) - own, shared)
     return True, state
 
 
