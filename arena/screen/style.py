@@ -101,9 +101,11 @@ def score(counts: WinDrawLoss) -> str:
 
 
 def rate(number: float | None, unit: str) -> str:
-    """``1.4 games/s``: three digits are enough, and none appear or vanish at every update."""
+    """``1.4 games/s``, ``2.5 games/min``: a few digits are enough, and none appear or vanish at every update."""
     if number is None:
         return f"– {unit}/s"
+    if number < 0.1:
+        return f"{60 * number:.1f} {unit}/min"
     return f"{number:.1f} {unit}/s" if number < 100 else f"{number:.0f} {unit}/s"
 
 
