@@ -65,6 +65,24 @@ def playouts(size: int, study: Any) -> None:
     report(f"playouts {size}x{size}", "/s", *rates, "the study code")
 
 
+def answering_playouts(size: int) -> None:
+    """What playouts that answer cost, beside uniform ones."""
+    from bots.search.playouts import run_answering_playouts
+
+    boards = np.zeros(2, kernels.BOARD)
+    kernels.new_board(boards, 0, size)
+    count = 1_000_000 // size**3
+    margins = np.zeros(count, np.int16)
+
+    def answering(seed: int) -> float:
+        return timed(lambda: (run_answering_playouts(boards, 1, 0, count, seed, margins), count)[1])
+
+    def uniform(seed: int) -> float:
+        return timed(lambda: (kernels.run_playouts(boards, 1, count, seed, margins), count)[1])
+
+    report(f"answering playouts {size}x{size}", "/s", *interleaved(answering, uniform), "uniform ones")
+
+
 def uct_simulations(study: Any) -> None:
     from bots import uct
 
@@ -174,6 +192,7 @@ def main() -> None:
     if "playouts" in wanted:
         for size in (9, 13, 19):
             playouts(size, study)
+            answering_playouts(size)
     if "uct" in wanted:
         uct_simulations(study)
     if "puct" in wanted:

@@ -25,8 +25,8 @@ def gtp(
 ) -> None:
     """Serve a bot over GTP 2 on stdin and stdout, to GoGui, Sabaki, CGOS or any other runner of games.
 
-    Example: [bold]gogui-twogtp -black "arena gtp mcts" -white "arena gtp sl" -referee "arena gtp random" -size 9 -komi 7
-    -games 10 -alternate -auto -sgffile games[/bold]
+    Example: [bold]gogui-twogtp -black "arena gtp mcts" -white "arena gtp sl" -referee "arena gtp random"
+    -size 9 -komi 7 -games 10 -alternate -auto -sgffile games[/bold]
     """
     from contextlib import closing, redirect_stdout
     from random import SystemRandom
