@@ -86,7 +86,7 @@ def answer_pattern(board, last, colour, state):
     return chosen, state
 
 
-@inlined
+@kernel
 def answering_playout(board, colour, last, state, when, time):
     """Play until both pass; (Black's margin before komi, moves, state).
 
