@@ -356,6 +356,9 @@ def test_threads_share_a_tree_and_leave_nothing_pending(knowledge: uct.Knowledge
     nodes = forest.nodes
     assert not nodes.pending[slot].any()
     assert nodes.visits[slot, 0] == 12_000
+    assert forest.owners[slot, 0] == 12_000
+    owned = forest.ownership(slot, 9)
+    assert owned is not None and np.abs(owned).max() <= 1
     seen = 0
     for node in np.flatnonzero(nodes.first[slot, : used[0, 0]] > 0):
         family = slice(int(nodes.first[slot, node]), int(nodes.first[slot, node]) + int(nodes.children[slot, node]))

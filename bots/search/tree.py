@@ -163,19 +163,19 @@ def add_result(nodes, slot, node, result):
 
 
 @inlined
-def note_owners(board, owners, slot):
-    """Count whose each point is at the end of a playout, in row ``slot`` of ``owners``; see ``Forest``."""
-    owners[slot, 0] += 1
+def note_owners(board, owners, row):
+    """Count whose each point is at the end of a playout, in a row of ``owners``; see ``Forest``."""
+    owners[row, 0] += 1
     width = np.int64(board.width)
     for p in range(width + 1, width * (width - 1) - 1):
         colour = np.int64(board.colour[U(p)])
         if colour == 1:
-            owners[slot, p] += 1
+            owners[row, p] += 1
         elif colour == 2:
-            owners[slot, p] -= 1
+            owners[row, p] -= 1
         elif colour == 0:
             around = np.int64(board.around[U(p)])
-            owners[slot, p] += int(((around >> 4) & 15) == 4) - int(((around >> 8) & 15) == 4)
+            owners[row, p] += int(((around >> 4) & 15) == 4) - int(((around >> 8) & 15) == 4)
 
 
 @kernel

@@ -171,7 +171,7 @@ def _learn_later(nodes, slot, node, colour, time, when, result, shared):
 
 
 @inlined
-def _simulate(board, root, hashes, nodes, owners, slot, know, used, shared, path, below_root, when, state):
+def _simulate(board, root, hashes, nodes, owned, slot, know, used, shared, path, below_root, when, state):
     """One simulation from the root's position, which is on ``board``; (whether it counts, the random state).
 
     ``when`` (CELLS,) is scratch: 2 * time + colour - 1 of the first stone on each point that was empty, where time
@@ -229,7 +229,7 @@ def _simulate(board, root, hashes, nodes, owners, slot, know, used, shared, path
         points, _, state = answering_playout(board, colour, last, state, when, depth)
     else:
         points, _, state = recorded_playout(board, colour, state, True, when, depth)
-    note_owners(board, owners, slot)
+    note_owners(board, owned, 0)
     margin = points - root.komi
     result = np.float32(1) if margin > 0 else np.float32(0) if margin < 0 else np.float32(0.5)  # for Black
     mover = 3 - np.int64(root.colour)
@@ -257,6 +257,7 @@ def search(boards, roots, hashes, nodes, owners, slot, simulations, know, used, 
     path = np.empty(MAX_DEPTH + 1, np.int64)
     below_root = np.empty(MAX_DEPTH + 1, np.uint64)
     when = np.zeros(CELLS, np.uint16)
+    owned = np.zeros((1, CELLS), np.int32)
     state = roots[slot].random
     for _ in range(thread):
         state = seeded(state)
@@ -264,8 +265,11 @@ def search(boards, roots, hashes, nodes, owners, slot, simulations, know, used, 
     while done < simulations:
         scratch[0] = boards[slot]
         counts, state = _simulate(
-            scratch[0], roots[slot], hashes, nodes, owners, slot, know, used, threads > 1, path, below_root, when, state
+            scratch[0], roots[slot], hashes, nodes, owned, slot, know, used, threads > 1, path, below_root, when, state
         )
         done += counts
+    for p in range(CELLS):
+        if owned[0, p]:
+            fetch_add(owners, slot, p, owned[0, p])
     if thread == 0:
         roots[slot].random = state
