@@ -374,6 +374,27 @@ def test_another_programs_database_is_left_alone(path: Path, write: bool) -> Non
     assert path.read_bytes() == before
 
 
+def test_an_older_schema_is_read_as_it_is_and_brought_up_to_date_to_be_written(path: Path) -> None:
+    old, new = finished(1), finished(2, adjudged=BLACK)
+    with Store.open(path, write=True) as store:
+        store.append([old])
+        store.add_event(Event("e", "2026-01-01", "{}"))
+    change(path, "ALTER TABLE games DROP COLUMN adjudged")
+    change(path, "ALTER TABLE events DROP COLUMN plan")
+    change(path, "PRAGMA user_version = 1")
+    before = path.read_bytes()
+    with Store.open(path) as store:
+        assert store.game(old.id) == old
+        assert store.event("e") == Event("e", "2026-01-01", "{}", plan="")
+    assert path.read_bytes() == before
+    with Store.open(path, write=True) as store:
+        store.append([new])
+        store.add_event(Event("e", "2026-01-01", "{}", plan="two games"))
+        assert store.game(old.id) == old
+        assert store.game(new.id) == new
+        assert store.event("e").plan == "two games"
+
+
 @pytest.mark.parametrize("write", [False, True])
 def test_a_newer_schema_is_refused(path: Path, write: bool) -> None:
     Store.open(path, write=True).close()
