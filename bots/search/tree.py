@@ -36,7 +36,7 @@ class Nodes(NamedTuple):
     visits: np.ndarray  # int32: simulations through the node
     pending: np.ndarray  # int32: simulations that wait for an evaluation (virtual losses)
     value: np.ndarray  # float32
-    prior: np.ndarray  # float32: probability of the move under the policy; unused by UCT
+    prior: np.ndarray  # float32: of PUCT, the move's probability under the policy; of UCT, a win rate known beforehand
     first: np.ndarray  # int32: the first child, or UNEXPANDED, AWAITED
     children: np.ndarray  # int16: how many
     point: np.ndarray  # int16: the move to this node as a point of the padded board; 0 passes
