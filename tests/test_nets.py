@@ -44,7 +44,9 @@ def lively_network(seed: int = 0) -> Network:
     """An untrained net whose norms have seen something, so that folding them matters."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        network = Network(NetworkConfig(blocks=3, channels=24, pooling_blocks=2, pooled_channels=8, head_channels=8))
+        network = Network(
+            NetworkConfig(blocks=3, channels=24, pooling_blocks=2, pooled_channels=8, head_channels=8, area=1)
+        )
         for module in network.modules():
             if isinstance(module, torch.nn.BatchNorm2d):
                 torch.nn.init.uniform_(module.weight, 0.5, 1.5)
@@ -71,7 +73,7 @@ def test_an_exported_net_answers_as_torch_does_on_every_size(net: Checkpoint, si
     planes = random_positions(size, 12, 3)
     policy, win_rates = Evaluator(net, "fp32").evaluate(planes)
     with torch.no_grad():
-        expected_policy, value = lively_network()(torch.from_numpy(planes))
+        expected_policy, value, *_ = lively_network()(torch.from_numpy(planes))
     odds = value.double().softmax(1)
     assert policy.shape == (12, size * size + 1) and policy.dtype == np.float32
     assert np.abs(policy - expected_policy.numpy()).max() < 1e-4
@@ -129,7 +131,7 @@ def test_a_net_comes_back_from_its_checkpoint(net: Checkpoint) -> None:
 def test_an_untrained_net_hardly_passes() -> None:
     network = Network(NetworkConfig(blocks=2, channels=16)).eval()
     with torch.no_grad():
-        policy, _ = network(torch.from_numpy(random_positions(9, 16)))
+        policy = network(torch.from_numpy(random_positions(9, 16))).policy
     assert policy.softmax(1)[:, -1].max() < 0.002
 
 

@@ -19,14 +19,16 @@ from torch.nn import functional
 
 from arena import CheckpointError, ConfigError, RecordError
 from arena.go import kernels
-from arena.go.game import Game, Outcome, Rules
+from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, apply_symmetry, symmetry_table
 from arena.go.planes import find_encoder
 from arena.go.record import Record
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
+from bots.nets.network import SCORE_UNIT, Answer
 from trainers import data, loop, sl
 from trainers.data import DRAW, LOSS, NO_RESULT, WIN
+from trainers.export import load_network
 
 SIZE = 7
 ENCODER = find_encoder("arena-17")
@@ -169,6 +171,33 @@ def test_symmetries_move_planes_and_targets_alike(games: data.Games) -> None:
         assert not stones.reshape(60, -1)[np.flatnonzero(on_board), rows.moves[on_board]].any()
 
 
+def test_owners_and_scores_are_those_of_the_side_to_move(records: list[Record], games: data.Games) -> None:
+    places = np.random.default_rng(1).integers(0, len(games.moves), 40)
+    for symmetry in (0, 5):
+        rows = data.encode_positions(games, ENCODER, places, np.full(40, symmetry))
+        for row, place in enumerate(places):
+            number = int(np.searchsorted(games.starts, place, side="right")) - 1
+            record = records[number]
+            game = Game(record.rules)
+            for move in record.moves:
+                game.play(move)
+            sign = 1 if rows.plies[row] % 2 == 0 else -1
+            owners = sign * np.array([0, 1, -1])[game.board.owners()]
+            assert np.array_equal(rows.owners[row][symmetry_table(SIZE)[symmetry][:-1]], owners)
+            assert record.outcome is not None and rows.scores[row] == sign * (record.outcome.margin or 0)
+
+
+def test_ownership_is_unknown_where_the_board_does_not_tell_the_recorded_margin(records: list[Record]) -> None:
+    outcome = records[0].outcome
+    assert outcome is not None and outcome.margin is not None
+    others = [Outcome(outcome.winner, Ending.RESIGN), Outcome.scored(outcome.margin + 2)]
+    wrong = [replace(records[number + 1], outcome=other) for number, other in enumerate(others)]
+    kept = data.games_from_records(enumerate([records[0], *wrong]), SIZE)
+    assert list(kept.scored) == [True, False, False]
+    rows = data.encode_positions(kept, ENCODER, kept.starts[:3], np.zeros(3, np.int64))
+    assert list(np.isnan(rows.scores)) == [False, True, True] and not rows.owners[1:].any()
+
+
 def test_results_are_those_of_the_side_to_move() -> None:
     winners = np.array([BLACK, BLACK, WHITE, WHITE, data.DRAWN, data.UNKNOWN])
     plies = np.array([0, 1, 10, 11, 3, 4])
@@ -196,27 +225,37 @@ def test_the_loss_leaves_out_unknown_results() -> None:
     policy = torch.randn(4, 50, generator=generator)
     value = torch.randn(4, 3, generator=generator, requires_grad=True)
     moves, results = torch.tensor([3, 49, 0, 7]), torch.tensor([WIN, NO_RESULT, LOSS, NO_RESULT])
-    losses = sl.loss(policy, value, moves, results)
+    ownership, owners = torch.randn(4, 49, generator=generator, requires_grad=True), torch.ones(4, 49)
+    score, scores = torch.zeros(4), torch.tensor([5.0, math.nan, -20.0, math.nan])
+    losses = sl.loss(Answer(policy, value, ownership, score), loop.Target(moves, results, owners, scores))
     assert torch.isclose(losses.policy, functional.cross_entropy(policy, moves))
     assert torch.isclose(losses.value, functional.cross_entropy(value[[0, 2]], results[[0, 2]]))
-    losses.total(0.5).backward()
-    assert value.grad is not None and not value.grad[[1, 3]].any() and value.grad[[0, 2]].any()
-    unknown = sl.loss(policy, value, moves, torch.full((4,), NO_RESULT))
-    assert float(unknown.value.detach()) == 0 and torch.equal(unknown.total(0.5), unknown.policy)
+    assert torch.isclose(losses.ownership, -functional.logsigmoid(ownership[[0, 2]]).mean())
+    assert math.isclose(float(losses.score), (0.5**2 / 2 + (2 - 0.5)) / 2)  # Huber's, of half a unit and of two
+    losses.total(sl.Config()).backward()
+    for part in (value, ownership):
+        assert part.grad is not None and not part.grad[[1, 3]].any() and part.grad[[0, 2]].any()
+    unknown = loop.Target(moves, torch.full((4,), NO_RESULT), torch.zeros(4, 49), torch.full((4,), math.nan))
+    nothing = sl.loss(Answer(policy, value, ownership, score), unknown)
+    assert float(nothing.value.detach()) == 0 and torch.equal(nothing.total(sl.Config()), nothing.policy)
 
 
 def test_a_score_knows_the_constant_floor_and_late_positions(games: data.Games) -> None:
-    def answer(batch: data.Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    def ask(batch: data.Batch) -> Answer:
         right = functional.one_hot(torch.from_numpy(batch.moves), SIZE * SIZE + 1).float()
         right[torch.from_numpy(batch.plies < sl.LATE)] = -right[torch.from_numpy(batch.plies < sl.LATE)]
-        return right, torch.zeros(len(batch), 3)
+        owners, scores = torch.from_numpy(batch.owners).float(), torch.from_numpy(batch.scores)
+        owners[torch.from_numpy(batch.plies % 2 == 1)] *= -1  # wrong half of the time
+        return Answer(right, torch.zeros(len(batch), 3), owners, (scores + 3) / SCORE_UNIT)
 
-    score = sl.measure(answer, data.in_order(games, ENCODER, 100))
+    score = sl.measure(ask, data.in_order(games, ENCODER, 100))
     late = int(np.maximum(games.lengths - sl.LATE, 0).sum())
     assert (score.positions, score.late_positions, score.late_top1) == (len(games.moves), late, 1.0)
     assert score.top1 == late / len(games.moves)
     assert math.isclose(score.value_loss, math.log(3), rel_tol=1e-5)
     assert 0 < score.value_floor <= score.value_loss
+    assert score.scored == len(games.moves) and abs(score.ownership - 0.5) < 0.05
+    assert math.isclose(score.score_error, 3, rel_tol=1e-4)
 
 
 def test_the_learning_rate_rises_then_falls() -> None:
@@ -299,6 +338,17 @@ def test_training_lowers_the_loss_and_leaves_a_net_that_plays(tiny: sl.Config, t
     assert policy.shape == (2, SIZE * SIZE + 1) and win_rates.shape == (2,)
     lines = (tmp_path / "training" / "tiny" / loop.METRICS_FILE).read_text().splitlines()
     assert lines[0].startswith("step,rows,minutes,loss") and len(lines) == 1 + 90 * 32 // 256
+
+
+def test_a_run_can_start_from_a_checkpoint_of_the_same_shape(tiny: sl.Config, tmp_path: Path) -> None:
+    first = Checkpoint.open(sl.train(replace(tiny, max_rows=64), tmp_path))
+    further = replace(tiny, name="further", start=str(first.folder), learning_rate=1e-9, weight_decay=0.0, max_rows=32)
+    second = Checkpoint.open(sl.train(further, tmp_path))
+    assert second.manifest.parent == first.identity
+    before, after = (load_network(checkpoint).state_dict() for checkpoint in (first, second))
+    assert all(torch.allclose(before[key], after[key], atol=1e-6) for key in before if "conv" in key)
+    with pytest.raises(CheckpointError, match="channels 16, not 24"):
+        sl.train(replace(further, name="wider", channels=24), tmp_path)
 
 
 def test_a_run_with_other_settings_or_a_damaged_state_is_refused(tiny: sl.Config, tmp_path: Path) -> None:

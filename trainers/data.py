@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import tempfile
 import threading
@@ -16,10 +17,10 @@ import numpy as np
 from arena import RecordError
 from arena.go.collection import read_path
 from arena.go.moves import BLACK, SYMMETRIES, WHITE, symmetry_table
-from arena.go.planes import Encoder, encode_rows
+from arena.go.planes import Encoder, encode_rows, final_owners
 from arena.go.record import Record
 
-FORMAT = 1
+FORMAT = 2
 """Written into the name of every cached file; a change of what ``Games`` holds raises it."""
 
 UNKNOWN, BLACK_WON, WHITE_WON, DRAWN = range(4)
@@ -43,6 +44,10 @@ class Games:
     winners: np.ndarray  # (games,) uint8: UNKNOWN, BLACK_WON, WHITE_WON, DRAWN
     dates: np.ndarray  # (games,) int32: 20180301, or 0 where the record has none
     sources: np.ndarray  # (games,) uint8: which of the files it came from
+    scored: np.ndarray  # (games,) bool: whether the recorded margin is that of the last position as it stands
+    owners: (
+        np.ndarray
+    )  # (games, size²) int8: whose each point is in the last position: 1 Black's, -1 White's, 0 no one's
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -66,6 +71,8 @@ class Games:
             self.winners[indices],
             self.dates[indices],
             self.sources[indices],
+            self.scored[indices],
+            self.owners[indices],
         )
 
 
@@ -86,6 +93,10 @@ class Batch:
     moves: np.ndarray  # (B,) int64
     results: np.ndarray  # (B,) int64: WIN, DRAW, LOSS or NO_RESULT
     plies: np.ndarray  # (B,) int64: moves played before
+    owners: (
+        np.ndarray
+    )  # (B, n²) int8: 1 where the point will be the side to move's, -1 the other's, 0 no one's or unknown
+    scores: np.ndarray  # (B,) float32: by how many points the side to move will win, komi counted; NaN where unknown
 
     def __len__(self) -> int:
         return len(self.moves)
@@ -118,7 +129,7 @@ def games_from_records(records: Iterable[tuple[int, Record]], size: int) -> Game
     A record's place in ``Games`` keeps the order of ``records``; of two twins the first stays.
     """
     moves: list[np.ndarray] = []
-    komis, winners, dates, sources = [], [], [], []
+    komis, winners, dates, sources, margins = [], [], [], [], []
     seen: set[bytes] = set()
     for source, record in records:
         if record.rules.size != size or any(record.setup) or record.first is not BLACK or not record.moves:
@@ -133,16 +144,28 @@ def games_from_records(records: Iterable[tuple[int, Record]], size: int) -> Game
         winners.append(_winner(record))
         dates.append(_date(record.date))
         sources.append(source)
+        margins.append(_margin(record))
     starts = np.concatenate([[0], np.cumsum([len(flat) for flat in moves])]).astype(np.int64)
+    flat = np.concatenate(moves) if moves else np.empty(0, np.uint16)
+    owners = np.empty((len(moves), size * size), np.int8)
+    final_owners(size, flat, starts, owners)
     return Games(
         size,
-        np.concatenate(moves) if moves else np.empty(0, np.uint16),
+        flat,
         starts,
         np.array(komis, np.float64),
         np.array(winners, np.uint8),
         np.array(dates, np.int32),
         np.array(sources, np.uint8),
+        owners.sum(1) == np.array(margins, np.float64),  # NaN equals nothing
+        owners,
     )
+
+
+def _margin(record: Record) -> float:
+    """Black's recorded margin before komi; NaN where none is known."""
+    margin = None if record.outcome is None else record.outcome.margin
+    return math.nan if margin is None else margin + record.rules.komi
 
 
 def _winner(record: Record) -> int:
@@ -265,6 +288,7 @@ def encode_positions(games: Games, encoder: Encoder, places: np.ndarray, symmetr
     """The rows at flat indices ``places`` of ``games.moves``: the position before that move, and the move."""
     owners = np.searchsorted(games.starts, places, side="right") - 1
     plies = places - games.starts[owners]
+    tables = symmetry_table(games.size)
     planes = np.empty((len(places), encoder.planes, games.size**2), np.float32)
     targets = np.empty(len(places), np.int64)
     encode_rows(
@@ -276,12 +300,19 @@ def encode_positions(games: Games, encoder: Encoder, places: np.ndarray, symmetr
         owners,
         plies,
         symmetries,
-        symmetry_table(games.size),
+        tables,
         planes,
         targets,
     )
+    signs = np.where(plies % 2 == 0, 1, -1)
+    final = games.owners[owners] * (signs * games.scored[owners])[:, None].astype(np.int8)
+    turned = np.empty_like(final)
+    np.put_along_axis(turned, tables[symmetries, :-1].astype(np.int64), final, 1)
+    margins = games.owners[owners].sum(1, dtype=np.float32) - games.komis[owners]
+    scores = np.where(games.scored[owners], signs * margins, np.nan).astype(np.float32)
     shape = (len(places), encoder.planes, games.size, games.size)
-    return Batch(planes.reshape(shape), targets, results_of(games.winners[owners], plies), plies)
+    results = results_of(games.winners[owners], plies)
+    return Batch(planes.reshape(shape), targets, results, plies, turned, scores)
 
 
 def results_of(winners: np.ndarray, plies: np.ndarray) -> np.ndarray:

@@ -67,13 +67,17 @@ class Graph:
         self._network(network)
 
     def model(self, observe: bool = False) -> onnx.ModelProto:
-        """The finished model: planes -> policy, value; with ``observe``, also all activations that can be quantised."""
+        """The finished model: planes -> policy, value and, where the net has them, ownership and score; with
+        ``observe``, also all activations that can be quantised."""
         planes = self._planes
         inputs = [helper.make_tensor_value_info("planes", TensorProto.FLOAT, ["batch", planes, "size", "size"])]
         outputs = [
             helper.make_tensor_value_info("policy", TensorProto.FLOAT, ["batch", "moves"]),
             helper.make_tensor_value_info("value", TensorProto.FLOAT, ["batch", 3]),
         ]
+        if self._area:
+            outputs.append(helper.make_tensor_value_info("ownership", TensorProto.FLOAT, ["batch", "points"]))
+            outputs.append(helper.make_tensor_value_info("score", TensorProto.FLOAT, ["batch"]))
         if observe:
             shape = ["batch", None, None, None]
             outputs += [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in self.observed]
@@ -168,7 +172,7 @@ class Graph:
         return self._node("Concat", [mean, most], name, axis=1)
 
     def _network(self, network: Network) -> None:
-        self._planes = network.config.planes
+        self._planes, self._area = network.config.planes, network.config.area
         x = self._convolve("stem", "planes", network.stem)  # in fp32: the komi's plane takes few values, close together
         for i, block in enumerate(network.tower):
             name = f"block{i}"
@@ -201,6 +205,15 @@ class Graph:
         g = self._pooled("value.pooled", self._convolve("value.conv", x, value.conv, value.norm, relu=True))
         g = self._convolve("value.hidden", g, value.hidden, relu=True)
         self._node("Flatten", [self._convolve("value.result", g, value.result)], "value", axis=1)
+
+        if network.ownership is not None and network.score is not None:
+            ownership, score = network.ownership, network.score
+            y = self._convolve("ownership.conv", x, ownership.conv, ownership.norm, relu=True)
+            self._node("Flatten", [self._convolve("ownership.points", y, ownership.points)], "ownership", axis=1)
+            g = self._pooled("score.pooled", self._convolve("score.conv", x, score.conv, score.norm, relu=True))
+            g = self._convolve("score.hidden", g, score.hidden, relu=True)
+            axes = self._constant("score.axes", np.array([1, 2, 3], np.int64))
+            self._node("Squeeze", [self._convolve("score.result", g, score.result), axes], "score")
 
     def _spread(self, name: str, g: str, conv: nn.Conv2d, norm: nn.BatchNorm2d) -> str:
         """A 1x1 map whose result is added before ``norm``, which the other summand has taken in, shift and all."""
@@ -244,7 +257,7 @@ def run_model(model: onnx.ModelProto | Path, planes: np.ndarray) -> list[np.ndar
 def calibrate(network: Network, planes: np.ndarray) -> dict[str, Range]:
     """The range of every activation that can be quantised, over the positions ``planes``."""
     graph = Graph(network)
-    outputs = run_model(graph.model(observe=True), planes)[2:]
+    outputs = run_model(graph.model(observe=True), planes)[-len(graph.observed) :]
     ranges = {}
     for name, values in zip(graph.observed, outputs, strict=True):
         low, high = np.quantile(values, [OUTLIERS, 1 - OUTLIERS])
@@ -275,7 +288,7 @@ def write_files(network: Network, folder: Path, calibration: np.ndarray, check: 
     onnx.save(Graph(network).model(), folder / MODEL)
     onnx.save(Graph(network, calibrate(network, calibration)).model(), folder / MODEL_INT8)
     with torch.no_grad():
-        wanted = [array(output) for output in network(torch.from_numpy(check))]
+        wanted = [array(output) for output in network(torch.from_numpy(check)) if output is not None]
     exact = run_model(folder / MODEL, check)
     difference = max(float(np.abs(a - b).max()) for a, b in zip(wanted, exact, strict=True))
     if not difference < PARITY:
@@ -328,7 +341,20 @@ def describe(network: Network, name: str, encoder: Encoder, rules: Rules, **know
 
 
 def load_network(checkpoint: Checkpoint) -> Network:
-    """The net of a checkpoint in torch, to train on from."""
+    """The net of a checkpoint in torch."""
     network = Network(NetworkConfig(**checkpoint.manifest.network))
     network.load_state_dict(load_file(checkpoint.weights))
     return network
+
+
+def start_from(network: Network, checkpoint: Checkpoint) -> None:
+    """Give ``network`` the weights of a checkpoint to train on from; heads that the checkpoint hasn't keep theirs.
+
+    Raises CheckpointError for a net of another shape.
+    """
+    wanted = {**asdict(network.config), "area": 0}
+    given = {**asdict(NetworkConfig(**checkpoint.manifest.network)), "area": 0}
+    if wanted != given:
+        wrong = ", ".join(f"{key} {value}, not {wanted[key]}" for key, value in given.items() if value != wanted[key])
+        raise CheckpointError(f"{checkpoint.folder}: can't be trained on from, it has {wrong}")
+    network.load_state_dict(load_file(checkpoint.weights), strict=False)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -243,10 +243,20 @@ def pick_device(name: str, workers: Workers) -> torch.device:
     return torch.device("cuda", workers.rank % torch.cuda.device_count())
 
 
-def to_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Planes (B, P, n, n), moves (B,) and results (B,) of a batch on ``device``."""
+class Target(NamedTuple):
+    """What a net should have said; see ``Batch``."""
+
+    moves: Tensor  # (B,) int64
+    results: Tensor  # (B,) int64
+    owners: Tensor  # (B, n²) int8
+    scores: Tensor  # (B,) float32
+
+
+def to_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Target]:
+    """Planes (B, P, n, n) and what the net should say of them, on ``device``."""
     planes = torch.from_numpy(batch.planes).to(device, memory_format=torch.channels_last, non_blocking=True)
-    return planes, torch.from_numpy(batch.moves).to(device), torch.from_numpy(batch.results).to(device)
+    wanted = (batch.moves, batch.results, batch.owners, batch.scores)
+    return planes, Target(*(torch.from_numpy(part).to(device, non_blocking=True) for part in wanted))
 
 
 class Run:

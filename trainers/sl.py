@@ -1,7 +1,8 @@
-"""Supervised learning: a policy and value net that imitates strong games. No self-play, no search.
+"""Supervised learning: a net that imitates strong games and foresees how they end. No self-play, no search.
 
 Learns the next move (cross entropy, as AlphaGo's SL policy: Silver et al. 2016, "Mastering the game of Go with deep
-neural networks and tree search", Methods) and, from the same rows, who wins, where the record says so.
+neural networks and tree search", Methods) and, from the same rows where the record tells, who wins, whose each point
+will be and by how much (Wu 2019, "Accelerating self-play learning in Go", section 4.2).
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from torch.nn import functional
 from arena import ConfigError
 from arena.go.game import Rules
 from arena.go.planes import find_encoder
-from bots.nets.network import Network, NetworkConfig
+from bots.nets.checkpoint import Checkpoint, find
+from bots.nets.network import SCORE_UNIT, Answer, Network, NetworkConfig
 from trainers import data
-from trainers.export import describe, export
-from trainers.loop import Plan, Progress, Run, Workers, keep_freed_memory, pick_device, to_tensors
+from trainers.export import describe, export, start_from
+from trainers.loop import Plan, Progress, Run, Target, Workers, keep_freed_memory, pick_device, to_tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,12 @@ class Config:
     """How much of the averaged weights, which the checkpoint gets, stays at each step."""
     value_weight: float = 0.4
     """The weight of the value loss beside the policy loss."""
+    ownership_weight: float = 0.3
+    """The weight of the ownership loss."""
+    score_weight: float = 0.1
+    """The weight of the score loss."""
+    start: str = ""
+    """A checkpoint to train on from, by name or folder; empty to start with random weights."""
     save_minutes: float = 5.0
     """How often the state is saved that a run goes on from."""
     check_every: int = 50_000
@@ -109,22 +117,43 @@ class Losses:
 
     policy: Tensor
     value: Tensor
+    ownership: Tensor
+    score: Tensor
     top1: float
 
-    def total(self, value_weight: float) -> Tensor:
-        return self.policy + value_weight * self.value
+    def total(self, config: Config) -> Tensor:
+        return (
+            self.policy
+            + config.value_weight * self.value
+            + config.ownership_weight * self.ownership
+            + config.score_weight * self.score
+        )
 
 
-def loss(policy: Tensor, value: Tensor, moves: Tensor, results: Tensor) -> Losses:
-    """From policy logits (B, n² + 1), value logits (B, 3), the moves played (B,) and results (B,) for the side to move.
+def loss(answer: Answer, target: Target) -> Losses:
+    """How far an answer is from what it should be.
 
-    Rows without a known result count for the policy only; the value's mean is over the rows that have one.
+    Cross entropy of the move, of the result and, as a mean over points, of the owner (a point of no one's is half of
+    each side's); Huber's loss of the score. Rows where one of them isn't known don't count for it.
     """
-    policy_loss = functional.cross_entropy(policy, moves)
-    known = (results != data.NO_RESULT).sum().clamp(min=1)
-    value_sum = functional.cross_entropy(value, results, ignore_index=data.NO_RESULT, reduction="sum")
-    top1 = float((policy.detach().argmax(1) == moves).float().mean())
-    return Losses(policy_loss, value_sum / known, top1)
+    known = (target.results != data.NO_RESULT).sum().clamp(min=1)
+    value = functional.cross_entropy(answer.value, target.results, ignore_index=data.NO_RESULT, reduction="sum")
+    ownership = score = answer.value.new_zeros(())
+    if answer.ownership is not None and answer.score is not None:
+        scored = ~target.scores.isnan()
+        count = scored.sum().clamp(min=1)
+        shares = (target.owners.to(answer.ownership.dtype) + 1) / 2
+        by_point = functional.binary_cross_entropy_with_logits(answer.ownership, shares, reduction="none")
+        ownership = (by_point.mean(1) * scored).sum() / count
+        wanted = target.scores.nan_to_num() / SCORE_UNIT
+        score = (functional.smooth_l1_loss(answer.score, wanted, reduction="none") * scored).sum() / count
+    return Losses(
+        policy=functional.cross_entropy(answer.policy, target.moves),
+        value=value / known,
+        ownership=ownership,
+        score=score,
+        top1=float((answer.policy.detach().argmax(1) == target.moves).float().mean()),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,22 +174,29 @@ class Score:
     """Mean cross entropy over win, draw and loss, in nats."""
     value_floor: float = 0.0
     """What the best constant would get: the value has learned something when its loss is below."""
+    scored: int = 0
+    """Positions whose game was scored, where the net foresees ownership."""
+    ownership: float = 0.0
+    """The share of their points whose owner was foreseen; points of no one's aside."""
+    score_error: float = 0.0
+    """The mean absolute error of the score, in points."""
 
 
 LATE = 15
 
-Answer = Callable[[data.Batch], tuple[Tensor, Tensor]]
-"""Policy logits and value logits of a batch."""
+Ask = Callable[[data.Batch], Answer]
+"""What a net, on the CPU, says of a batch."""
 
 
-def measure(answer: Answer, batches: Iterable[data.Batch]) -> Score:
-    """Ask ``answer`` about every batch."""
+def measure(ask: Ask, batches: Iterable[data.Batch]) -> Score:
+    """Ask about every batch."""
     positions = right = late = late_right = 0
-    policy_sum = value_sum = 0.0
+    scored = points = points_right = 0
+    policy_sum = value_sum = error_sum = 0.0
     counts = torch.zeros(3, dtype=torch.float64)
     for batch in batches:
         with torch.no_grad():
-            policy, value = answer(batch)
+            policy, value, ownership, score = ask(batch)
         moves, results = torch.from_numpy(batch.moves), torch.from_numpy(batch.results)
         hits = policy.argmax(1) == moves
         is_late = torch.from_numpy(batch.plies >= LATE)
@@ -171,6 +207,12 @@ def measure(answer: Answer, batches: Iterable[data.Batch]) -> Score:
         policy_sum += float(functional.cross_entropy(policy, moves, reduction="sum"))
         value_sum += float(functional.cross_entropy(value, results, ignore_index=data.NO_RESULT, reduction="sum"))
         counts += torch.bincount(results[results != data.NO_RESULT], minlength=3)
+        if ownership is not None and score is not None:
+            owners, scores = torch.from_numpy(batch.owners), torch.from_numpy(batch.scores)
+            scored += int((~scores.isnan()).sum())
+            points += int((owners != 0).sum())
+            points_right += int(((ownership > 0) == (owners > 0))[owners != 0].sum())
+            error_sum += float((SCORE_UNIT * score - scores).abs().nansum())
     known = float(counts.sum())
     shares = counts[counts > 0] / max(1.0, known)
     return Score(
@@ -182,6 +224,9 @@ def measure(answer: Answer, batches: Iterable[data.Batch]) -> Score:
         results=int(known),
         value_loss=value_sum / max(1.0, known),
         value_floor=float(-(shares * shares.log()).sum()),
+        scored=scored,
+        ownership=points_right / max(1, points),
+        score_error=error_sum / max(1, scored),
     )
 
 
@@ -195,23 +240,26 @@ def some_games(games: data.Games, positions: int, seed: int) -> data.Games:
 
 
 def build(config: Config) -> Network:
-    """The untrained net; the same weights for the same seed."""
+    """The net to begin with: that of ``start``, or untrained and the same for the same seed. Raises CheckpointError."""
     encoder = find_encoder(config.encoder)
+    shape = NetworkConfig(planes=encoder.planes, blocks=config.blocks, channels=config.channels, area=1)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        network = Network(NetworkConfig(planes=encoder.planes, blocks=config.blocks, channels=config.channels))
+        network = Network(shape)
+    if config.start:
+        start_from(network, Checkpoint.open(find(config.start)))
     return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's hints
 
 
-def answer_with(network: nn.Module, device: torch.device) -> Answer:
-    """What ``network`` answers, on the CPU, in evaluation mode."""
+def ask_with(network: nn.Module, device: torch.device) -> Ask:
+    """Ask ``network`` in evaluation mode."""
 
-    def answer(batch: data.Batch) -> tuple[Tensor, Tensor]:
+    def ask(batch: data.Batch) -> Answer:
         network.eval()
-        policy, value = network(to_tensors(batch, device)[0])
-        return policy.cpu(), value.cpu()
+        answer: Answer = network(to_tensors(batch, device)[0])
+        return answer.to(torch.device("cpu"))
 
-    return answer
+    return ask
 
 
 def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:
@@ -285,7 +333,7 @@ def learn(
 
     def score(games: data.Games) -> Score:
         averaged.load_state_dict(run.averaged)
-        return measure(answer_with(averaged, device), data.in_order(games, encoder))
+        return measure(ask_with(averaged, device), data.in_order(games, encoder))
 
     share = config.batch // workers.count
     rows = data.Rows(split.train, encoder, config.seed)
@@ -297,11 +345,11 @@ def learn(
             waited = time.monotonic() - asked
             if run.is_over:
                 break
-            planes, moves, outcomes = to_tensors(batch, device)
+            planes, target = to_tensors(batch, device)
             with torch.autocast(device.type, torch.bfloat16, enabled=config.bf16):
-                policy, value = network(planes)
-            losses = loss(policy.float(), value.float(), moves, outcomes)
-            progress = run.step(losses.total(config.value_weight), config.batch, losses.top1, waited)
+                answer: Answer = network(planes)
+            losses = loss(answer.to(torch.float32), target)
+            progress = run.step(losses.total(config), config.batch, losses.top1, waited)
             on_progress(progress)
             if workers.rank == 0 and run.rows // config.check_every > (run.rows - config.batch) // config.check_every:
                 log(run, progress, score(watched))
@@ -325,6 +373,8 @@ def log(run: Run, progress: Progress, score: Score) -> None:
         validation_loss=round(score.policy_loss, 4),
         validation_value=round(score.value_loss, 4),
         value_floor=round(score.value_floor, 4),
+        validation_ownership=round(score.ownership, 4),
+        validation_score_error=round(score.score_error, 3),
     )
 
 
@@ -343,6 +393,7 @@ def save_checkpoint(config: Config, results: Path, split: data.Split, learned: L
         minutes=round(learned.minutes, 1),
         settings={**asdict(config), "records": [file.name for file in files]},
         metrics={key: round(value, 5) for key, value in learned.metrics.items()},
+        parent=Checkpoint.open(find(config.start)).identity if config.start else "",
     )
     checked = split.validation if len(split.validation) else split.train
     calibration = data.Rows(split.train, encoder, config.seed + 1).batch(0, CALIBRATION)

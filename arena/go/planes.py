@@ -13,7 +13,7 @@ import numpy as np
 from arena import CheckpointError
 from arena.go.game import Game
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import BOARD, CELLS, U, clear, move_of, play_any, point_of
+from arena.go.kernels import BOARD, CELLS, U, clear, move_of, owner_map, play_any, point_of
 from arena.go.moves import symmetry_table
 
 HISTORY = 5
@@ -155,3 +155,24 @@ def encode_rows(number, size, moves, starts, komis, games, plies, symmetries, ta
         table = tables[symmetries[row]]
         encode(number, board, colour, recent, komis[games[row]], table, planes[row])
         targets[row] = table[np.int64(moves[start + ply])]
+
+
+@kernel
+def final_owners(size, moves, starts, owners):
+    """Write whose each point is by area where each game of a list (see ``encode_rows``) ends: ``owners`` (games,
+    size²) int8, 1 for Black, -1 for White, 0 for neither. No dead stones are taken off."""
+    boards = np.empty(1, BOARD)
+    areas = np.empty(size * size, np.uint8)
+    passing = size * size
+    for game in range(starts.shape[0] - 1):
+        board = boards[0]
+        clear(board, size)
+        colour = 1
+        for i in range(starts[game], starts[game + 1]):
+            move = np.int64(moves[i])
+            if move != passing:
+                play_any(board, point_of(board, move), colour)
+            colour = 3 - colour
+        owner_map(boards, 0, areas)
+        for point in range(passing):
+            owners[game, point] = np.int64(areas[point] == 1) - np.int64(areas[point] == 2)

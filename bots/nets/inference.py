@@ -78,7 +78,7 @@ class Evaluator:
                 f"{manifest.name}: planes of shape {planes.shape} don't fit; it takes (B, {manifest.planes}, n, n)"
             )
         self.checkpoint.require_size(size)
-        policy, value = self._session.run(None, {"planes": np.ascontiguousarray(planes, np.float32)})
+        policy, value = self._session.run(["policy", "value"], {"planes": np.ascontiguousarray(planes, np.float32)})
         odds = np.exp(value.astype(np.float64) - value.max(1, keepdims=True))  # (B, 3): win, draw, loss
         win_rate = (odds[:, 0] + 0.5 * odds[:, 1]) / odds.sum(1)
         return policy, win_rate.astype(np.float32)

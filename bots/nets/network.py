@@ -1,4 +1,4 @@
-"""The residual policy and value net in torch, for training and export. Playing is ``inference.py``, without torch.
+"""The residual net in torch, for training and export: policy, value, ownership, score. Playing is ``inference.py``.
 
 A pre-activation residual tower of 3x3 convolutions (He et al. 2016, "Identity mappings in deep residual networks") with
 global pooling in some blocks (Wu 2019, "Accelerating self-play learning in Go", section 4.1). Nothing in it depends on
@@ -9,11 +9,15 @@ doesn't depend on how many rows ONNX Runtime evaluates at once, which can't be s
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from arena import ConfigError
+
+SCORE_UNIT = 10.0
+"""Points in a unit of the score head, so that its numbers are about as large as logits."""
 
 UNTRAINED_PASS = -4.0
 """The pass logit before training: about one pass in 4,000 moves. A net that passes early ends its games."""
@@ -35,6 +39,8 @@ class NetworkConfig:
     """Channels that such a block, and the policy head, pool."""
     head_channels: int = 32
     """Channels of the policy head and the value head."""
+    area: int = 0
+    """1 when it also tells whose each point will be and by how much the game is won, 0 when not."""
 
     def __post_init__(self) -> None:
         for name in ("planes", "blocks", "channels", "pooled_channels", "head_channels"):
@@ -122,8 +128,53 @@ class ValueHead(nn.Module):
         return self.result(self.hidden(g).relu()).flatten(1)  # (B, 3)
 
 
+class OwnershipHead(nn.Module):
+    """Of each point the logit that it will be the side to move's when the game is scored."""
+
+    def __init__(self, config: NetworkConfig):
+        super().__init__()
+        self.conv, self.norm = (
+            convolution(config.channels, config.pooled_channels, 1),
+            nn.BatchNorm2d(config.pooled_channels),
+        )
+        self.points = convolution(config.pooled_channels, 1, 3, bias=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.points(self.norm(self.conv(x)).relu()).flatten(1)  # (B, n²)
+
+
+class ScoreHead(nn.Module):
+    """By how much the side to move will win, komi counted, in units of ``SCORE_UNIT`` points."""
+
+    def __init__(self, config: NetworkConfig):
+        super().__init__()
+        h = config.pooled_channels
+        self.conv, self.norm = convolution(config.channels, h, 1), nn.BatchNorm2d(h)
+        self.hidden = convolution(2 * h, 2 * h, 1, bias=True)
+        self.result = convolution(2 * h, 1, 1, bias=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        g = pooled(self.norm(self.conv(x)).relu())  # (B, 2h, 1, 1)
+        return self.result(self.hidden(g).relu()).flatten()  # (B,)
+
+
+class Answer(NamedTuple):
+    """What a net says of positions, all for the side to move; the last two are None without area heads."""
+
+    policy: Tensor  # (B, n² + 1) logits
+    value: Tensor  # (B, 3) logits of win, draw, loss
+    ownership: Tensor | None = None  # (B, n²) logits
+    score: Tensor | None = None  # (B,) in units of SCORE_UNIT points
+
+    def to(self, where: torch.device | torch.dtype) -> Answer:
+        """The same on another device, or in other numbers."""
+        ownership = None if self.ownership is None else self.ownership.to(where)
+        score = None if self.score is None else self.score.to(where)
+        return Answer(self.policy.to(where), self.value.to(where), ownership, score)
+
+
 class Network(nn.Module):
-    """Planes (B, P, n, n) -> policy logits (B, n² + 1) and win, draw, loss logits (B, 3), both for the side to move."""
+    """Planes (B, P, n, n) -> ``Answer``."""
 
     def __init__(self, config: NetworkConfig):
         super().__init__()
@@ -136,10 +187,14 @@ class Network(nn.Module):
         self.norm = nn.BatchNorm2d(config.channels)
         self.policy = PolicyHead(config)
         self.value = ValueHead(config)
+        self.ownership = OwnershipHead(config) if config.area else None
+        self.score = ScoreHead(config) if config.area else None
 
-    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, planes: Tensor) -> Answer:
         x = self.stem(planes)  # (B, C, n, n)
         for block in self.tower:
             x = block(x)
         x = self.norm(x).relu()
-        return self.policy(x), self.value(x)
+        ownership = None if self.ownership is None else self.ownership(x)
+        score = None if self.score is None else self.score(x)
+        return Answer(self.policy(x), self.value(x), ownership, score)
