@@ -111,12 +111,10 @@ class AlphaGo(Bot):
                 budget,
                 config.leaves,
                 knowledge,
-                net.encoder.number,
-                tables,
                 self._leaves,
-                planes,
             )
             if count:
+                net.encoder.encode(self._leaves.positions, count, planes)
                 logits, win_rates = net.evaluate(planes[:count].reshape(count, -1, size, size))
                 self._puct.expand_leaves(
                     forest.roots,

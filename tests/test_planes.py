@@ -11,7 +11,7 @@ from reference import ReferenceBoard
 from arena import CheckpointError
 from arena.go.board import Board
 from arena.go.game import Game, Rules
-from arena.go.moves import BLACK, Colour, apply_symmetry, move_from_gtp, move_from_sgf, pass_move, symmetry_table
+from arena.go.moves import BLACK, Colour, apply_symmetry, move_from_gtp, move_from_sgf, pass_move
 from arena.go.planes import ENCODERS, encode_game, encode_rows, find_encoder
 
 ENCODER = find_encoder("arena-17")
@@ -164,7 +164,7 @@ def test_komi_has_the_sign_of_the_side_to_move_and_a_pass_lights_the_last_plane(
 
 @pytest.mark.parametrize("size", [5, 9, 13, 19])
 def test_rows_from_move_lists_equal_those_of_games(size: int) -> None:
-    """Every ply of some games, with every symmetry, targets turned like the planes."""
+    """Every ply of some games, with every symmetry."""
     games = [random_game(size, "tromp-taylor" if size == 5 else "cgos", seed, 60) for seed in range(3)]
     moves = np.concatenate([np.array(game.moves, np.uint16) for game in games])
     starts = np.cumsum([0, *(len(game.moves) for game in games)])
@@ -172,10 +172,7 @@ def test_rows_from_move_lists_equal_those_of_games(size: int) -> None:
     owners = np.concatenate([np.full(len(game.moves), number) for number, game in enumerate(games)])
     plies = np.concatenate([np.arange(len(game.moves)) for game in games])
     symmetries = (np.arange(len(moves)) % 8).astype(np.uint8)
-    planes = np.full((len(moves), 17, size * size), np.nan, np.float32)
-    targets = np.full(len(moves), -5, np.int64)
-    table = symmetry_table(size)
-    encode_rows(ENCODER.number, size, moves, starts, komis, owners, plies, symmetries, table, planes, targets)
+    planes = encode_rows(ENCODER, size, moves, starts, komis, owners, plies, symmetries)
     row = 0
     for game in games:
         again = Game(game.rules)
@@ -183,11 +180,6 @@ def test_rows_from_move_lists_equal_those_of_games(size: int) -> None:
             symmetry = row % 8
             expected = encode_game(ENCODER, again, symmetry)
             assert (planes[row].reshape(17, size, size) == expected).all()
-            assert targets[row] == table[symmetry, move]
-            if move != pass_move(size):
-                marked = np.zeros((size, size))
-                marked[divmod(move, size)] = 1
-                assert apply_symmetry(marked, symmetry).reshape(-1)[targets[row]] == 1
             again.play(move)
             row += 1
     assert row == len(moves)
@@ -197,13 +189,11 @@ def test_rows_may_be_asked_for_in_any_order_and_twice() -> None:
     game = random_game(9, "cgos", seed=1, most=40)
     moves, starts = np.array(game.moves, np.uint16), np.array([0, len(game.moves)])
     plies = np.array([30, 0, 7, 30])
-    planes, targets = np.empty((4, 17, 81), np.float32), np.empty(4, np.int64)
     komis, owners, symmetries = np.array([7], np.float32), np.zeros(4, np.int64), np.zeros(4, np.uint8)
-    encode_rows(0, 9, moves, starts, komis, owners, plies, symmetries, symmetry_table(9), planes, targets)
+    planes = encode_rows(ENCODER, 9, moves, starts, komis, owners, plies, symmetries)
     for row, ply in enumerate(plies.tolist()):
         expected = slow_planes(replayed(game.moves[:ply], 9), ply % 2 + 1, game.moves[:ply], 7.0)
         assert (planes[row].reshape(17, 9, 9) == expected).all()
-        assert targets[row] == game.moves[ply]
 
 
 # A random game in SGF points (tt passes), with captures, kos and passes.
@@ -214,7 +204,11 @@ FROZEN_GAME = """
     tt he ee fe ff aa de ab dg fa ba ig db ca ea fb fa da tt eb ad cb gb db ba aa cc fb ca bb
 """
 FROZEN_DIGESTS = {
+    "stones-1": "7d85c21aa34c72aaef0f6e92f596f003fe6e70f4c732612af5900ff60f7bd3db",
+    "gocnn-8": "7bb1c3b1195e1441f5de3d6f22e51fcbf6cd64c6631b47bc110c392f90fcedcd",
     "arena-17": "6ebb586e0fafb10f4d81c393e4ffbc8260766d5f0bf05d595bffc6904f456252",
+    "alphago-48": "bc18eb8c1d5fdc934decddb82223c6fee8faaf2547662e08acbf36f55f898853",
+    "alphago-49": "172b2c962f14578a597eb1180dbf26fa21ab13710272eb8f264ff6966343ab3d",
 }
 
 
@@ -234,7 +228,10 @@ def test_what_an_encoder_computes_is_frozen(name: str) -> None:
 
 
 def test_the_encoders_are_found_by_name() -> None:
-    assert {name: encoder.planes for name, encoder in ENCODERS.items()} == {"arena-17": 17}
+    planes = {"stones-1": 1, "gocnn-8": 8, "arena-17": 17, "alphago-48": 48, "alphago-49": 49}
+    assert {name: encoder.planes for name, encoder in ENCODERS.items()} == planes
     assert ENCODERS["arena-17"] is ENCODER
-    with pytest.raises(CheckpointError, match="unknown encoder 'arena-18'; this version has arena-17"):
+    with pytest.raises(
+        CheckpointError, match="unknown encoder 'arena-18'; this version has stones-1, gocnn-8, arena-17"
+    ):
         find_encoder("arena-18")

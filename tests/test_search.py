@@ -70,11 +70,9 @@ def search(
         visits,
         per_game,
         knowledge,
-        ENCODER.number,
-        tables,
         leaves,
-        planes,
     ):
+        ENCODER.encode(leaves.positions, count, planes)
         logits, win_rates = net(planes[:count])
         puct.expand_leaves(
             forest.roots, forest.nodes, forest.owners, knowledge, tables, leaves, count, logits, win_rates

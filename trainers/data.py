@@ -288,22 +288,9 @@ def encode_positions(games: Games, encoder: Encoder, places: np.ndarray, symmetr
     """The rows at flat indices ``places`` of ``games.moves``: the position before that move, and the move."""
     owners = np.searchsorted(games.starts, places, side="right") - 1
     plies = places - games.starts[owners]
+    planes = encode_rows(encoder, games.size, games.moves, games.starts, games.komis, owners, plies, symmetries)
     tables = symmetry_table(games.size)
-    planes = np.empty((len(places), encoder.planes, games.size**2), np.float32)
-    targets = np.empty(len(places), np.int64)
-    encode_rows(
-        encoder.number,
-        games.size,
-        games.moves,
-        games.starts,
-        games.komis,
-        owners,
-        plies,
-        symmetries,
-        tables,
-        planes,
-        targets,
-    )
+    targets = tables[symmetries, games.moves[places]].astype(np.int64)
     signs = np.where(plies % 2 == 0, 1, -1)
     final = games.owners[owners] * (signs * games.scored[owners])[:, None].astype(np.int8)
     turned = np.empty_like(final)

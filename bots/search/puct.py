@@ -22,7 +22,7 @@ from arena.go.kernels import (
     playout,
     repeats,
 )
-from arena.go.planes import HISTORY, encode
+from arena.go.planes import HISTORY, Positions
 from bots.search.playouts import answering_playout
 from bots.search.tree import AWAITED, FORBIDDEN, MAX_DEPTH, UNEXPANDED, add_child, add_result, note_owners
 
@@ -46,15 +46,12 @@ class Leaves(NamedTuple):
     slots: np.ndarray  # (batch,) int64: whose tree
     paths: np.ndarray  # (batch, MAX_DEPTH + 1) int32: nodes from the root to the leaf
     depths: np.ndarray  # (batch,) int64: how many
-    colours: np.ndarray  # (batch,) int64: who is to move at the leaf
-    symmetries: np.ndarray  # (batch,) int64: how its planes were turned
-    boards: np.ndarray  # (batch,) BOARD
+    positions: Positions
 
     @classmethod
     def empty(cls, batch: int) -> Leaves:
-        slots, depths, colours, symmetries = (np.zeros(batch, np.int64) for _ in range(4))
         paths = np.zeros((batch, MAX_DEPTH + 1), np.int32)
-        return cls(slots, paths, depths, colours, symmetries, np.zeros(batch, BOARD))
+        return cls(np.zeros(batch, np.int64), paths, np.zeros(batch, np.int64), Positions.empty(batch))
 
 
 @inlined
@@ -132,13 +129,13 @@ def _note_recent(board, root, nodes, slot, path, depth, recent):
 
 
 @kernel
-def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, knowledge, encoder, tables, leaves, planes):
-    """Walk down each slot's tree to leaves that need the net, at most ``per_game`` a slot, and write their planes.
+def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, knowledge, leaves):
+    """Walk down each slot's tree to ``leaves`` that need the net, at most ``per_game`` a slot.
 
     Simulations that end in a finished game are backed up at once. No root gets more than ``budget`` visits. Returns the
-    number of leaves in ``leaves`` and ``planes`` (batch, planes, size²); 0 when every slot has its visits.
+    number of leaves; 0 when every slot has its visits.
     """
-    recent = np.empty(HISTORY, np.int64)
+    positions = leaves.positions
     count = 0
     for s in range(slots.shape[0]):
         slot = slots[s]
@@ -148,8 +145,8 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, knowled
         found = 0
         collisions = 0
         while found < per_game and collisions < 4 and nodes.visits[slot, 0] + nodes.pending[slot, 0] < budget:
-            leaves.boards[count] = boards[slot]
-            board = leaves.boards[count]
+            positions.boards[count] = boards[slot]
+            board = positions.boards[count]
             path = leaves.paths[count]
             colour = np.int64(root.colour)
             passes = np.int64(root.passes)
@@ -194,10 +191,10 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, knowled
                 symmetry = below(root.random, 8)
             leaves.slots[count] = slot
             leaves.depths[count] = depth
-            leaves.colours[count] = colour
-            leaves.symmetries[count] = symmetry
-            _note_recent(board, root, nodes, slot, path, depth, recent)
-            encode(encoder, board, colour, recent, root.komi, tables[symmetry], planes[count])
+            positions.colours[count] = colour
+            positions.symmetries[count] = symmetry
+            positions.komis[count] = root.komi
+            _note_recent(board, root, nodes, slot, path, depth, positions.recent[count])
             count += 1
             found += 1
     return count
@@ -266,12 +263,12 @@ def expand_leaves(roots, nodes, owners, knowledge, tables, leaves, count, logits
         root = roots[slot]
         path = leaves.paths[i]
         depth = leaves.depths[i]
-        colour = leaves.colours[i]
+        colour = leaves.positions.colours[i]
         node = np.int64(path[depth - 1])
-        board = leaves.boards[i]
+        board = leaves.positions.boards[i]
         if np.int64(root.used) + board.empty_count + 1 <= capacity:
             passes = nodes.point[slot, node] == 0 if depth > 1 else root.passes > 0
-            table = tables[leaves.symmetries[i]]
+            table = tables[leaves.positions.symmetries[i]]
             _expand(board, root, nodes, slot, node, colour, passes, logits[i], table, knowledge.flattening)
         else:
             nodes.first[slot, node] = UNEXPANDED

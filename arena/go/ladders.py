@@ -1,0 +1,188 @@
+"""Compiled ladder reading: whether a chase with a single liberty at each turn ends in a capture. No other tactics.
+
+As in ``kernels``, *points* are indices of the padded board, and nothing is checked.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from arena.go.jit import kernel
+from arena.go.kernels import U, is_legal, play
+from arena.go.tactics import last_liberty
+
+DEPTH = 160
+"""The longest chase that is read, in moves; a longer one counts as an escape."""
+
+EFFORT = 400
+"""How many ataris are looked at for one answer; where they don't suffice, the chase counts as an escape."""
+
+_REPLIES = 24
+
+
+@kernel
+def try_move(boards, before, after, p, colour):
+    """Make ``boards[after]`` what ``boards[before]`` is after a legal move."""
+    boards[after] = boards[before]
+    play(boards[after], p, colour)
+
+
+@kernel
+def first_liberties(boards, index, stone):
+    """How many liberties the group of ``stone`` has, counted up to 3, and the first two of them."""
+    board = boards[index]
+    width = np.int64(board.width)
+    count = 0
+    first = second = np.int64(0)
+    p = np.int64(stone)
+    while True:
+        if board.around[U(p)] & 15:
+            for step in (-width, np.int64(-1), np.int64(1), width):
+                q = p + step
+                if board.colour[U(q)] == 0 and q != first and q != second:
+                    count += 1
+                    if count == 3:
+                        return count, first, second
+                    if count == 1:
+                        first = q
+                    else:
+                        second = q
+        p = np.int64(board.next[U(p)])
+        if p == stone:
+            return count, first, second
+
+
+@kernel
+def _replies(boards, index, stone, replies):
+    """How a group in atari may try to live, written to ``replies``: its last liberty, captures around it; the count."""
+    board = boards[index]
+    width = np.int64(board.width)
+    other = 3 - np.int64(board.colour[U(stone)])
+    replies[0] = last_liberty(board, np.int64(board.head[U(stone)]))
+    count = 1
+    p = np.int64(stone)
+    while True:
+        for step in (-width, np.int64(-1), np.int64(1), width):
+            q = p + step
+            if board.colour[U(q)] == other:
+                capture = last_liberty(board, np.int64(board.head[U(q)]))
+                known = capture == 0 or count == _REPLIES
+                for i in range(count):
+                    known = known or replies[i] == capture
+                if not known:
+                    replies[count] = capture
+                    count += 1
+        p = np.int64(board.next[U(p)])
+        if p == stone:
+            return count
+
+
+@kernel
+def is_caught(boards, first, stone):
+    """Whether the group of ``stone``, which is in atari on ``boards[first]`` and whose side is to move, is lost.
+
+    The boards behind are room for the positions of the chase: a reply, an atari, a reply, and so on. It's a search in
+    depth, every reply and both ataris tried.
+    """
+    levels = (boards.shape[0] - first) // 2
+    replies = np.empty((levels, _REPLIES), np.int64)
+    count = np.zeros(levels, np.int64)
+    tried = np.zeros(levels, np.int64)  # replies
+    ataris = np.empty((levels, 2), np.int64)
+    atari = np.full(levels, -1)  # the next of the ataris on the last reply, -1 without one that matters
+    defender = np.int64(boards[first].colour[U(stone)])
+    count[0] = _replies(boards, first, stone, replies[0])
+    level = 0
+    effort = 0
+    while True:
+        before, after = first + 2 * level, first + 2 * level + 1
+        if atari[level] < 0:
+            if tried[level] == count[level]:  # no reply helps
+                if level == 0:
+                    return True
+                level -= 1
+                atari[level] = -1
+                continue
+            reply = replies[level, tried[level]]
+            tried[level] += 1
+            if not is_legal(boards[before], reply, defender):
+                continue
+            try_move(boards, before, after, reply, defender)
+            liberties, ataris[level, 0], ataris[level, 1] = first_liberties(boards, after, stone)
+            if liberties < 2:
+                continue
+            if liberties == 2:
+                atari[level] = 0
+                continue
+        elif atari[level] < 2:
+            q = ataris[level, atari[level]]
+            atari[level] += 1
+            if is_legal(boards[after], q, 3 - defender):
+                level += 1
+                effort += 1
+                if level == levels or after + 2 >= boards.shape[0] or effort > EFFORT:
+                    return False
+                try_move(boards, after, after + 1, q, 3 - defender)
+                count[level] = _replies(boards, after + 1, stone, replies[level])
+                tried[level] = 0
+                atari[level] = -1
+            continue
+        if level == 0:  # a reply that no atari answers
+            return False
+        level -= 1
+
+
+@kernel
+def captures_in_ladder(boards, p, colour):
+    """Whether ``colour`` playing the legal point ``p`` of ``boards[0]`` takes a group from two liberties to none."""
+    width = np.int64(boards[0].width)
+    for step in (-width, np.int64(-1), np.int64(1), width):
+        q = p + step
+        if boards[0].colour[U(q)] == 3 - colour and first_liberties(boards, 0, q)[0] == 2:
+            try_move(boards, 0, 1, p, colour)
+            if is_caught(boards, 1, q):
+                return True
+    return False
+
+
+@kernel
+def _is_saved(boards, p, stone, colour):
+    """Whether the group of ``stone`` can't be chased down after ``colour`` plays ``p``."""
+    try_move(boards, 0, 1, p, colour)
+    liberties, first, second = first_liberties(boards, 1, stone)
+    if liberties < 2:
+        return False
+    if liberties == 2:
+        for q in (first, second):
+            if is_legal(boards[1], q, 3 - colour):
+                try_move(boards, 1, 2, q, 3 - colour)
+                if is_caught(boards, 2, stone):
+                    return False
+    return True
+
+
+@kernel
+def escapes_a_ladder(boards, p, colour):
+    """Whether ``colour`` playing the legal point ``p`` of ``boards[0]`` saves a group in atari from being chased down.
+
+    It does by extending at ``p`` or by capturing there.
+    """
+    width = np.int64(boards[0].width)
+    for step in (-width, np.int64(-1), np.int64(1), width):
+        q = p + step
+        there = np.int64(boards[0].colour[U(q)])
+        if there == colour and last_liberty(boards[0], np.int64(boards[0].head[U(q)])) == p:
+            if _is_saved(boards, p, q, colour):
+                return True
+        elif there == 3 - colour and last_liberty(boards[0], np.int64(boards[0].head[U(q)])) == p:
+            stone = q  # capturing this group saves those of ours in atari that it touches
+            while True:
+                for other in (-width, np.int64(-1), np.int64(1), width):
+                    r = stone + other
+                    if boards[0].colour[U(r)] == colour and last_liberty(boards[0], np.int64(boards[0].head[U(r)])):
+                        if _is_saved(boards, p, r, colour):
+                            return True
+                stone = np.int64(boards[0].next[U(stone)])
+                if stone == q:
+                    break
+    return False
