@@ -8,10 +8,12 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from itertools import groupby
+from math import isnan
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -26,6 +28,8 @@ from arena.screen.style import shorten
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from trainers.evaluation import Evaluation
 
 COLOURS = ("#3b8fd4", "#d97f0a", "#009e73", "#cc79a7", "#8a6bd1", "#d55e00", "#808080")
 MARKERS = "osD^vPX*<>"
@@ -196,6 +200,64 @@ def _draw_training(axes: Axes, trained: Sequence[Trained]) -> None:
     axes.xaxis.set_major_formatter(lambda rows, _: f"{rows / 1e6:g} M" if rows >= 1e6 else f"{rows / 1e3:g} k")
     axes.set_xlabel("training rows")
     axes.set_ylabel("Elo")
+
+
+def draw_evaluation(evaluation: Evaluation, path: Path) -> None:
+    """Draw the figures over the number of the move. Raises ConfigError, StoreError."""
+    last = max((ply for ply, sums in enumerate(evaluation.sums) if sums[0]), default=0)
+    by_ply = [evaluation.figures(ply, ply) for ply in range(last + 1)]
+    plots = [
+        _Lines("Moves foreseen", "share", {f"top-{k}": [getattr(one, f"top{k}") for one in by_ply] for k in (1, 3, 5)}),
+        _Lines(
+            "Results",
+            "mean squared error",
+            {"net": [one.value_error for one in by_ply], "constant": [one.value_floor for one in by_ply]},
+        ),
+        _Lines(
+            "Owners foreseen",
+            "share of points",
+            {
+                "net": [one.ownership for one in by_ply],
+                "nearest stone": [one.by_nearest for one in by_ply],
+                "stone": [one.by_stone for one in by_ply],
+            },
+        ),
+    ]
+    _write_lines([plot for plot in plots if not all(map(isnan, next(iter(plot.curves.values()))))], path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """One plot of several curves over the number of a move; NaN leaves a gap."""
+
+    title: str
+    unit: str
+    curves: Mapping[str, Sequence[float]]
+
+
+def _write_lines(plots: Sequence[_Lines], path: Path) -> None:
+    """The plots below each other in one PNG."""
+    import matplotlib
+
+    if path.suffix.lower() != ".png":
+        raise ConfigError(f"{path}: the picture is a PNG; call it {path.with_suffix('.png').name}")
+    with matplotlib.rc_context(_settings(INK)):
+        figure = _figure(PNG_WIDTH, [_Panel(plot.title, 3.0, partial(_draw_lines, plot)) for plot in plots])
+        figure.set_facecolor("white")
+        for axes, plot in zip(figure.axes, plots, strict=True):
+            axes.set_title(plot.title, loc="left")
+        content = io.BytesIO()
+        _save(figure, content, format="png", dpi=DPI)
+    write_aside(path, content.getvalue())
+
+
+def _draw_lines(plot: _Lines, axes: Axes) -> None:
+    for number, (name, values) in enumerate(plot.curves.items()):
+        moves = range(1, len(values) + 1)
+        axes.plot(moves, values, color=COLOURS[number], marker=MARKERS[number], markersize=3, markevery=5, label=name)
+    axes.set_xlabel("move")
+    axes.set_ylabel(plot.unit)
+    axes.legend(fontsize="small")
 
 
 # --- Around the plots ---

@@ -14,7 +14,7 @@ from queue import Full, Queue
 
 import numpy as np
 
-from arena import RecordError
+from arena import ConfigError, RecordError
 from arena.go.collection import read_path
 from arena.go.moves import BLACK, SYMMETRIES, WHITE, symmetry_table
 from arena.go.planes import Encoder, encode_rows, final_owners
@@ -230,6 +230,30 @@ def split_by_game(games: Games, test_from: int = 0, validation: float = 0.01) ->
     )
     late = games.dates >= test_from if test_from else np.zeros(len(games), np.bool_)
     return Split(games.select(~late & ~drawn), games.select(~late & drawn), games.select(late))
+
+
+def day_of(text: str) -> int:
+    """2018-03-01 as 20180301, the start of all time as 0 when it's empty. Raises ConfigError."""
+    if text and not _date(text):
+        raise ConfigError(f"'{text}' is no day; write it like 2018-03-01")
+    return _date(text)
+
+
+def games_since(games: Games, day: str) -> Games:
+    """The games dated that day (2018-03-01; empty for all) or later. Raises ConfigError, RecordError for none."""
+    kept = games.select(games.dates >= day_of(day))
+    if not len(kept):
+        raise RecordError(f"no game is of {day} or later; choose an earlier day")
+    return kept
+
+
+def some_games(games: Games, positions: int, seed: int) -> Games:
+    """Whole games in a seeded order until they have about ``positions`` positions; all of them when it is 0."""
+    if not positions or positions >= len(games.moves):
+        return games
+    order = np.random.default_rng(seed).permutation(len(games))
+    enough = int((games.lengths[order].cumsum() < positions).sum()) + 1
+    return games.select(order[:enough])
 
 
 def _moves(games: Games, game: int) -> np.ndarray:

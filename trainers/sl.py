@@ -101,15 +101,6 @@ class Config:
             save_minutes=self.save_minutes,
         )
 
-    def day(self) -> int:
-        """``test_from`` as 20180301, 0 without a test. Raises ConfigError."""
-        if not self.test_from:
-            return 0
-        parts = self.test_from.split("-")
-        if [len(part) for part in parts] != [4, 2, 2] or not all(part.isdecimal() for part in parts):
-            raise ConfigError(f"test_from = '{self.test_from}' is no day; write it like 2018-03-01")
-        return int("".join(parts))
-
 
 @dataclass(frozen=True, slots=True)
 class Losses:
@@ -230,15 +221,6 @@ def measure(ask: Ask, batches: Iterable[data.Batch]) -> Score:
     )
 
 
-def some_games(games: data.Games, positions: int, seed: int) -> data.Games:
-    """Whole games in a seeded order until they have about ``positions`` positions; all of them when it is 0."""
-    if not positions or positions >= len(games.moves):
-        return games
-    order = torch.randperm(len(games), generator=torch.Generator().manual_seed(seed)).numpy()
-    enough = int((games.lengths[order].cumsum() < positions).sum()) + 1
-    return games.select(order[:enough])
-
-
 def build(config: Config) -> Network:
     """The net to begin with: that of ``start``, or untrained and the same for the same seed. Raises CheckpointError."""
     encoder = find_encoder(config.encoder)
@@ -298,7 +280,7 @@ def join(config: Config, results: Path, workers: Workers) -> None:
 
 def read(config: Config, results: Path) -> data.Split:
     """The games of the records, split."""
-    day = config.day()
+    day = data.day_of(config.test_from)
     games = data.load_games([Path(path) for path in config.records], config.size, results / "cache")
     return data.split_by_game(games, day, config.validation)
 
@@ -325,7 +307,7 @@ def learn(
     device = pick_device(config.device, workers)
     keep_freed_memory()
     torch.set_num_threads(config.threads)
-    watched = some_games(split.validation, config.check_positions, config.seed)
+    watched = data.some_games(split.validation, config.check_positions, config.seed)
     network, averaged = build(config).to(device), build(config).to(device)
     settings = {key: value for key, value in asdict(config).items() if key not in ADJUSTABLE}
     run = Run(network, config.plan(), results / "training" / config.name, settings, workers)
@@ -359,7 +341,7 @@ def learn(
         run.save()
         metrics = {f"validation_{key}": value for key, value in asdict(score(watched)).items()}
         if run.done >= 1 and len(split.test):
-            test = some_games(split.test, config.test_positions, config.seed)
+            test = data.some_games(split.test, config.test_positions, config.seed)
             metrics |= {f"test_{key}": value for key, value in asdict(score(test)).items()}
     return Learned(averaged.cpu(), run.rows, run.seconds / 60, metrics)
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from arena import UserError, __version__
-from arena.cli import inspect, look, play, report, serve, tournament, train
+from arena.cli import evaluate, inspect, look, play, report, serve, tournament, train
 
 app = typer.Typer(
     name="arena",
@@ -37,6 +37,7 @@ for command in (
     report.report,
 ):
     app.command()(command)
+app.command("eval")(evaluate.evaluate)
 
 records_app = typer.Typer(no_args_is_help=True, help="Look at game records.")
 records_app.command("stats")(look.records_stats)

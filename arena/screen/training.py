@@ -8,7 +8,15 @@ from time import monotonic
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 LINE_EVERY = 30.0
 """Seconds between two plain lines."""
@@ -65,3 +73,19 @@ def show_training(name: str, console: Console | None = None) -> Iterator[Callabl
             bar.update(task, completed=done, total=total, description=f"{name}: {_text(progress)}")
 
         yield draw
+
+
+@contextmanager
+def show_counting(name: str, total: int, console: Console | None = None) -> Iterator[Callable[[int], None]]:
+    """Show work that is counted while the block lasts; the function that it gives is to be called with what is done."""
+    console = console or Console(stderr=True)
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(name, total=total)
+        yield lambda done: bar.update(task, completed=done)

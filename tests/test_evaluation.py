@@ -1,0 +1,128 @@
+"""Measuring a net on records: figures against obvious loops, guesses that know nothing, and the command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from test_training import SIZE, random_game, turned
+from torch.nn import functional
+from typer.testing import CliRunner
+
+from arena.cli import app
+from arena.go.game import Rules
+from arena.go.planes import find_encoder
+from arena.go.record import Record
+from bots.nets.network import SCORE_UNIT, Network, NetworkConfig
+from trainers import data
+from trainers.evaluation import PLIES, calibration_error, evaluate, nearest_stones, phases
+from trainers.export import describe, export
+
+ENCODER = find_encoder("arena-17")
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    return [random_game(seed, f"2017-05-{1 + seed:02}") for seed in range(8)]
+
+
+@pytest.fixture(scope="module")
+def games(records: list[Record]) -> data.Games:
+    return data.games_from_records(((0, record) for record in records), SIZE)
+
+
+@pytest.fixture(scope="module")
+def network() -> Network:
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        return Network(NetworkConfig(blocks=2, channels=16, area=1)).eval()
+
+
+def test_the_figures_are_those_of_a_loop_over_positions(games: data.Games, network: Network) -> None:
+    found = evaluate(network, ENCODER, games)
+    rows = data.encode_positions(games, ENCODER, np.arange(len(games.moves)), np.zeros(len(games.moves), np.int64))
+    with torch.no_grad():
+        answer = network(torch.from_numpy(rows.planes))
+    assert answer.ownership is not None and answer.score is not None
+    for first, last in ((0, PLIES - 1), (5, 20)):
+        ranks, losses, errors, results, off, right, points = [], [], [], [], [], 0, 0
+        for i in range(len(rows)):
+            if not first <= rows.plies[i] <= last:
+                continue
+            move = int(rows.moves[i])
+            ranks.append(int((answer.policy[i] > answer.policy[i, move]).sum()))
+            losses.append(float(-functional.log_softmax(answer.policy[i], 0)[move]))
+            win, _draw, loss = answer.value[i].softmax(0).tolist()
+            result = [1, 0, -1][rows.results[i]]
+            results.append(result)
+            errors.append((win - loss - result) ** 2)
+            off.append(abs(SCORE_UNIT * float(answer.score[i]) - float(rows.scores[i])))
+            for point in range(SIZE * SIZE):
+                if rows.owners[i, point]:
+                    points += 1
+                    right += (float(answer.ownership[i, point]) > 0) == (rows.owners[i, point] > 0)
+        figures = found.figures(first, last)
+        assert figures.positions == len(ranks)
+        for share, k in ((figures.top1, 1), (figures.top3, 3), (figures.top5, 5)):
+            assert share == pytest.approx(np.mean(np.array(ranks) < k))
+        assert figures.policy_loss == pytest.approx(np.mean(losses), rel=1e-4)
+        assert figures.value_error == pytest.approx(np.mean(errors), rel=1e-4)
+        assert figures.value_floor == pytest.approx(np.var(results))
+        assert figures.score_error == pytest.approx(np.mean(off), rel=1e-4)
+        assert figures.ownership == pytest.approx(right / points)
+
+
+def test_the_phases_add_up_to_the_whole(games: data.Games, network: Network) -> None:
+    (_, whole), _, *parts = phases(evaluate(network, ENCODER, games))
+    assert sum(part.positions for _, part in parts) == whole.positions == len(games.moves)
+
+
+def test_under_all_symmetries_a_turned_game_is_judged_alike(records: list[Record], network: Network) -> None:
+    straight, other = (
+        evaluate(network, ENCODER, data.games_from_records([(0, turned(records[0], by))], SIZE), symmetries=True)
+        for by in (0, 5)
+    )
+    assert np.allclose(straight.sums, other.sums, rtol=1e-4, atol=1e-4)
+    plain = evaluate(network, ENCODER, data.games_from_records([(0, records[0])], SIZE))
+    assert not np.allclose(plain.sums, straight.sums, rtol=1e-4, atol=1e-4)
+
+
+def test_a_point_is_its_nearest_stones() -> None:
+    stones = np.random.default_rng(0).choice([0, 0, 0, 1, -1], (20, 25))
+    for row, guess in zip(stones, nearest_stones(stones), strict=True):
+        for point in range(25):
+            y, x = divmod(point, 5)
+            steps = {
+                side: min([abs(y - s // 5) + abs(x - s % 5) for s in np.flatnonzero(row == side)], default=99)
+                for side in (1, -1)
+            }
+            assert guess[point] == np.sign(steps[-1] - steps[1])
+
+
+def test_a_calibrated_forecast_has_no_error() -> None:
+    assert calibration_error(np.array([[10, 2.5, 2.5], [4, 3.0, 3.0]])) == 0
+    assert calibration_error(np.array([[10, 2.5, 5.0], [10, 8.0, 8.0]])) == pytest.approx(0.125)
+
+
+@pytest.fixture(scope="module")
+def folder(network: Network, games: data.Games, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    planes = data.encode_positions(games, ENCODER, np.arange(64), np.zeros(64, np.int64)).planes
+    manifest = describe(network, "untrained", ENCODER, Rules.preset("cgos", SIZE))
+    return export(network, tmp_path_factory.mktemp("nets") / "untrained", manifest, planes, planes).folder
+
+
+def test_the_command_shows_tables_and_draws(folder: Path, records: list[Record], tmp_path: Path) -> None:
+    archive = tmp_path / "games.sgfs"
+    archive.write_text("".join(f"{record.to_sgf()}\n" for record in records))
+    told = ["eval", str(folder), "--data", str(archive), "--size", str(SIZE), "--results", str(tmp_path)]
+    shown = CliRunner().invoke(app, [*told, "--plot", str(tmp_path / "plot.png")], catch_exceptions=False)
+    assert shown.exit_code == 0
+    for word in ("top-1", "16 on", "constant", "by nearest stone", "plot.png"):
+        assert word in shown.stdout
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+    late = CliRunner().invoke(app, [*told, "--from", "2019-01-01"])
+    assert "no game is of 2019-01-01 or later" in str(late.exception)
+    wrong = CliRunner().invoke(app, [*told, "--from", "yesterday"])
+    assert "'yesterday' is no day; write it like 2018-03-01" in str(wrong.exception)

@@ -1,0 +1,233 @@
+"""How well a net tells what strong players do and how games end, move by move. Trains nothing, plays nothing.
+
+Beside each figure stands what knows nothing would score: the constant for values; for ownership the colour of a point's
+stone, and of the nearest stone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from arena.go.moves import SYMMETRIES, apply_symmetry, symmetry_table
+from arena.go.planes import Encoder, find_encoder
+from bots.nets.network import SCORE_UNIT, Answer, Network
+from trainers import data
+
+PLIES = 120
+"""Moves that are told apart; later ones count with the last of them."""
+
+PHASES = ((0, 14), (15, 29), (30, 49), (50, PLIES - 1))
+"""First and last ply of each phase of a 9x9 game. From ply 15 on few games still repeat earlier ones."""
+
+BINS = 10
+"""Groups of probabilities in which forecasts are compared with what happened."""
+
+BATCH = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What was found over some positions; a figure without anything to judge it by is NaN."""
+
+    positions: int
+    top1: float
+    top3: float
+    top5: float
+    policy_loss: float
+    """Mean cross entropy of the move, in nats."""
+    value_error: float
+    """Mean squared error of the expected result, on the scale from -1 (lost) to 1 (won)."""
+    value_floor: float
+    """That of the best constant."""
+    score_error: float
+    """Mean absolute error of the margin, in points."""
+    ownership: float
+    """The share of points whose owner was foreseen; points of no one's aside."""
+    brier: float
+    """Mean squared error of a point's probability."""
+    by_stone: float
+    """``ownership`` of who calls a point its stone's, and tosses a coin for an empty one."""
+    by_nearest: float
+    """``ownership`` of who calls a point its nearest stone's, and tosses a coin between equals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The sums behind the figures, by ply, and the forecasts by probability."""
+
+    sums: np.ndarray  # (PLIES, SUMS) float64
+    moves: np.ndarray  # (BINS, 3): forecasts of the likeliest move: count, sum of probabilities, how many came true
+    wins: np.ndarray  # (BINS, 3): the same of the win rate
+
+    def figures(self, first: int = 0, last: int = PLIES - 1) -> Figures:
+        """Over the positions before plies ``first`` to ``last``."""
+        s = dict(zip(_SUMS, self.sums[first : last + 1].sum(0), strict=True))
+
+        def mean(name: str, count: str) -> float:
+            return float(s[name] / s[count]) if s[count] else float("nan")
+
+        average = mean("result", "results")
+        return Figures(
+            positions=int(s["positions"]),
+            top1=mean("top1", "positions"),
+            top3=mean("top3", "positions"),
+            top5=mean("top5", "positions"),
+            policy_loss=mean("policy_loss", "positions"),
+            value_error=mean("value_error", "results"),
+            value_floor=mean("result_squared", "results") - average**2,
+            score_error=mean("score_error", "scored"),
+            ownership=mean("owned", "points"),
+            brier=mean("brier", "points"),
+            by_stone=mean("by_stone", "points"),
+            by_nearest=mean("by_nearest", "points"),
+        )
+
+
+_SUMS = (
+    "positions top1 top3 top5 policy_loss results result result_squared value_error "
+    "scored score_error points owned brier by_stone by_nearest"
+).split()
+
+
+def calibration_error(forecasts: np.ndarray) -> float:
+    """The mean distance of forecasts (BINS, 3) from how often they came true, each group weighed by its size."""
+    count, expected, true = forecasts.T
+    return float(np.abs(expected - true).sum() / max(1.0, count.sum()))
+
+
+def evaluate(
+    network: Network,
+    encoder: Encoder,
+    games: data.Games,
+    symmetries: bool = False,
+    on_progress: Callable[[int], None] = lambda _: None,
+) -> Evaluation:
+    """Ask ``network`` about every position of ``games``; ``on_progress`` gets the number of positions done.
+
+    With ``symmetries`` its answer is the mean over the 8 symmetries (Silver et al. 2016, Extended Data Table 3).
+    """
+    sums = np.zeros((PLIES, len(_SUMS)))
+    moves, wins = np.zeros((BINS, 3)), np.zeros((BINS, 3))
+    ask = _ask_all if symmetries else _ask
+    network.eval()
+    done = 0
+    for batch in data.in_order(games, encoder, BATCH):
+        stones = data.encode_positions(
+            games, find_encoder("stones-1"), np.arange(done, done + len(batch)), np.zeros(len(batch), np.int64)
+        ).planes.reshape(len(batch), -1)
+        with torch.no_grad():
+            answer = ask(network, batch.planes)
+        plies = np.minimum(batch.plies, PLIES - 1)
+        np.add.at(sums, plies, _judge(answer, batch, stones))
+        probability, guess = answer.policy.softmax(1).max(1)
+        _forecast(moves, probability.numpy(), guess.numpy() == batch.moves)
+        known = batch.results != data.NO_RESULT
+        _forecast(wins, _win_rates(answer.value).numpy()[known], 1 - batch.results[known] / 2)
+        done += len(batch)
+        on_progress(done)
+    return Evaluation(sums, moves, wins)
+
+
+def _ask(network: Network, planes: np.ndarray) -> Answer:
+    answer: Answer = network(torch.from_numpy(planes).to(memory_format=torch.channels_last))
+    return answer
+
+
+def _ask_all(network: Network, planes: np.ndarray) -> Answer:
+    """The mean of the answers under all symmetries, turned back: of probabilities, as logits again."""
+    size = planes.shape[-1]
+    answers = []
+    for symmetry in range(SYMMETRIES):
+        answer = _ask(network, np.ascontiguousarray(apply_symmetry(planes, symmetry)))
+        back = torch.from_numpy(symmetry_table(size)[symmetry].astype(np.int64))
+        ownership = None if answer.ownership is None else answer.ownership[:, back[:-1]].sigmoid()
+        answers.append(Answer(answer.policy[:, back].softmax(1), answer.value.softmax(1), ownership, answer.score))
+    ownerships = [answer.ownership for answer in answers if answer.ownership is not None]
+    scores = [answer.score for answer in answers if answer.score is not None]
+    return Answer(
+        torch.stack([answer.policy for answer in answers]).mean(0).log(),
+        torch.stack([answer.value for answer in answers]).mean(0).log(),
+        torch.stack(ownerships).mean(0).logit() if ownerships else None,
+        torch.stack(scores).mean(0) if scores else None,
+    )
+
+
+def _win_rates(value: Tensor) -> Tensor:
+    odds = value.softmax(1)
+    return odds[:, 0] + odds[:, 1] / 2
+
+
+def _judge(answer: Answer, batch: data.Batch, stones: np.ndarray) -> np.ndarray:
+    """(B, SUMS): what each position adds to the sums; ``stones`` (B, n²) are 1, -1 and 0 for the side to move."""
+    moves = torch.from_numpy(batch.moves)
+    best = answer.policy.topk(5, 1).indices == moves[:, None]
+    known = batch.results != data.NO_RESULT
+    result = np.where(known, 1.0 - batch.results, 0.0)
+    expected = 2 * _win_rates(answer.value).numpy() - 1
+    columns = {
+        "positions": np.ones(len(batch)),
+        "top1": best[:, 0].numpy(),
+        "top3": best[:, :3].any(1).numpy(),
+        "top5": best.any(1).numpy(),
+        "policy_loss": functional.cross_entropy(answer.policy, moves, reduction="none").numpy(),
+        "results": known,
+        "result": result,
+        "result_squared": result**2,
+        "value_error": np.where(known, (expected - result) ** 2, 0),
+    }
+    if answer.ownership is not None and answer.score is not None:
+        scored = ~np.isnan(batch.scores)
+        owned = batch.owners != 0
+        own = batch.owners > 0
+        ownership = answer.ownership.sigmoid().numpy()
+        columns |= {
+            "scored": scored,
+            "score_error": np.where(scored, np.abs(SCORE_UNIT * answer.score.numpy() - np.nan_to_num(batch.scores)), 0),
+            "points": owned.sum(1),
+            "owned": (((ownership > 0.5) == own) & owned).sum(1),
+            "brier": ((ownership - own) ** 2 * owned).sum(1),
+            "by_stone": _share_right(stones, batch.owners),
+            "by_nearest": _share_right(nearest_stones(stones), batch.owners),
+        }
+    return np.stack([columns.get(name, np.zeros(len(batch))) for name in _SUMS], 1)
+
+
+def _share_right(guess: np.ndarray, owners: np.ndarray) -> np.ndarray:
+    """How many owned points of each row were guessed; a guess of 0 is half right."""
+    return np.asarray(((1 + guess * owners) / 2 * (owners != 0)).sum(1))
+
+
+@cache
+def _distances(points: int) -> np.ndarray:
+    """(n², n²) steps along lines from point to point."""
+    size = round(points**0.5)
+    row, column = np.divmod(np.arange(points), size)
+    return (np.abs(row[:, None] - row) + np.abs(column[:, None] - column)).astype(np.int16)
+
+
+def nearest_stones(stones: np.ndarray) -> np.ndarray:
+    """(B, n²): 1 or -1, whichever stone is nearer to the point; 0 where both are as near. ``stones`` is like it."""
+    steps = _distances(stones.shape[1])
+    near = [np.where((stones == side)[:, None, :], steps, 999).min(2) for side in (1, -1)]
+    return np.sign(near[1] - near[0])
+
+
+def _forecast(bins: np.ndarray, probabilities: np.ndarray, true: np.ndarray) -> None:
+    """Add forecasts and whether (or how far) they came true."""
+    places = np.minimum((probabilities * BINS).astype(np.int64), BINS - 1)
+    added = np.stack([np.ones(len(places)), probabilities, np.asarray(true, np.float64)], 1)
+    np.add.at(bins, places, added)
+
+
+def phases(evaluation: Evaluation) -> Sequence[tuple[str, Figures]]:
+    """The figures of all positions, of those from ply 15 on and of each phase, under the numbers of their moves."""
+    parts = [(f"{first + 1} to {last + 1}", evaluation.figures(first, last)) for first, last in PHASES[:-1]]
+    last_part = (f"{PHASES[-1][0] + 1} on", evaluation.figures(PHASES[-1][0]))
+    return [("all", evaluation.figures()), ("16 on", evaluation.figures(15)), *parts, last_part]
