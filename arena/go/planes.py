@@ -13,7 +13,7 @@ import numpy as np
 from arena import CheckpointError
 from arena.go.game import Game
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import BOARD, CELLS, U, clear, move_of, play_any, point_of
+from arena.go.kernels import BOARD, CELLS, WIDTH, U, clear, move_of, play_any, point_of
 from arena.go.moves import symmetry_table
 
 HISTORY = 5
@@ -44,15 +44,14 @@ def find_encoder(name: str) -> Encoder:
 @inlined
 def group_liberties(board, counts):
     """Write to ``counts[head]`` how many different empty points each group has next to it."""
-    width = np.int64(board.width)
-    for p in range(width * width):
+    for p in range(WIDTH * (board.side + 2)):
         counts[p] = 0
     for i in range(board.empty_count):
         p = np.int64(board.empties[U(i)])
-        a = np.int64(board.head[U(p - width)])
+        a = np.int64(board.head[U(p - WIDTH)])
         b = np.int64(board.head[U(p - 1)])
         c = np.int64(board.head[U(p + 1)])
-        d = np.int64(board.head[U(p + width)])
+        d = np.int64(board.head[U(p + WIDTH)])
         counts[U(a)] += 1
         if b != a:
             counts[U(b)] += 1
