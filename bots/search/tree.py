@@ -166,8 +166,8 @@ def add_result(nodes, slot, node, result):
 def note_owners(board, owners, row):
     """Count whose each point is at the end of a playout, in a row of ``owners``; see ``Forest``."""
     owners[row, 0] += 1
-    for row in range(1, board.side + 1):
-        for p in range(row * WIDTH + 1, row * WIDTH + 1 + board.side):
+    for first in range(WIDTH + 1, WIDTH * (board.side + 1), WIDTH):  # of each line
+        for p in range(first, first + board.side):
             colour = np.int64(board.colour[U(p)])
             if colour == 1:
                 owners[row, p] += 1
