@@ -63,14 +63,14 @@ class Board:
     def stone(self, move: Move) -> int:
         """0 for an empty point, else the colour of its stone."""
         row, column = divmod(move, self.size)
-        return int(self.array["colour"][0, (row + 1) * (self.size + 2) + column + 1])
+        return int(self.array["colour"][0, (row + 1) * kernels.WIDTH + column + 1])
 
     @property
     def stones(self) -> np.ndarray:
         """(size, size) uint8: 0 empty, 1 black, 2 white. A copy."""
-        width = self.size + 2
+        width = kernels.WIDTH
         cells = self.array["colour"][0, : width * width].reshape(width, width)
-        return cells[1:-1, 1:-1].copy()
+        return cells[1 : self.size + 1, 1 : self.size + 1].copy()
 
     @property
     def hash(self) -> int:
@@ -83,7 +83,7 @@ class Board:
         point = int(self.array["ko"][0])
         if point == 0:
             return None
-        row, column = divmod(point, self.size + 2)
+        row, column = divmod(point, kernels.WIDTH)
         return (row - 1) * self.size + column - 1
 
     def count(self, colour: Colour) -> int:

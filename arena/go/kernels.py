@@ -4,7 +4,8 @@ The techniques (padded board, groups as linked lists with pseudo-liberties, pack
 list of empty points) are those of the fast open playout engines, libEGO first among them. ``tests/reference.py`` is
 the slow, obvious twin. Kernels check nothing: ``Board`` and ``Game`` do.
 
-*Points* are indices of the padded board (``(row + 1) * (size + 2) + column + 1``); *moves* are ``row * size + column``.
+*Points* are indices of the padded board (``(row + 1) * WIDTH + column + 1``); *moves* are ``row * size + column``. Rows
+are as far apart on all sizes, so that the compiler knows where the neighbours are.
 Indices are cast to unsigned numbers, which spares Numba's handling of negative ones.
 """
 
@@ -13,6 +14,9 @@ from __future__ import annotations
 import numpy as np
 
 from arena.go.jit import inlined, kernel
+
+WIDTH = 21
+"""The step from one row to the next: 19 points and an edge on both sides."""
 
 CELLS = 448
 """Cells of a record: 21 x 21 for a padded 19x19 board, rounded up to whole cache lines."""
@@ -25,7 +29,6 @@ BOARD = np.dtype(
         [
             ("hash", "u8"),  # Zobrist hash of the stones alone (positional)
             ("side", "i4"),  # the board is side x side (a numpy record has a `size` of its own)
-            ("width", "i4"),  # side + 2: the step from one row to the next
             ("empty_count", "i4"),
             ("ko", "i4"),  # the point where simple ko forbids to play, or 0
             ("stones", "i4", (3,)),  # stones on the board by colour
@@ -61,7 +64,6 @@ def _zobrist() -> np.ndarray:
 ZOBRIST = _zobrist()
 
 U = np.uint64
-_XORSHIFT_MULTIPLIER = np.uint64(2685821657736338717)
 _S12, _S25, _S27, _S32 = np.uint64(12), np.uint64(25), np.uint64(27), np.uint64(32)
 
 
@@ -85,26 +87,24 @@ def seeded(seed):
 
 @inlined
 def below(state, bound):
-    """A number in [0, bound) from the upper bits of xorshift64*."""
-    return np.int64((((state * _XORSHIFT_MULTIPLIER) >> _S32) * np.uint64(bound)) >> _S32)
+    """A number in [0, bound) from the upper half of the state."""
+    return np.int64(((state >> _S32) * np.uint64(bound)) >> _S32)
 
 
 @inlined
 def point_of(board, move):
-    return (move // board.side + 1) * board.width + move % board.side + 1
+    return (move // board.side + 1) * WIDTH + move % board.side + 1
 
 
 @inlined
 def move_of(board, point):
-    return (point // board.width - 1) * board.side + point % board.width - 1
+    return (point // WIDTH - 1) * board.side + point % WIDTH - 1
 
 
 @inlined
 def clear(board, size):
-    width = size + 2
     board.hash = np.uint64(0)
     board.side = size
-    board.width = width
     board.empty_count = 0
     board.ko = 0
     for colour in range(3):
@@ -112,7 +112,7 @@ def clear(board, size):
     for p in range(CELLS):
         board.head[p] = p
         board.next[p] = p
-        board.liberties[p] = 0
+        board.liberties[p] = CELLS  # the edge is never short of them
         board.empties[p] = 0
         board.place[p] = 0
         board.around[p] = 0
@@ -120,9 +120,10 @@ def clear(board, size):
         board.ring[p] = 0
     for row in range(1, size + 1):
         for column in range(1, size + 1):
-            p = row * width + column
+            p = row * WIDTH + column
             edges = int(row == 1) + int(row == size) + int(column == 1) + int(column == size)
             board.colour[p] = 0
+            board.liberties[p] = 0
             board.place[p] = board.empty_count
             board.empties[board.empty_count] = p
             board.empty_count += 1
@@ -138,12 +139,11 @@ def is_eye(board, p, colour):
     """Whether ``p`` is empty and surrounded by ``colour`` for good: at most one diagonal is lost, at the edge none."""
     if ((board.around[U(p)] >> (4 * colour)) & 15) != 4:
         return False
-    width = np.int64(board.width)
     other = 3 - colour
-    a = np.int64(board.colour[U(p - width - 1)])
-    b = np.int64(board.colour[U(p - width + 1)])
-    c = np.int64(board.colour[U(p + width - 1)])
-    d = np.int64(board.colour[U(p + width + 1)])
+    a = np.int64(board.colour[U(p - WIDTH - 1)])
+    b = np.int64(board.colour[U(p - WIDTH + 1)])
+    c = np.int64(board.colour[U(p + WIDTH - 1)])
+    d = np.int64(board.colour[U(p + WIDTH + 1)])
     bad = int(a == other) + int(b == other) + int(c == other) + int(d == other)
     edge = int(a == EDGE or b == EDGE or c == EDGE or d == EDGE)
     return bad + edge < 2
@@ -156,53 +156,59 @@ def is_legal(board, p, colour):
         return False
     if board.around[U(p)] & 15:
         return True
-    return _breathes(board, p, colour)
+    return _breathes(board, p, colour) != 0
+
+
+@inlined
+def _last_liberties(board, n0, n1, n2, n3):
+    """Of the neighbours of an empty point: for each 1 where the point is its group's only liberty, else 0."""
+    h0, h1 = np.int64(board.head[n0]), np.int64(board.head[n1])
+    h2, h3 = np.int64(board.head[n2]), np.int64(board.head[n3])
+    same01, same02, same03 = int(h0 == h1), int(h0 == h2), int(h0 == h3)
+    same12, same13, same23 = int(h1 == h2), int(h1 == h3), int(h2 == h3)
+    return (
+        int(np.int64(board.liberties[U(h0)]) == 1 + same01 + same02 + same03),
+        int(np.int64(board.liberties[U(h1)]) == 1 + same01 + same12 + same13),
+        int(np.int64(board.liberties[U(h2)]) == 1 + same02 + same12 + same23),
+        int(np.int64(board.liberties[U(h3)]) == 1 + same03 + same13 + same23),
+    )
+
+
+# By 2 * the neighbour's colour + whether the point is its last liberty: whether a stone there is let live by it, which
+# an own group does that has another liberty, and a captured one. Bits, read by shifts: branches would be guessed wrong.
+_BLACK_LIVES, _WHITE_LIVES = np.int64(0b00_10_01_00), np.int64(0b00_01_10_00)
 
 
 @inlined
 def _breathes(board, p, colour):
     """Of a point without empty neighbours: whether a stone there captures or joins a group with another liberty."""
-    width = np.int64(board.width)
-    n0, n1, n2, n3 = U(p - width), U(p - 1), U(p + 1), U(p + width)
-    h0, h1, h2, h3 = U(board.head[n0]), U(board.head[n1]), U(board.head[n2]), U(board.head[n3])
-    # Take the point away from all its neighbours: who has no pseudo-liberty left then was in atari.
-    board.liberties[h0] -= 1
-    board.liberties[h1] -= 1
-    board.liberties[h2] -= 1
-    board.liberties[h3] -= 1
-    c0, c1 = np.int64(board.colour[n0]), np.int64(board.colour[n1])
-    c2, c3 = np.int64(board.colour[n2]), np.int64(board.colour[n3])
-    breathes = (
-        (c0 != EDGE and (c0 == colour) == (board.liberties[h0] != 0))
-        or (c1 != EDGE and (c1 == colour) == (board.liberties[h1] != 0))
-        or (c2 != EDGE and (c2 == colour) == (board.liberties[h2] != 0))
-        or (c3 != EDGE and (c3 == colour) == (board.liberties[h3] != 0))
-    )
-    board.liberties[h0] += 1
-    board.liberties[h1] += 1
-    board.liberties[h2] += 1
-    board.liberties[h3] += 1
-    return breathes
+    n0, n1, n2, n3 = U(p - WIDTH), U(p - 1), U(p + 1), U(p + WIDTH)
+    last0, last1, last2, last3 = _last_liberties(board, n0, n1, n2, n3)
+    lives = _BLACK_LIVES if colour == 1 else _WHITE_LIVES
+    return (
+        (lives >> (2 * np.int64(board.colour[n0]) + last0))
+        | (lives >> (2 * np.int64(board.colour[n1]) + last1))
+        | (lives >> (2 * np.int64(board.colour[n2]) + last2))
+        | (lives >> (2 * np.int64(board.colour[n3]) + last3))
+    ) & 1
 
 
 @inlined
 def turn_ring(board, p, colour):
     """Put a colour on ``p``, or take it off again, in the rings of the 8 points around."""
-    width = np.int64(board.width)
-    board.ring[U(p + width + 1)] ^= colour
-    board.ring[U(p + width)] ^= colour << 2
-    board.ring[U(p + width - 1)] ^= colour << 4
+    board.ring[U(p + WIDTH + 1)] ^= colour
+    board.ring[U(p + WIDTH)] ^= colour << 2
+    board.ring[U(p + WIDTH - 1)] ^= colour << 4
     board.ring[U(p + 1)] ^= colour << 6
     board.ring[U(p - 1)] ^= colour << 8
-    board.ring[U(p - width + 1)] ^= colour << 10
-    board.ring[U(p - width)] ^= colour << 12
-    board.ring[U(p - width - 1)] ^= colour << 14
+    board.ring[U(p - WIDTH + 1)] ^= colour << 10
+    board.ring[U(p - WIDTH)] ^= colour << 12
+    board.ring[U(p - WIDTH - 1)] ^= colour << 14
 
 
 @inlined
 def _remove_group(board, head, hashing, rings):
     """Take a group off; returns the number of its stones."""
-    width = np.int64(board.width)
     colour = np.int64(board.colour[U(head)])
     step = np.int64(1) - (np.int64(1) << (4 * colour))
     start = np.int64(head)
@@ -221,7 +227,7 @@ def _remove_group(board, head, hashing, rings):
         board.empties[U(board.empty_count)] = p
         board.empty_count += 1
         count += 1
-        n0, n1, n2, n3 = U(p - width), U(p - 1), U(p + 1), U(p + width)
+        n0, n1, n2, n3 = U(p - WIDTH), U(p - 1), U(p + 1), U(p + WIDTH)
         board.around[n0] += step
         board.around[n1] += step
         board.around[n2] += step
@@ -238,21 +244,17 @@ def _remove_group(board, head, hashing, rings):
 
 
 @inlined
-def _join(board, p, q):
-    """Make the group of the stone ``p`` part of the group of its neighbour ``q``."""
-    old = np.int64(board.head[U(p)])
-    new = np.int64(board.head[U(q)])
-    if old == new:
-        return
-    board.liberties[U(new)] += board.liberties[U(old)]
+def _join(board, head, old):
+    """Make the group of the head ``old`` part of that of ``head``."""
+    board.liberties[U(head)] += board.liberties[U(old)]
     stone = old
     while True:
-        board.head[U(stone)] = new
+        board.head[U(stone)] = head
         stone = np.int64(board.next[U(stone)])
         if stone == old:
             break
-    following = board.next[U(new)]
-    board.next[U(new)] = board.next[U(old)]
+    following = board.next[U(head)]
+    board.next[U(head)] = board.next[U(old)]
     board.next[U(old)] = following
 
 
@@ -265,18 +267,23 @@ def play(board, p, colour):
 @inlined
 def place(board, p, colour, hashing, rings):
     """``play``; without ``hashing`` the hash is left as it is, without ``rings`` they are: a playout asks for less."""
-    width = np.int64(board.width)
+    board.empty_count -= 1
+    last = board.empties[U(board.empty_count)]
+    index = board.place[U(p)]
+    board.empties[U(index)] = last
+    board.place[U(last)] = index
+    _put(board, p, colour, hashing, rings)
+
+
+@inlined
+def _put(board, p, colour, hashing, rings):
+    """The part of ``place`` that doesn't concern the list of empty points."""
     surrounded = ((board.around[U(p)] >> (4 * (3 - colour))) & 15) == 4
-    n0, n1, n2, n3 = U(p - width), U(p - 1), U(p + 1), U(p + width)
+    n0, n1, n2, n3 = U(p - WIDTH), U(p - 1), U(p + 1), U(p + WIDTH)
     board.colour[U(p)] = colour
     if hashing:
         board.hash ^= ZOBRIST[U(colour), U(p)]
     board.stones[U(colour)] += 1
-    board.empty_count -= 1
-    last = board.empties[U(board.empty_count)]
-    place = board.place[U(p)]
-    board.empties[U(place)] = last
-    board.place[U(last)] = place
     if rings:
         turn_ring(board, p, colour)
     step = (np.int64(1) << (4 * colour)) - 1
@@ -284,35 +291,46 @@ def place(board, p, colour, hashing, rings):
     board.around[n1] += step
     board.around[n2] += step
     board.around[n3] += step
-    h0, h1, h2, h3 = U(board.head[n0]), U(board.head[n1]), U(board.head[n2]), U(board.head[n3])
-    board.liberties[h0] -= 1
-    board.liberties[h1] -= 1
-    board.liberties[h2] -= 1
-    board.liberties[h3] -= 1
-    board.liberties[U(p)] = board.around[U(p)] & 15
+    h0, h1 = np.int64(board.head[n0]), np.int64(board.head[n1])
+    h2, h3 = np.int64(board.head[n2]), np.int64(board.head[n3])
+    board.liberties[U(h0)] -= 1
+    board.liberties[U(h1)] -= 1
+    board.liberties[U(h2)] -= 1
+    board.liberties[U(h3)] -= 1
     c0, c1 = np.int64(board.colour[n0]), np.int64(board.colour[n1])
     c2, c3 = np.int64(board.colour[n2]), np.int64(board.colour[n3])
     # One branch that is seldom taken instead of four that can't be foretold.
     other = 3 - colour
     captures = (
-        ((c0 == other) & (board.liberties[h0] == 0))
-        | ((c1 == other) & (board.liberties[h1] == 0))
-        | ((c2 == other) & (board.liberties[h2] == 0))
-        | ((c3 == other) & (board.liberties[h3] == 0))
+        ((c0 == other) & (board.liberties[U(h0)] == 0))
+        | ((c1 == other) & (board.liberties[U(h1)] == 0))
+        | ((c2 == other) & (board.liberties[U(h2)] == 0))
+        | ((c3 == other) & (board.liberties[U(h3)] == 0))
     )
-    if c0 == colour:
-        _join(board, p, n0)
-    if c1 == colour:
-        _join(board, p, n1)
-    if c2 == colour:
-        _join(board, p, n2)
-    if c3 == colour:
-        _join(board, p, n3)
+    # The stone enters the last own group around, or is its own; this needs no branch. Seldom it joins several.
+    head = np.int64(p)
+    head = h0 if c0 == colour else head
+    head = h1 if c1 == colour else head
+    head = h2 if c2 == colour else head
+    head = h3 if c3 == colour else head
+    board.liberties[U(p)] = 0
+    board.liberties[U(head)] += board.around[U(p)] & 15
+    board.head[U(p)] = head
+    following = board.next[U(head)]
+    board.next[U(head)] = p
+    board.next[U(p)] = following
+    if ((c0 == colour) & (h0 != head)) | ((c1 == colour) & (h1 != head)) | ((c2 == colour) & (h2 != head)):
+        if c0 == colour and h0 != head:
+            _join(board, head, h0)
+        if c1 == colour and board.head[n1] != head:
+            _join(board, head, np.int64(board.head[n1]))
+        if c2 == colour and board.head[n2] != head:
+            _join(board, head, np.int64(board.head[n2]))
     board.ko = 0
     if captures:
         captured = np.int64(0)
         taken = np.int64(0)
-        for step in (-width, np.int64(-1), np.int64(1), width):
+        for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
             q = U(p + step)
             if board.colour[q] == other and board.liberties[U(board.head[q])] == 0:
                 captured += _remove_group(board, np.int64(board.head[q]), hashing, rings)
@@ -334,7 +352,6 @@ def stones_score(board):
 @inlined
 def region_owner(board, start, seen, stack):
     """Flood the empty region of ``start``, marking ``seen``; returns (points, colours reached as a bit set)."""
-    width = np.int64(board.width)
     stack[0] = start
     seen[start] = 1
     height = 1
@@ -344,7 +361,7 @@ def region_owner(board, start, seen, stack):
         height -= 1
         p = np.int64(stack[height])
         points += 1
-        for step in (-width, np.int64(-1), np.int64(1), width):
+        for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
             q = p + step
             colour = np.int64(board.colour[U(q)])
             if colour == 0:
@@ -381,9 +398,36 @@ def territory_score(board):
     return margin
 
 
+def _lost_eyes() -> np.ndarray:
+    """(3, 256) uint8: by colour, and the colours of four diagonals in two bits each, whether they spoil its eye."""
+    lost = np.zeros((3, 256), np.uint8)
+    for code in range(256):
+        diagonals = [code >> shift & 3 for shift in (0, 2, 4, 6)]
+        for colour in (1, 2):
+            lost[colour, code] = diagonals.count(3 - colour) + (EDGE in diagonals) >= 2
+    return lost
+
+
+_LOST_EYES = _lost_eyes()
+
+
+@inlined
+def _is_playable(board, p, colour):
+    """Of a point without empty neighbours: whether it is no eye, and legal but for ko. ``is_eye`` and ``is_legal``
+    without a branch: late in a playout, when most points are tried in vain, branches are guessed wrong."""
+    a, b = np.int64(board.colour[U(p - WIDTH - 1)]), np.int64(board.colour[U(p - WIDTH + 1)])
+    c, d = np.int64(board.colour[U(p + WIDTH - 1)]), np.int64(board.colour[U(p + WIDTH + 1)])
+    no_eye = np.int64(_LOST_EYES[U(colour), U(a | b << 2 | c << 4 | d << 6)])
+    no_eye |= (~np.int64(board.around[U(p)]) >> (4 * colour + 2)) & 1  # of four neighbours, the third bit is set
+    return _breathes(board, p, colour) & no_eye != 0
+
+
 @inlined
 def playout(board, colour, random_state):
-    """Play uniformly random legal moves, own eyes kept, until both pass; (Black's margin before komi, moves, state)."""
+    """Play uniformly random legal moves, own eyes kept, until both pass; (Black's margin before komi, moves, state).
+
+    Neither the hash nor ``place`` nor ``ring`` is kept: look at the board afterwards, but don't play on.
+    """
     return recorded_playout(board, colour, random_state, False, board.place, 0)
 
 
@@ -394,29 +438,30 @@ def recorded_playout(board, colour, random_state, recording, when, time):
     passes = 0
     moves = 0
     limit = 3 * board.side * board.side
+    random_state = next_random(random_state)
     while passes < 2 and moves < limit:
         left = np.int64(board.empty_count)
         chosen = np.int64(0)
+        i = np.int64(0)
         while left > 0:
-            random_state = next_random(random_state)
             i = below(random_state, left)
+            random_state = next_random(random_state)  # drawn early, it is there once a branch was guessed wrong
             p = np.int64(board.empties[U(i)])
             if board.around[U(p)] & 15:  # with an empty neighbour it is no eye, and only ko can forbid it
                 if p != board.ko:
                     chosen = p
                     break
-            elif not is_eye(board, p, colour) and is_legal(board, p, colour):
+            elif _is_playable(board, p, colour) and p != board.ko:
                 chosen = p
                 break
             # Not playable: swap it behind the points still to be tried.
             left -= 1
-            last = board.empties[U(left)]
-            board.empties[U(i)] = last
-            board.place[U(last)] = i
+            board.empties[U(i)] = board.empties[U(left)]
             board.empties[U(left)] = p
-            board.place[U(p)] = left
         if chosen:
-            place(board, chosen, colour, False, False)
+            board.empty_count -= 1
+            board.empties[U(i)] = board.empties[U(board.empty_count)]
+            _put(board, chosen, colour, False, False)
             if recording and when[U(chosen)] == 0:
                 when[U(chosen)] = 2 * (time + moves) + colour - 1
             passes = 0
@@ -451,11 +496,10 @@ def refuse(board, p, colour, suicide):
         return OCCUPIED
     if p == board.ko:
         return KO
-    if board.around[U(p)] & 15 or _breathes(board, p, colour):
+    if board.around[U(p)] & 15 or _breathes(board, p, colour) != 0:
         return LEGAL
     if suicide:
-        width = np.int64(board.width)
-        for step in (-width, np.int64(-1), np.int64(1), width):
+        for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
             if board.colour[U(p + step)] == colour:
                 return LEGAL
     return SUICIDE
@@ -485,9 +529,8 @@ def _removed_hash(board, head, colour):
 @inlined
 def hash_after(board, p, colour):
     """The positional hash after ``colour`` plays the legal point ``p`` (suicide counted); the board is unchanged."""
-    width = np.int64(board.width)
     value = board.hash ^ ZOBRIST[U(colour), U(p)]
-    steps = (-width, np.int64(-1), np.int64(1), width)
+    steps = (-WIDTH, np.int64(-1), np.int64(1), WIDTH)
     for step in steps:
         board.liberties[U(board.head[U(p + step)])] -= 1
     breathes = board.around[U(p)] & 15 != 0
@@ -622,7 +665,7 @@ def owner_map(boards, index, owners):
     marked = np.zeros(CELLS, np.uint8)
     for row in range(board.side):
         for column in range(board.side):
-            p = (row + 1) * board.width + column + 1
+            p = (row + 1) * WIDTH + column + 1
             owners[row * board.side + column] = board.colour[p]
     for i in range(board.empty_count):
         start = np.int64(board.empties[U(i)])
@@ -647,13 +690,12 @@ def true_liberties(boards, index, move):
 @inlined
 def count_liberties(board, p, enough):
     """The liberties of the group at ``p``, counted up to ``enough``."""
-    width = np.int64(board.width)
     head = np.int64(board.head[U(p)])
     seen = np.zeros(CELLS, np.uint8)
     count = 0
     stone = head
     while True:
-        for step in (-width, np.int64(-1), np.int64(1), width):
+        for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
             q = stone + step
             if board.colour[U(q)] == 0 and not seen[q]:
                 seen[q] = 1

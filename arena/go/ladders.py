@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from arena.go.jit import kernel
-from arena.go.kernels import U, is_legal, play
+from arena.go.kernels import WIDTH, U, is_legal, play
 from arena.go.tactics import last_liberty
 
 DEPTH = 160
@@ -31,13 +31,12 @@ def try_move(boards, before, after, p, colour):
 def first_liberties(boards, index, stone):
     """How many liberties the group of ``stone`` has, counted up to 3, and the first two of them."""
     board = boards[index]
-    width = np.int64(board.width)
     count = 0
     first = second = np.int64(0)
     p = np.int64(stone)
     while True:
         if board.around[U(p)] & 15:
-            for step in (-width, np.int64(-1), np.int64(1), width):
+            for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
                 q = p + step
                 if board.colour[U(q)] == 0 and q != first and q != second:
                     count += 1
@@ -56,13 +55,12 @@ def first_liberties(boards, index, stone):
 def _replies(boards, index, stone, replies):
     """How a group in atari may try to live, written to ``replies``: its last liberty, captures around it; the count."""
     board = boards[index]
-    width = np.int64(board.width)
     other = 3 - np.int64(board.colour[U(stone)])
     replies[0] = last_liberty(board, np.int64(board.head[U(stone)]))
     count = 1
     p = np.int64(stone)
     while True:
-        for step in (-width, np.int64(-1), np.int64(1), width):
+        for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
             q = p + step
             if board.colour[U(q)] == other:
                 capture = last_liberty(board, np.int64(board.head[U(q)]))
@@ -135,8 +133,7 @@ def is_caught(boards, first, stone):
 @kernel
 def captures_in_ladder(boards, p, colour):
     """Whether ``colour`` playing the legal point ``p`` of ``boards[0]`` takes a group from two liberties to none."""
-    width = np.int64(boards[0].width)
-    for step in (-width, np.int64(-1), np.int64(1), width):
+    for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
         q = p + step
         if boards[0].colour[U(q)] == 3 - colour and first_liberties(boards, 0, q)[0] == 2:
             try_move(boards, 0, 1, p, colour)
@@ -167,8 +164,7 @@ def escapes_a_ladder(boards, p, colour):
 
     It does by extending at ``p`` or by capturing there.
     """
-    width = np.int64(boards[0].width)
-    for step in (-width, np.int64(-1), np.int64(1), width):
+    for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
         q = p + step
         there = np.int64(boards[0].colour[U(q)])
         if there == colour and last_liberty(boards[0], np.int64(boards[0].head[U(q)])) == p:
@@ -177,7 +173,7 @@ def escapes_a_ladder(boards, p, colour):
         elif there == 3 - colour and last_liberty(boards[0], np.int64(boards[0].head[U(q)])) == p:
             stone = q  # capturing this group saves those of ours in atari that it touches
             while True:
-                for other in (-width, np.int64(-1), np.int64(1), width):
+                for other in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
                     r = stone + other
                     if boards[0].colour[U(r)] == colour and last_liberty(boards[0], np.int64(boards[0].head[U(r)])):
                         if _is_saved(boards, p, r, colour):

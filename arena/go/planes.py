@@ -18,6 +18,7 @@ from arena.go.jit import inlined, kernel
 from arena.go.kernels import (
     BOARD,
     CELLS,
+    WIDTH,
     U,
     clear,
     count_liberties,
@@ -55,15 +56,14 @@ class Positions(NamedTuple):
 @inlined
 def group_liberties(board, counts):
     """Write to ``counts[head]`` how many different empty points each group has next to it."""
-    width = np.int64(board.width)
-    for p in range(width * width):
+    for p in range(WIDTH * (board.side + 2)):
         counts[p] = 0
     for i in range(board.empty_count):
         p = np.int64(board.empties[U(i)])
-        a = np.int64(board.head[U(p - width)])
+        a = np.int64(board.head[U(p - WIDTH)])
         b = np.int64(board.head[U(p - 1)])
         c = np.int64(board.head[U(p + 1)])
-        d = np.int64(board.head[U(p + width)])
+        d = np.int64(board.head[U(p + WIDTH)])
         counts[U(a)] += 1
         if b != a:
             counts[U(b)] += 1
@@ -153,7 +153,6 @@ def arena_17(positions, count, tables, planes):
 def _alphago(boards, colour, recent, table, liberties, out):
     """The 48 planes of one position, on ``boards[0]``; the others are room."""
     board = boards[0]
-    width = np.int64(board.width)
     points = out.shape[1]
     other = 3 - colour
     _clear(out)
@@ -188,7 +187,7 @@ def _alphago(boards, colour, recent, table, liberties, out):
                 stone = np.int64(after.next[U(stone)])
             out[28 + min(size, 8) - 1, at] = 1
         out[36 + left - 1, at] = 1
-        for step in (-width, np.int64(-1), np.int64(1), width):
+        for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
             if liberties[U(board.head[U(p + step)])] <= 2 and board.colour[U(p + step)] != 0:
                 if captures_in_ladder(boards, p, colour):
                     out[44, at] = 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from arena.go.jit import inlined
-from arena.go.kernels import EDGE, U
+from arena.go.kernels import EDGE, WIDTH, U
 
 SHAPES = {
     "hane, enclosing": ("XOX", "...", "???"),
@@ -66,11 +66,10 @@ def last_liberty(board, head):
     # A single point borders at most 4 stones of a group, so that more pseudo-liberties are several points.
     only = np.int64(0)
     if board.liberties[U(head)] <= 4:
-        width = np.int64(board.width)
         stone = np.int64(head)
         while True:
             if board.around[U(stone)] & 15:
-                for step in (-width, np.int64(-1), np.int64(1), width):
+                for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
                     q = stone + step
                     if board.colour[U(q)] == 0 and q != only:
                         if only:
@@ -88,9 +87,8 @@ def is_self_atari(board, p, colour):
     around = np.int64(board.around[U(p)])
     if around & 15 >= 2:
         return False
-    width = np.int64(board.width)
     first = np.int64(0)
-    for step in (-width, np.int64(-1), np.int64(1), width):
+    for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
         q = p + step
         there = np.int64(board.colour[U(q)])
         if there == 0:
@@ -104,7 +102,7 @@ def is_self_atari(board, p, colour):
             stone = head
             while True:
                 if board.around[U(stone)] & 15:
-                    for other in (-width, np.int64(-1), np.int64(1), width):
+                    for other in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
                         r = stone + other
                         if board.colour[U(r)] == 0 and r != p and r != first:
                             if first:
@@ -123,9 +121,8 @@ def is_self_atari(board, p, colour):
 def rescue(board, p, colour):
     """0 when a move at the legal point ``p`` neither captures nor takes a group out of atari, 1 when that is a single
     stone, 2 when it is more."""
-    width = np.int64(board.width)
     most = 0
-    for step in (-width, np.int64(-1), np.int64(1), width):
+    for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
         q = p + step
         there = np.int64(board.colour[U(q)])
         if there == 0 or there == EDGE:
@@ -139,11 +136,11 @@ def rescue(board, p, colour):
 @inlined
 def is_lonely(board, p):
     """Whether no stone is within three steps of ``p``."""
-    width, side = np.int64(board.width), np.int64(board.side)
-    row, column = p // width, p % width
+    side = np.int64(board.side)
+    row, column = p // WIDTH, p % WIDTH
     for r in range(max(1, row - 3), min(side, row + 3) + 1):
         reach = 3 - abs(r - row)
         for c in range(max(1, column - reach), min(side, column + reach) + 1):
-            if board.colour[U(r * width + c)] != 0:
+            if board.colour[U(r * WIDTH + c)] != 0:
                 return False
     return True

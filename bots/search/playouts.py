@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import U, area_score, below, is_eye, is_legal, next_random, place, seeded
+from arena.go.kernels import WIDTH, U, area_score, below, is_eye, is_legal, next_random, place, seeded
 from arena.go.tactics import is_self_atari, is_shape, last_liberty
 
 ANSWER_ATARI, ANSWER_PATTERN, AVOID_SELF_ATARI = 230, 243, 230
@@ -32,9 +32,8 @@ def answer_atari(board, last, colour, state):
     if q and q != board.ko:
         chosen = q
         count = 1
-    width = np.int64(board.width)
     previous = np.int64(0)
-    for step in (-width, np.int64(-1), np.int64(1), width):
+    for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
         neighbour = last + step
         if board.colour[U(neighbour)] != colour:
             continue
@@ -52,7 +51,7 @@ def answer_atari(board, last, colour, state):
                 chosen = q
         stone = head  # or take what surrounds it
         while True:
-            for other in (-width, np.int64(-1), np.int64(1), width):
+            for other in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
                 r = stone + other
                 if board.colour[U(r)] == 3 - colour and board.liberties[U(board.head[U(r)])] <= 4:
                     capture = last_liberty(board, np.int64(board.head[U(r)]))
@@ -70,10 +69,9 @@ def answer_atari(board, last, colour, state):
 @inlined
 def answer_pattern(board, last, colour, state):
     """A point beside ``last`` where one of the patterns fits and that is no self-atari; (point or 0, state)."""
-    width = np.int64(board.width)
     chosen = np.int64(0)
     count = 0
-    for step in (-width - 1, -width, -width + 1, np.int64(-1), np.int64(1), width - 1, width, width + 1):
+    for step in (-WIDTH - 1, -WIDTH, -WIDTH + 1, np.int64(-1), np.int64(1), WIDTH - 1, WIDTH, WIDTH + 1):
         p = last + step
         if board.colour[U(p)] == 0 and is_shape(np.int64(board.ring[U(p)])):
             count += 1

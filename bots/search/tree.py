@@ -13,7 +13,7 @@ import numpy as np
 from arena.bot import Candidate
 from arena.go.game import Game
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import BOARD, CELLS, U, below, next_random, seeded
+from arena.go.kernels import BOARD, CELLS, WIDTH, U, below, next_random, seeded
 from arena.go.moves import BLACK, Move
 from arena.go.planes import HISTORY, NO_MOVE
 
@@ -166,16 +166,16 @@ def add_result(nodes, slot, node, result):
 def note_owners(board, owners, row):
     """Count whose each point is at the end of a playout, in a row of ``owners``; see ``Forest``."""
     owners[row, 0] += 1
-    width = np.int64(board.width)
-    for p in range(width + 1, width * (width - 1) - 1):
-        colour = np.int64(board.colour[U(p)])
-        if colour == 1:
-            owners[row, p] += 1
-        elif colour == 2:
-            owners[row, p] -= 1
-        elif colour == 0:
-            around = np.int64(board.around[U(p)])
-            owners[row, p] += int(((around >> 4) & 15) == 4) - int(((around >> 8) & 15) == 4)
+    for first in range(WIDTH + 1, WIDTH * (board.side + 1), WIDTH):  # of each line
+        for p in range(first, first + board.side):
+            colour = np.int64(board.colour[U(p)])
+            if colour == 1:
+                owners[row, p] += 1
+            elif colour == 2:
+                owners[row, p] -= 1
+            elif colour == 0:
+                around = np.int64(board.around[U(p)])
+                owners[row, p] += int(((around >> 4) & 15) == 4) - int(((around >> 8) & 15) == 4)
 
 
 @kernel
@@ -331,7 +331,7 @@ class Forest:
         playouts = self.owners[slot, 0]
         if not playouts:
             return None
-        points = self.owners[slot, : (size + 2) ** 2].reshape(size + 2, size + 2)[1:-1, 1:-1].reshape(-1)
+        points = self.owners[slot, : WIDTH * WIDTH].reshape(WIDTH, WIDTH)[1 : size + 1, 1 : size + 1].reshape(-1)
         sign = 1 if self.roots[slot]["colour"] == BLACK else -1
         return (points / np.float32(sign * playouts)).astype(np.float32)
 
@@ -369,9 +369,9 @@ class Forest:
 def point_from_move(move: Move, size: int) -> int:
     """A move as a point of the padded board; 0 passes."""
     row, column = divmod(move, size)
-    return 0 if move == size * size else (row + 1) * (size + 2) + column + 1
+    return 0 if move == size * size else (row + 1) * WIDTH + column + 1
 
 
 def move_from_point(point: int, size: int) -> Move:
-    row, column = divmod(point, size + 2)
+    row, column = divmod(point, WIDTH)
     return size * size if point == 0 else (row - 1) * size + column - 1

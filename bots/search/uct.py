@@ -14,6 +14,7 @@ from arena.go.jit import inlined, kernel
 from arena.go.kernels import (
     BOARD,
     CELLS,
+    WIDTH,
     U,
     area_score,
     below,
@@ -68,10 +69,10 @@ def _prior(board, p, colour, last):
         weight += SHAPE
     if is_self_atari(board, p, colour):
         weight += SELF_ATARI
-    width, side = np.int64(board.width), np.int64(board.side)
-    row, column = p // width, p % width
+    side = np.int64(board.side)
+    row, column = p // WIDTH, p % WIDTH
     if last:
-        distance = abs(row - last // width) + abs(column - last % width)
+        distance = abs(row - last // WIDTH) + abs(column - last % WIDTH)
         near = NEAR if distance <= 2 else NEARLY if distance == 3 else 0.0
         won += near
         weight += near
