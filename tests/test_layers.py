@@ -60,7 +60,7 @@ HOMES = {
     "ray": ("arena/runner.py",),
     "rich": ("arena/screen/", "arena/cli/"),
     "safetensors": ("bots/nets/", "trainers/"),
-    "scipy": ("arena/ratings.py",),
+    "scipy": ("arena/ratings/figure.py",),
     "sgfmill": ("arena/go/record.py", "arena/go/collection.py"),
     "tensorboard": ("trainers/",),
     "torch": ("bots/nets/network.py", "trainers/"),
