@@ -102,11 +102,11 @@ class CallClock:
 
 
 def start_method() -> ForkServerContext | SpawnContext:
-    """How processes of ours are started: where the system can, from one that has imported everything once."""
+    """How processes of ours are started: where the system can, from one that has made everything ready once."""
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    context.set_forkserver_preload(["arena.ready"])
     return context
 
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import cache
 
 EMPTY, BLACK, WHITE = 0, 1, 2
+
+
+Point = tuple[int, int]
+
+
+@cache
+def neighbours(size: int, point: Point) -> tuple[Point, ...]:
+    row, column = point
+    others = ((row - 1, column), (row, column - 1), (row, column + 1), (row + 1, column))
+    return tuple(other for other in others if 0 <= other[0] < size and 0 <= other[1] < size)
 
 
 class ReferenceBoard:
@@ -12,8 +22,8 @@ class ReferenceBoard:
 
     def __init__(self, size: int):
         self.size = size
-        self.stones: dict[tuple[int, int], int] = {}
-        self.ko: tuple[int, int] | None = None
+        self.stones: dict[Point, int] = {}
+        self.ko: Point | None = None
 
     def copy(self) -> ReferenceBoard:
         twin = ReferenceBoard(self.size)
@@ -21,13 +31,10 @@ class ReferenceBoard:
         twin.ko = self.ko
         return twin
 
-    def neighbours(self, point: tuple[int, int]) -> Iterator[tuple[int, int]]:
-        row, column = point
-        for other in ((row - 1, column), (row, column - 1), (row, column + 1), (row + 1, column)):
-            if 0 <= other[0] < self.size and 0 <= other[1] < self.size:
-                yield other
+    def neighbours(self, point: Point) -> tuple[Point, ...]:
+        return neighbours(self.size, point)
 
-    def group(self, point: tuple[int, int]) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
+    def group(self, point: Point) -> tuple[set[Point], set[Point]]:
         """The connected points of the same content, and the other points that they touch."""
         content = self.stones.get(point, EMPTY)
         inside, border, todo = {point}, set(), [point]
@@ -40,21 +47,21 @@ class ReferenceBoard:
                     todo.append(other)
         return inside, border
 
-    def liberties(self, point: tuple[int, int]) -> int:
+    def liberties(self, point: Point) -> int:
         return sum(other not in self.stones for other in self.group(point)[1])
 
-    def put(self, point: tuple[int, int], colour: int) -> set[tuple[int, int]]:
+    def put(self, point: Point, colour: int) -> set[Point]:
         """Play without asking whether it is legal; returns the points whose stones came off."""
         self.stones[point] = colour
-        removed: set[tuple[int, int]] = set()
+        removed: set[Point] = set()
         for other in self.neighbours(point):
             if self.stones.get(other) == 3 - colour and self.liberties(other) == 0:
                 removed |= self.group(other)[0]
                 for dead in self.group(other)[0]:
                     del self.stones[dead]
         captured = set(removed)
-        own, _ = self.group(point)
-        if self.liberties(point) == 0:
+        own, border = self.group(point)
+        if all(other in self.stones for other in border):
             removed |= own
             for dead in own:
                 del self.stones[dead]
@@ -62,7 +69,12 @@ class ReferenceBoard:
         self.ko = next(iter(captured)) if alone and len(captured) == 1 and self.liberties(point) == 1 else None
         return removed
 
-    def refusal(self, point: tuple[int, int], colour: int, suicide: bool) -> str | None:
+    def refusal(self, point: Point, colour: int, suicide: bool) -> str | None:
+        after = self.after(point, colour, suicide)
+        return after if isinstance(after, str) else None
+
+    def after(self, point: Point, colour: int, suicide: bool) -> ReferenceBoard | str:
+        """The board once this was played, or why it can't be."""
         if point in self.stones:
             return "taken"
         if point == self.ko:
@@ -71,9 +83,9 @@ class ReferenceBoard:
         removed = after.put(point, colour)
         if point not in after.stones and (not suicide or len(removed) == 1):
             return "suicide"
-        return None
+        return after
 
-    def is_eye(self, point: tuple[int, int], colour: int) -> bool:
+    def is_eye(self, point: Point, colour: int) -> bool:
         if point in self.stones or any(self.stones.get(other) != colour for other in self.neighbours(point)):
             return False
         row, column = point
@@ -82,7 +94,7 @@ class ReferenceBoard:
         bad = sum(self.stones.get(other) == 3 - colour for other in inside)
         return bad == 0 if len(inside) < 4 else bad <= 1
 
-    def territory(self) -> dict[tuple[int, int], int]:
+    def territory(self) -> dict[Point, int]:
         """Who surrounds each empty point: BLACK, WHITE or EMPTY."""
         owners = {}
         for row in range(self.size):
@@ -101,7 +113,7 @@ class ReferenceBoard:
         owned = list(self.territory().values())
         return owned.count(BLACK) - owned.count(WHITE)
 
-    def position(self) -> frozenset[tuple[tuple[int, int], int]]:
+    def position(self) -> frozenset[tuple[Point, int]]:
         return frozenset(self.stones.items())
 
 
@@ -112,7 +124,7 @@ class ReferenceGame:
         self.board = ReferenceBoard(size)
         self.superko, self.suicide = superko, suicide
         self.colour = BLACK
-        self.history = [self.board.position()]
+        self.history = {self.board.position()}
         self.captured = {BLACK: 0, WHITE: 0}
 
     def refusal(self, move: int) -> str | None:
@@ -120,13 +132,10 @@ class ReferenceGame:
         if move == size * size:
             return None
         point = divmod(move, size)
-        reason = self.board.refusal(point, self.colour, self.suicide)
-        if reason is None and self.superko:
-            after = self.board.copy()
-            after.put(point, self.colour)
-            if after.position() in self.history:
-                return "superko"
-        return reason
+        after = self.board.after(point, self.colour, self.suicide)
+        if isinstance(after, str):
+            return after
+        return "superko" if self.superko and after.position() in self.history else None
 
     def play(self, move: int) -> None:
         size = self.board.size
@@ -137,5 +146,5 @@ class ReferenceGame:
             before[divmod(move, size)] = self.colour
             for point in self.board.put(divmod(move, size), self.colour):
                 self.captured[before[point]] += 1
-        self.history.append(self.board.position())
+        self.history.add(self.board.position())
         self.colour = 3 - self.colour

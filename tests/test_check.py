@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from commandline import arena, refused
 from played import console_of, output_of
 from scripted_bots import scripted
-from test_cli import arena, refused
 from test_gtp_bot import GNUGO, SCRIPTED, end, pids
 
 from arena.bot import Limits

@@ -1,68 +1,39 @@
-"""The command line as people run it: real processes, real files, wrong input."""
+"""The command line as people use it: real files, real workers, wrong input; and its own process where that matters."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from commandline import ARENA, ROOT, arena, arena_alone, arena_begun, environment, refused
 from typer.testing import CliRunner
 
-from arena.cli import app, main
+from arena.cli import app
 from bots.nets.checkpoint import find
 
-ROOT = Path(__file__).parent.parent
-ARENA = [sys.executable, "-c", "from arena.cli import main; main()"]
+ONE = ("--workers", "1")
+
+SMALL = ("--size", "5", *ONE)
+"""Games in which nothing takes long."""
 
 
-def arena(*arguments: str, folder: Path, columns: int = 80, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": str(columns), **variables}
-    command = [*ARENA, *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
-
-
-Command = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture
-def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """``arena`` in this process and in ``tmp_path``: for what starts no workers, quicker than a process of its own."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        monkeypatch.setattr(sys, "argv", ["arena", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), out, err)
-
-    return run
-
-
-def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
-    """One line on stderr that says what is wrong, and exit code 2."""
-    assert done.returncode == 2, done.stderr
-    lines = done.stderr.strip().splitlines()
-    assert len(lines) == 1, done.stderr
-    for word in words:
-        assert word in lines[0]
+FIRST_MATCH = pytest.mark.xdist_group("the first match")  # which is played in one of the tests' processes only
 
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which a match of 8 games was played."""
+    """A folder in which a process of its own, with a worker a core, played a match of 8 games."""
     folder = tmp_path_factory.mktemp("played")
-    done = arena("match", "random", "fast-random", "-n", "8", folder=folder)
+    done = arena_alone("match", "random", "fast-random", "-n", "8", folder=folder)
     assert done.returncode == 0, done.stderr
     return folder
 
 
+@FIRST_MATCH
 def test_a_match_is_played_summed_up_and_rated(played: Path) -> None:
     done = arena("match", "random", "fast-random", "-n", "8", folder=played)
     assert "8 of 8 games were played earlier" in done.stdout
@@ -74,15 +45,17 @@ def test_a_match_is_played_summed_up_and_rated(played: Path) -> None:
 
 
 def test_more_games_are_added_and_new_starts_afresh(tmp_path: Path) -> None:
-    arena("match", "random", "fast-random", "-n", "2", folder=tmp_path)
-    more = arena("match", "random", "fast-random", "-n", "4", folder=tmp_path)
+    match = ("match", "random", "fast-random", *SMALL)
+    arena(*match, "-n", "2", folder=tmp_path)
+    more = arena(*match, "-n", "4", folder=tmp_path)
     assert "2 of 4 games were played earlier" in more.stdout
-    afresh = arena("match", "random", "fast-random", "-n", "2", "--new", folder=tmp_path)
+    afresh = arena(*match, "-n", "2", "--new", folder=tmp_path)
     assert "played earlier" not in afresh.stdout
     listed = arena("games", folder=tmp_path)
     assert "6 games" in listed.stdout or "6 of 6" in listed.stdout
 
 
+@FIRST_MATCH
 def test_games_are_listed_rated_and_exported(played: Path, tmp_path: Path) -> None:
     assert "fast-random" in arena("elo", folder=played).stdout
     assert "3 of 8 games" in arena("games", "-n", "3", folder=played).stdout
@@ -113,6 +86,7 @@ def test_every_kind_of_bot_stands_in_the_readme() -> None:
         assert f"`{entry.name}`" in readme or f"| {entry.kind} |" in readme
 
 
+@FIRST_MATCH
 def test_the_bots_are_listed_with_settings_and_one_is_explained(played: Path) -> None:
     listed = arena("bots", folder=played, columns=120).stdout
     for word in ("mcts", "playouts=2000", "sl-9x9", "alphago"):
@@ -122,11 +96,11 @@ def test_the_bots_are_listed_with_settings_and_one_is_explained(played: Path) ->
 
 
 def test_a_sequential_test_ends_a_match_as_soon_as_it_is_decided(tmp_path: Path) -> None:
-    done = arena("match", "mcts:playouts=50", "random", "--sprt", "0", "200", folder=tmp_path)
+    done = arena("match", "mcts:playouts=50", "random", "--sprt", "0", "200", *SMALL, folder=tmp_path)
     assert "accepted: mcts:playouts=50 is stronger by 200 Elo rather than 0" in done.stdout
     games = re.search(r"in (\d+) games", done.stdout)
     assert games is not None and int(games[1]) < 300
-    undecided = arena("match", "random", "fast-random", "--sprt", "0", "5", "-n", "4", folder=tmp_path)
+    undecided = arena("match", "random", "fast-random", "--sprt", "0", "5", "-n", "4", *SMALL, folder=tmp_path)
     assert "undecided between 0 and 5 Elo" in undecided.stdout
 
 
@@ -146,16 +120,16 @@ style = "gauntlet"
 def test_a_tournament_of_arena_toml_goes_on_takes_players_and_knows_who_changed(tmp_path: Path) -> None:
     toml = tmp_path / "arena.toml"
     toml.write_text(LEAGUE)
-    first = arena("tournament", "league", folder=tmp_path)
+    first = arena("tournament", "league", *ONE, folder=tmp_path)
     assert "league: gauntlet of 2 bots, 2 games, 5x5" in first.stdout, first.stderr
     assert re.search(r"league: (random|quick) is first after 2 games", first.stdout)
     toml.write_text(LEAGUE.replace('"quick"]', '"quick", "fast-random"]'))
-    joined = arena("tournament", "league", "--round-robin", folder=tmp_path)
+    joined = arena("tournament", "league", "--round-robin", *ONE, folder=tmp_path)
     assert "league: round robin of 3 bots, 6 games" in joined.stdout
     assert "2 of 6 games were played earlier" in joined.stdout
     assert len((tmp_path / "results" / "elo.csv").read_text().splitlines()) == 4
     toml.write_text(LEAGUE.replace("playouts = 3", "playouts = 4"))
-    changed = arena("tournament", "league", "-n", "4", folder=tmp_path)
+    changed = arena("tournament", "league", "-n", "4", *ONE, folder=tmp_path)
     assert "quick has changed: 4 games of the earlier quick stay stored, and the new one joins." in changed.stdout
     assert "fast-random doesn't take part now; its 4 games stay stored." in changed.stdout
     assert "played earlier" not in changed.stdout
@@ -169,25 +143,7 @@ def test_a_tournament_of_arena_toml_goes_on_takes_players_and_knows_who_changed(
     assert "10 games" in arena("games", "--event", "league", folder=tmp_path).stdout
 
 
-def test_ctrl_c_keeps_a_tournaments_games_and_says_how_to_go_on(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [*ARENA, "tournament", "league", "random", "fast-random", "mcts:playouts=300", "-n", "200"]
-    process = subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    for line in process.stdout:
-        if re.match(r"\d+ of 600", line):
-            break
-    process.send_signal(signal.SIGINT)
-    rest, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
-    assert "Traceback" not in errors
-    kept = re.search(r"(\d+) of 600 games are stored; the same command plays the rest", rest)
-    assert kept is not None and 0 < int(kept[1]) < 600
-    assert f"{kept[1]} games" in arena("games", "-n", "1000", folder=tmp_path).stdout
-
-
+@FIRST_MATCH
 def test_the_name_of_a_stored_match_is_no_tournaments(played: Path) -> None:
     import sqlite3
 
@@ -216,10 +172,10 @@ style = "ladder"
 
 def test_a_ladder_of_arena_toml_goes_on_and_takes_players(tmp_path: Path) -> None:
     (tmp_path / "arena.toml").write_text(CLIMB)
-    first = arena("ladder", "climb", folder=tmp_path)
+    first = arena("ladder", "climb", *ONE, folder=tmp_path)
     assert "climb: ladder of 2 bots, 8 games, 5x5" in first.stdout, first.stderr
     assert "Neighbours are told apart to" in first.stdout or "No two neighbours" in first.stdout
-    joined = arena("tournament", "climb", "random", "fast-random", "mcts:playouts=3", "-n", "14", folder=tmp_path)
+    joined = arena("tournament", "climb", "random", "fast-random", "mcts:playouts=3", "-n", "14", *ONE, folder=tmp_path)
     assert "8 of 14 games were played earlier" in joined.stdout, joined.stderr
     assert "after 14 games" in joined.stdout
     refused(arena("ladder", "climb", "--block", "6", folder=tmp_path), "ladder 'climb'", "block 4, not 6")
@@ -227,8 +183,8 @@ def test_a_ladder_of_arena_toml_goes_on_and_takes_players(tmp_path: Path) -> Non
 
 
 def test_a_plan_plays_the_beginning_of_the_match_once(tmp_path: Path) -> None:
-    match = ("random", "fast-random", "--size", "5", "--komi", "0.5")
-    first = arena("plan", *match, "--to-see", "40", "--workers", "1", folder=tmp_path)
+    match = ("random", "fast-random", *SMALL, "--komi", "0.5")
+    first = arena("plan", *match, "--to-see", "40", folder=tmp_path)
     assert "A pilot of 10 games, which are the beginning of this match" in first.stdout, first.stderr
     assert re.search(r"the 95 % interval is ±40 Elo +[\d,]+ +[\d.]+ (s|min|h)", first.stdout)
     again = arena("plan", *match, "--to-see", "80", folder=tmp_path, columns=40)
@@ -241,7 +197,7 @@ def test_a_plan_plays_the_beginning_of_the_match_once(tmp_path: Path) -> None:
 def test_openings_come_from_a_book(tmp_path: Path) -> None:
     games = ["(;SZ[5];B[cc];W[bb];B[dd])", "(;SZ[5];B[cc];W[bb];B[dc])", "(;SZ[9];B[ee])", "(;SZ[5])"]
     (tmp_path / "book.sgf").write_text("\n".join(games))
-    match = ("match", "random", "fast-random", "--size", "5", "-n", "6", "--book", "book.sgf")
+    match = ("match", "random", "fast-random", *SMALL, "-n", "6", "--book", "book.sgf")
     done = arena(*match, folder=tmp_path, columns=200)
     assert "book.sgf: 2 openings of 3 moves; refused were 1 on 9x9, 1 empty." in done.stdout, done.stderr
     assert "The openings are used in turn: there are 2 for 3 pairs of games." in done.stdout
@@ -294,84 +250,75 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("arguments", "words"), WRONG, ids=lambda value: " ".join(value)[:60])
-def test_wrong_input_is_refused_in_one_line(arguments: tuple[str, ...], words: tuple[str, ...], quick: Command) -> None:
-    refused(quick(*arguments), *words)
+def test_wrong_input_is_refused_in_one_line(arguments: tuple[str, ...], words: tuple[str, ...], tmp_path: Path) -> None:
+    refused(arena(*arguments, folder=tmp_path), *words)
 
 
 def test_wrong_input_is_refused_by_the_process_too(tmp_path: Path) -> None:
-    refused(arena("match", "mtcs", "random", folder=tmp_path), "did you mean 'mcts'")
+    refused(arena_alone("match", "mtcs", "random", folder=tmp_path), "did you mean 'mcts'")
     assert arena("match", "random", "fast-random", "--sise", "9", folder=tmp_path).returncode == 2
 
 
-def test_damaged_files_are_refused_in_one_line_and_left_alone(tmp_path: Path, quick: Command) -> None:
+def test_damaged_files_are_refused_in_one_line_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "arena.toml").write_text("[bots.x\n")
-    refused(quick("bots"), "arena.toml", "TOML")
+    refused(arena("bots", folder=tmp_path), "arena.toml", "TOML")
     (tmp_path / "arena.toml").write_text('[bots.x]\nkind = "uct"\nplayout = 3\n')
-    refused(quick("bots"), "arena.toml", "bots.x", "playouts")
+    refused(arena("bots", folder=tmp_path), "arena.toml", "bots.x", "playouts")
     (tmp_path / "arena.toml").unlink()
     (tmp_path / "results").mkdir()
     database = tmp_path / "results" / "arena.db"
     database.write_text("not a database, but somebody's notes\n" * 100)
     before = database.read_bytes()
-    refused(quick("elo"), "arena.db")
-    refused(quick("match", "random", "fast-random", "-n", "2"), "arena.db")
+    refused(arena("elo", folder=tmp_path), "arena.db")
+    refused(arena("match", "random", "fast-random", "-n", "2", folder=tmp_path), "arena.db")
     assert database.read_bytes() == before
     (tmp_path / "bad.sgf").write_bytes(b"\x00\xff no game")
-    done = quick("records", "stats", "bad.sgf")
+    done = arena("records", "stats", "bad.sgf", folder=tmp_path)
     assert "refused" in done.stdout + done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_results_folder_that_can_not_be_written_is_refused(tmp_path: Path, quick: Command) -> None:
+def test_a_results_folder_that_can_not_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    refused(quick("match", "random", "fast-random", "-n", "2", "--results", "file"), "file")
+    refused(arena("match", "random", "fast-random", "-n", "2", "--results", "file", folder=tmp_path), "file")
 
 
-def test_a_checkpoint_whose_hash_does_not_match_is_refused(tmp_path: Path, quick: Command) -> None:
+def test_a_checkpoint_whose_hash_does_not_match_is_refused(tmp_path: Path) -> None:
     import shutil
 
     folder = tmp_path / "results" / "checkpoints" / "mine"
     shutil.copytree(find("sl-9x9"), folder)
     model = folder / "model.onnx"
     model.write_bytes(model.read_bytes()[:-1] + b"x")
-    refused(quick("match", "checkpoint:mine", "random", "-n", "2"), "model.onnx", "sha256")
+    refused(arena("match", "checkpoint:mine", "random", "-n", "2", folder=tmp_path), "model.onnx", "sha256")
     (folder / "manifest.json").write_text(json.dumps({"format": 99}))
-    refused(quick("match", "checkpoint:mine", "random", "-n", "2"), "manifest.json", "format")
+    refused(arena("match", "checkpoint:mine", "random", "-n", "2", folder=tmp_path), "manifest.json", "format")
 
 
-def test_ctrl_c_keeps_what_was_played_and_says_how_to_go_on(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [*ARENA, "match", "mcts:playouts=300", "random", "-n", "400"]
-    process = subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+@pytest.mark.parametrize("event", ["match", "tournament league"])
+def test_ctrl_c_keeps_what_was_played_and_says_how_to_go_on(tmp_path: Path, event: str) -> None:
+    process = arena_begun(*event.split(), "random", "fast-random", "-n", "1000", *ONE, folder=tmp_path)
     assert process.stdout is not None
     for line in process.stdout:
-        if re.match(r"\d+ of 400", line):
+        if re.match(r"\d+ of 1000", line):
             break
     process.send_signal(signal.SIGINT)
     rest, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
-    kept = re.search(r"(\d+) of 400 games are stored", rest)
-    assert kept is not None and 0 < int(kept[1]) < 400
+    kept = re.search(r"(\d+) of 1000 games are stored; the same command plays the rest", rest)
+    assert kept is not None and 0 < int(kept[1]) < 1000
     assert f"{kept[1]} games" in arena("games", "-n", "1000", folder=tmp_path).stdout
 
 
 def test_a_person_can_play_through_a_pipe(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    moves = "e5\nresign\n"
-    command = [*ARENA, "match", "human", "random", "-n", "1"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, input=moves, capture_output=True, text=True, timeout=60
-    )
+    done = arena_alone("match", "human", "random", "-n", "1", folder=tmp_path, typed="e5\nresign\n")
     assert done.returncode == 0, done.stderr
     assert "human lost to random" in done.stdout
 
 
+@FIRST_MATCH
 def test_the_reader_of_a_pipe_may_leave(played: Path) -> None:
-    shell = f"{' '.join([sys.executable, '-c', repr(ARENA[2])])} games -n 100 | head -1"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        ["bash", "-c", shell], cwd=played, env=environment, capture_output=True, text=True, timeout=60
-    )
+    shell = f"{' '.join([*ARENA[:2], repr(ARENA[2])])} games -n 100 | head -1"
+    command = ["bash", "-c", shell]
+    done = subprocess.run(command, cwd=played, env=environment(), capture_output=True, text=True, timeout=60)
     assert "Traceback" not in done.stderr

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from commandline import arena, refused
 from played import SIZES, console_of, entry, match_of, output_of, record_of
-from test_cli import arena, refused
 
 from arena import StoreError
 from arena.go.game import Ending

@@ -125,14 +125,14 @@ def harass(database: Path, seed: int, games: int, random: Random, kills: int) ->
         assert process.returncode == -signal.SIGKILL or refused, errors
 
 
-@pytest.mark.parametrize("kills", [6, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [4, pytest.param(200, marks=pytest.mark.slow)])
 def test_kill_9_at_random_moments_loses_no_game_and_changes_none(tmp_path: Path, kills: int) -> None:
     random = Random(kills)
     done = seed = 0
     while done < kills:
         seed += 1
         database = tmp_path / f"{seed}.db"
-        played = event(seed, games=30 * min(kills, 10))
+        played = event(seed, games=25 * min(kills, 12))
         acknowledged, killed = harass(database, seed, played.games, random, kills - done)
         with Store.open(database) as store:
             kept = essence(store.games(event=played.event))
@@ -147,7 +147,7 @@ def memory_of(process: int) -> int:
     return int(line.split()[1]) << 10
 
 
-@pytest.mark.parametrize("games", [1500, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("games", [1200, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_a_long_event_takes_no_more_memory_and_little_room(tmp_path: Path, games: int) -> None:
     """At most 2 KB a game in the database, and 3 KB in the memory of the parent, which lists what is to be played."""
     database = tmp_path / "arena.db"

@@ -9,13 +9,13 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from io import StringIO
 from pathlib import Path
 
 import pytest
+from commandline import ARENA, ROOT, arena
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,8 +27,6 @@ from arena.gtp.server import Server, serve
 from arena.registry import Registry
 from bots.gtp import Config, GtpBot, katago_rules
 
-ROOT = Path(__file__).parents[1]
-ARENA = [sys.executable, "-c", "from arena.cli import main; main()"]
 GNUGO = shutil.which("gnugo", path=f"{os.environ['PATH']}:/usr/games:/usr/local/games")
 needs_gnugo = pytest.mark.skipif(GNUGO is None, reason="GNU Go is not installed")
 
@@ -594,15 +592,14 @@ def test_the_command_serves_until_quit_the_end_of_input_or_ctrl_c(peer: Opener) 
             assert output.endswith("\n= \n\n")
 
 
-def test_the_command_refuses_what_it_can_not_serve() -> None:
+def test_the_command_refuses_what_it_can_not_serve(tmp_path: Path) -> None:
     for arguments, words in (
         (["human"], "can't be served"),
         (["sl", "--size", "4"], "4"),
         (["nobody"], "unknown bot"),
         (["mcts", "--rules", "chess"], "unknown rules"),
     ):
-        command = [*ARENA, "gtp", *arguments]
-        ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, input="", timeout=60)
+        ended = arena("gtp", *arguments, folder=tmp_path)
         assert (ended.returncode, ended.stdout) == (2, "")
         assert words in ended.stderr and ended.stderr.count("\n") == 1
 

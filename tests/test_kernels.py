@@ -70,7 +70,7 @@ def compare(game: Game, twin: ReferenceGame, deep: bool) -> None:
 
 
 @pytest.mark.parametrize("preset", ["cgos", "tromp-taylor", "japanese"])
-@pytest.mark.parametrize(("size", "games"), [(5, 8), (7, 5), (9, 3), (13, 1), (19, 1)])
+@pytest.mark.parametrize(("size", "games"), [(5, 6), (7, 4), (9, 2), (13, 1), (19, 1)])
 def test_random_games_agree_with_the_slow_twin(size: int, games: int, preset: str) -> None:
     for seed in range(games):
         play_beside_the_twin(size, preset, seed, most={13: 150, 19: 70}.get(size, 250))
@@ -89,17 +89,16 @@ def test_random_games_meet_ko_superko_and_suicide() -> None:
 
 
 @pytest.mark.parametrize("switch", ["NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"])
-def test_the_kernels_also_agree_uncompiled_and_with_checked_bounds(switch: str, tmp_path: Path) -> None:
+def test_the_kernels_also_agree_uncompiled_and_with_checked_bounds(switch: str) -> None:
     folder = Path(__file__).parent
     code = (
         "from test_kernels import play_beside_the_twin as play\n"
         "from arena.go import kernels; import numpy as np\n"
-        "for size in (5, 9): [play(size, rules, 3, 60) for rules in ('cgos', 'tromp-taylor')]\n"
+        "for size, rules in ((5, 'cgos'), (5, 'tromp-taylor'), (9, 'cgos')): play(size, rules, 3, 60)\n"
         "boards = np.zeros(2, kernels.BOARD); kernels.new_board(boards, 0, 9)\n"
         "margins = np.zeros(3, np.int16); assert kernels.run_playouts(boards, 1, 3, 5, margins) > 200\n"
     )
-    environment = {**os.environ, switch: "1", "NUMBA_CACHE_DIR": str(tmp_path)}
-    environment["PYTHONPATH"] = f"{folder}{os.pathsep}{folder.parent}"
+    environment = {**os.environ, switch: "1", "PYTHONPATH": f"{folder}{os.pathsep}{folder.parent}"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
 

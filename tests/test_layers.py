@@ -34,6 +34,7 @@ LAYERS = (
     ("arena.schedule",),
     ("arena.match",),
     ("arena.worker",),
+    ("arena.ready",),
     ("arena.store", "arena.probe"),
     ("arena.runner",),
     ("arena.report", "arena.planning", "arena.live", "arena.replay"),
@@ -59,7 +60,7 @@ HOMES = {
     "ray": ("arena/runner.py",),
     "rich": ("arena/screen/", "arena/cli/"),
     "safetensors": ("bots/nets/", "trainers/"),
-    "scipy": ("arena/ratings.py",),
+    "scipy": ("arena/ratings/figure.py",),
     "sgfmill": ("arena/go/record.py", "arena/go/collection.py"),
     "tensorboard": ("trainers/",),
     "torch": ("bots/nets/network.py", "trainers/"),
@@ -237,5 +238,5 @@ def test_playing_a_match_never_loads_torch_here_nor_in_a_worker(tmp_path: Path) 
         for _ in play_event(Match(spy, scripted("GOOD"), Rules.preset("cgos", 7), 2), store, 1):
             pass
     worker = set((tmp_path / "loaded").read_text().split())
-    assert "numba" in worker
+    assert {"numba", "arena.ready"} <= worker  # made ready once for all workers
     assert worker & {"torch", "pandas", "onnxruntime", "rich", "typer"} == set()

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from commandline import arena, refused
 from played import console_of, entry, glance_of, match_of, output_of, record_of
 from scripted_bots import scripted
-from test_cli import arena, refused
 
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from commandline import arena, arena_alone
 from typer.testing import CliRunner
 
 from arena import UserError
 from arena.cli import app
 
-ROOT = Path(__file__).parent.parent
-ARENA = [sys.executable, "-c", "from arena.cli import main; main()"]
-
-
-def arena(*arguments: str, folder: Path, columns: int = 80, **variables: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": str(columns), **variables}
-    command = [*ARENA, *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+pytestmark = pytest.mark.xdist_group("played events")  # which are played in one of the tests' processes only
 
 
 def report(*arguments: str, folder: Path) -> str:
@@ -101,7 +91,7 @@ def test_an_event_of_an_older_arena_is_reported(played: Path, tmp_path: Path) ->
 
 
 def test_a_report_fits_a_narrow_ascii_pipe(played: Path) -> None:
-    done = arena("report", "league", "--plot", folder=played, columns=40, PYTHONIOENCODING="ascii")
+    done = arena_alone("report", "league", "--plot", folder=played, columns=40, PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stderr
     assert done.stdout.isascii() and "uct:playouts=30" in done.stdout
 

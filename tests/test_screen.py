@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from played import (
     lines_of,
     match_of,
     output_of,
+    pairings_of,
     record_of,
     words_of,
 )
@@ -43,6 +45,7 @@ from arena.screen.summary import headline, summary
 from arena.screen.tables import bots_table, elo_table, games_table, statistics_table
 from arena.screen.view import MatchView
 from arena.store import Player, Store
+from arena.worker import Glance
 
 
 def running_view(match: Match, clock: Clock) -> MatchView:
@@ -322,6 +325,26 @@ def test_the_time_left_follows_from_games_done_and_under_way():
     assert view.seconds_left == pytest.approx(20 * (10 - work) / work)
     view.add(Update(tuple(record_of(match, n, "sl") for n in range(5, 10)), workers=1))
     assert view.seconds_left is None
+
+
+def test_the_last_games_side_by_side_take_as_long_as_the_longest_of_them():
+    """A move a second on each of forty boards: what counts is not how many games are left, but how long they last."""
+    clock, match = Clock(), match_of(games=40)
+    view = MatchView(match, clock)
+    lengths = {n: 48 + (n * 7) % 40 for n in range(40)}  # 48 to 87 moves
+
+    def look(n: int) -> Glance:
+        return Glance(pairings_of(match)[n], tuple(range(second)), (None,) * second)
+
+    for second in range(1, 87):
+        clock.now += 1
+        over = [n for n, length in lengths.items() if length == second]
+        going = [n for n, length in lengths.items() if length > second]
+        records = tuple(replace(record_of(match, n, "sl"), moves=(0,) * second) for n in over)
+        view.add(Update(records, glances=tuple(map(look, going)), workers=1))
+        if second >= 55:  # some are over
+            assert view.seconds_left is not None
+            assert 0.4 * (87 - second) < view.seconds_left < 2.5 * (87 - second) + 4
 
 
 def test_ascii_consoles_get_ascii_only():

@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from commandline import arena, arena_begun, environment, refused
 from played import console_of, glance_of, lines_of, match_of, output_of, record_of
-from test_cli import ARENA, ROOT, arena, refused
 
 from arena.live import LOOK_EVERY, End, Look, Watch, live_file, look_at, publish
 from arena.ratings import Model, Sprt
@@ -169,9 +169,7 @@ os._exit(9)
 
 
 def test_a_player_that_was_killed_is_known_to_be_dead_though_its_file_is_left(store: Store, tmp_path: Path) -> None:
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    command = [sys.executable, "-c", PLAYER, str(store.path)]
-    subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, timeout=60)
+    subprocess.run([sys.executable, "-c", PLAYER, str(store.path)], env=environment(), timeout=60)
     look = seen(store.path)
     assert look.has_died
     far = replace(look, live=replace(look.live, place="another machine"))
@@ -181,13 +179,6 @@ def test_a_player_that_was_killed_is_known_to_be_dead_though_its_file_is_left(st
     show_watched(MATCH, watch, console)
     assert watch.end is End.DIED
     assert "has died. 0 of 6 games are stored; go on with: arena match" in output_of(console)
-
-
-def start(*arguments: str, folder: Path) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
-    return subprocess.Popen(
-        [*ARENA, *arguments], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
 
 
 def until(process: subprocess.Popen[str], pattern: str) -> None:
@@ -202,8 +193,8 @@ def until(process: subprocess.Popen[str], pattern: str) -> None:
 @pytest.fixture
 def player(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A match that is stopped (SIGSTOP) after its first games, so that nobody looks too late."""
-    command = ("match", "mcts:playouts=200", "random", "-n", "100", "--size", "7", "--workers", "1")
-    process = start(*command, folder=tmp_path)
+    command = ("match", "mcts:playouts=20", "random", "-n", "100", "--size", "7", "--workers", "1")
+    process = arena_begun(*command, folder=tmp_path)
     until(process, r"\d+ of 100")
     process.send_signal(signal.SIGSTOP)
     yield process
@@ -214,9 +205,9 @@ def player(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 def test_two_watchers_leave_or_stay_and_the_event_goes_on_to_its_end(
     player: subprocess.Popen[str], tmp_path: Path
 ) -> None:
-    stays, leaves = start("watch", folder=tmp_path), start("watch", folder=tmp_path)
+    stays, leaves = arena_begun("watch", folder=tmp_path), arena_begun("watch", folder=tmp_path)
     for watcher in (stays, leaves):
-        until(watcher, "mcts:playouts=200 against random: 100 games, 7x7")
+        until(watcher, "mcts:playouts=20 against random: 100 games, 7x7")
     leaves.send_signal(signal.SIGINT)
     left, errors = leaves.communicate(timeout=60)
     assert leaves.returncode == 130 and "goes on in process" in left and errors == ""
@@ -224,20 +215,20 @@ def test_two_watchers_leave_or_stay_and_the_event_goes_on_to_its_end(
     played, _ = player.communicate(timeout=120)
     watched, errors = stays.communicate(timeout=60)
     assert (player.returncode, stays.returncode) == (0, 0), errors
-    assert played[played.index("mcts:playouts=200 beat random") : played.index("Games in")] in watched
+    assert played[played.index("mcts:playouts=20 beat random") : played.index("Games in")] in watched
     assert not live_file(tmp_path / "results" / "arena.db").exists()
 
 
 def test_a_killed_player_is_reported_and_its_event_goes_on_by_the_same_command(
     player: subprocess.Popen[str], tmp_path: Path
 ) -> None:
-    watcher = start("watch", folder=tmp_path)
-    until(watcher, "mcts:playouts=200 against random")
+    watcher = arena_begun("watch", folder=tmp_path)
+    until(watcher, "mcts:playouts=20 against random")
     player.kill()
     told, errors = watcher.communicate(timeout=60)
     assert watcher.returncode == 1 and errors == ""
     assert re.search(r"The process that played it \(\d+\) has died. \d+ of 100 games are stored; go on with: ", told)
-    refused(arena("watch", folder=tmp_path), "has died; go on with: arena match mcts:playouts=200 random -n 100")
+    refused(arena("watch", folder=tmp_path), "has died; go on with: arena match mcts:playouts=20 random -n 100")
 
 
 def test_without_a_running_event_the_latest_is_named(store: Store, tmp_path: Path) -> None:

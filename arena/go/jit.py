@@ -1,4 +1,4 @@
-"""How kernels are compiled: one decorator, one cache folder for each state of the sources."""
+"""How kernels are compiled: two decorators, one cache folder for each state of the sources and way to compile."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from platformdirs import user_cache_dir
 
 
 def _sources_digest() -> str:
-    """A digest of every source that holds kernels.
+    """A digest of every source that holds kernels, and of how they are compiled.
 
     Numba looks for changes in a kernel's own file only, so a kernel that calls one of another file would go stale
-    when that file is edited. A cache folder named after all of them can't.
+    when that file is edited, and it takes kernels that don't check their bounds for ones that do. A cache folder named
+    after all of it can't hold either.
     """
-    digest = hashlib.sha256(numba.__version__.encode())
+    digest = hashlib.sha256(f"{numba.__version__} {config.BOUNDSCHECK}".encode())  # type: ignore[attr-defined]
     root = Path(__file__).parents[2]
     for folder in ("arena/go", "bots/search"):
         for path in sorted((root / folder).glob("*.py")):
@@ -42,3 +43,8 @@ def kernel(function: F) -> F:
 def inlined(function: F) -> F:
     """Compile a function that only kernels call, into its caller."""
     return cast(F, numba.njit(forceinline=True, **_OPTIONS)(function))
+
+
+def wake() -> None:
+    """Have the compiler set itself up, which takes half a second before the first kernel of a process is loaded."""
+    numba.njit("int64(int64)")(lambda number: number)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from statistics import NormalDist
 from time import monotonic
 from typing import Generic, TypeVar
 
@@ -15,6 +17,41 @@ from arena.screen.boards import Boards
 from arena.worker import Glance
 
 Counted = TypeVar("Counted", Tally, Crosstable)
+
+
+NORMAL = NormalDist()
+
+FARTHEST = 8.0
+"""Standard deviations above the mean beyond which a length is as unlikely as there."""
+
+
+class Lengths:
+    """How many moves games take, from those that are over: as if normal, with a spread of a tenth at least."""
+
+    def __init__(self, expected: float):
+        """``expected`` is a guess, for as long as no game is over."""
+        self._expected = expected
+        self._games, self._sum, self._squares = 0, 0, 0
+
+    def add(self, length: int) -> None:
+        """Count a game."""
+        self._games += 1
+        self._sum += length
+        self._squares += length * length
+
+    @property
+    def mean(self) -> float:
+        return self._sum / self._games if self._games else self._expected
+
+    def rest(self, moves: int, boards: int = 1) -> float:
+        """How many moves the longest of so many games is likely to take when each of them has come so far: half the
+        time it takes more. It is 1 at least."""
+        mean = self.mean
+        spread = 0.1 * mean
+        if self._games > 1:
+            spread = max(spread, math.sqrt(max(0.0, self._squares / self._games - mean * mean)))
+        longer = math.erfc(min(FARTHEST, (moves - mean) / spread) / math.sqrt(2)) / 2  # the chance of a game so long
+        return max(1.0, mean - spread * NORMAL.inv_cdf(longer / (boards + 1)) - moves)
 
 
 class EventView(Generic[Counted]):
@@ -38,6 +75,8 @@ class EventView(Generic[Counted]):
         self._ended = 0.0
         self._playing_since: float | None = None
         self._resumed_moves = 0
+        self._lengths = Lengths(0.9 * event.rules.size**2)
+        self._first_looks: dict[str, tuple[float, int]] = {}  # of the games under way: when, and moves made then
 
     def add(self, update: Update) -> None:
         """Take in what has happened."""
@@ -45,6 +84,7 @@ class EventView(Generic[Counted]):
             self.pause(update.paused)
         for record in update.records:
             self.tally.add(record)
+            self._lengths.add(len(record.moves))
         if update.resumed:
             self.resumed, self._resumed_moves = self.tally.games, self.tally.moves
             return
@@ -52,6 +92,8 @@ class EventView(Generic[Counted]):
             self._playing_since = self.now
         self.workers = max(self.workers, update.workers)
         self.boards.add(update.records, update.glances, self.now)
+        looks = {glance.pairing.id: (self.now, len(glance.moves)) for glance in self.boards.glances}
+        self._first_looks = {id: self._first_looks.get(id, look) for id, look in looks.items()}
 
     @property
     def is_decided(self) -> bool:
@@ -128,7 +170,10 @@ class EventView(Generic[Counted]):
 
     @property
     def seconds_left(self) -> float | None:
-        """An estimate from the games finished and how far those under way have come, where it can be told."""
+        """An estimate from the games finished and how far those under way have come, where it can be told.
+
+        Before the end some boards are free and help no more: it takes as long as the longest game at its own pace.
+        """
         missing = self.event.games - self.resumed
         left = missing - self.played
         if left <= 0 or self.finished:
@@ -136,12 +181,33 @@ class EventView(Generic[Counted]):
         far = [self._how_far(glance) for glance in self.boards.glances]
         under_way = min(left, self._at_once(missing)) if far else 0
         work = self.played + under_way * sum(far) / max(1, len(far))
-        return None if self.is_starting else seconds_for_rest(self._spent, work, missing)
+        seconds = None if self.is_starting else seconds_for_rest(self._spent, work, missing)
+        return None if seconds is None else max(seconds, self._moves_in_a_row(left) * self._seconds_a_move)
 
     def _how_far(self, glance: Glance) -> float:
         """How much of a game is played, as far as can be told, in [0, 1)."""
-        length = self.tally.mean_length or 0.9 * self.event.rules.size**2
-        return min(0.95, len(glance.moves) / length)
+        moves = len(glance.moves)
+        return moves / (moves + self._lengths.rest(moves))
+
+    def _moves_in_a_row(self, left: int) -> float:
+        """The moves of the longest game under way, and where games are left that have no board yet, of one more after
+        the game that is over first."""
+        glances = self.boards.glances
+        longest = max((self._lengths.rest(len(glance.moves), len(glances)) for glance in glances), default=0.0)
+        if left <= len(glances):
+            return longest
+        free = min((self._lengths.rest(len(glance.moves)) for glance in glances), default=0.0)
+        return max(longest, free + self._lengths.mean)
+
+    @property
+    def _seconds_a_move(self) -> float:
+        """Of the boards under way, each by itself; 0 while that can't be told."""
+        made, spent = 0, 0.0
+        for glance in self.boards.glances:
+            since, before = self._first_looks[glance.pairing.id]
+            made += len(glance.moves) - before
+            spent += self.now - since
+        return spent / made if made else 0.0
 
     def _at_once(self, missing: int) -> int:
         """How many games are under way at once, at most."""

@@ -1,0 +1,49 @@
+"""Scores into Elo with 95 % intervals and SPRT verdicts; not here: reading games, identical games, tables.
+
+Three questions, each in its file: how far apart are two players (``pairs``: `compare`), may a test of two players stop
+(``sprt``: `Sprt`), how strong is everybody in a league (``league``: `rate`). They share the intervals and how these are
+written (``figure``). Every figure is of the player named first. A draw is half a point. Nothing here is ever nan or
+infinite: a figure that the games don't give is None, and its `Bound` says what they give instead.
+"""
+
+from arena.ratings.figure import Z95, Bound, Estimate, FloatArray, Interval, K, elo, expected_score, share_interval
+from arena.ratings.league import Ratings, Result, rate
+from arena.ratings.pairs import Comparison, Counts, PairCounts, WinDrawLoss, compare
+from arena.ratings.sprt import (
+    ELO_LIMIT,
+    Model,
+    Sprt,
+    SprtState,
+    Verdict,
+    bernoulli_llr,
+    logistic_llr,
+    normalised_llr,
+)
+
+__all__ = [
+    "ELO_LIMIT",
+    "Z95",
+    "Bound",
+    "Comparison",
+    "Counts",
+    "Estimate",
+    "FloatArray",
+    "Interval",
+    "K",
+    "Model",
+    "PairCounts",
+    "Ratings",
+    "Result",
+    "Sprt",
+    "SprtState",
+    "Verdict",
+    "WinDrawLoss",
+    "bernoulli_llr",
+    "compare",
+    "elo",
+    "expected_score",
+    "logistic_llr",
+    "normalised_llr",
+    "rate",
+    "share_interval",
+]

@@ -1,0 +1,77 @@
+"""``arena`` as tests run it: in this process, which is quick, or in one of its own. No tests."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from pathlib import Path
+from unittest.mock import patch
+
+from arena.cli import main
+
+ROOT = Path(__file__).parents[1]
+
+ARENA = [sys.executable, "-c", "from arena.cli import main; main()"]
+
+Done = subprocess.CompletedProcess[str]
+
+
+def arena(*arguments: str, folder: Path, columns: int = 80, **variables: str) -> Done:
+    """The command in this process, from its words to its exit code. Its workers are processes, as always."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        chdir(folder),
+        patch.dict(os.environ, {"COLUMNS": str(columns), **variables}),
+        patch.object(sys, "argv", ["arena", *arguments]),
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        try:
+            main()
+            code = 0
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    return Done(arguments, code, out.getvalue(), err.getvalue())
+
+
+def environment(**variables: str) -> Mapping[str, str]:
+    """That of a process which finds the arena and the tests' players."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]), **variables}
+
+
+def arena_alone(*arguments: str, folder: Path, columns: int = 80, typed: str = "", **variables: str) -> Done:
+    """The command in a process of its own, to its end; ``typed`` is what it reads."""
+    return subprocess.run(
+        [*ARENA, *arguments],
+        cwd=folder,
+        env=environment(COLUMNS=str(columns), **variables),
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def arena_begun(*arguments: str, folder: Path) -> subprocess.Popen[str]:
+    """The command in a process of its own, which goes on."""
+    return subprocess.Popen(
+        [*ARENA, *arguments],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def refused(done: Done, *words: str) -> None:
+    """One line on stderr that says what is wrong, and exit code 2."""
+    assert done.returncode == 2, done.stderr
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    for word in words:
+        assert word in lines[0]
