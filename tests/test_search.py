@@ -218,7 +218,7 @@ def test_a_finished_game_frees_its_slot() -> None:
     forest = tree.Forest(1000)
     for seed in range(20):
         game = Game(Rules.preset(), seed=seed)
-        assert int(forest.slots_of([game])[0]) == 1
+        assert int(forest.slots_of([game])[0]) == 0
         del game
         gc.collect()
 
@@ -250,7 +250,7 @@ def test_superko_is_never_searched_and_the_pass_wins_a_won_game(searcher: str) -
     game = game_of("B1 C1 A2 D2 B3 C3 E9 B2 C2 A9 F9 B2", size=9)
     ko = move_from_gtp("C2", 9)
     assert game.board.stone(ko) == 0 and not game.legal_moves()[ko]
-    forest = tree.Forest(200_000)
+    forest = tree.Forest(200_000, tree.RaveNodes if searcher == "uct" else tree.Nodes)
     if searcher == "puct":
         slot = int(search(forest, [game], flat_net, 300)[0])
     else:
@@ -296,7 +296,7 @@ def test_uct_knows_who_wins_by_passing() -> None:
 @pytest.mark.parametrize("knowledge", [BARE, FULL], ids=["bare", "full"])
 def test_uct_repeats_itself_for_one_seed_and_differs_for_another(knowledge: uct.Knowledge) -> None:
     def visits(seed: int) -> dict[int, tuple[int, float]]:
-        forest = tree.Forest(100_000)
+        forest = tree.Forest(100_000, tree.RaveNodes)
         return children(forest, simulate(forest, game_of("E5", seed=seed), 500, knowledge), 9)
 
     assert visits(1) == visits(1) != visits(2)
@@ -312,7 +312,7 @@ def test_equal_moves_are_chosen_by_chance() -> None:
 @pytest.mark.parametrize("answering", [False, True])
 def test_rave_credits_every_simulation_to_the_move_itself(answering: bool) -> None:
     """A move's own simulations are some of those where it was played at once or later; the pass has no place there."""
-    forest = tree.Forest(100_000)
+    forest = tree.Forest(100_000, tree.RaveNodes)
     slot = simulate(forest, game_of("E5 C3"), 800, FULL._replace(answering=answering, expand_after=1))
     nodes = forest.nodes
     first = int(nodes.first[slot, 0])
@@ -327,7 +327,7 @@ def test_rave_credits_every_simulation_to_the_move_itself(answering: bool) -> No
 
 def test_priors_prefer_a_capture_and_shun_a_self_atari() -> None:
     def priors(game: Game) -> dict[int, float]:
-        forest = tree.Forest(10_000)
+        forest = tree.Forest(10_000, tree.RaveNodes)
         slot = simulate(forest, game, 1)
         nodes = forest.nodes
         first = int(nodes.first[slot, 0])
@@ -342,7 +342,7 @@ def test_priors_prefer_a_capture_and_shun_a_self_atari() -> None:
 
 @pytest.mark.parametrize("knowledge", [BARE, FULL], ids=["bare", "full"])
 def test_threads_share_a_tree_and_leave_nothing_pending(knowledge: uct.Knowledge) -> None:
-    forest = tree.Forest(50_000)
+    forest = tree.Forest(50_000, tree.RaveNodes)
     game = game_of("E5 E6 D6")
     slot = int(forest.slots_of([game])[0])
     used = np.ones((1, 1), np.int64)
@@ -373,7 +373,7 @@ def test_threads_share_a_tree_and_leave_nothing_pending(knowledge: uct.Knowledge
 def test_playouts_tell_whose_the_points_will_be(knowledge: uct.Knowledge) -> None:
     """Black holds the left third behind a wall, White the rest."""
     wall = " ".join(f"C{row} D{row}" for row in range(1, 10))
-    forest = tree.Forest(50_000)
+    forest = tree.Forest(50_000, tree.RaveNodes)
     slot = simulate(forest, game_of(wall), 400, knowledge)
     owned = forest.ownership(slot, 9)
     assert owned is not None

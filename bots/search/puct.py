@@ -18,7 +18,7 @@ from arena.go.kernels import (
     is_legal,
     move_of,
     next_random,
-    play,
+    place,
     playout,
     repeats,
 )
@@ -161,7 +161,7 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, knowled
                 child = _select(nodes, slot, node, knowledge)
                 p = np.int64(nodes.point[slot, child])
                 if p:
-                    play(board, p, colour)
+                    place(board, p, colour, True, knowledge.answering)
                     passes = 0
                     if root.superko and nodes.visits[slot, child] == 0 and nodes.pending[slot, child] == 0:
                         if repeats(hashes[slot], root.positions + depth - 1, board.hash) >= 0:
