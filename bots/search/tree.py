@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from arena.bot import Candidate
-from arena.go.game import Game
+from arena.go.game import Game, Scoring
 from arena.go.jit import inlined, kernel
 from arena.go.kernels import BOARD, CELLS, U, below, next_random, seeded
 from arena.go.moves import BLACK, Move
@@ -23,6 +23,9 @@ MAX_DEPTH = 400
 
 UNEXPANDED, AWAITED = -1, -2
 """Values of ``Nodes.first``: no children yet; children are on their way from the net."""
+
+CHILDREN = 19 * 19 + 1
+"""The most that a node has."""
 
 FORBIDDEN = -1
 """The value of ``Nodes.visits`` for a move that superko forbids."""
@@ -84,8 +87,15 @@ ROOT = np.dtype(
             ("last", "i4"),  # the point that was played last, 0 for a pass or none
             ("positions", "i4"),  # how many of the slot's hashes are the game's
             ("used", "i4"),  # nodes in use
+            ("area", "i4"),  # whether the game is scored by area
             ("komi", "f4"),
             ("recent", "i8", (HISTORY,)),  # the last moves, the latest first
+            (
+                "alive",
+                "u1",
+                (2 * CELLS,),
+            ),  # Black's, then White's marks by `alive.mark_alive`, where a search wants them
+            ("noise", "f4", (CHILDREN,)),  # drawn for the children, where a search wants some
         ],
     ),
     align=True,
@@ -109,6 +119,18 @@ def add_child(nodes, slot, node, point, prior):
     nodes.first[slot, node] = UNEXPANDED
     nodes.children[slot, node] = 0
     nodes.point[slot, node] = point
+
+
+@inlined
+def copy_child(nodes, slot, source, target):
+    """Let a node be another one, too; not what only RAVE knows."""
+    nodes.visits[slot, target] = nodes.visits[slot, source]
+    nodes.pending[slot, target] = nodes.pending[slot, source]
+    nodes.value[slot, target] = nodes.value[slot, source]
+    nodes.prior[slot, target] = nodes.prior[slot, source]
+    nodes.first[slot, target] = nodes.first[slot, source]
+    nodes.children[slot, target] = nodes.children[slot, source]
+    nodes.point[slot, target] = nodes.point[slot, source]
 
 
 @inlined
@@ -202,12 +224,13 @@ def best_child(nodes, roots, slot):
 
 
 @kernel
-def set_root(roots, slot, colour, passes, last, superko, positions, komi, seed, recent):
+def set_root(roots, slot, colour, passes, last, superko, area, positions, komi, seed, recent):
     root = roots[slot]
     root.colour = colour
     root.passes = passes
     root.last = last
     root.superko = superko
+    root.area = area
     root.positions = positions
     root.komi = komi
     root.random = seeded(seed)
@@ -288,6 +311,7 @@ class Forest:
             passes,
             point_from_move(game.moves[-1], game.rules.size) if game.moves else 0,
             int(game.rules.superko),
+            int(game.rules.scoring is Scoring.AREA),
             len(hashes),
             game.rules.komi + compensation,
             game.move_seed(),
@@ -310,6 +334,11 @@ class Forest:
             column[slot, :used] = column[slot, kept[:used]]
         self.roots[slot]["used"] = used
         return bool(used)
+
+    def draw_noise(self, slot: int, game: Game, alpha: float) -> None:
+        """Noise for the root's children, by the game's seed: its shares are a Dirichlet distribution."""
+        random = np.random.default_rng(game.move_seed())
+        self.roots[slot]["noise"] = random.standard_gamma(alpha, CHILDREN, np.float32) + np.float32(1e-20)
 
     def lead(self, slot: int) -> int:
         """How many visits the most visited child is ahead of the second."""
