@@ -47,7 +47,7 @@ class Uct(Bot):
         self._knowledge = uct.Knowledge(
             config.exploration, config.rave, config.priors, config.answering, config.expand_after
         )
-        self._forest = tree.Forest(capacity=config.memory * 2**20 // NODE_BYTES)
+        self._forest = tree.Forest(config.memory * 2**20 // NODE_BYTES, tree.RaveNodes)
         self._pool = ThreadPoolExecutor(config.threads, "uct")
 
     def choose(self, game: Game, limits: Limits) -> Decision:

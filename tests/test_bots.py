@@ -25,6 +25,7 @@ SPECS = [
     "sl:temperature=1",
     "alphago:visits=12",
     "alphago:visits=12,mixing=0.5,rollouts=2,leaves=4",
+    "alphago:visits=12,noise=0.25,c_base=50",
 ]
 
 
@@ -171,6 +172,19 @@ def test_a_search_stops_at_its_seconds_or_its_simulations_whichever_come_first(s
     bot = Registry().resolve(spec).build()
     assert bot.choose(Game(Rules.preset()), Limits(seconds=600.0, simulations=40)).visits == 40
     assert (bot.choose(Game(Rules.preset()), Limits(seconds=0.05, simulations=10**9)).visits or 0) < 10**6
+
+
+def test_leaves_fill_a_batch_where_seconds_are_the_limit_and_stay_one_where_visits_are() -> None:
+    """With virtual loss the same number of visits makes another tree; seconds that don't run out change no more."""
+
+    def thoughts(leaves: int, games: int, limits: Limits) -> list[tuple[object, ...]]:
+        bot = Registry().resolve(f"alphago:leaves={leaves},stop_early=false,mixing=0").build()
+        return [as_data(decision) for decision in bot.choose_all(some_games(games)[:games], limits)]
+
+    counted, timed = Limits(simulations=60), Limits(seconds=600.0, simulations=60)
+    assert thoughts(0, 1, counted) == thoughts(1, 1, counted)
+    assert thoughts(0, 1, timed) == thoughts(8, 1, timed) != thoughts(1, 1, timed)
+    assert thoughts(0, 2, timed) == thoughts(4, 2, timed)
 
 
 def test_a_net_is_refused_on_a_size_that_it_does_not_play(tmp_path: Path) -> None:

@@ -177,6 +177,48 @@ def test_auto_goes_by_the_processors_flags(tmp_path: Path, net: Checkpoint) -> N
     assert Evaluator(net).precision == ("int8" if has_fast_int8() else "fp32")
 
 
+def test_int8_that_computes_something_else_gives_way_to_fp32_with_one_warning(
+    net: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A stand-in for a processor that saturates: another net's numbers in int8."""
+    monkeypatch.setattr("bots.nets.inference.has_fast_int8", lambda: True)
+    assert Evaluator(net).precision == "int8" and not caplog.records
+    planes = random_positions(9, 64, 6)
+    manifest = describe(lively_network(9), "other", ENCODER, Rules.preset("cgos", 9))
+    other = export(lively_network(9), tmp_path / "other", manifest, planes, planes)
+
+    def write(folder: Path) -> dict[str, float]:
+        for name, source in ((WEIGHTS, net), (MODEL, net), (MODEL_INT8, other)):
+            (folder / name).write_bytes((source.folder / name).read_bytes())
+        return {}
+
+    faulty = save(tmp_path / "faulty", replace(net.manifest, name="faulty"), write)
+    evaluator = Evaluator(faulty)
+    assert evaluator.precision == "fp32"
+    assert np.array_equal(evaluator.evaluate(planes)[0], Evaluator(net, "fp32").evaluate(planes)[0])
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    message = caplog.records[0].getMessage()
+    assert "faulty" in message and "fp32" in message and "\n" not in message
+    assert Evaluator(faulty, "int8").precision == "int8" and len(caplog.records) == 1
+
+
+def test_a_net_that_tells_more_is_asked_for_policy_and_value_alone(net: Checkpoint, tmp_path: Path) -> None:
+    def write(folder: Path) -> dict[str, float]:
+        model = onnx.load(net.model())
+        more = onnx.helper.make_node("Relu", ["planes"], ["ownership"])
+        model.graph.node.append(more)
+        shape = ["rows", 17, "height", "width"]
+        told = onnx.helper.make_tensor_value_info("ownership", onnx.TensorProto.FLOAT, shape)
+        model.graph.output.insert(0, told)
+        onnx.save(model, folder / MODEL)
+        (folder / WEIGHTS).write_bytes(net.weights.read_bytes())
+        return {}
+
+    planes = random_positions(9, 8)
+    talkative = Evaluator(save(tmp_path / "talkative", net.manifest, write), "fp32").evaluate(planes)
+    assert all(map(np.array_equal, talkative, Evaluator(net, "fp32").evaluate(planes)))
+
+
 def test_an_unknown_precision_is_refused(net: Checkpoint) -> None:
     with pytest.raises(ConfigError, match="fp16"):
         Evaluator(net, "fp16")

@@ -11,7 +11,7 @@ import pytest
 
 from arena.bot import Limits
 from arena.go.game import BLACK, WHITE, Game, Rules
-from arena.go.moves import SYMMETRIES, move_from_gtp, pass_move, symmetry_table
+from arena.go.moves import SYMMETRIES, Colour, move_from_gtp, pass_move, symmetry_table
 from arena.go.planes import ENCODERS
 from bots.search import puct, tree, uct
 from bots.uct import Config, Uct
@@ -20,7 +20,18 @@ Net = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 ENCODER = ENCODERS["arena-17"]
 BARE = uct.Knowledge(0.7, 0.0, 0.0, False, 2)
 FULL = uct.Knowledge(0.0, 3500.0, 1.0, True, 8)
-TRUST_NET = puct.Knowledge(0.8, 0.1, 1.0, 0.0, 1, False, False, False)
+TRUST_NET = puct.Knowledge(
+    exploration=0.8,
+    growth=0.0,
+    urgency_loss=0.1,
+    flattening=1.0,
+    noise=0.0,
+    mixing=0.0,
+    rollouts=1,
+    answering=False,
+    any_symmetry=False,
+    stop_early=False,
+)
 TRUST_ROLLOUTS = TRUST_NET._replace(mixing=1.0, rollouts=4)
 
 
@@ -45,6 +56,16 @@ def game_of(moves: str, size: int = 9, preset: str = "cgos", seed: int = 1) -> G
     return game
 
 
+def stones_game(black: str, white: str, size: int = 9, preset: str = "cgos") -> Game:
+    """A game in which these stones were played in turn, the side that has run out passing; no pass follows another."""
+    game = Game(Rules.preset(preset, size), seed=1)
+    blacks, whites = black.split(), white.split()
+    for number in range(max(len(blacks), len(whites))):
+        for word in (blacks[number : number + 1] or ["pass"])[:1] + (whites[number : number + 1] or ["pass"])[:1]:
+            game.play(move_from_gtp(word, size))
+    return game
+
+
 def search(
     forest: tree.Forest,
     games: Sequence[Game],
@@ -53,6 +74,7 @@ def search(
     knowledge: puct.Knowledge = TRUST_NET,
     per_game: int = 1,
     keep: bool = False,
+    settled: bool = False,
 ) -> np.ndarray:
     """Search all games in lock step; returns their slots."""
     slots = forest.slots_of(list(games), keep=keep)
@@ -61,6 +83,8 @@ def search(
     leaves = puct.Leaves.empty(batch)
     planes = np.empty((batch, ENCODER.planes, size * size), np.float32)
     tables = symmetry_table(size)
+    if settled:
+        puct.settle(forest.boards, forest.roots, forest.nodes, slots)
     while count := puct.select_leaves(
         forest.boards,
         forest.roots,
@@ -212,11 +236,118 @@ def test_a_search_stops_early_only_where_its_move_stays_the_same() -> None:
         assert forest.nodes.visits[slot, 0] <= 200
 
 
+def test_c_grows_with_the_logarithm_of_visits() -> None:
+    """The more of it, the fewer visits are left for the favourite."""
+
+    def favourite(growth: float) -> int:
+        forest = tree.Forest(50_000)
+        knowledge = TRUST_NET._replace(exploration=0.05, growth=growth)
+        slot = int(search(forest, [game_of("E5 D4")], stone_counter, 400, knowledge)[0])
+        return max(visits for visits, _ in children(forest, slot, 9).values())
+
+    assert favourite(1.0) < favourite(100.0) < favourite(1e15) == favourite(0.0)
+
+
+def test_noise_moves_the_root_alone_and_is_the_same_for_one_seed() -> None:
+    def visits(seed: int, noise: float) -> dict[int, tuple[int, float]]:
+        forest = tree.Forest(50_000)
+        game = game_of("E5 D4", seed=seed)
+        forest.draw_noise(int(forest.slots_of([game])[0]), game, 0.12)
+        slot = int(search(forest, [game], stone_counter, 150, TRUST_NET._replace(noise=noise))[0])
+        family = slice(int(forest.nodes.first[slot, 0]), int(forest.nodes.first[slot, 0]) + 80)
+        assert forest.nodes.prior[slot, family].sum() == pytest.approx(1, abs=1e-4)  # as the net gave them
+        return dict(sorted(children(forest, slot, 9).items()))
+
+    assert visits(1, 0.5) == visits(1, 0.5) != visits(2, 0.5)
+    assert visits(1, 0.5) != visits(1, 0.0)
+
+
+def test_noise_on_one_move_alone_has_that_move_searched() -> None:
+    for chosen in (0, 17):
+        forest = tree.Forest(50_000)
+        game = game_of("E5 D4")
+        slot = int(forest.slots_of([game])[0])
+        forest.roots[slot]["noise"] = 0
+        forest.roots[slot]["noise"][chosen] = 3.0
+        search(forest, [game], flat_net, 50, TRUST_NET._replace(noise=1.0))
+        first = int(forest.nodes.first[slot, 0])
+        assert forest.nodes.visits[slot, first + chosen] > 40
+
+
+SETTLED_BLACK = "B7 E7 G7 A6 B6 C6 D6 E6 F6 G6"
+SETTLED_WHITE = "A5 B5 C5 D5 E5 F5 G5 A4 B4 C4 D4 E4 F4 G4 A3 D3 G3 A2 B2 C2 D2 E2 F2 G2 C1 E1"
+"""On 7x7, Black lives on the two upper lines with eyes of one and two points, White below with some of two."""
+
+
+@pytest.mark.parametrize("to_play", [BLACK, WHITE])
+def test_where_all_is_pass_alive_there_is_only_the_pass(to_play: Colour) -> None:
+    game = stones_game(SETTLED_BLACK, SETTLED_WHITE, 7)
+    if to_play is WHITE:
+        game.play(pass_move(7))
+    assert game.to_play is to_play
+    before, after = tree.Forest(50_000), tree.Forest(50_000)
+    slot = int(search(before, [game], flat_net, 60)[0])
+    assert len(children(before, slot, 7)) > 5
+    slot = int(search(after, [game], flat_net, 60, settled=True)[0])
+    assert list(children(after, slot, 7)) == [pass_move(7)]
+    winner = game.margin() > 0
+    expected = float(winner is (to_play is BLACK))
+    assert children(after, slot, 7)[pass_move(7)][1] == pytest.approx(expected, abs=0.05)
+
+
+def test_dead_stones_are_taken_and_add_none_of_their_own() -> None:
+    """White has a stone in Black's eye of two points: it counts until it is taken."""
+    game = stones_game(SETTLED_BLACK, SETTLED_WHITE + " C7", 7)
+    beside = move_from_gtp("D7", 7)
+    assert game.to_play is BLACK
+    forest = tree.Forest(50_000)
+    assert set(children(forest, int(search(forest, [game], flat_net, 8, settled=True)[0]), 7)) == {beside, pass_move(7)}
+    game.play(pass_move(7))
+    forest = tree.Forest(50_000)
+    assert set(children(forest, int(search(forest, [game], flat_net, 8, settled=True)[0]), 7)) == {pass_move(7)}
+
+
+@pytest.mark.parametrize("ko", [True, False])
+def test_a_threat_in_settled_territory_stays_while_there_is_a_ko(ko: bool) -> None:
+    """Black is pass-alive on the upper two lines and has just taken a ko at D4, or has taken it a while ago."""
+    alive = "B9 E9 F9 G9 H9 J9 A8 B8 C8 D8 E8 F8 G8 H8 J8"
+    shape = "B4 C5 C3"
+    black = f"{shape} {alive} D4" if ko else f"{shape} {alive} D4 J1"
+    game = stones_game(black, "D5 E4 D3 C4")
+    last = Game(game.rules, seed=1)
+    for move in game.moves[:-1]:  # but White's last pass
+        last.play(move)
+    assert last.to_play is WHITE and (last.board.ko_point is not None) == ko
+    forest = tree.Forest(50_000)
+    moves = children(forest, int(search(forest, [last], flat_net, 8, settled=True)[0]), 9)
+    assert (move_from_gtp("C9", 9) in moves) == ko
+    assert move_from_gtp("E5", 9) in moves
+
+
+def test_a_tree_that_is_kept_forgets_the_moves_that_have_become_pointless() -> None:
+    """White's last stone makes it pass-alive; Black's moves inside were in the tree before."""
+    stones = SETTLED_WHITE.split()
+    game = stones_game(SETTLED_BLACK, " ".join(stones[:-1]), 7)
+    game.play(pass_move(7))
+    forest = tree.Forest(50_000)
+    search(forest, [game], flat_net, 400, settled=True)
+    game.play(move_from_gtp(stones[-1], 7))
+    slot = int(search(forest, [game], flat_net, 400, keep=True, settled=True)[0])
+    assert list(children(forest, slot, 7)) == [pass_move(7)]
+    assert forest.nodes.visits[slot, 0] >= 400
+
+
+def test_by_territory_no_move_is_called_pointless() -> None:
+    game = stones_game(SETTLED_BLACK, SETTLED_WHITE, 7, "japanese")
+    forest = tree.Forest(50_000)
+    assert len(children(forest, int(search(forest, [game], flat_net, 20, settled=True)[0]), 7)) > 5
+
+
 def test_a_finished_game_frees_its_slot() -> None:
     forest = tree.Forest(1000)
     for seed in range(20):
         game = Game(Rules.preset(), seed=seed)
-        assert int(forest.slots_of([game])[0]) == 1
+        assert int(forest.slots_of([game])[0]) == 0
         del game
         gc.collect()
 
@@ -248,7 +379,7 @@ def test_superko_is_never_searched_and_the_pass_wins_a_won_game(searcher: str) -
     game = game_of("B1 C1 A2 D2 B3 C3 E9 B2 C2 A9 F9 B2", size=9)
     ko = move_from_gtp("C2", 9)
     assert game.board.stone(ko) == 0 and not game.legal_moves()[ko]
-    forest = tree.Forest(200_000)
+    forest = tree.Forest(200_000, tree.RaveNodes if searcher == "uct" else tree.Nodes)
     if searcher == "puct":
         slot = int(search(forest, [game], flat_net, 300)[0])
     else:
@@ -294,7 +425,7 @@ def test_uct_knows_who_wins_by_passing() -> None:
 @pytest.mark.parametrize("knowledge", [BARE, FULL], ids=["bare", "full"])
 def test_uct_repeats_itself_for_one_seed_and_differs_for_another(knowledge: uct.Knowledge) -> None:
     def visits(seed: int) -> dict[int, tuple[int, float]]:
-        forest = tree.Forest(100_000)
+        forest = tree.Forest(100_000, tree.RaveNodes)
         return children(forest, simulate(forest, game_of("E5", seed=seed), 500, knowledge), 9)
 
     assert visits(1) == visits(1) != visits(2)
@@ -310,7 +441,7 @@ def test_equal_moves_are_chosen_by_chance() -> None:
 @pytest.mark.parametrize("answering", [False, True])
 def test_rave_credits_every_simulation_to_the_move_itself(answering: bool) -> None:
     """A move's own simulations are some of those where it was played at once or later; the pass has no place there."""
-    forest = tree.Forest(100_000)
+    forest = tree.Forest(100_000, tree.RaveNodes)
     slot = simulate(forest, game_of("E5 C3"), 800, FULL._replace(answering=answering, expand_after=1))
     nodes = forest.nodes
     first = int(nodes.first[slot, 0])
@@ -325,7 +456,7 @@ def test_rave_credits_every_simulation_to_the_move_itself(answering: bool) -> No
 
 def test_priors_prefer_a_capture_and_shun_a_self_atari() -> None:
     def priors(game: Game) -> dict[int, float]:
-        forest = tree.Forest(10_000)
+        forest = tree.Forest(10_000, tree.RaveNodes)
         slot = simulate(forest, game, 1)
         nodes = forest.nodes
         first = int(nodes.first[slot, 0])
@@ -340,7 +471,7 @@ def test_priors_prefer_a_capture_and_shun_a_self_atari() -> None:
 
 @pytest.mark.parametrize("knowledge", [BARE, FULL], ids=["bare", "full"])
 def test_threads_share_a_tree_and_leave_nothing_pending(knowledge: uct.Knowledge) -> None:
-    forest = tree.Forest(50_000)
+    forest = tree.Forest(50_000, tree.RaveNodes)
     game = game_of("E5 E6 D6")
     slot = int(forest.slots_of([game])[0])
     used = np.ones((1, 1), np.int64)
@@ -371,7 +502,7 @@ def test_threads_share_a_tree_and_leave_nothing_pending(knowledge: uct.Knowledge
 def test_playouts_tell_whose_the_points_will_be(knowledge: uct.Knowledge) -> None:
     """Black holds the left third behind a wall, White the rest."""
     wall = " ".join(f"C{row} D{row}" for row in range(1, 10))
-    forest = tree.Forest(50_000)
+    forest = tree.Forest(50_000, tree.RaveNodes)
     slot = simulate(forest, game_of(wall), 400, knowledge)
     owned = forest.ownership(slot, 9)
     assert owned is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from enum import StrEnum
 from pathlib import Path
@@ -10,7 +11,9 @@ import numpy as np
 import onnxruntime
 
 from arena import CheckpointError, ConfigError
-from arena.go.planes import find_encoder
+from arena.go.game import Game, Rules
+from arena.go.kernels import random_move
+from arena.go.planes import Encoder, encode_game, find_encoder
 from bots.nets.checkpoint import MODEL_INT8, Checkpoint
 
 
@@ -37,6 +40,29 @@ def has_fast_int8(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
     return not INT8_FLAGS.isdisjoint(words)
 
 
+ANSWERS = ("policy", "value")
+"""What is asked of a net; it may have more to say."""
+
+ASKED = 8
+"""Positions on which int8 is compared with fp32 when a net is loaded."""
+
+DOUBT = 0.05
+"""How far int8 may be from fp32: in the mean over the positions of the win rate, and in the share of the variance of
+the logits. Of sl-9x9 they are 0.004 and 0.001."""
+
+
+def sample_planes(encoder: Encoder, size: int) -> np.ndarray:
+    """(ASKED, planes, size, size): always the same positions, of random games at different lengths."""
+    planes = []
+    for number in range(ASKED):
+        game = Game(Rules.preset("cgos", size), seed=number)
+        while len(game.moves) < number * size * size // (ASKED + 1) and not game.is_over:
+            hashes, colour = game.hashes, int(game.to_play)
+            game.play(random_move(game.board.array, 0, colour, hashes, len(hashes), True, game.move_seed()))
+        planes.append(encode_game(encoder, game))
+    return np.stack(planes)
+
+
 class Evaluator:
     """A net ready to play, on one thread.
 
@@ -46,24 +72,50 @@ class Evaluator:
 
     def __init__(self, checkpoint: Checkpoint, precision: str = Precision.AUTO):
         """Load the net. ``auto`` takes int8 where the processor is made for it and the checkpoint has it, else fp32: by
-        the processor's flags and not by timing, so that the same machine always plays the same game. Raises
-        CheckpointError for a net that can't be loaded, ConfigError for an unknown precision."""
+        the processor's flags and not by timing, so that the same machine always plays the same game. Where int8 then
+        doesn't compute here what fp32 does, there is a warning in the log, and fp32. Raises CheckpointError for a net
+        that can't be loaded, ConfigError for an unknown precision."""
         if precision not in tuple(Precision):
             raise ConfigError(f"unknown precision '{precision}'; there are {', '.join(Precision)}")
-        if precision == Precision.AUTO:
-            fast = has_fast_int8() and MODEL_INT8 in checkpoint.manifest.files
-            precision = Precision.INT8 if fast else Precision.FP32
         self.checkpoint = checkpoint
-        self.precision = Precision(precision)
         self.encoder = find_encoder(checkpoint.manifest.encoder)
+        self.precision = Precision(precision)
+        if self.precision is Precision.AUTO:
+            fast = has_fast_int8() and MODEL_INT8 in checkpoint.manifest.files
+            self.precision = Precision.INT8 if fast else Precision.FP32
+        self._session = self._load(self.precision)
+        if precision == Precision.AUTO and self.precision is Precision.INT8:
+            self._doubt()
+
+    def _load(self, precision: Precision) -> onnxruntime.InferenceSession:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        path = checkpoint.model(int8=self.precision is Precision.INT8)
+        path = self.checkpoint.model(int8=precision is Precision.INT8)
         try:
-            self._session = onnxruntime.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])
+            return onnxruntime.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # ONNX Runtime's own errors share no base class
             raise CheckpointError(f"{path}: ONNX Runtime can't load it ({error}); export the net again") from error
+
+    def _doubt(self) -> None:
+        """Go back to fp32 where int8 answers something else: a processor may saturate where others don't."""
+        planes = sample_planes(self.encoder, self.checkpoint.manifest.size)
+        policy, win_rates = self.evaluate(planes)
+        int8 = self._session
+        self.precision, self._session = Precision.FP32, self._load(Precision.FP32)
+        exact_policy, exact_win_rates = self.evaluate(planes)
+        noise = (policy - exact_policy).var(1).mean() / exact_policy.var(1).mean()
+        apart = np.abs(win_rates - exact_win_rates).mean()
+        if noise <= DOUBT and apart <= DOUBT:
+            self.precision, self._session = Precision.INT8, int8
+            return
+        logging.getLogger(__name__).warning(
+            "%s: int8 isn't fp32 on this processor (its logits are %.0f %% off, its win rates %.2f); it plays in "
+            "fp32, and precision=fp32 spares the comparison",
+            self.checkpoint.manifest.name,
+            100 * noise,
+            apart,
+        )
 
     def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Policy logits (B, n² + 1) float32 and win rates (B,) float32 in [0, 1], for the side to move.
@@ -78,7 +130,7 @@ class Evaluator:
                 f"{manifest.name}: planes of shape {planes.shape} don't fit; it takes (B, {manifest.planes}, n, n)"
             )
         self.checkpoint.require_size(size)
-        policy, value = self._session.run(["policy", "value"], {"planes": np.ascontiguousarray(planes, np.float32)})
+        policy, value = self._session.run(ANSWERS, {"planes": np.ascontiguousarray(planes, np.float32)})
         odds = np.exp(value.astype(np.float64) - value.max(1, keepdims=True))  # (B, 3): win, draw, loss
         win_rate = (odds[:, 0] + 0.5 * odds[:, 1]) / odds.sum(1)
         return policy, win_rate.astype(np.float32)

@@ -11,6 +11,7 @@ from arena.go.jit import inlined, kernel
 from arena.go.kernels import (
     BOARD,
     CELLS,
+    WIDTH,
     U,
     area_score,
     below,
@@ -18,21 +19,24 @@ from arena.go.kernels import (
     is_legal,
     move_of,
     next_random,
-    play,
+    place,
     playout,
     repeats,
 )
 from arena.go.planes import HISTORY, Positions
+from bots.search.alive import SAFE, mark_alive
 from bots.search.playouts import answering_playout
-from bots.search.tree import AWAITED, FORBIDDEN, MAX_DEPTH, UNEXPANDED, add_child, add_result, note_owners
+from bots.search.tree import AWAITED, FORBIDDEN, MAX_DEPTH, UNEXPANDED, add_child, add_result, copy_child, note_owners
 
 
 class Knowledge(NamedTuple):
     """How a search weighs what it knows; all numbers, so that one kernel serves all settings."""
 
     exploration: float  # c_puct, for results in [0, 1]
+    growth: float  # visits at which c begins to grow with their logarithm (c_base of AlphaZero); 0 keeps it constant
     urgency_loss: float  # how much worse than its parent a move without visits is thought, at full prior explored
     flattening: float  # temperature of the priors: over 1 they are flattened
+    noise: float  # share of the root's noise in the priors there
     mixing: float  # lambda: 0 trusts the net's value, 1 the rollouts
     rollouts: int  # playouts a leaf
     answering: bool  # rollouts that answer instead of uniform ones
@@ -55,7 +59,7 @@ class Leaves(NamedTuple):
 
 
 @inlined
-def _select(nodes, slot, node, knowledge):
+def _select(nodes, root, slot, node, knowledge):
     """The child with the highest Q + U, or -1 when superko forbids them all."""
     first = np.int64(nodes.first[slot, node])
     last = first + np.int64(nodes.children[slot, node])
@@ -67,14 +71,26 @@ def _select(nodes, slot, node, knowledge):
     parent = np.float32(1) - nodes.value[slot, node]
     unvisited = parent - np.float32(knowledge.urgency_loss) * np.sqrt(explored)
     total = np.float32(nodes.visits[slot, node] + nodes.pending[slot, node])
-    scale = np.float32(knowledge.exploration) * np.sqrt(total)
+    constant = np.float32(knowledge.exploration)
+    if knowledge.growth > 0:  # half of AlphaZero's term: its results are from -1 to 1
+        constant += np.log((total + np.float32(1)) / np.float32(knowledge.growth) + np.float32(1)) / np.float32(2)
+    scale = constant * np.sqrt(total)
+    noisy = node == 0 and knowledge.noise > 0
+    share = np.float32(knowledge.noise)
+    noise = np.float32(0)
+    if noisy:
+        for i in range(last - first):
+            noise += root.noise[i]
     best = np.int64(-1)
     best_score = np.float32(-1e30)
     for child in range(first, last):
         visits = nodes.visits[slot, child]
         if visits == FORBIDDEN:
             continue
-        score = scale * nodes.prior[slot, child]
+        prior = nodes.prior[slot, child]
+        if noisy:
+            prior = (np.float32(1) - share) * prior + share * root.noise[child - first] / noise
+        score = scale * prior
         tried = visits + nodes.pending[slot, child]
         if tried == 0:
             score += unvisited
@@ -155,10 +171,10 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, knowled
             depth = 1
             forbidden = False
             while passes < 2 and nodes.first[slot, node] >= 0 and depth <= MAX_DEPTH:
-                child = _select(nodes, slot, node, knowledge)
+                child = _select(nodes, root, slot, node, knowledge)
                 p = np.int64(nodes.point[slot, child])
                 if p:
-                    play(board, p, colour)
+                    place(board, p, colour, True, knowledge.answering)
                     passes = 0
                     if root.superko and nodes.visits[slot, child] == 0 and nodes.pending[slot, child] == 0:
                         if repeats(hashes[slot], root.positions + depth - 1, board.hash) >= 0:
@@ -200,12 +216,66 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, knowled
     return count
 
 
+@kernel
+def settle(boards, roots, nodes, slots):
+    """Find what is pass-alive in the positions of these roots, and take away the children that it makes pointless.
+
+    Children that come later in the search are spared by the same marks: what is pass-alive stays so. Only where area
+    counts; else nothing is marked.
+    """
+    marks = np.empty(CELLS, np.uint8)
+    for s in range(slots.shape[0]):
+        slot = slots[s]
+        root = roots[slot]
+        board = boards[slot]
+        for colour in range(1, 3):
+            marks[:] = 0
+            if root.area:
+                mark_alive(board, colour, marks)
+            for p in range(CELLS):
+                root.alive[(colour - 1) * CELLS + p] = marks[p]
+        first = np.int64(nodes.first[slot, 0])
+        if first < 0:
+            continue
+        colour = np.int64(root.colour)
+        own = _fills_own(board, root, colour)
+        child = first
+        last = first + np.int64(nodes.children[slot, 0]) - 1
+        while child <= last:
+            p = np.int64(nodes.point[slot, child])
+            if p and _is_pointless(board, root, p, colour, own):
+                copy_child(nodes, slot, last, child)
+                last -= 1
+            else:
+                child += 1
+        nodes.children[slot, 0] = last + 1 - first
+
+
+@inlined
+def _fills_own(board, root, colour):
+    """Whether all that ``colour`` can do in its pass-alive territory is to fill it: no stone has come to threaten."""
+    for p in range(WIDTH + 1, WIDTH * (board.side + 1) - 1):
+        if root.alive[U((colour - 1) * CELLS + p)] == SAFE and board.colour[U(p)] == 3 - colour:
+            return False
+    return True
+
+
+@inlined
+def _is_pointless(board, root, p, colour, own):
+    """Whether a stone at ``p`` can't change what the board is worth, by area and with what is pass-alive at the root:
+    it fills ``own`` territory, or it is lost among the other side's stones. In a ko that may be a threat."""
+    if root.alive[U((colour - 1) * CELLS + p)] == SAFE:
+        return own
+    return root.alive[U((2 - colour) * CELLS + p)] != 0 and board.ko == 0
+
+
 @inlined
 def _expand(board, root, nodes, slot, node, colour, passes, logits, table, flattening):
     """Give ``node`` its children in random order, with the softmax of ``logits`` over them as priors.
 
     A second pass that loses the game for certain has no prior, where there are other moves.
     """
+    own = _fills_own(board, root, colour)
     first = np.int64(root.used)
     used = first
     points = board.side * board.side
@@ -213,7 +283,7 @@ def _expand(board, root, nodes, slot, node, colour, passes, logits, table, flatt
     top = np.float32(logits[points])
     for i in range(board.empty_count):
         p = np.int64(board.empties[U(i)])
-        if is_eye(board, p, colour) or not is_legal(board, p, colour):
+        if is_eye(board, p, colour) or not is_legal(board, p, colour) or _is_pointless(board, root, p, colour, own):
             continue
         logit = np.float32(logits[table[move_of(board, p)]])
         top = max(top, logit)

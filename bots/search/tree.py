@@ -5,13 +5,14 @@ No selection rule and no evaluation: ``uct`` and ``puct`` bring those.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from arena.bot import Candidate
-from arena.go.game import Game
+from arena.go.game import Game, Scoring
 from arena.go.jit import inlined, kernel
 from arena.go.kernels import BOARD, CELLS, WIDTH, U, below, next_random, seeded
 from arena.go.moves import BLACK, Move
@@ -22,6 +23,9 @@ MAX_DEPTH = 400
 
 UNEXPANDED, AWAITED = -1, -2
 """Values of ``Nodes.first``: no children yet; children are on their way from the net."""
+
+CHILDREN = 19 * 19 + 1
+"""The most that a node has."""
 
 FORBIDDEN = -1
 """The value of ``Nodes.visits`` for a move that superko forbids."""
@@ -40,25 +44,36 @@ class Nodes(NamedTuple):
     first: np.ndarray  # int32: the first child, or UNEXPANDED, AWAITED
     children: np.ndarray  # int16: how many
     point: np.ndarray  # int16: the move to this node as a point of the padded board; 0 passes
-    weight: np.ndarray  # float32: how many simulations the prior is worth; unused by PUCT
+
+    @classmethod
+    def empty(cls, slots: int, capacity: int) -> Nodes:
+        return cls(*_columns(slots, capacity, _NODE))
+
+
+class RaveNodes(NamedTuple):
+    """``Nodes`` with what UCT knows besides. A search without RAVE doesn't pay for these."""
+
+    visits: np.ndarray
+    pending: np.ndarray
+    value: np.ndarray
+    prior: np.ndarray
+    first: np.ndarray
+    children: np.ndarray
+    point: np.ndarray
+    weight: np.ndarray  # float32: how many simulations the prior is worth
     later_visits: np.ndarray  # int32: simulations through the parent where the move was played then or later (AMAF)
     later_value: np.ndarray  # float32: their mean result
 
     @classmethod
-    def empty(cls, slots: int, capacity: int) -> Nodes:
-        types = (
-            np.int32,
-            np.int32,
-            np.float32,
-            np.float32,
-            np.int32,
-            np.int16,
-            np.int16,
-            np.float32,
-            np.int32,
-            np.float32,
-        )
-        return cls(*(np.zeros((slots, capacity), dtype) for dtype in types))
+    def empty(cls, slots: int, capacity: int) -> RaveNodes:
+        return cls(*_columns(slots, capacity, (*_NODE, np.float32, np.int32, np.float32)))
+
+
+_NODE = (np.int32, np.int32, np.float32, np.float32, np.int32, np.int16, np.int16)
+
+
+def _columns(slots: int, capacity: int, types: Iterable[type]) -> list[np.ndarray]:
+    return [np.zeros((slots, capacity), dtype) for dtype in types]
 
 
 ROOT = np.dtype(
@@ -72,8 +87,15 @@ ROOT = np.dtype(
             ("last", "i4"),  # the point that was played last, 0 for a pass or none
             ("positions", "i4"),  # how many of the slot's hashes are the game's
             ("used", "i4"),  # nodes in use
+            ("area", "i4"),  # whether the game is scored by area
             ("komi", "f4"),
             ("recent", "i8", (HISTORY,)),  # the last moves, the latest first
+            (
+                "alive",
+                "u1",
+                (2 * CELLS,),
+            ),  # Black's, then White's marks by `alive.mark_alive`, where a search wants them
+            ("noise", "f4", (CHILDREN,)),  # drawn for the children, where a search wants some
         ],
     ),
     align=True,
@@ -83,65 +105,13 @@ ROOT = np.dtype(
 @kernel
 def clear_tree(nodes, roots, slot):
     """Forget all but a root without visits."""
-    nodes.visits[slot, 0] = 0
-    nodes.pending[slot, 0] = 0
-    nodes.value[slot, 0] = 0
-    nodes.prior[slot, 0] = 1
-    nodes.first[slot, 0] = UNEXPANDED
-    nodes.children[slot, 0] = 0
-    nodes.point[slot, 0] = 0
-    nodes.weight[slot, 0] = 0
-    nodes.later_visits[slot, 0] = 0
-    nodes.later_value[slot, 0] = 0
+    add_child(nodes, slot, 0, 0, 1)
     roots[slot].used = 1
 
 
 @inlined
-def copy_node(nodes, source, i, target, j):
-    nodes.visits[target, j] = nodes.visits[source, i]
-    nodes.pending[target, j] = 0
-    nodes.value[target, j] = nodes.value[source, i]
-    nodes.prior[target, j] = nodes.prior[source, i]
-    nodes.first[target, j] = nodes.first[source, i]
-    nodes.children[target, j] = nodes.children[source, i]
-    nodes.point[target, j] = nodes.point[source, i]
-    nodes.weight[target, j] = nodes.weight[source, i]
-    nodes.later_visits[target, j] = nodes.later_visits[source, i]
-    nodes.later_value[target, j] = nodes.later_value[source, i]
-
-
-@kernel
-def advance_tree(nodes, roots, slot, spare, point):
-    """Make the child that plays ``point`` the root, by way of the slot ``spare``; False when it isn't known."""
-    first = np.int64(nodes.first[slot, 0])
-    if first < 0:
-        return False
-    child = np.int64(-1)
-    for i in range(first, first + nodes.children[slot, 0]):
-        if nodes.point[slot, i] == point:
-            child = i
-    if child < 0 or nodes.visits[slot, child] <= 0:
-        return False
-    copy_node(nodes, slot, child, spare, 0)
-    used = 1
-    done = 0
-    while done < used:  # breadth first: the children of `done` go behind all that is copied
-        old = np.int64(nodes.first[spare, done])
-        if old >= 0:
-            count = np.int64(nodes.children[spare, done])
-            nodes.first[spare, done] = used
-            for i in range(count):
-                copy_node(nodes, slot, old + i, spare, used + i)
-            used += count
-        done += 1
-    for i in range(used):
-        copy_node(nodes, spare, i, slot, i)
-    roots[slot].used = used
-    return True
-
-
-@inlined
 def add_child(nodes, slot, node, point, prior):
+    """Write a new node; what only RAVE knows is left to ``add_rave_child``."""
     nodes.visits[slot, node] = 0
     nodes.pending[slot, node] = 0
     nodes.value[slot, node] = 0
@@ -149,9 +119,55 @@ def add_child(nodes, slot, node, point, prior):
     nodes.first[slot, node] = UNEXPANDED
     nodes.children[slot, node] = 0
     nodes.point[slot, node] = point
+
+
+@inlined
+def copy_child(nodes, slot, source, target):
+    """Let a node be another one, too; not what only RAVE knows."""
+    nodes.visits[slot, target] = nodes.visits[slot, source]
+    nodes.pending[slot, target] = nodes.pending[slot, source]
+    nodes.value[slot, target] = nodes.value[slot, source]
+    nodes.prior[slot, target] = nodes.prior[slot, source]
+    nodes.first[slot, target] = nodes.first[slot, source]
+    nodes.children[slot, target] = nodes.children[slot, source]
+    nodes.point[slot, target] = nodes.point[slot, source]
+
+
+@inlined
+def add_rave_child(nodes, slot, node, point, prior):
+    """``add_child`` for ``RaveNodes``."""
+    add_child(nodes, slot, node, point, prior)
     nodes.weight[slot, node] = 0
     nodes.later_visits[slot, node] = 0
     nodes.later_value[slot, node] = 0
+
+
+@kernel
+def kept_nodes(nodes, slot, point, kept):
+    """Which nodes stay when ``point`` is played: ``kept`` gets their old numbers in the order of their new ones, and
+    ``first`` and ``children`` are to be moved by them; returns how many, 0 when that child isn't known."""
+    first = np.int64(nodes.first[slot, 0])
+    if first < 0:
+        return 0
+    child = np.int64(-1)
+    for i in range(first, first + nodes.children[slot, 0]):
+        if nodes.point[slot, i] == point:
+            child = i
+    if child < 0 or nodes.visits[slot, child] <= 0:
+        return 0
+    kept[0] = child
+    used = 1
+    done = 0
+    while done < used:  # breadth first: the children of `done` go behind all that is kept
+        node = np.int64(kept[done])
+        first = np.int64(nodes.first[slot, node])
+        if first >= 0:
+            nodes.first[slot, node] = used
+            for i in range(np.int64(nodes.children[slot, node])):
+                kept[used + i] = first + i
+            used += np.int64(nodes.children[slot, node])
+        done += 1
+    return used
 
 
 @inlined
@@ -208,12 +224,13 @@ def best_child(nodes, roots, slot):
 
 
 @kernel
-def set_root(roots, slot, colour, passes, last, superko, positions, komi, seed, recent):
+def set_root(roots, slot, colour, passes, last, superko, area, positions, komi, seed, recent):
     root = roots[slot]
     root.colour = colour
     root.passes = passes
     root.last = last
     root.superko = superko
+    root.area = area
     root.positions = positions
     root.komi = komi
     root.random = seeded(seed)
@@ -224,27 +241,29 @@ def set_root(roots, slot, colour, passes, last, superko, positions, komi, seed, 
 class Forest:
     """The trees of all the games that a bot plays, one slot each; a game's slot is freed when the game is gone.
 
-    ``capacity`` is the number of nodes a tree may have: a full tree is searched on without growing. ``owners``
+    ``capacity`` is the number of nodes a tree may have: a full tree is searched on without growing. ``columns`` is
+    what is known of a node. ``owners``
     (slots, CELLS) int32 are Black's points less White's in the playouts of the last search, by points of the padded
     board, and in column 0 how many playouts there were.
     """
 
-    def __init__(self, capacity: int):
+    def __init__(self, capacity: int, columns: type[Nodes] | type[RaveNodes] = Nodes):
         self.capacity = capacity
+        self._columns = columns
         self._slots: WeakKeyDictionary[Game, int] = WeakKeyDictionary()
         self._known: WeakKeyDictionary[Game, int] = WeakKeyDictionary()
         self.slots = 0
-        self.nodes = Nodes.empty(0, capacity)
+        self.nodes: Nodes | RaveNodes = columns.empty(0, capacity)
         self.roots = np.zeros(0, ROOT)
         self.boards = np.zeros(0, BOARD)
         self.hashes = np.zeros((0, 1), np.uint64)
         self.owners = np.zeros((0, CELLS), np.int32)
-        self._grow(2)
+        self._grow(1)
 
     def _grow(self, slots: int) -> None:
-        """Make room for more trees, those that there are kept. Slot 0 is the spare one of ``advance_tree``."""
-        old, self.nodes = self.nodes, Nodes.empty(slots, self.capacity)
-        for slot in range(1, self.slots):  # what is used only: memory that was never touched costs nothing
+        """Make room for more trees, those that there are kept."""
+        old, self.nodes = self.nodes, self._columns.empty(slots, self.capacity)
+        for slot in range(self.slots):  # what is used only: memory that was never touched costs nothing
             used = int(self.roots[slot]["used"])
             for before, now in zip(old, self.nodes, strict=True):
                 now[slot, :used] = before[slot, :used]
@@ -260,8 +279,8 @@ class Forest:
         With ``keep`` what earlier searches learnt of the moves since is kept.
         """
         live = set(self._slots) | set(games)
-        if len(live) >= self.slots:
-            self._grow(max(2 * self.slots, len(live) + 1))
+        if len(live) > self.slots:
+            self._grow(max(2 * self.slots, len(live)))
         needed = max(game.rules.move_limit for game in games) + MAX_DEPTH + 2
         if self.hashes.shape[1] < needed:
             self.hashes = np.zeros((self.slots, needed), np.uint64)
@@ -270,7 +289,7 @@ class Forest:
     def _place(self, game: Game, keep: bool) -> int:
         slot = self._slots.get(game)
         if slot is None:
-            slot = min(set(range(1, self.slots)) - set(self._slots.values()))
+            slot = min(set(range(self.slots)) - set(self._slots.values()))
             self._slots[game] = slot
             clear_tree(self.nodes, self.roots, slot)
         elif not keep or not self._follow(game, slot):
@@ -292,6 +311,7 @@ class Forest:
             passes,
             point_from_move(game.moves[-1], game.rules.size) if game.moves else 0,
             int(game.rules.superko),
+            int(game.rules.scoring is Scoring.AREA),
             len(hashes),
             game.rules.komi + compensation,
             game.move_seed(),
@@ -304,10 +324,21 @@ class Forest:
         known = self._known[game]
         if known > len(game.moves):
             return False
-        return all(
-            advance_tree(self.nodes, self.roots, slot, 0, point_from_move(move, game.rules.size))
-            for move in game.moves[known:]
-        )
+        return all(self._advance(slot, point_from_move(move, game.rules.size)) for move in game.moves[known:])
+
+    def _advance(self, slot: int, point: int) -> bool:
+        """Make the child that plays ``point`` the root; False when it isn't known."""
+        kept = np.empty(self.roots[slot]["used"], np.int32)
+        used = kept_nodes(self.nodes, slot, point, kept)
+        for column in self.nodes:
+            column[slot, :used] = column[slot, kept[:used]]
+        self.roots[slot]["used"] = used
+        return bool(used)
+
+    def draw_noise(self, slot: int, game: Game, alpha: float) -> None:
+        """Noise for the root's children, by the game's seed: its shares are a Dirichlet distribution."""
+        random = np.random.default_rng(game.move_seed())
+        self.roots[slot]["noise"] = random.standard_gamma(alpha, CHILDREN, np.float32) + np.float32(1e-20)
 
     def lead(self, slot: int) -> int:
         """How many visits the most visited child is ahead of the second."""

@@ -29,7 +29,7 @@ from arena.go.kernels import (
 from arena.go.tactics import is_lonely, is_self_atari, is_shape, rescue
 from bots.search.atomic import claim, fetch_add, publish
 from bots.search.playouts import answering_playout
-from bots.search.tree import AWAITED, FORBIDDEN, MAX_DEPTH, UNEXPANDED, add_child, note_owners
+from bots.search.tree import AWAITED, FORBIDDEN, MAX_DEPTH, UNEXPANDED, add_rave_child, note_owners
 
 FIRST_PLAY_URGENCY = 1.1
 """The bound of a child of which nothing is known: over any win rate, so each is tried before one is tried again."""
@@ -100,10 +100,10 @@ def _expand(board, colour, last, nodes, slot, node, used, state, know):
         if not is_eye(board, p, colour) and is_legal(board, p, colour):
             state = next_random(state)
             other = first + below(state, child - first + 1)
-            add_child(nodes, slot, child, nodes.point[slot, other] if other < child else p, np.float32(0))
+            add_rave_child(nodes, slot, child, nodes.point[slot, other] if other < child else p, np.float32(0))
             nodes.point[slot, other] = p
             child += 1
-    add_child(nodes, slot, child, 0, np.float32(0))
+    add_rave_child(nodes, slot, child, 0, np.float32(0))
     if know.priors > 0:
         for child in range(first, first + count):
             win_rate, weight = _prior(board, np.int64(nodes.point[slot, child]), colour, last)

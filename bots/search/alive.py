@@ -1,0 +1,123 @@
+"""Pass-alive stones and territory, which no play can change (Benson 1976, "Life in the game of Go"). No reading.
+
+A region is what the stones of one colour enclose, empty or taken. Here it is vital to a chain that each of its points
+touches, where Benson asks that of the empty points only: what this finds is alive even where suicide is allowed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from arena.go.jit import inlined, kernel
+from arena.go.kernels import CELLS, EDGE, WIDTH, U, move_of
+
+SAFE, TAKEN = 1, 2
+"""Stones that can't be captured and empty points that they own; points that they own but for dead stones among them."""
+
+FEWEST = 6
+"""Stones that it takes to be pass-alive, in a corner."""
+
+REGIONS = 192
+"""More regions than one colour can make of a board."""
+
+
+@inlined
+def mark_alive(board, colour, marks):
+    """Write SAFE or TAKEN to ``marks`` (CELLS,) uint8, which are 0, where ``colour`` is pass-alive.
+
+    A region belongs to pass-alive chains around it when the other side has no room for two eyes in it: when at most
+    one of its points touches none of them.
+    """
+    if board.stones[colour] < FEWEST:
+        return
+    region = np.zeros(CELLS, np.uint8)  # of a point: its region, from 1
+    points = np.empty(CELLS, np.int16)  # region by region
+    starts = np.zeros(REGIONS + 1, np.int16)  # where each region begins in `points`
+    vital = np.zeros((REGIONS, 4), np.int16)  # the heads of the chains that a region is vital to, else 0
+    enclosed = np.ones(REGIONS, np.uint8)  # whether only pass-alive chains are around, as far as is known
+    inner = np.zeros(REGIONS, np.int16)  # points that touch no chain
+    taken = np.zeros(REGIONS, np.uint8)
+    eyes = np.zeros(CELLS, np.int16)  # of a chain's head: the enclosed regions that are vital to it
+    around = np.zeros(4, np.int16)
+    regions = 0
+    count = 0
+    most = 0
+    for p in range(WIDTH + 1, WIDTH * (board.side + 1) - 1):
+        there = np.int64(board.colour[U(p)])
+        if there == EDGE or there == colour or region[U(p)]:
+            continue
+        regions += 1
+        r = regions
+        region[U(p)] = r
+        starts[r] = count
+        points[count] = p
+        count += 1
+        done = np.int64(starts[r])
+        while done < count:
+            q = np.int64(points[done])
+            taken[r] |= board.colour[U(q)] != 0
+            touched = 0
+            around[:] = 0
+            for i in range(4):
+                neighbour = q + (-WIDTH if i == 0 else -1 if i == 1 else 1 if i == 2 else WIDTH)
+                beside = np.int64(board.colour[U(neighbour)])
+                if beside == colour:
+                    touched += 1
+                    head = board.head[U(neighbour)]
+                    if head != around[0] and head != around[1] and head != around[2]:
+                        around[i] = head
+                elif beside != EDGE and not region[U(neighbour)]:
+                    region[U(neighbour)] = r
+                    points[count] = neighbour
+                    count += 1
+            inner[r] += touched == 0
+            for i in range(4):
+                if done == starts[r]:
+                    vital[r, i] = around[i]
+                else:
+                    head = vital[r, i]
+                    if head != around[0] and head != around[1] and head != around[2] and head != around[3]:
+                        vital[r, i] = 0
+            done += 1
+        for i in range(4):
+            if vital[r, i]:
+                eyes[U(vital[r, i])] += 1
+                most = max(most, np.int64(eyes[U(vital[r, i])]))
+    if most < 2:
+        return
+    starts[regions + 1] = count
+    changed = True
+    while changed:
+        changed = False
+        for r in range(1, regions + 1):
+            if not enclosed[r]:
+                continue
+            for k in range(starts[r], starts[r + 1]):
+                for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+                    q = U(points[k] + step)
+                    if board.colour[q] == colour and eyes[U(board.head[q])] < 2:
+                        enclosed[r] = 0
+            if not enclosed[r]:
+                changed = True
+                for i in range(4):
+                    if vital[r, i]:
+                        eyes[U(vital[r, i])] -= 1
+    for r in range(1, regions + 1):
+        if enclosed[r] and inner[r] <= 1:
+            for k in range(starts[r], starts[r + 1]):
+                marks[U(points[k])] = TAKEN if taken[r] else SAFE
+    for p in range(WIDTH + 1, WIDTH * (board.side + 1) - 1):
+        if board.colour[U(p)] == colour and eyes[U(board.head[U(p)])] >= 2:
+            marks[U(p)] = SAFE
+
+
+@kernel
+def alive_map(boards, index, colour, owned):
+    """Write to ``owned`` (size², uint8) what of the board is SAFE or TAKEN for ``colour``, else 0."""
+    board = boards[index]
+    marks = np.zeros(CELLS, np.uint8)
+    mark_alive(board, colour, marks)
+    for row in range(board.side):
+        for column in range(board.side):
+            p = (row + 1) * WIDTH + column + 1
+            owned[move_of(board, p)] = marks[p]
