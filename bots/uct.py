@@ -5,19 +5,32 @@ The tree is in ``search``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import inf
+from threading import Event, Thread
 from time import perf_counter
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
+from arena import ConfigError
 from arena.bot import Bot, BotKind, Candidate, Decision, Limits, setting
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from arena.go.game import Game
+    from arena.go.moves import Move
 
 CHUNK = 256
 """Simulations of a thread between two looks at the clock."""
+
+PONDER_CHUNK = 32
+"""Simulations of a thread until it sees that the bot is asked for something: 1 ms on 9x9, 7 ms on 19x19."""
+
+MOST_PONDERED = 10_000_000
+"""Simulations of a thread behind one move: where all lines end the game soon, no tree gets full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +41,13 @@ class Config:
     rave: float = setting(3500.0, "simulations at which a move's own results outweigh RAVE's; 0 is without RAVE", low=0)
     priors: float = setting(1.0, "weight of what shapes, atari and distance say beforehand; 0 is without", low=0)
     answering: bool = setting(True, "playouts that answer atari and play shapes, instead of uniform ones")
+    nakade: bool = setting(True, "playouts that answer play the vital point of an eye space that a capture left")
+    mercy: bool = setting(True, "end playouts that answer when a side is ahead by a third of the board in stones")
     expand_after: int = setting(8, "visits that a leaf needs before it gets children", low=1)
+    urgency: float = setting(1.1, "what a move is thought worth of which nothing is known, priors or RAVE", low=0)
     stop_early: bool = setting(True, "stop when no other move can get more visits")
     reuse: bool = setting(True, "keep what the tree knows from move to move")
+    ponder: bool = setting(False, "search on while the other side thinks, on cores of its own; games don't repeat then")
     resign: float = setting(0.0, "resign under this win rate; 0 never resigns", low=0, high=0.5)
     memory: int = setting(64, "megabytes of tree for each game", low=1, high=8192)
 
@@ -44,33 +61,62 @@ class Uct(Bot):
 
         self._config = config
         self._search = uct.search
+        habits = uct.HABITS._replace(
+            nakade=uct.HABITS.nakade if config.nakade else 0, mercy=uct.HABITS.mercy if config.mercy else 0
+        )
         self._knowledge = uct.Knowledge(
-            config.exploration, config.rave, config.priors, config.answering, config.expand_after
+            config.exploration,
+            config.rave,
+            config.priors,
+            config.answering,
+            config.expand_after,
+            config.urgency,
+            habits,
         )
         self._forest = tree.Forest(config.memory * 2**20 // NODE_BYTES, tree.RaveNodes)
         self._pool = ThreadPoolExecutor(config.threads, "uct")
+        self._copies: WeakKeyDictionary[Game, Game] = WeakKeyDictionary()
+        self._stop_pondering: Callable[[], None] = lambda: None
 
     def choose(self, game: Game, limits: Limits) -> Decision:
-        slot = int(self._forest.slots_of([game], keep=self._config.reuse)[0])
+        slot = self._slot_of(game, self._config.reuse)
         self._think(slot, limits, self._config.stop_early)
         size = game.rules.size
         move, win_rate, visits = self._forest.best(slot, size)
-        ownership = self._forest.ownership(slot, size)
-        return Decision(None if win_rate < self._config.resign else move, win_rate, visits, ownership)
+        decision = Decision(
+            None if win_rate < self._config.resign else move, win_rate, visits, self._forest.ownership(slot, size)
+        )
+        if self._config.ponder and decision.move is not None:
+            self._ponder(game, decision.move)
+        return decision
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
-        slot = int(self._forest.slots_of([game])[0])
+        slot = self._slot_of(game)
         self._think(slot, limits, stop_early=False)
         return self._forest.candidates(slot, game.rules.size)
 
+    def _slot_of(self, game: Game, keep: bool = True) -> int:
+        """The tree of the present position; nothing else is at work in any tree then."""
+        self._stop_pondering()
+        return int(self._forest.slots_of([self._own(game)], keep)[0])
+
+    def _own(self, game: Game) -> Game:
+        """The game, or where it is pondered on the bot's own copy, which may run ahead of it."""
+        if not self._config.ponder:
+            return game
+        copy = self._copies.get(game)
+        if copy is None or copy.is_over or copy.moves != game.moves[: len(copy.moves)]:
+            copy = self._copies[game] = game.copy()
+        for move in game.moves[len(copy.moves) :]:
+            copy.play(move)
+        return copy
+
     def _think(self, slot: int, limits: Limits, stop_early: bool) -> None:
         """Simulate until the limits, or until the most visited move can't be overtaken."""
-        import numpy as np
-
         forest, threads = self._forest, self._config.threads
         start = perf_counter()
         total = limits.simulations or (self._config.playouts if limits.seconds is None else inf)
-        used = np.array([[forest.roots[slot]["used"]]], np.int64)
+        used = self._used(slot)
         done = [0] * threads
 
         def goes_on() -> bool:
@@ -86,29 +132,82 @@ class Uct(Bot):
             share = total if total == inf else total // threads + (thread < total % threads)
             while done[thread] < share and goes_on():
                 count = int(min(CHUNK, share - done[thread]))
-                self._search(
-                    forest.boards,
-                    forest.roots,
-                    forest.hashes,
-                    forest.nodes,
-                    forest.owners,
-                    slot,
-                    count,
-                    self._knowledge,
-                    used,
-                    thread,
-                    threads,
-                )
+                self._simulate(slot, count, used, thread)
                 done[thread] += count
 
         if threads == 1:
             simulate(0)
         else:
             list(self._pool.map(simulate, range(threads)))
-        forest.roots[slot]["used"] = min(int(used[0, 0]), forest.capacity)
+        self._settle(slot, used)
+
+    def _ponder(self, game: Game, move: Move) -> None:
+        """Go on behind ``move``, in threads of its own, until asked for anything or until the tree is full."""
+        ahead = self._own(game)
+        ahead.play(move)
+        if ahead.is_over:
+            return
+        slot = int(self._forest.slots_of([ahead])[0])
+        used = self._used(slot)
+        full = self._forest.capacity - game.rules.size**2
+        stop = Event()
+
+        def simulate(thread: int) -> None:
+            for _ in range(MOST_PONDERED // PONDER_CHUNK):
+                if stop.is_set() or used[0, 0] > full:
+                    break
+                self._simulate(slot, PONDER_CHUNK, used, thread)
+
+        # No thread of a pool: a program that ends without closing its bots doesn't wait for these.
+        threads = [Thread(target=simulate, args=(number,), daemon=True) for number in range(self._config.threads)]
+        for thread in threads:
+            thread.start()
+
+        def stop_pondering() -> None:
+            stop.set()
+            for thread in threads:
+                thread.join()
+            self._settle(slot, used)
+            self._stop_pondering = lambda: None
+
+        self._stop_pondering = stop_pondering
+
+    def _simulate(self, slot: int, count: int, used: np.ndarray, thread: int) -> None:
+        forest = self._forest
+        self._search(
+            forest.boards,
+            forest.roots,
+            forest.hashes,
+            forest.nodes,
+            forest.owners,
+            slot,
+            count,
+            self._knowledge,
+            used,
+            thread,
+            self._config.threads,
+        )
+
+    def _used(self, slot: int) -> np.ndarray:
+        """(1, 1) int64: how many nodes of the tree are in use, as threads count them together."""
+        import numpy as np
+
+        return np.array([[self._forest.roots[slot]["used"]]], np.int64)
+
+    def _settle(self, slot: int, used: np.ndarray) -> None:
+        self._forest.roots[slot]["used"] = min(int(used[0, 0]), self._forest.capacity)
 
     def close(self) -> None:
+        self._stop_pondering()
         self._pool.shutdown()
 
 
-BOT = BotKind(summary="UCT: tree search with RAVE, priors and playouts that answer", config=Config, build=Uct)
+def check(config: Config, size: int) -> None:
+    """Raise ConfigError for settings that contradict each other."""
+    if config.ponder and not config.reuse:
+        raise ConfigError("ponder=true needs reuse=true: what is found while the other side thinks is in the tree")
+
+
+BOT = BotKind(
+    summary="UCT: tree search with RAVE, priors and playouts that answer", config=Config, build=Uct, check=check
+)

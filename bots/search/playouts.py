@@ -1,9 +1,12 @@
-"""Playouts that answer: captures, escapes from atari and 3x3 patterns beside the last move, self-atari avoided.
+"""Playouts that answer: captures, escapes from atari, vital points and 3x3 patterns beside the last move.
 
-After MoGo (Gelly, Wang, Munos and Teytaud 2006, section 3). Uniform playouts are in ``arena.go.kernels``.
+After MoGo (Gelly, Wang, Munos and Teytaud 2006, section 3), which has no vital points. Uniform playouts are in
+``arena.go.kernels``.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,8 +14,21 @@ from arena.go.jit import inlined, kernel
 from arena.go.kernels import WIDTH, U, area_score, below, is_eye, is_legal, next_random, place, seeded
 from arena.go.tactics import is_self_atari, is_shape, last_liberty
 
-ANSWER_ATARI, ANSWER_PATTERN, AVOID_SELF_ATARI = 230, 243, 230
-"""In how many of 256 cases each rule is followed."""
+
+class Habits(NamedTuple):
+    """In how many of 256 cases each rule of a playout is followed, and what ends it early."""
+
+    atari: int = 230  # capture, or save from atari, beside the last move
+    nakade: int = 230  # after a capture, play the vital point of the eye space that it left
+    pattern: int = 243  # play one of the shapes beside the last move
+    self_atari: int = 230  # elsewhere, put no stone into atari
+    mercy: int = 3  # end it when a side is ahead by more than one in so many points of the board in stones; 0 never
+
+
+HABITS = Habits()
+
+EYE_SPACE = 6
+"""The most points of an eye space with a vital point."""
 
 
 @inlined
@@ -84,9 +100,65 @@ def answer_pattern(board, last, colour, state):
     return chosen, state
 
 
+@inlined
+def vital_point(board, start, colour, region):
+    """The vital point of the eye space of ``colour`` that the empty point ``start`` is in; 0 when there is none.
+
+    Three points in a row or a corner, four around one, five as a cross or bulky, six as a rabbit. ``region``
+    (EYE_SPACE,) is scratch.
+    """
+    other = 3 - colour
+    region[0] = start
+    count = 1
+    done = 0
+    borders = 0  # counted from both sides
+    most = np.int64(0)
+    best = np.int64(0)
+    while done < count:
+        p = np.int64(region[done])
+        done += 1
+        degree = np.int64(board.around[U(p)]) & 15
+        borders += degree
+        if degree > most:
+            most = degree
+            best = p
+        for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+            q = p + step
+            there = np.int64(board.colour[U(q)])
+            if there == other:
+                return np.int64(0)
+            if there == 0:
+                known = False
+                for i in range(count):
+                    known = known or region[i] == q
+                if not known:
+                    if count == EYE_SPACE:
+                        return np.int64(0)
+                    region[count] = q
+                    count += 1
+    vital = (
+        count == 3
+        or (count == 4 and most == 3)
+        or (count == 5 and (most == 4 or (most == 3 and borders == 10)))
+        or (count == 6 and most == 4 and borders == 12)
+    )
+    return best if vital else np.int64(0)
+
+
+@inlined
+def answer_nakade(board, last, colour, region):
+    """The vital point of an eye space beside the opponent's stone ``last`` that the opponent surrounds, or 0."""
+    for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+        if board.colour[U(last + step)] == 0:
+            vital = vital_point(board, last + step, 3 - colour, region)
+            if vital:
+                return vital
+    return np.int64(0)
+
+
 @kernel
-def answering_playout(board, colour, last, state, when, time):
-    """Play until both pass; (Black's margin before komi, moves, state).
+def answering_playout(board, colour, last, state, when, time, habits=HABITS):
+    """Play until both pass or one side is far ahead; (Black's margin before komi, moves, state).
 
     ``last`` is the point that was just played, 0 for a pass. Where nobody had played before, ``when`` (CELLS,) gets
     ``2 * time + colour - 1`` of the first stone, ``time`` counting up from the argument.
@@ -94,13 +166,18 @@ def answering_playout(board, colour, last, state, when, time):
     passes = 0
     moves = 0
     limit = 3 * board.side * board.side
+    mercy = board.side * board.side // habits.mercy if habits.mercy else limit
+    taken = np.int64(2)  # stones that the last move captured; for all one knows, the one before did
+    region = np.empty(EYE_SPACE, np.int64)
     while passes < 2 and moves < limit:
         chosen = np.int64(0)
         if last:
             state = next_random(state)
-            if _chance(state, ANSWER_ATARI):
+            if _chance(state, habits.atari):
                 chosen, state = answer_atari(board, last, colour, state)
-            if chosen == 0 and _chance(state >> np.uint64(9), ANSWER_PATTERN):
+            if chosen == 0 and taken > 1 and _chance(state >> np.uint64(18), habits.nakade):
+                chosen = answer_nakade(board, last, colour, region)
+            if chosen == 0 and _chance(state >> np.uint64(9), habits.pattern):
                 chosen, state = answer_pattern(board, last, colour, state)
         if chosen == 0:
             left = np.int64(board.empty_count)
@@ -114,7 +191,7 @@ def answering_playout(board, colour, last, state, when, time):
                         chosen = p
                         break
                 elif not is_eye(board, p, colour) and is_legal(board, p, colour):
-                    if not _chance(state, AVOID_SELF_ATARI) or not is_self_atari(board, p, colour):
+                    if not _chance(state, habits.self_atari) or not is_self_atari(board, p, colour):
                         chosen = p
                         break
                 left -= 1
@@ -123,8 +200,11 @@ def answering_playout(board, colour, last, state, when, time):
                 board.place[U(other)] = i
                 board.empties[U(left)] = p
                 board.place[U(p)] = left
+        taken = np.int64(0)
         if chosen:
+            before = np.int64(board.empty_count)
             place(board, chosen, colour, False, True)
+            taken = np.int64(board.empty_count) - before + 1
             if when[U(chosen)] == 0:
                 when[U(chosen)] = 2 * (time + moves) + colour - 1
             passes = 0
@@ -134,11 +214,13 @@ def answering_playout(board, colour, last, state, when, time):
         last = chosen
         colour = 3 - colour
         moves += 1
+        if taken and abs(board.stones[1] - board.stones[2]) > mercy:
+            break
     return area_score(board), moves, state
 
 
 @kernel
-def run_answering_playouts(boards, colour, last, count, seed, margins):
+def run_answering_playouts(boards, colour, last, count, seed, margins, habits=HABITS):
     """``count`` playouts from ``boards[0]`` (``boards[1]`` is scratch); writes margins, returns the moves played."""
     state = seeded(seed)
     total = 0
@@ -146,7 +228,7 @@ def run_answering_playouts(boards, colour, last, count, seed, margins):
     for i in range(count):
         boards[1] = boards[0]
         when[:] = 0
-        margin, moves, state = answering_playout(boards[1], colour, last, state, when, 1)
+        margin, moves, state = answering_playout(boards[1], colour, last, state, when, 1, habits)
         margins[i] = margin
         total += moves
     return total

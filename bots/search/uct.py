@@ -14,6 +14,7 @@ from arena.go.jit import inlined, kernel
 from arena.go.kernels import (
     BOARD,
     CELLS,
+    EDGE,
     WIDTH,
     U,
     area_score,
@@ -28,18 +29,16 @@ from arena.go.kernels import (
 )
 from arena.go.tactics import is_lonely, is_self_atari, is_shape, rescue
 from bots.search.atomic import claim, fetch_add, publish
-from bots.search.playouts import answering_playout
+from bots.search.playouts import HABITS, Habits, answering_playout
 from bots.search.tree import AWAITED, FORBIDDEN, MAX_DEPTH, UNEXPANDED, add_rave_child, note_owners
-
-FIRST_PLAY_URGENCY = 1.1
-"""The bound of a child of which nothing is known: over any win rate, so each is tried before one is tried again."""
 
 # What a prior is made of, in simulations won or lost.
 EVEN = 10.0  # half of them won
 RESCUE = 15.0  # a capture, or an escape from atari; twice for several stones
 SHAPE = 10.0  # one of the patterns
 SELF_ATARI = 10.0  # lost
-NEAR, NEARLY = 20.0, 7.0  # up to 2 steps from the last move; 3
+NEAR, NEARLY = 20.0, 7.0  # up to 2 steps from the last move, where a group is one step; 3
+FAR = 4  # and from here on nothing
 ALONE = 10.0  # no stone around: lost on the first two lines, won on the third
 
 
@@ -51,11 +50,48 @@ class Knowledge(NamedTuple):
     priors: float  # how much of the weight of priors is given; 0 is without
     answering: bool  # playouts that answer instead of uniform ones
     expand_after: int  # visits that a leaf needs before it gets children
+    urgency: float = 1.1  # the estimate of a child of which nothing is known (first-play urgency)
+    habits: Habits = HABITS  # of playouts that answer
 
 
 @inlined
-def _prior(board, p, colour, last):
-    """What shapes, atari and distance say of a move at ``p``; (win rate, weight in simulations)."""
+def _reach(board, p, distance, steps, reached, count):
+    """Note that ``p``, and all stones of its group if it has one, are ``distance`` away; how many points are now."""
+    stone = np.int64(p)
+    while True:
+        steps[stone] = distance
+        reached[count] = stone
+        count += 1
+        stone = np.int64(board.next[U(stone)])  # an empty point is a ring of its own
+        if stone == p:
+            return count
+
+
+@inlined
+def _measure(board, last, steps, reached):
+    """Write to ``steps`` (CELLS,) how far each point is from ``last``, a group being crossed in one step: 0 to 3, or
+    FAR for more and where ``last`` is 0. ``reached`` (CELLS,) is scratch."""
+    for p in range(WIDTH * (board.side + 2)):
+        steps[p] = FAR
+    if last == 0:
+        return
+    count = _reach(board, last, 0, steps, reached, 0)
+    done = 0
+    while done < count:
+        p = np.int64(reached[done])
+        done += 1
+        if steps[p] + 1 == FAR:
+            return
+        for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+            q = p + step
+            if steps[q] == FAR and board.colour[U(q)] != EDGE:
+                count = _reach(board, q, steps[p] + 1, steps, reached, count)
+
+
+@inlined
+def _prior(board, p, colour, steps):
+    """What shapes, atari and distance from the last move (``steps``) say of a move at ``p``; (win rate, weight in
+    simulations)."""
     won = EVEN / 2
     weight = EVEN
     if p == 0:
@@ -69,18 +105,24 @@ def _prior(board, p, colour, last):
         weight += SHAPE
     if is_self_atari(board, p, colour):
         weight += SELF_ATARI
+    near = NEAR if steps[p] <= 2 else NEARLY if steps[p] == 3 else 0.0
+    won += near
+    weight += near
     side = np.int64(board.side)
     row, column = p // WIDTH, p % WIDTH
-    if last:
-        distance = abs(row - last // WIDTH) + abs(column - last % WIDTH)
-        near = NEAR if distance <= 2 else NEARLY if distance == 3 else 0.0
-        won += near
-        weight += near
     line = min(row, column, side + 1 - row, side + 1 - column)
     if line <= 3 and is_lonely(board, p):
         won += ALONE if line == 3 else 0.0
         weight += ALONE
     return won / weight, weight
+
+
+@inlined
+def _advise(nodes, slot, child, win_rate, weight):
+    """Mix into a child's prior one more opinion, worth ``weight`` simulations: what tactics say, or a policy."""
+    total = nodes.weight[slot, child] + weight
+    nodes.prior[slot, child] += (win_rate - nodes.prior[slot, child]) * (weight / total)
+    nodes.weight[slot, child] = total
 
 
 @inlined
@@ -105,10 +147,11 @@ def _expand(board, colour, last, nodes, slot, node, used, state, know):
             child += 1
     add_rave_child(nodes, slot, child, 0, np.float32(0))
     if know.priors > 0:
+        steps, reached = np.empty(CELLS, np.int64), np.empty(CELLS, np.int64)
+        _measure(board, last, steps, reached)
         for child in range(first, first + count):
-            win_rate, weight = _prior(board, np.int64(nodes.point[slot, child]), colour, last)
-            nodes.prior[slot, child] = win_rate
-            nodes.weight[slot, child] = know.priors * weight
+            win_rate, weight = _prior(board, np.int64(nodes.point[slot, child]), colour, steps)
+            _advise(nodes, slot, child, np.float32(win_rate), np.float32(know.priors * weight))
     nodes.children[slot, node] = count
     publish(nodes.first, slot, node, first)
     return state
@@ -135,7 +178,7 @@ def _select(nodes, slot, node, know):
         total = own + weight + np.float32(nodes.pending[slot, child])  # what is under way counts as lost
         later = np.float32(nodes.later_visits[slot, child])
         if total + later == 0:
-            bound = np.float32(FIRST_PLAY_URGENCY)
+            bound = np.float32(know.urgency)
         else:
             bound = np.float32(0)
             if total > 0:
@@ -227,7 +270,7 @@ def _simulate(board, root, hashes, nodes, owned, slot, know, used, shared, path,
     if passes >= 2:
         points = np.int64(area_score(board))
     elif know.answering:
-        points, _, state = answering_playout(board, colour, last, state, when, depth)
+        points, _, state = answering_playout(board, colour, last, state, when, depth, know.habits)
     else:
         points, _, state = recorded_playout(board, colour, state, True, when, depth)
     note_owners(board, owned, 0)
