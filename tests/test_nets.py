@@ -205,10 +205,10 @@ def test_int8_that_computes_something_else_gives_way_to_fp32_with_one_warning(
 def test_a_net_that_tells_more_is_asked_for_policy_and_value_alone(net: Checkpoint, tmp_path: Path) -> None:
     def write(folder: Path) -> dict[str, float]:
         model = onnx.load(net.model())
-        more = onnx.helper.make_node("Relu", ["planes"], ["ownership"])
+        more = onnx.helper.make_node("Relu", ["planes"], ["doubts"])
         model.graph.node.append(more)
         shape = ["rows", 17, "height", "width"]
-        told = onnx.helper.make_tensor_value_info("ownership", onnx.TensorProto.FLOAT, shape)
+        told = onnx.helper.make_tensor_value_info("doubts", onnx.TensorProto.FLOAT, shape)
         model.graph.output.insert(0, told)
         onnx.save(model, folder / MODEL)
         (folder / WEIGHTS).write_bytes(net.weights.read_bytes())

@@ -12,7 +12,7 @@ import pytest
 from arena import ConfigError
 from arena.bot import Limits
 from arena.go.game import Game, Rules
-from arena.go.kernels import CELLS, point_of
+from arena.go.kernels import CELLS, point_of, seeded
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.registry import Registry
 from bots.search import tree, uct
@@ -32,7 +32,7 @@ def vital_points(boards, move, colour, region):
 
 @numba.njit
 def play_out(boards, colour, last, seed, when, habits):
-    margin, moves, _ = answering_playout(boards[0], colour, last, np.uint64(seed), when, 1, habits)
+    margin, moves, _ = answering_playout(boards[0], colour, last, seeded(seed), when, 1, habits)
     return margin, moves
 
 
@@ -200,7 +200,7 @@ def test_urgency_decides_whether_every_move_is_tried_once(urgency: float, each: 
 def test_priors_count_the_way_through_a_group_as_one_step() -> None:
     """White's last move is at the end of a chain; the other end is as near as any point beside the stone itself."""
     game = game_of("A9 E5 A8 E6 J9 E7")
-    forest = tree.Forest(10_000)
+    forest = tree.Forest(10_000, tree.RaveNodes)
     slot = int(forest.slots_of([game])[0])
     used = np.ones((1, 1), np.int64)
     trees = (forest.boards, forest.roots, forest.hashes, forest.nodes, forest.owners)
