@@ -1,7 +1,15 @@
-"""Measure what the arena promises about speed and print ratios; ``python -m benchmarks --help``.
+"""Measure what the arena promises about speed, beside other programs where they are installed, and print ratios.
 
-Everything is interleaved with what it is compared to, and medians are printed: on a busy machine single times mean
-little. Nothing here passes or fails.
+Everything is taken in turn with what it is compared to, and medians are printed: on a busy machine single times mean
+little. Nothing here passes or fails. The table is Markdown, ready for benchmarks/README.md.
+
+  playouts   the compiled engine: playouts from the kernel, uniform and answering; with --study beside another engine
+  uct        simulations a second of plain UCT and of mcts
+  nets       evaluations a second beside the bare ONNX Runtime
+  puct       what a leaf costs outside the net
+  matches    whole matches beside the sum of their parts
+  peers      OpenSpiel's Go and MCTS, PettingZoo's go_v5, GNU Go's and Pachi's playouts
+  tactics    positions with known answers: how many a bot solves ("python -m benchmarks tactics --help")
 """
 
 from __future__ import annotations
@@ -9,34 +17,62 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from benchmarks.engine import answering_playouts, playouts, uct_simulations
-from benchmarks.matches import matches
-from benchmarks.search import puct
+from benchmarks.measure import machine, row
+
+PARTS = ("playouts", "uct", "nets", "puct", "matches", "peers")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+def main(words: list[str]) -> int:
+    if words[:1] == ["tactics"]:
+        from benchmarks.tactics.ask import main as tactics
+
+        return tactics(words[1:])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--study", type=Path, help="folder of another Numba engine (nb_clean_rec.py) to compare with")
-    parser.add_argument("only", nargs="*", help="playouts, uct, puct, matches; all unless given")
-    arguments = parser.parse_args()
+    parser.add_argument("part", nargs="*", help="what to measure; all but tactics unless given")
+    arguments = parser.parse_args(words)
+    for part in arguments.part:
+        if part not in PARTS:
+            parser.error(f"there is no '{part}'; there are {', '.join(PARTS)}, and tactics by itself")
     study = None
     if arguments.study is not None:
+        if not (arguments.study / "nb_clean_rec.py").is_file():
+            parser.error(f"--study {arguments.study}: there is no nb_clean_rec.py in it")
         sys.path.insert(0, str(arguments.study))
         study = importlib.import_module("nb_clean_rec")
-    wanted = arguments.only or ["playouts", "uct", "puct", "matches"]
-    if "playouts" in wanted:
+    print(machine(), end="\n\n")
+    row("what", "ours", "beside")
+    row("---", "---", "---")
+    for part in arguments.part or PARTS:
+        _measure(part, study)
+    return 0
+
+
+def _measure(part: str, study: Any) -> None:
+    """One part; what it needs is imported only then."""
+    from benchmarks import engine, matches, nets, peers, search
+
+    def playouts() -> None:
         for size in (9, 13, 19):
-            playouts(size, study)
-            answering_playouts(size)
-    if "uct" in wanted:
-        uct_simulations(study)
-    if "puct" in wanted:
-        puct()
-    if "matches" in wanted:
-        matches()
+            engine.playouts(size, study)
+            engine.answering_playouts(size)
+
+    parts: dict[str, Callable[[], None]] = {
+        "playouts": playouts,
+        "uct": lambda: engine.uct_simulations(study),
+        "nets": nets.nets,
+        "puct": search.puct,
+        "matches": matches.matches,
+        "peers": peers.peers,
+    }
+    parts[part]()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

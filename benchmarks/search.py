@@ -11,7 +11,7 @@ import numpy as np
 from arena.bot import Limits
 from arena.go import kernels
 from arena.go.game import Game, Rules
-from benchmarks.measure import ROUNDS
+from benchmarks.measure import ROUNDS, row
 
 
 def puct(boards: int = 32) -> None:
@@ -56,7 +56,4 @@ def puct(boards: int = 32) -> None:
                 shares.append(inside[0] / total)
                 costs.append(1e6 * (total - inside[0]) / inside[1])
         share, cost = statistics.median(shares), statistics.median(costs)
-        print(
-            f"{name:<34} {cost:>12.1f} us a leaf outside the net; {100 * share:.0f} % of the time in the net",
-            flush=True,
-        )
+        row(f"{name}: a leaf outside the net", f"{cost:.1f} us", f"{100 * share:.0f} % of the time is in the net")
