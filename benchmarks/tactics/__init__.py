@@ -1,0 +1,1 @@
+"""Positions with known answers: ``python -m benchmarks tactics``."""

@@ -1,0 +1,306 @@
+"""The tactical positions, the parser of their files, and the benchmarks' command line; no speed is judged here."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from arena import CheckpointError
+from arena.bot import Bot, BotKind, Decision, Limits
+from arena.go.game import Game
+from arena.go.moves import BLACK, WHITE, move_from_gtp
+from arena.registry import Registry
+from benchmarks.__main__ import main
+from benchmarks.measure import interleaved, machine, report, timed
+from benchmarks.tactics.ask import playable, solved
+from benchmarks.tactics.positions import FOLDER, PositionError, all_positions, read_positions
+from benchmarks.tactics.verify import confirm
+from bots.random import Config as NoSettings
+from bots.random import RandomBot
+
+POSITIONS = all_positions()
+
+WHOLE = """
+# what this category is about
+
+name: capture
+play: black
+why: One liberty is left.
+checked: by eye
+. . . . .
+. . X . .
+. X O * .
+. ! X . .
+. . . . .
+
+name: pass
+play: white
+after: A1 B1
+right: pass
+level: easy
+komi: 3.5
+why: Nothing is left.
+checked: by eye
+. . . . .
+. X X X .
+. X . X .
+. X X X .
+. . . . .
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "tried.txt"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+# --- The positions ---
+
+
+def test_there_are_at_least_sixty_positions_in_ten_categories() -> None:
+    assert len(POSITIONS) >= 60
+    assert {position.category for position in POSITIONS} == {
+        "captures",
+        "connections",
+        "endgame",
+        "killing",
+        "ko",
+        "ladders",
+        "living",
+        "nets",
+        "semeai",
+        "snapbacks",
+    }
+
+
+def test_no_two_positions_have_the_same_name_or_ask_the_same_question() -> None:
+    assert len({(position.category, position.name) for position in POSITIONS}) == len(POSITIONS)
+    assert len({(position.stones, position.to_play, position.after) for position in POSITIONS}) == len(POSITIONS)
+
+
+@pytest.mark.parametrize("position", POSITIONS, ids=lambda position: f"{position.category}, {position.name}")
+def test_a_position_is_legal_and_so_are_its_right_moves(position) -> None:
+    game = position.game()
+    assert game.to_play is position.to_play
+    assert game.outcome is None
+    legal = game.legal_moves()
+    assert position.right
+    assert all(legal[move] for move in position.right | position.tempting)
+    assert not position.right & position.tempting
+    assert len(position.right) < legal.sum(), "every move is right: nothing is asked"
+
+
+def test_a_search_solves_the_easy_positions() -> None:
+    easy = [position for position in POSITIONS if position.is_easy]
+    assert len(easy) >= 15
+    bot = Registry().resolve("mcts:playouts=4000").build()
+    moves = solved(bot, easy, Limits())
+    bot.close()
+    assert [position.name for position in easy if moves[position] not in position.right] == []
+
+
+def test_a_wrong_answer_is_not_confirmed(tmp_path: Path) -> None:
+    text = (FOLDER / "endgame.txt").read_text(encoding="utf-8").split("\n\n")
+    block = next(block for block in text if "name: the last dame" in block)
+    (position,) = read_positions(written(tmp_path, block))
+    assert confirm(position, 100, 2000)[0] == []
+    (position,) = read_positions(
+        written(tmp_path, block.replace("X X X X * ", "X X X X . ").replace("wrong:", "right:"))
+    )
+    faults, _ = confirm(position, 100, 2000)
+    assert faults and "E5" in " ".join(faults)
+
+
+# --- The parser ---
+
+
+def test_a_file_of_positions_says_what_is_asked_and_what_is_right(tmp_path: Path) -> None:
+    capture, passed = read_positions(written(tmp_path, WHOLE))
+    assert (capture.category, capture.name, capture.why, capture.checked) == (
+        "tried",
+        "capture",
+        "One liberty is left.",
+        "by eye",
+    )
+    assert capture.to_play is BLACK
+    assert capture.right == {move_from_gtp("D3", 5)}
+    assert capture.tempting == {move_from_gtp("B2", 5)}
+    assert capture.answer == "D3"
+    assert not capture.is_easy
+    assert capture.rules.komi == 7
+    assert passed.to_play is WHITE
+    assert passed.right == {25}
+    assert passed.rules.komi == 3.5
+    assert passed.is_easy
+
+
+def test_what_was_played_before_the_question_is_in_the_game(tmp_path: Path) -> None:
+    text = WHOLE
+    _, position = read_positions(written(tmp_path, text))
+    game = position.game()
+    assert [move_from_gtp(word, 5) for word in ("A1", "B1")] == game.moves
+    assert game.to_play is WHITE
+    assert game.board.stone(move_from_gtp("A1", 5)) == WHITE
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("why: One", "whi: One"), "tried.txt, line 4: unknown field 'whi'; there are name, play, why, checked, right"),
+        (("play: black\n", ""), "tried.txt, line 4: the position has no 'play: ...'"),
+        (("play: black", "play: green"), "tried.txt, line 4: play is black or white, not 'green'"),
+        (("level: easy", "level: so-so"), "tried.txt, line 14: level is easy or hard, not 'so-so'"),
+        (("name: capture", "name:"), "tried.txt, line 4: name is empty"),
+        (("play: black", "play: black\nplay: white"), "tried.txt, line 4: play is given twice"),
+        ((". X O * .", ". X O *"), "tried.txt, line 4: row 3 of the diagram has 4 points, not 5"),
+        ((". X O * .", ". X Q * ."), "tried.txt, line 4: 'Q' in row 3 of the diagram is none of . * ! X O"),
+        ((". X O * .", ". X O . ."), "tried.txt, line 4: there is no right move; mark it with * or add 'right: pass'"),
+        (("after: A1 B1", "after: Z9"), "tried.txt, line 14: 'Z9' is no point of a 5x5 board"),
+        (("komi: 3.5", "komi: much"), "tried.txt, line 14: could not convert string to float: 'much'"),
+        (("after: A1 B1", "after: C4 B1"), "tried, 'pass': C4 is taken"),
+        (("right: pass", "right: C4"), "tried.txt, line 14: C4 can't be played"),
+        (("name: pass", "name: capture"), "tried.txt: two positions are called 'capture'; give one another name"),
+    ],
+)
+def test_a_faulty_position_is_refused_by_file_line_and_reason(
+    tmp_path: Path, change: tuple[str, str], message: str
+) -> None:
+    assert change[0] in WHOLE
+    with pytest.raises(PositionError) as refusal:
+        read_positions(written(tmp_path, WHOLE.replace(*change)))
+    assert message in str(refusal.value)
+
+
+def test_an_empty_file_and_an_empty_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(PositionError, match="there are no positions"):
+        all_positions(tmp_path)
+    with pytest.raises(PositionError, match="there is no position in it"):
+        read_positions(written(tmp_path, "# nothing but a comment\n"))
+    with pytest.raises(PositionError, match="can't be read"):
+        read_positions(tmp_path / "missing.txt")
+
+
+# --- Asking bots ---
+
+
+@dataclass
+class Knower(Bot):
+    """Plays the first point of each position's answer, but resigns the one it is told to."""
+
+    resigned: str
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        for position in POSITIONS:
+            if position.stones == game.setup and position.to_play is game.to_play:
+                return Decision(None if position.name == self.resigned else min(position.right))
+        raise AssertionError("a game that is no position")
+
+
+def test_a_bot_is_asked_once_in_each_position() -> None:
+    asked = [position for position in POSITIONS if not position.after]
+    moves = solved(Knower(asked[0].name), asked, Limits())
+    assert moves[asked[0]] is None
+    assert all(moves[position] in position.right for position in asked[1:])
+
+
+def test_the_table_has_a_row_a_bot_and_a_column_a_category(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tactics", "fast-random", "--only", "captures", "--only", "ladders", "--missed"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    captures = sum(position.category == "captures" for position in POSITIONS)
+    ladders = sum(position.category == "ladders" for position in POSITIONS)
+    assert lines[0] == "| bot | captures | ladders | all |"
+    assert lines[2].startswith("| fast-random | ")
+    assert f"/{captures} | " in lines[2]
+    assert f"/{ladders} | " in lines[2]
+    assert any("right is" in line for line in lines[3:]), "random moves solve all of them?"
+
+
+def refuse(config: NoSettings, size: int) -> None:
+    if size != 9:
+        raise CheckpointError(f"plays on 9x9 only, not on {size}x{size}")
+
+
+SMALL = BotKind(summary="plays on 9x9 only", config=NoSettings, build=RandomBot, check=refuse)
+
+
+def test_a_bot_is_not_asked_on_a_board_that_it_cant_play_on() -> None:
+    entry = replace(Registry().resolve("random"), factory="test_benchmarks:SMALL")
+    asked = playable(entry, POSITIONS)
+    assert {position.rules.size for position in POSITIONS} == {9, 13}
+    assert asked == [position for position in POSITIONS if position.rules.size == 9]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["tactics", "nobody"], "unknown bot 'nobody'"),
+        (["tactics", "--only", "magic"], "there is no category 'magic'; there are captures, connections"),
+        (["tactics", "--folder", "/nowhere"], "there are no positions (*.txt) in it"),
+    ],
+)
+def test_what_cant_be_asked_is_refused_in_one_line(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    said = capsys.readouterr()
+    assert message in said.err
+    assert len(said.err.splitlines()) == 1
+    assert said.out == ""
+
+
+# --- Measuring ---
+
+
+def test_a_part_that_isnt_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["speed"])
+    assert end.value.code == 2
+    assert "there is no 'speed'; there are playouts, uct, nets" in capsys.readouterr().err
+
+
+def test_help_names_every_part(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["--help"])
+    assert end.value.code == 0
+    said = capsys.readouterr().out
+    assert all(part in said for part in ("playouts", "uct", "nets", "puct", "matches", "peers", "tactics"))
+
+
+def test_measurements_are_taken_in_turn_after_each_was_warmed_up() -> None:
+    calls: list[tuple[str, int]] = []
+
+    def rate(name: str, value: float):
+        return lambda number: (calls.append((name, number)), value)[1]
+
+    assert interleaved(rate("a", 2.0), rate("b", 1.0), rounds=2) == [[2.0, 2.0], [1.0, 1.0]]
+    assert calls == [("a", 0), ("b", 0), ("a", 1), ("b", 1), ("a", 2), ("b", 2)]
+
+
+def test_a_rate_is_what_was_done_a_second_of_the_clock() -> None:
+    ticks = iter([10.0, 14.0])
+    assert timed(lambda: 8, lambda: next(ticks)) == 2.0
+
+
+def test_a_row_gives_the_median_and_the_median_of_the_ratios(capsys: pytest.CaptureFixture[str]) -> None:
+    report("moves", "/s", [1000.0, 3000.0, 2000.0], [500.0, 500.0, 1000.0], "theirs")
+    cells = [cell.strip() for cell in capsys.readouterr().out.strip().strip("|").split("|")]
+    assert cells == ["moves", "2,000 /s", "2 x theirs (500)"]
+
+
+def test_the_header_says_where_and_with_what_it_was_measured() -> None:
+    line = machine()
+    assert "cores" in line
+    assert "numba 0." in line
+    assert "\n" not in line
+
+
+@pytest.mark.skipif(shutil.which("gnugo", path="/usr/games:/usr/bin:/usr/local/bin") is None, reason="needs gnugo")
+def test_gnugo_confirms_an_answer_by_its_own_reading() -> None:
+    position = next(position for position in POSITIONS if position.name == "throw in, take back")
+    faults, findings = confirm(position, 100, 2000)
+    assert faults == []
+    assert any(finding.startswith("GNU Go's attack") for finding in findings)
