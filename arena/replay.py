@@ -223,6 +223,8 @@ def _doubts(name: str, entry: Entry) -> Iterator[str]:
         yield f"{name} thinks by the clock"
     if dict(entry.settings).get("threads", 1) > 1:
         yield f"{name} thinks in several threads"
+    if dict(entry.settings).get("ponder"):
+        yield f"{name} thinks while the other side does"
 
 
 # --- Playing ---

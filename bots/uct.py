@@ -27,7 +27,7 @@ CHUNK = 256
 """Simulations of a thread between two looks at the clock."""
 
 PONDER_CHUNK = 32
-"""Simulations of a thread until it sees that the bot is asked for something: 1 ms on 9x9, 7 ms on 19x19."""
+"""Simulations of a thread until it sees that the bot is asked for something: about a millisecond on 9x9."""
 
 MOST_PONDERED = 10_000_000
 """Simulations of a thread behind one move: where all lines end the game soon, no tree gets full."""
@@ -41,7 +41,7 @@ class Config:
     rave: float = setting(3500.0, "simulations at which a move's own results outweigh RAVE's; 0 is without RAVE", low=0)
     priors: float = setting(1.0, "weight of what shapes, atari and distance say beforehand; 0 is without", low=0)
     answering: bool = setting(True, "playouts that answer atari and play shapes, instead of uniform ones")
-    nakade: bool = setting(True, "playouts that answer play the vital point of an eye space that a capture left")
+    nakade: bool = setting(False, "playouts that answer play the vital point of an eye space that a capture left")
     mercy: bool = setting(True, "end playouts that answer when a side is ahead by a third of the board in stones")
     expand_after: int = setting(8, "visits that a leaf needs before it gets children", low=1)
     urgency: float = setting(1.1, "what a move is thought worth of which nothing is known, priors or RAVE", low=0)
@@ -62,7 +62,7 @@ class Uct(Bot):
         self._config = config
         self._search = uct.search
         habits = uct.HABITS._replace(
-            nakade=uct.HABITS.nakade if config.nakade else 0, mercy=uct.HABITS.mercy if config.mercy else 0
+            nakade=uct.HABITS.atari if config.nakade else 0, mercy=uct.HABITS.mercy if config.mercy else 0
         )
         self._knowledge = uct.Knowledge(
             config.exploration,

@@ -19,7 +19,7 @@ class Habits(NamedTuple):
     """In how many of 256 cases each rule of a playout is followed, and what ends it early."""
 
     atari: int = 230  # capture, or save from atari, beside the last move
-    nakade: int = 230  # after a capture, play the vital point of the eye space that it left
+    nakade: int = 0  # after a capture, play the vital point of the eye space that it left; not shown to pay
     pattern: int = 243  # play one of the shapes beside the last move
     self_atari: int = 230  # elsewhere, put no stone into atari
     mercy: int = 3  # end it when a side is ahead by more than one in so many points of the board in stones; 0 never
