@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from bots.uct import Config, Uct
 
 Net = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 ENCODER = ENCODERS["arena-17"]
+STATM = Path("/proc/self/statm")
 BARE = uct.Knowledge(0.7, 0.0, 0.0, False, 2)
 FULL = uct.Knowledge(0.0, 3500.0, 1.0, True, 8)
 TRUST_NET = puct.Knowledge(
@@ -362,6 +365,17 @@ def test_trees_are_kept_when_more_games_come() -> None:
     search(forest, others, stone_counter, 20)
     assert int(forest.slots_of([game])[0]) == slot
     assert forest.nodes.visits[slot, 0] == 150 and children(forest, slot, 9) == known
+
+
+@pytest.mark.skipif(not STATM.exists(), reason="the system doesn't tell how much memory is taken")
+def test_a_forest_takes_memory_as_its_trees_grow() -> None:
+    """64 trees of 16 megabytes each once took 900 at their first node."""
+    before = int(STATM.read_text().split()[1])
+    forest = tree.Forest(16 * 2**20 // 24)
+    games = [game_of("E5", seed=seed) for seed in range(64)]
+    search(forest, games, flat_net, 4)
+    pages = int(STATM.read_text().split()[1]) - before
+    assert pages * os.sysconf("SC_PAGE_SIZE") < 200 * 2**20
 
 
 def test_a_full_tree_is_searched_on_without_growing() -> None:

@@ -5,7 +5,7 @@ No selection rule and no evaluation: ``uct`` and ``puct`` bring those.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from mmap import mmap
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -47,7 +47,7 @@ class Nodes(NamedTuple):
 
     @classmethod
     def empty(cls, slots: int, capacity: int) -> Nodes:
-        return cls(*_columns(slots, capacity, _NODE))
+        return cls(*(_small_pages(slots, capacity, dtype) for dtype in _NODE))
 
 
 class RaveNodes(NamedTuple):
@@ -66,14 +66,17 @@ class RaveNodes(NamedTuple):
 
     @classmethod
     def empty(cls, slots: int, capacity: int) -> RaveNodes:
-        return cls(*_columns(slots, capacity, (*_NODE, np.float32, np.int32, np.float32)))
+        return cls(*(np.zeros((slots, capacity), dtype) for dtype in (*_NODE, np.float32, np.int32, np.float32)))
 
 
 _NODE = (np.int32, np.int32, np.float32, np.float32, np.int32, np.int16, np.int16)
 
 
-def _columns(slots: int, capacity: int, types: Iterable[type]) -> list[np.ndarray]:
-    return [np.zeros((slots, capacity), dtype) for dtype in types]
+def _small_pages(slots: int, capacity: int, dtype: type) -> np.ndarray:
+    """Zeros that take memory by small pages, as they are written. NumPy's own take it by two megabytes, which for each
+    column of each tree is more than a net has time to fill."""
+    size = slots * capacity * np.dtype(dtype).itemsize
+    return np.frombuffer(mmap(-1, size) if size else bytearray(), dtype).reshape(slots, capacity)
 
 
 ROOT = np.dtype(
