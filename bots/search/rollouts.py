@@ -14,7 +14,8 @@ Features of a point, all seen by the side to move, equal under the 8 symmetries:
 - response: the ring of a point beside the last move, and where in it that move is;
 - answer: the point is one of the last liberties of the stones at the last move or of own ones beside it, or captures
   stones beside own ones in atari;
-- nakade: the point is one of those where the last move captured 3 to 6 stones, with so many others beside it.
+- nakade: the point is one of those where the last move captured 3 to 6 stones, with so many others beside it;
+- pass, the only one that a pass has: how full the board is, and whether the last move was a pass.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ PREVIOUS = LAST + OFFSETS
 RESPONSE = PREVIOUS + OFFSETS
 ANSWER = RESPONSE + (8 << 16)
 NAKADE = ANSWER + 5 * SIZES
-CODES = NAKADE + 4 * 5
-"""Where the codes of each feature begin, and how many there are."""
+PASS = NAKADE + 4 * 5
+CODES = PASS + 2 * PHASES
+"""Where the codes of each feature begin, and how many there are. In arrays of moves, point 0 is the pass."""
 
 TAKE, CHASE, ESCAPE, COUNTER, EXTEND = range(5)
 """Answers: capture what moved last, give it atari, save own stones beside it from atari, capture what puts them there,
@@ -429,13 +431,14 @@ def surroundings(board, groups, p, colour, factors):
 
 @inlined
 def weigh(board, groups, colour, last, previous, captured, weights, kept, points, codes, out):
-    """Write the weights of all moves to ``out`` (CELLS,); 0 where ``colour`` doesn't play.
+    """Write the weights of all moves to ``out`` (CELLS,), of the pass at 0; 0 where ``colour`` doesn't play.
 
     ``kept`` (CELLS,) are the ``surroundings`` of all points.
     """
     width = np.int64(board.width)
     begin, end = width, width * (np.int64(board.side) + 1)
-    spots = weights.spots[U(phase_of(board))]
+    phase = phase_of(board)
+    spots = weights.spots[U(phase)]
     lasts = weights.lasts[U(last)]
     previouses = weights.previous[U(previous)]
     for i in range(U(begin), U(end)):
@@ -444,11 +447,12 @@ def weigh(board, groups, colour, last, previous, captured, weights, kept, points
         out[U(points[i])] *= weights.factors[U(codes[i])]
     if board.ko:
         out[U(board.ko)] = 0
+    out[0] = weights.factors[U(PASS + 2 * phase + (last == 0))]
 
 
 @inlined
 def draw(board, weighed, sums, state):
-    """A point with the probability of its weight, or 0 where all weights are 0; (point, state)."""
+    """A point, or 0 to pass, with the probability of its weight; (point, state)."""
     width, side = np.int64(board.width), np.int64(board.side)
     for column in range(U(width)):
         sums[column] = 0
@@ -456,13 +460,14 @@ def draw(board, weighed, sums, state):
         base = U(row * width)
         for column in range(U(width)):
             sums[column] += weighed[base + column]
-    total = np.float32(0)
+    total = weighed[0]
     for column in range(1, side + 1):
         total += sums[U(column)]
-    if total <= 0:
-        return np.int64(0), state
     state = next_random(state)
     share = np.float32(((state * np.uint64(2685821657736338717)) >> np.uint64(40)) * 2.0**-24) * total
+    if share < weighed[0]:
+        return np.int64(0), state
+    share -= weighed[0]
     chosen = np.int64(0)
     for column in range(1, side + 1):
         if sums[U(column)] > 0:
@@ -548,8 +553,8 @@ def run_policy_playouts(boards, colour, last, previous, weights, count, seed, ma
 
 @inlined
 def policy_priors(board, colour, last, previous, weights, out):
-    """Write to ``out`` (CELLS,) float32 the probability of every move; 0 for illegal ones and own eyes, and all 0 where
-    only a pass is left. What the last move captured isn't known here."""
+    """Write to ``out`` (CELLS,) float32 the probability of every move, of the pass at 0; 0 for illegal ones and own
+    eyes. What the last move captured isn't known here."""
     groups = np.zeros(CELLS, np.int64)
     kept = np.zeros(CELLS, np.float32)
     points = np.empty(2 * CELLS, np.int64)
@@ -560,9 +565,7 @@ def policy_priors(board, colour, last, previous, weights, out):
         kept[U(p)] = surroundings(board, groups, p, colour, weights.factors)
     out[:] = 0
     weigh(board, groups, colour, last, previous, np.int64(0), weights, kept, points, codes, out)
-    total = out.sum()
-    if total > 0:
-        out /= total
+    out /= out.sum()
 
 
 # For learning: what the features of a position are, as codes.
@@ -620,6 +623,10 @@ def list_features(board, colour, last, previous, captured, candidates, features,
             features[count, counts[count]] = PREVIOUS + offset_of(board, p, previous)
             counts[count] += 1
         count += 1
+    candidates[count] = 0
+    counts[count] = 1
+    features[count, 0] = PASS + 2 * phase + (last == 0)
+    count += 1
     for i in range(answer_codes(board, groups, last, captured, colour, points, codes)):
         row = row_of[U(points[i])]
         if row >= 0 and counts[row] < MOST:
