@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from arena import UserError, __version__
-from arena.cli import inspect, look, play, report, serve, tournament, train
+from arena.cli import inspect, look, play, report, serve, tournament, train, train_rollout
 
 app = typer.Typer(
     name="arena",
@@ -44,6 +44,7 @@ app.add_typer(records_app, name="records")
 
 train_app = typer.Typer(no_args_is_help=True, help="Train nets (needs: pip install 'arena\\[train]').")
 train_app.command("sl")(train.train_sl)
+train_app.command("rollout")(train_rollout.train_rollout)
 app.add_typer(train_app, name="train")
 
 

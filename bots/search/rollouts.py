@@ -20,12 +20,13 @@ Features of a point, all seen by the side to move, equal under the 8 symmetries:
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import BOARD, CELLS, EDGE, U, area_score, clear, move_of, next_random, place, play_any, point_of, seeded
+from arena.go.kernels import CELLS, EDGE, U, area_score, move_of, next_random, place, seeded
 
 FEATURES = "rollout-1"
 """The name of this set of features; what a code means never changes under it."""
@@ -65,7 +66,7 @@ _FULL = np.array([2, 5, 10, 17, 26, 38, 54], np.int64)  # percent of the points 
 def _is_eye_ring(code: np.ndarray) -> np.ndarray:
     """Whether a ring is that of an eye of colour 1, as ``is_eye`` has it."""
     around = [(code >> (2 * i)) & 3 for i in range(8)]
-    surrounded = (around[1] == 1) & (around[3] == 1) & (around[4] == 1) & (around[6] == 1)
+    surrounded = np.logical_and.reduce([(around[i] == 1) | (around[i] == EDGE) for i in (1, 3, 4, 6)])
     diagonals = [around[i] for i in (0, 2, 5, 7)]
     bad = sum((there == 2).astype(np.int64) for there in diagonals)
     edge = np.logical_or.reduce([there == EDGE for there in diagonals])
@@ -97,9 +98,46 @@ def spot_code(row: int, column: int, size: int) -> int:
     return lines[0] * LINES + lines[1]
 
 
-def spread(values: np.ndarray, size: int) -> Weights:
-    """The factors for boards of ``size`` from what was learned for every code, (CODES,)."""
-    factors = np.exp(values.astype(np.float64)).astype(np.float32)
+def _ring_symmetries() -> list[list[int]]:
+    """For each of the 8 symmetries, where each of the 8 points around one goes."""
+    around = [(row, column) for row in range(3) for column in range(3) if (row, column) != (1, 1)]
+    grids = [
+        np.rot90(grid, turns)
+        for grid in (np.arange(9).reshape(3, 3), np.arange(9).reshape(3, 3).T)
+        for turns in range(4)
+    ]
+    return [
+        [around.index(divmod(int(np.flatnonzero(grid == 3 * row + column)[0]), 3)) for row, column in around]
+        for grid in grids
+    ]
+
+
+@cache
+def tie() -> np.ndarray:
+    """(CODES,) int32: the number of each code's weight; codes that are the same under symmetry share one."""
+    symmetries = _ring_symmetries()
+    crosswise = (1, 3, 4, 6)  # where the neighbours are among the 8 points around
+    smallest = np.arange(CODES)
+    rings, crosses = np.arange(1 << 16), np.arange(1 << 12)
+    turned = [sum(((rings >> 2 * i) & 3) << 2 * to[i] for i in range(8)) for to in symmetries]
+    smallest[RING : RING + len(rings)] = RING + np.minimum.reduce(turned)
+    for direction in range(8):
+        begin = RESPONSE + (direction << 16)
+        twins = [(to[direction] << 16) + ring for to, ring in zip(symmetries, turned, strict=True)]
+        smallest[begin : begin + len(rings)] = RESPONSE + np.minimum.reduce(twins)
+    twins = [
+        sum(((crosses >> 3 * i) & 7) << 3 * crosswise.index(to[crosswise[i]]) for i in range(4)) for to in symmetries
+    ]
+    smallest[CROSS : CROSS + len(crosses)] = CROSS + np.minimum.reduce(twins)
+    return np.unique(smallest, return_inverse=True)[1].astype(np.int32)
+
+
+def spread(learned: np.ndarray, size: int, sharpness: float = 1.0) -> Weights:
+    """The factors for boards of ``size`` from the weights that were learned, one for each number in ``tie()``.
+
+    ``sharpness`` is what probabilities are raised to: over 1 makes likely moves likelier.
+    """
+    factors = np.exp(sharpness * learned[tie()].astype(np.float64)).astype(np.float32)
     factors[RING : RING + (1 << 16)][EYES] = 0
     width = size + 2
     points = [(row, column, (row + 1) * width + column + 1) for row in range(size) for column in range(size)]
@@ -272,7 +310,7 @@ def _add(points, codes, count, p, code):
     return count + 1
 
 
-@inlined
+@kernel
 def answer_codes(board, groups, last, captured, colour, points, codes):
     """The features that the last move gives to single points: writes (point, code) pairs, returns how many.
 
@@ -290,7 +328,6 @@ def answer_codes(board, groups, last, captured, colour, points, codes):
             codes[count] = RESPONSE + (place_in_ring << 16) + ring_code(board, p, colour)
             count += 1
         place_in_ring -= 1
-    begin = count
     group = groups[U(board.head[U(last)])]
     liberties = group & 7
     size = _size_class(group >> 32)
@@ -347,7 +384,7 @@ def _touch(p, stale, waiting):
             waiting[U(side), 0] += 1
 
 
-@inlined
+@kernel
 def _touch_liberties(board, head, stale, waiting):
     width = np.int64(board.width)
     stone = head
@@ -361,7 +398,7 @@ def _touch_liberties(board, head, stale, waiting):
             break
 
 
-@inlined
+@kernel
 def _refresh(board, head, groups, was_weak, stale, waiting):
     """Measure a group anew; its liberties are touched where that matters to them."""
     group = measure_group(board, head)
@@ -415,7 +452,7 @@ def place_and_touch(board, p, colour, groups, stale, waiting):
     return captured
 
 
-@inlined
+@kernel
 def surroundings(board, groups, p, colour, factors):
     """The part of the weight of ``p`` that doesn't depend on the last moves; 0 where ``colour`` doesn't play."""
     if board.colour[U(p)] != 0:
@@ -568,6 +605,19 @@ def policy_priors(board, colour, last, previous, weights, out):
     out /= out.sum()
 
 
+@kernel
+def probabilities(boards, colour, last, previous, weights, out):
+    """``policy_priors`` of ``boards[0]`` by move, the pass last: ``out`` (size² + 1,) float32."""
+    board = boards[0]
+    priors = np.zeros(CELLS, np.float32)
+    policy_priors(board, colour, last, previous, weights, priors)
+    out[:] = 0
+    for i in range(board.empty_count):
+        p = np.int64(board.empties[U(i)])
+        out[move_of(board, p)] = priors[U(p)]
+    out[board.side * board.side] = priors[0]
+
+
 # For learning: what the features of a position are, as codes.
 
 
@@ -592,11 +642,12 @@ def offset_of(board, p, q):
 
 @inlined
 def list_features(board, colour, last, previous, captured, candidates, features, counts, scratch):
-    """The codes of every move that the policy considers; returns how many moves those are.
+    """The codes of every move that the policy considers, the pass last; returns how many moves those are.
 
-    Writes ``candidates`` (CELLS,) points and, for each, ``counts`` (CELLS,) codes to ``features`` (CELLS, MOST).
+    Writes ``candidates`` (CELLS,) points and, for each, ``counts`` (CELLS,) codes to ``features`` (CELLS, MOST), all
+    int64; ``scratch`` is (4, 2 * CELLS) int64.
     """
-    groups, points, codes, row_of = scratch
+    groups, points, codes, row_of = scratch[0], scratch[1], scratch[2], scratch[3]
     measure_groups(board, groups)
     phase = phase_of(board)
     count = 0
