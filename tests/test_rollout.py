@@ -33,7 +33,6 @@ from bots.search.rollouts import (
     MOST,
     NAKADE,
     PASS,
-    PHASES,
     PREVIOUS,
     RESPONSE,
     RING,
