@@ -154,6 +154,16 @@ def spread(learned: np.ndarray, size: int, sharpness: float = 1.0) -> Weights:
     return Weights(factors, spots, lasts, previous)
 
 
+SHARPNESS = 1.5
+"""What playouts raise the policy's probabilities to: their results tell more than those of plain ones."""
+
+
+@cache
+def unlearned(size: int) -> Weights:
+    """The weights of a policy that finds all moves as likely."""
+    return spread(np.zeros(int(tie().max()) + 1), size)
+
+
 @inlined
 def _size_class(stones):
     return stones if stones <= 3 else 4 if stones <= 5 else 5
