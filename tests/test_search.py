@@ -305,7 +305,7 @@ def test_uct_repeats_itself_for_one_seed_and_differs_for_another(knowledge: uct.
 
 def test_equal_moves_are_chosen_by_chance() -> None:
     """The empty board has symmetric moves: over seeds, no corner of the board is preferred."""
-    bare = Config(playouts=60, rave=0.0, priors=0.0)
+    bare = Config(playouts=60, rave=0.0, priors=0.0, policy=0.0)
     moves = {Uct(bare).choose(game_of("", seed=seed), Limits()).move for seed in range(24)}
     assert len(moves) > 12
 

@@ -91,7 +91,7 @@ _CHUNK = 500
 
 
 @kernel
-def learn(size, moves, starts, order, tied, learned, squares, batch, rate, shrink):
+def learn(size, moves, starts, order, tied, learned, squares, batch, rate, shrink):  # type: ignore[no-untyped-def]
     """Measure the policy on the games ``order`` names, position by position; with a ``rate`` over 0 learn from them.
 
     The loss of a position is minus the log of the softmax of the moves' sums of weights; its gradient goes to every

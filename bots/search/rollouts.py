@@ -119,15 +119,14 @@ def tie() -> np.ndarray:
     crosswise = (1, 3, 4, 6)  # where the neighbours are among the 8 points around
     smallest = np.arange(CODES)
     rings, crosses = np.arange(1 << 16), np.arange(1 << 12)
-    turned = [sum(((rings >> 2 * i) & 3) << 2 * to[i] for i in range(8)) for to in symmetries]
+    turned = [np.array([((rings >> 2 * i) & 3) << 2 * to[i] for i in range(8)]).sum(0) for to in symmetries]
     smallest[RING : RING + len(rings)] = RING + np.minimum.reduce(turned)
     for direction in range(8):
         begin = RESPONSE + (direction << 16)
         twins = [(to[direction] << 16) + ring for to, ring in zip(symmetries, turned, strict=True)]
         smallest[begin : begin + len(rings)] = RESPONSE + np.minimum.reduce(twins)
-    twins = [
-        sum(((crosses >> 3 * i) & 7) << 3 * crosswise.index(to[crosswise[i]]) for i in range(4)) for to in symmetries
-    ]
+    places = [[crosswise.index(to[there]) for there in crosswise] for to in symmetries]
+    twins = [np.array([((crosses >> 3 * i) & 7) << 3 * to[i] for i in range(4)]).sum(0) for to in places]
     smallest[CROSS : CROSS + len(crosses)] = CROSS + np.minimum.reduce(twins)
     return np.unique(smallest, return_inverse=True)[1].astype(np.int32)
 
