@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from arena.go.game import Game
     from arena.go.moves import Move
+    from bots.search.rollouts import Weights
 
 CHUNK = 256
 """Simulations of a thread between two looks at the clock."""
@@ -43,6 +44,10 @@ class Config:
     answering: bool = setting(True, "playouts that answer atari and play shapes, instead of uniform ones")
     nakade: bool = setting(False, "playouts that answer play the vital point of an eye space that a capture left")
     mercy: bool = setting(True, "end playouts that answer when a side is ahead by a third of the board in stones")
+    policy: float = setting(
+        15.0, "simulations that the policy rollout-9x9 is worth in a prior; 0 is without", low=0, high=1000
+    )
+    trained: bool = setting(False, "playouts by that policy: stronger by playout, weaker by time")
     expand_after: int = setting(8, "visits that a leaf needs before it gets children", low=1)
     urgency: float = setting(1.1, "what a move is thought worth of which nothing is known, priors or RAVE", low=0)
     stop_early: bool = setting(True, "stop when no other move can get more visits")
@@ -57,6 +62,8 @@ NODE_BYTES = 36
 
 class Uct(Bot):
     def __init__(self, config: Config):
+        from bots.nets.checkpoint import SHIPPED
+        from bots.nets.rollout import RolloutPolicy
         from bots.search import tree, uct  # compiled: imported when a player is built
 
         self._config = config
@@ -72,7 +79,11 @@ class Uct(Bot):
             config.expand_after,
             config.urgency,
             habits,
+            config.policy,
+            config.trained,
         )
+        self._policy = RolloutPolicy.open(SHIPPED / "rollout-9x9") if config.policy or config.trained else None
+        self._weights: dict[int, Weights] = {}
         self._forest = tree.Forest(config.memory * 2**20 // NODE_BYTES, tree.RaveNodes)
         self._pool = ThreadPoolExecutor(config.threads, "uct")
         self._copies: WeakKeyDictionary[Game, Game] = WeakKeyDictionary()
@@ -186,7 +197,17 @@ class Uct(Bot):
             used,
             thread,
             self._config.threads,
+            self._weights_for(int(forest.boards[slot]["side"])),
         )
+
+    def _weights_for(self, size: int) -> Weights:
+        """Those of the trained policy on boards of a size; made once."""
+        from bots.search.rollouts import SHARPNESS, unlearned
+
+        if size not in self._weights:
+            sharpness = SHARPNESS if self._config.trained else 1.0
+            self._weights[size] = self._policy.weights(size, sharpness) if self._policy else unlearned(size)
+        return self._weights[size]
 
     def _used(self, slot: int) -> np.ndarray:
         """(1, 1) int64: how many nodes of the tree are in use, as threads count them together."""

@@ -370,7 +370,7 @@ def test_a_name_is_looked_for_in_the_results_then_among_the_shipped(net: Checkpo
 
 
 @pytest.mark.parametrize(
-    "folder", sorted(path.parent for path in SHIPPED.glob(f"*/{MANIFEST}")), ids=lambda path: path.name
+    "folder", sorted(path.parent for path in SHIPPED.glob(f"*/{MODEL}")), ids=lambda path: path.name
 )
 def test_the_nets_that_ship_verify(folder: Path) -> None:
     shipped = Checkpoint.open(folder)

@@ -16,6 +16,7 @@ from arena.go.game import BLACK, WHITE, Game, Rules
 from arena.go.moves import SYMMETRIES, Colour, move_from_gtp, pass_move, symmetry_table
 from arena.go.planes import ENCODERS
 from bots.search import puct, tree, uct
+from bots.search.rollouts import unlearned
 from bots.uct import Config, Uct
 
 Net = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -112,7 +113,7 @@ def simulate(forest: tree.Forest, game: Game, simulations: int, knowledge: uct.K
     slot = int(forest.slots_of([game])[0])
     used = np.array([[forest.roots[slot]["used"]]], np.int64)
     trees = (forest.boards, forest.roots, forest.hashes, forest.nodes, forest.owners)
-    uct.search(*trees, slot, simulations, knowledge, used, 0, 1)
+    uct.search(*trees, slot, simulations, knowledge, used, 0, 1, unlearned(game.rules.size))
     forest.roots[slot]["used"] = used[0, 0]
     return slot
 
@@ -447,7 +448,7 @@ def test_uct_repeats_itself_for_one_seed_and_differs_for_another(knowledge: uct.
 
 def test_equal_moves_are_chosen_by_chance() -> None:
     """The empty board has symmetric moves: over seeds, no corner of the board is preferred."""
-    bare = Config(playouts=60, rave=0.0, priors=0.0)
+    bare = Config(playouts=60, rave=0.0, priors=0.0, policy=0.0)
     moves = {Uct(bare).choose(game_of("", seed=seed), Limits()).move for seed in range(24)}
     assert len(moves) > 12
 
@@ -492,7 +493,7 @@ def test_threads_share_a_tree_and_leave_nothing_pending(knowledge: uct.Knowledge
 
     def work(thread: int) -> None:
         trees = (forest.boards, forest.roots, forest.hashes, forest.nodes, forest.owners)
-        uct.search(*trees, slot, 3000, knowledge, used, thread, 4)
+        uct.search(*trees, slot, 3000, knowledge, used, thread, 4, unlearned(9))
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))

@@ -17,6 +17,7 @@ from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.registry import Registry
 from bots.search import tree, uct
 from bots.search.playouts import EYE_SPACE, HABITS, answering_playout, vital_point
+from bots.search.rollouts import unlearned
 from bots.uct import Config, Uct
 
 Point = tuple[int, int]
@@ -190,7 +191,7 @@ def test_a_playout_is_given_up_when_a_side_has_far_more_stones() -> None:
 
 @pytest.mark.parametrize(("urgency", "each"), [(1.1, True), (0.0, False)])
 def test_urgency_decides_whether_every_move_is_tried_once(urgency: float, each: bool) -> None:
-    plain = Config(playouts=70, rave=0.0, priors=0.0, answering=False, urgency=urgency, expand_after=1)
+    plain = Config(playouts=70, rave=0.0, priors=0.0, policy=0.0, answering=False, urgency=urgency, expand_after=1)
     with closing(Uct(plain)) as bot:
         visits = [candidate.visits for candidate in bot.analyse(game_of("E5"), Limits())]
     assert (max(visits) == 1) == each
@@ -204,7 +205,7 @@ def test_priors_count_the_way_through_a_group_as_one_step() -> None:
     slot = int(forest.slots_of([game])[0])
     used = np.ones((1, 1), np.int64)
     trees = (forest.boards, forest.roots, forest.hashes, forest.nodes, forest.owners)
-    uct.search(*trees, slot, 1, uct.Knowledge(0.0, 3500.0, 1.0, True, 8), used, 0, 1)
+    uct.search(*trees, slot, 1, uct.Knowledge(0.0, 3500.0, 1.0, True, 8), used, 0, 1, unlearned(9))
     first = int(forest.nodes.first[slot, 0])
     family = range(first, first + int(forest.nodes.children[slot, 0]))
     prior = {

@@ -308,11 +308,14 @@ class Rows:
         self._epoch = epoch
 
 
-def encode_positions(games: Games, encoder: Encoder, places: np.ndarray, symmetries: np.ndarray) -> Batch:
+def encode_positions(
+    games: Games, encoder: Encoder, places: np.ndarray, symmetries: np.ndarray, threads: int = 1
+) -> Batch:
     """The rows at flat indices ``places`` of ``games.moves``: the position before that move, and the move."""
     owners = np.searchsorted(games.starts, places, side="right") - 1
     plies = places - games.starts[owners]
-    planes = encode_rows(encoder, games.size, games.moves, games.starts, games.komis, owners, plies, symmetries)
+    lists = (games.size, games.moves, games.starts, games.komis)
+    planes = encode_rows(encoder, *lists, owners, plies, symmetries, threads)
     tables = symmetry_table(games.size)
     targets = tables[symmetries, games.moves[places]].astype(np.int64)
     signs = np.where(plies % 2 == 0, 1, -1)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from arena import UserError, __version__
-from arena.cli import evaluate, inspect, look, play, report, serve, tournament, train
+from arena.cli import data, evaluate, inspect, look, play, report, serve, tournament, train, train_rollout
 
 app = typer.Typer(
     name="arena",
@@ -43,8 +43,14 @@ records_app = typer.Typer(no_args_is_help=True, help="Look at game records.")
 records_app.command("stats")(look.records_stats)
 app.add_typer(records_app, name="records")
 
+data_app = typer.Typer(no_args_is_help=True, help="Make datasets of game records, and see what is in them.")
+data_app.command("build")(data.data_build)
+data_app.command("stats")(data.data_stats)
+app.add_typer(data_app, name="data")
+
 train_app = typer.Typer(no_args_is_help=True, help="Train nets (needs: pip install 'arena\\[train]').")
 train_app.command("sl")(train.train_sl)
+train_app.command("rollout")(train_rollout.train_rollout)
 app.add_typer(train_app, name="train")
 
 

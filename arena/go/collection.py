@@ -57,6 +57,15 @@ def read_path(path: str | Path) -> Iterator[Record | Refusal]:
     memory holds one, or one ``.sgf`` file. Raises RecordError for a path that doesn't exist, is of another kind or
     holds no games, and for a damaged file.
     """
+    return map(_parsed, read_texts(path))
+
+
+Text = tuple[str, int, bytes]
+"""A game that isn't parsed: where it stands, its number there from 1, and its SGF."""
+
+
+def read_texts(path: str | Path) -> Iterator[Text]:
+    """What ``read_path`` reads, not yet parsed. Raises RecordError as that does."""
     path = Path(path)
     if not path.exists():
         raise RecordError(f"{path}: no such file or folder")
@@ -65,18 +74,23 @@ def read_path(path: str | Path) -> Iterator[Record | Refusal]:
     return _read(path)
 
 
-def _read(path: Path) -> Iterator[Record | Refusal]:
+def _parsed(text: Text) -> Record | Refusal:
+    source, number, sgf = text
+    try:
+        return read_sgf(sgf)
+    except RecordError as error:
+        reason, _, detail = str(error).partition(": ")
+        return Refusal(source, number, reason, detail)
+
+
+def _read(path: Path) -> Iterator[Text]:
     empty = True
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if not file.name.lower().endswith(_KINDS) or not file.is_file():
             continue
-        for source, number, text in _numbered_texts(file):
+        for text in _numbered_texts(file):
             empty = False
-            try:
-                yield read_sgf(text)
-            except RecordError as error:
-                reason, _, detail = str(error).partition(": ")
-                yield Refusal(source, number, reason, detail)
+            yield text
     if empty:
         raise RecordError(f"{path} holds no games")
 

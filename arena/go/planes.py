@@ -7,6 +7,7 @@ Adding one is a kernel like ``arena_17`` and an entry in ``ENCODERS``. A kernel 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -305,19 +306,30 @@ def encode_rows(
     games: np.ndarray,
     plies: np.ndarray,
     symmetries: np.ndarray,
+    threads: int = 1,
 ) -> np.ndarray:
     """Planes (rows, planes, size²) float32 straight from move lists: the position before ply ``plies[i]`` of game
     ``games[i]``, under symmetry ``symmetries[i]``.
 
-    Game ``g`` is ``moves[starts[g]:starts[g + 1]]``, Black first, no setup stones; ``komis`` is (games,).
+    Game ``g`` is ``moves[starts[g]:starts[g + 1]]``, Black first, no setup stones; ``komis`` is (games,). ``threads``
+    share the work and hold no lock of Python.
     """
     planes = np.empty((len(games), encoder.planes, size * size), np.float32)
-    positions = Positions.empty(min(ROOM, len(games)))
-    for first in range(0, len(games), ROOM):
-        part = slice(first, min(first + ROOM, len(games)))
-        _replay(size, moves, starts, komis, games[part], plies[part], positions)
-        positions.symmetries[: part.stop - first] = symmetries[part]
-        encoder.encode(positions, part.stop - first, planes[part])
+
+    def fill(begin: int, end: int) -> None:
+        positions = Positions.empty(min(ROOM, end - begin))
+        for first in range(begin, end, ROOM):
+            part = slice(first, min(first + ROOM, end))
+            _replay(size, moves, starts, komis, games[part], plies[part], positions)
+            positions.symmetries[: part.stop - first] = symmetries[part]
+            encoder.encode(positions, part.stop - first, planes[part])
+
+    bounds = [len(games) * part // threads for part in range(threads + 1)]
+    if threads == 1:
+        fill(*bounds)
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(fill, bounds, bounds[1:]))
     return planes
 
 

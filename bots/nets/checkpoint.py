@@ -195,6 +195,8 @@ def _read_manifest(path: Path) -> Manifest:
         raise CheckpointError(f"{path}: isn't JSON ({error}); copy the whole checkpoint folder again") from error
     if not isinstance(content, dict):
         raise CheckpointError(f"{path}: isn't a manifest; copy the whole checkpoint folder again")
+    if content.get("trainer") == "rollout":
+        raise CheckpointError(f"{path.parent}: is a rollout policy, not a net; it can't play by itself")
     if content.get("format") != FORMAT:
         raise CheckpointError(
             f"{path}: has format {content.get('format')!r} and this version reads {FORMAT}; export the net again"

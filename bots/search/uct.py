@@ -23,6 +23,7 @@ from arena.go.kernels import (
     is_legal,
     next_random,
     play,
+    point_of,
     recorded_playout,
     repeats,
     seeded,
@@ -30,6 +31,7 @@ from arena.go.kernels import (
 from arena.go.tactics import is_lonely, is_self_atari, is_shape, rescue
 from bots.search.atomic import claim, fetch_add, publish
 from bots.search.playouts import HABITS, Habits, answering_playout
+from bots.search.rollouts import policy_playout, policy_priors
 from bots.search.tree import AWAITED, FORBIDDEN, MAX_DEPTH, UNEXPANDED, add_rave_child, note_owners
 
 # What a prior is made of, in simulations won or lost.
@@ -52,6 +54,8 @@ class Knowledge(NamedTuple):
     expand_after: int  # visits that a leaf needs before it gets children
     urgency: float = 1.1  # the estimate of a child of which nothing is known (first-play urgency)
     habits: Habits = HABITS  # of playouts that answer
+    policy: float = 0.0  # simulations that a trained policy's word is worth in a prior; 0 is without
+    trained: bool = False  # playouts by that policy
 
 
 @inlined
@@ -126,7 +130,7 @@ def _advise(nodes, slot, child, win_rate, weight):
 
 
 @inlined
-def _expand(board, colour, last, nodes, slot, node, used, state, know):
+def _expand(board, colour, last, previous, nodes, slot, node, used, state, know, weights, chances):
     """Give ``node`` its children in random order: legal points that are no own eyes, and the pass; the random state."""
     count = 1
     for i in range(board.empty_count):
@@ -152,6 +156,12 @@ def _expand(board, colour, last, nodes, slot, node, used, state, know):
         for child in range(first, first + count):
             win_rate, weight = _prior(board, np.int64(nodes.point[slot, child]), colour, steps)
             _advise(nodes, slot, child, np.float32(win_rate), np.float32(know.priors * weight))
+    if know.policy > 0:
+        policy_priors(board, colour, last, previous, weights, chances)
+        highest = chances.max()
+        for child in range(first, first + count - 1):  # the pass is left to what else is known of it
+            win_rate = np.sqrt(chances[U(nodes.point[slot, child])] / highest)
+            _advise(nodes, slot, child, np.float32(win_rate), np.float32(know.policy))
     nodes.children[slot, node] = count
     publish(nodes.first, slot, node, first)
     return state
@@ -215,7 +225,9 @@ def _learn_later(nodes, slot, node, colour, time, when, result, shared):
 
 
 @inlined
-def _simulate(board, root, hashes, nodes, owned, slot, know, used, shared, path, below_root, when, state):
+def _simulate(
+    board, root, hashes, nodes, owned, slot, know, used, shared, path, below_root, when, state, weights, chances
+):
     """One simulation from the root's position, which is on ``board``; (whether it counts, the random state).
 
     ``when`` (CELLS,) is scratch: 2 * time + colour - 1 of the first stone on each point that was empty, where time
@@ -224,6 +236,9 @@ def _simulate(board, root, hashes, nodes, owned, slot, know, used, shared, path,
     for i in range(board.empty_count):
         when[U(board.empties[U(i)])] = 0
     colour, passes, last = np.int64(root.colour), np.int64(root.passes), np.int64(root.last)
+    previous = np.int64(0)  # the last move but one: a point, or 0
+    if 0 <= root.recent[1] < board.side * board.side:
+        previous = np.int64(point_of(board, np.int64(root.recent[1])))
     node = np.int64(0)
     path[0] = 0
     depth = 1
@@ -235,7 +250,7 @@ def _simulate(board, root, hashes, nodes, owned, slot, know, used, shared, path,
                 break
             if not claim(nodes.first, slot, node, UNEXPANDED, AWAITED):
                 break  # another thread is at it
-            state = _expand(board, colour, last, nodes, slot, node, used, state, know)
+            state = _expand(board, colour, last, previous, nodes, slot, node, used, state, know, weights, chances)
             if nodes.first[slot, node] < 0:
                 break
         child = _select(nodes, slot, node, know)
@@ -265,10 +280,13 @@ def _simulate(board, root, hashes, nodes, owned, slot, know, used, shared, path,
         path[depth] = child
         depth += 1
         colour = 3 - colour
+        previous = last
         last = p
         node = child
     if passes >= 2:
         points = np.int64(area_score(board))
+    elif know.trained:
+        points, _, state = policy_playout(board, colour, last, previous, weights, state, when, depth)
     elif know.answering:
         points, _, state = answering_playout(board, colour, last, state, when, depth, know.habits)
     else:
@@ -290,14 +308,15 @@ def _simulate(board, root, hashes, nodes, owned, slot, know, used, shared, path,
 
 
 @kernel
-def search(boards, roots, hashes, nodes, owners, slot, simulations, know, used, thread, threads):
+def search(boards, roots, hashes, nodes, owners, slot, simulations, know, used, thread, threads, weights):
     """Run ``simulations`` more simulations from the root of ``slot``.
 
     ``used`` (1, 1) int64 is the number of nodes in use, shared by all ``threads`` that search this tree at the same
-    time; ``thread`` is the number of this one. Results count for the side that moved to a node: 1 for a win, 1/2 for a
-    draw. With one thread the same search comes out each time.
+    time; ``thread`` is the number of this one. ``weights`` are a rollout policy's. Results count for the side that
+    moved to a node: 1 for a win, 1/2 for a draw. With one thread the same search comes out each time.
     """
     scratch = np.empty(1, BOARD)
+    chances = np.zeros(CELLS, np.float32)
     path = np.empty(MAX_DEPTH + 1, np.int64)
     below_root = np.empty(MAX_DEPTH + 1, np.uint64)
     when = np.zeros(CELLS, np.uint16)
@@ -309,7 +328,21 @@ def search(boards, roots, hashes, nodes, owners, slot, simulations, know, used, 
     while done < simulations:
         scratch[0] = boards[slot]
         counts, state = _simulate(
-            scratch[0], roots[slot], hashes, nodes, owned, slot, know, used, threads > 1, path, below_root, when, state
+            scratch[0],
+            roots[slot],
+            hashes,
+            nodes,
+            owned,
+            slot,
+            know,
+            used,
+            threads > 1,
+            path,
+            below_root,
+            when,
+            state,
+            weights,
+            chances,
         )
         done += counts
     for p in range(CELLS):

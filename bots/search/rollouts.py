@@ -1,0 +1,690 @@
+"""Playouts by a trained linear policy: every move's weight is a product of factors that its surroundings have.
+
+The rollout policy of AlphaGo (Silver et al. 2016, Methods and Extended Data Table 4) in small: a linear softmax over
+patterns. A *code* is the index of one feature in a list of all; ``factors`` holds e to the power of what was learned
+for each. Nothing is learned here: ``trainers.rollout`` does, from the same codes.
+
+Features of a point, all seen by the side to move, equal under the 8 symmetries:
+
+- ring: the colours of the 8 points around;
+- cross: the colours of the 4 neighbours, with 1, 2 or more liberties;
+- tactics: whether the move captures, saves a group from atari, gives atari or is self-atari, and of how many stones;
+- spot: the distance to the two nearest edges, by how full the board is;
+- last, previous: how far the opponent's last move is, and one's own;
+- response: the ring of a point beside the last move, and where in it that move is;
+- answer: the point is one of the last liberties of the stones at the last move or of own ones beside it, or captures
+  stones beside own ones in atari;
+- nakade: the point is one of those where the last move captured 3 to 6 stones, with so many others beside it;
+- pass, the only one that a pass has: how full the board is, and whether the last move was a pass.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from arena.go.jit import inlined, kernel
+from arena.go.kernels import CELLS, EDGE, WIDTH, U, area_score, move_of, next_random, place, seeded
+
+FEATURES = "rollout-1"
+"""The name of this set of features; what a code means never changes under it."""
+
+SIZES = 6  # classes of a number of stones: none, 1, 2, 3, 4 and 5, more
+SAFETY = 5  # room for 3 liberties or a capture, for 2; self-atari of a stone, of 2 and 3, of more
+GIVEN = 4  # stones put in atari: none, 1, 2, more
+PHASES = 8
+LINES = 5
+SPOTS = LINES * LINES
+REACH = 9
+OFFSETS = REACH * REACH
+
+RING = 0
+CROSS = RING + (1 << 16)
+TACTICS = CROSS + (1 << 12)
+SPOT = TACTICS + SAFETY * SIZES * SIZES * GIVEN
+LAST = SPOT + PHASES * SPOTS
+PREVIOUS = LAST + OFFSETS
+RESPONSE = PREVIOUS + OFFSETS
+ANSWER = RESPONSE + (8 << 16)
+NAKADE = ANSWER + 5 * SIZES
+PASS = NAKADE + 4 * 5
+CODES = PASS + 2 * PHASES
+"""Where the codes of each feature begin, and how many there are. In arrays of moves, point 0 is the pass."""
+
+TAKE, CHASE, ESCAPE, COUNTER, EXTEND = range(5)
+"""Answers: capture what moved last, give it atari, save own stones beside it from atari, capture what puts them there,
+mind own stones beside it that have two liberties."""
+
+MOST = 20
+"""Features of one point, at most."""
+
+_FULL = np.array([2, 5, 10, 17, 26, 38, 54], np.int64)  # percent of the points that hold stones: where phases end
+
+
+def _is_eye_ring(code: np.ndarray) -> np.ndarray:
+    """Whether a ring is that of an eye of colour 1, as ``is_eye`` has it."""
+    around = [(code >> (2 * i)) & 3 for i in range(8)]
+    surrounded = np.logical_and.reduce([(around[i] == 1) | (around[i] == EDGE) for i in (1, 3, 4, 6)])
+    diagonals = [around[i] for i in (0, 2, 5, 7)]
+    bad = sum((there == 2).astype(np.int64) for there in diagonals)
+    edge = np.logical_or.reduce([there == EDGE for there in diagonals])
+    return surrounded & (bad + edge < 2)
+
+
+EYES = _is_eye_ring(np.arange(1 << 16))
+"""(65536,) bool: the rings where the side to move would fill its own eye."""
+
+
+class Weights(NamedTuple):
+    """What a trained policy is for boards of one size: factors of a move's weight, all float32.
+
+    Cells are those of the padded board, ``WIDTH * (size + 2)``.
+    """
+
+    factors: np.ndarray  # (CODES,) of each feature but those below; 0 fills an own eye
+    spots: np.ndarray  # (PHASES, cells) of a point by how full the board is
+    lasts: np.ndarray  # (cells, cells) of a point by the opponent's last move; row 0 for none
+    previous: np.ndarray  # (cells, cells) of a point by one's own last move
+
+
+def offset_code(rows: int, columns: int) -> int:
+    """The place in LAST and PREVIOUS of a distance; the same under symmetry."""
+    near, far = sorted((min(abs(rows), REACH - 1), min(abs(columns), REACH - 1)))
+    return near * REACH + far
+
+
+def spot_code(row: int, column: int, size: int) -> int:
+    """The place in SPOT of a point, less its phase; the same under symmetry."""
+    lines = sorted(min(at, size - 1 - at, LINES - 1) for at in (row, column))
+    return lines[0] * LINES + lines[1]
+
+
+def _ring_symmetries() -> list[list[int]]:
+    """For each of the 8 symmetries, where each of the 8 points around one goes."""
+    around = [(row, column) for row in range(3) for column in range(3) if (row, column) != (1, 1)]
+    grids = [
+        np.rot90(grid, turns)
+        for grid in (np.arange(9).reshape(3, 3), np.arange(9).reshape(3, 3).T)
+        for turns in range(4)
+    ]
+    return [
+        [around.index(divmod(int(np.flatnonzero(grid == 3 * row + column)[0]), 3)) for row, column in around]
+        for grid in grids
+    ]
+
+
+@cache
+def tie() -> np.ndarray:
+    """(CODES,) int32: the number of each code's weight; codes that are the same under symmetry share one."""
+    symmetries = _ring_symmetries()
+    crosswise = (1, 3, 4, 6)  # where the neighbours are among the 8 points around
+    smallest = np.arange(CODES)
+    rings, crosses = np.arange(1 << 16), np.arange(1 << 12)
+    turned = [np.array([((rings >> 2 * i) & 3) << 2 * to[i] for i in range(8)]).sum(0) for to in symmetries]
+    smallest[RING : RING + len(rings)] = RING + np.minimum.reduce(turned)
+    for direction in range(8):
+        begin = RESPONSE + (direction << 16)
+        twins = [(to[direction] << 16) + ring for to, ring in zip(symmetries, turned, strict=True)]
+        smallest[begin : begin + len(rings)] = RESPONSE + np.minimum.reduce(twins)
+    places = [[crosswise.index(to[there]) for there in crosswise] for to in symmetries]
+    twins = [np.array([((crosses >> 3 * i) & 7) << 3 * to[i] for i in range(4)]).sum(0) for to in places]
+    smallest[CROSS : CROSS + len(crosses)] = CROSS + np.minimum.reduce(twins)
+    return np.unique(smallest, return_inverse=True)[1].astype(np.int32)
+
+
+def spread(learned: np.ndarray, size: int, sharpness: float = 1.0) -> Weights:
+    """The factors for boards of ``size`` from the weights that were learned, one for each number in ``tie()``.
+
+    ``sharpness`` is what probabilities are raised to: over 1 makes likely moves likelier.
+    """
+    factors = np.exp(sharpness * learned[tie()].astype(np.float64)).astype(np.float32)
+    factors[RING : RING + (1 << 16)][EYES] = 0
+    points = [(row, column, (row + 1) * WIDTH + column + 1) for row in range(size) for column in range(size)]
+    cells = WIDTH * (size + 2)
+    spots = np.ones((PHASES, cells), np.float32)
+    lasts, previous = np.ones((2, cells, cells), np.float32)
+    offsets = np.array([[offset_code(rows, columns) for columns in range(size)] for rows in range(size)])
+    grid = np.arange(size)
+    inside = np.array([p for _, _, p in points])
+    for row, column, p in points:
+        spots[:, p] = factors[SPOT + spot_code(row, column, size) + SPOTS * np.arange(PHASES)]
+        codes = offsets[np.abs(grid - row)[:, None], np.abs(grid - column)[None, :]].reshape(-1)
+        lasts[p, inside] = factors[LAST + codes]
+        previous[p, inside] = factors[PREVIOUS + codes]
+    return Weights(factors, spots, lasts, previous)
+
+
+SHARPNESS = 1.5
+"""What playouts raise the policy's probabilities to: their results tell more than those of plain ones."""
+
+
+@cache
+def unlearned(size: int) -> Weights:
+    """The weights of a policy that finds all moves as likely."""
+    return spread(np.zeros(int(tie().max()) + 1), size)
+
+
+@inlined
+def _size_class(stones):
+    return stones if stones <= 3 else 4 if stones <= 5 else 5
+
+
+@inlined
+def phase_of(board):
+    """How full the board is, from 0 to PHASES - 1."""
+    points = np.int64(board.side * board.side)
+    percent = (points - np.int64(board.empty_count)) * 100 // points
+    phase = np.int64(0)
+    for end in _FULL:
+        phase += percent >= end
+    return phase
+
+
+# What is known of a group, in one number: liberties up to 3 | the first << 8 | the second << 20 | stones << 32; of one
+# with 3 liberties or more just the 3.
+
+
+@inlined
+def measure_group(board, head):
+    """What is known of the group that ``head`` names."""
+    if board.liberties[U(head)] > 8:  # one point is at most 4 of them
+        return np.int64(3)
+    first = np.int64(0)
+    second = np.int64(0)
+    stones = np.int64(0)
+    stone = np.int64(head)
+    while True:
+        stones += 1
+        if board.around[U(stone)] & 15:
+            for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+                q = stone + step
+                if board.colour[U(q)] == 0 and q != first and q != second:
+                    if first == 0:
+                        first = q
+                    elif second == 0:
+                        second = q
+                    else:
+                        return np.int64(3)
+        stone = np.int64(board.next[U(stone)])
+        if stone == head:
+            break
+    return (np.int64(1) if second == 0 else np.int64(2)) | first << 8 | second << 20 | stones << 32
+
+
+@inlined
+def measure_groups(board, groups):
+    """Write what is known of every group to ``groups`` (CELLS,) int64, at its head."""
+    for p in range(WIDTH, WIDTH * (np.int64(board.side) + 1)):
+        there = np.int64(board.colour[U(p)])
+        if (there == 1 or there == 2) and np.int64(board.head[U(p)]) == p:
+            groups[U(p)] = measure_group(board, p)
+
+
+@inlined
+def _first(group):
+    return (group >> 8) & 4095
+
+
+@inlined
+def _second(group):
+    return (group >> 20) & 4095
+
+
+@inlined
+def ring_code(board, p, colour):
+    """The colours around ``p``: 1 is ``colour``, 2 the other, 3 the edge."""
+    ring = np.int64(board.ring[U(p)])
+    if colour == 2:
+        ring = (ring & 0x5555) << 1 | (ring & 0xAAAA) >> 1
+    return ring
+
+
+@inlined
+def near_codes(board, groups, p, colour):
+    """The codes of cross and tactics of the empty point ``p``, or (-1, -1) where ``colour`` may not play, ko apart."""
+    cross = np.int64(0)
+    shift = np.int64(0)
+    room = np.int64(0)
+    breath = np.int64(0)  # a liberty afterwards, and another
+    other_breath = np.int64(0)
+    captured = np.int64(0)
+    rescued = np.int64(0)
+    given = np.int64(0)
+    joined = np.int64(0)
+    legal = False
+    for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+        q = p + step
+        there = np.int64(board.colour[U(q)])
+        liberty = np.int64(0)
+        if there == 0:
+            kind = np.int64(0)
+            liberty = q
+            legal = True
+        elif there == EDGE:
+            kind = np.int64(1)
+        else:
+            group = groups[U(board.head[U(q)])]
+            count = group & 7
+            stones = group >> 32
+            if there == colour:
+                kind = 1 + count
+                if count == 1:
+                    rescued = max(rescued, stones)
+                    joined = max(joined, stones)
+                elif count == 2:
+                    liberty = _first(group)
+                    if liberty == p:
+                        liberty = _second(group)
+                    joined = max(joined, stones)
+                    legal = True
+                else:
+                    room = np.int64(3)
+                    legal = True
+            else:
+                kind = 4 + count
+                if count == 1:
+                    captured = max(captured, stones)
+                    legal = True
+                elif count == 2:
+                    given = max(given, stones)
+        if liberty and liberty != breath and liberty != other_breath:
+            room += 1
+            other_breath = breath
+            breath = liberty
+        cross |= kind << shift
+        shift += 3
+    if not legal:
+        return np.int64(-1), np.int64(-1)
+    if captured or room >= 3:
+        safety = np.int64(0)
+    elif room == 2:
+        safety = np.int64(1)
+    else:
+        safety = np.int64(2) if joined == 0 else np.int64(3) if joined <= 2 else np.int64(4)
+    tactics = safety * SIZES + _size_class(captured)
+    tactics = (tactics * SIZES + _size_class(rescued)) * GIVEN + min(given, np.int64(3))
+    return CROSS + cross, TACTICS + tactics
+
+
+@inlined
+def _add(points, codes, count, p, code):
+    """Add a pair, unless it is there."""
+    for i in range(count):
+        if points[i] == p and codes[i] == code:
+            return count
+    points[count] = p
+    codes[count] = code
+    return count + 1
+
+
+@kernel
+def answer_codes(board, groups, last, captured, colour, points, codes):
+    """The features that the last move gives to single points: writes (point, code) pairs, returns how many.
+
+    ``last`` is a point, 0 for a pass; the last move took off ``captured`` stones, which end ``board.empties``.
+    """
+    count = 0
+    if last == 0:
+        return count
+    place_in_ring = np.int64(7)
+    for step in (-WIDTH - 1, -WIDTH, -WIDTH + 1, np.int64(-1), np.int64(1), WIDTH - 1, WIDTH, WIDTH + 1):
+        p = last + step
+        if board.colour[U(p)] == 0:
+            points[count] = p
+            codes[count] = RESPONSE + (place_in_ring << 16) + ring_code(board, p, colour)
+            count += 1
+        place_in_ring -= 1
+    group = groups[U(board.head[U(last)])]
+    liberties = group & 7
+    size = _size_class(group >> 32)
+    if liberties == 1:
+        count = _add(points, codes, count, _first(group), ANSWER + TAKE * SIZES + size)
+    elif liberties == 2:
+        count = _add(points, codes, count, _first(group), ANSWER + CHASE * SIZES + size)
+        count = _add(points, codes, count, _second(group), ANSWER + CHASE * SIZES + size)
+    for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+        q = last + step
+        if board.colour[U(q)] != colour:
+            continue
+        head = np.int64(board.head[U(q)])
+        group = groups[U(head)]
+        liberties = group & 7
+        size = _size_class(group >> 32)
+        if liberties == 2:
+            count = _add(points, codes, count, _first(group), ANSWER + EXTEND * SIZES + size)
+            count = _add(points, codes, count, _second(group), ANSWER + EXTEND * SIZES + size)
+        elif liberties == 1:
+            count = _add(points, codes, count, _first(group), ANSWER + ESCAPE * SIZES + size)
+            stone = head
+            while True:
+                for other in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+                    r = stone + other
+                    if board.colour[U(r)] == 3 - colour:
+                        enemy = groups[U(board.head[U(r)])]
+                        if enemy & 7 == 1 and count < CELLS:
+                            count = _add(points, codes, count, _first(enemy), ANSWER + COUNTER * SIZES + size)
+                stone = np.int64(board.next[U(stone)])
+                if stone == head:
+                    break
+    if 3 <= captured <= 6:
+        end = np.int64(board.empty_count)
+        for i in range(end - captured, end):
+            p = np.int64(board.empties[U(i)])
+            beside = 0
+            for j in range(end - captured, end):
+                apart = abs(np.int64(board.empties[U(j)]) - p)
+                beside += apart == 1 or apart == WIDTH
+            points[count] = p
+            codes[count] = NAKADE + (captured - 3) * 5 + beside
+            count += 1
+    return count
+
+
+@inlined
+def _touch(p, stale, waiting):
+    """Note that what is kept of ``p`` is no longer true, for either colour."""
+    for side in range(2):
+        if not stale[U(side), U(p)]:
+            stale[U(side), U(p)] = True
+            waiting[U(side), U(waiting[U(side), 0] + 1)] = p
+            waiting[U(side), 0] += 1
+
+
+@kernel
+def _touch_liberties(board, head, stale, waiting):
+    stone = head
+    while True:
+        if board.around[U(stone)] & 15:
+            for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+                if board.colour[U(stone + step)] == 0:
+                    _touch(stone + step, stale, waiting)
+        stone = np.int64(board.next[U(stone)])
+        if stone == head:
+            break
+
+
+@kernel
+def _refresh(board, head, groups, was_weak, stale, waiting):
+    """Measure a group anew; its liberties are touched where that matters to them."""
+    group = measure_group(board, head)
+    groups[U(head)] = group
+    if group & 7 < 3:
+        _touch(_first(group), stale, waiting)
+        if group & 7 == 2:
+            _touch(_second(group), stale, waiting)
+    elif was_weak:
+        _touch_liberties(board, head, stale, waiting)
+
+
+@inlined
+def place_and_touch(board, p, colour, groups, stale, waiting):
+    """Play ``p`` and keep ``groups`` true; touches every point whose ring, cross or tactics change. Returns how many
+    stones were taken off."""
+    weak = False
+    for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+        if board.colour[U(p + step)] == colour:
+            weak |= groups[U(board.head[U(p + step)])] & 7 < 3
+    before = np.int64(board.empty_count)
+    place(board, p, colour, False, True)
+    end = np.int64(board.empty_count)
+    captured = end - before + 1
+    for step in (-WIDTH - 1, -WIDTH, -WIDTH + 1, np.int64(-1), np.int64(1), WIDTH - 1, WIDTH, WIDTH + 1):
+        if board.colour[U(p + step)] == 0:
+            _touch(p + step, stale, waiting)
+    own = np.int64(board.head[U(p)])
+    _refresh(board, own, groups, weak, stale, waiting)
+    previous = np.int64(0)
+    for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+        if board.colour[U(p + step)] == 3 - colour:
+            head = np.int64(board.head[U(p + step)])
+            if head != previous:
+                _refresh(board, head, groups, False, stale, waiting)
+            previous = head
+    for i in range(end - captured, end):
+        q = np.int64(board.empties[U(i)])
+        _touch(q, stale, waiting)
+        for step in (-WIDTH - 1, -WIDTH, -WIDTH + 1, np.int64(-1), np.int64(1), WIDTH - 1, WIDTH, WIDTH + 1):
+            if board.colour[U(q + step)] == 0:
+                _touch(q + step, stale, waiting)
+        for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+            if board.colour[U(q + step)] == colour:
+                head = np.int64(board.head[U(q + step)])
+                if head != own:
+                    _refresh(board, head, groups, groups[U(head)] & 7 < 3, stale, waiting)
+    if captured and weak:
+        _touch_liberties(board, own, stale, waiting)
+    return captured
+
+
+@kernel
+def surroundings(board, groups, p, colour, factors):
+    """The part of the weight of ``p`` that doesn't depend on the last moves; 0 where ``colour`` doesn't play."""
+    if board.colour[U(p)] != 0:
+        return np.float32(0)
+    factor = factors[U(RING + ring_code(board, p, colour))]
+    if factor == 0:
+        return factor
+    cross, tactics = near_codes(board, groups, p, colour)
+    if cross < 0:
+        return np.float32(0)
+    return factor * factors[U(cross)] * factors[U(tactics)]
+
+
+@inlined
+def weigh(board, groups, colour, last, previous, captured, weights, kept, points, codes, out):
+    """Write the weights of all moves to ``out`` (CELLS,), of the pass at 0; 0 where ``colour`` doesn't play.
+
+    ``kept`` (CELLS,) are the ``surroundings`` of all points.
+    """
+    begin, end = WIDTH, WIDTH * (np.int64(board.side) + 1)
+    phase = phase_of(board)
+    spots = weights.spots[U(phase)]
+    lasts = weights.lasts[U(last)]
+    previouses = weights.previous[U(previous)]
+    for i in range(U(begin), U(end)):
+        out[i] = kept[i] * spots[i] * lasts[i] * previouses[i]
+    for i in range(answer_codes(board, groups, last, captured, colour, points, codes)):
+        out[U(points[i])] *= weights.factors[U(codes[i])]
+    if board.ko:
+        out[U(board.ko)] = 0
+    out[0] = weights.factors[U(PASS + 2 * phase + (last == 0))]
+
+
+@inlined
+def draw(board, weighed, sums, state):
+    """A point, or 0 to pass, with the probability of its weight; (point, state)."""
+    side = np.int64(board.side)
+    for column in range(U(side + 2)):
+        sums[column] = 0
+    for row in range(1, side + 1):
+        base = U(row * WIDTH)
+        for column in range(U(side + 2)):
+            sums[column] += weighed[base + column]
+    total = weighed[0]
+    for column in range(1, side + 1):
+        total += sums[U(column)]
+    state = next_random(state)
+    share = np.float32(((state * np.uint64(2685821657736338717)) >> np.uint64(40)) * 2.0**-24) * total
+    if share < weighed[0]:
+        return np.int64(0), state
+    share -= weighed[0]
+    chosen = np.int64(0)
+    for column in range(1, side + 1):
+        if sums[U(column)] > 0:
+            chosen = column
+            if share < sums[U(column)]:
+                break
+            share -= sums[U(column)]
+    found = np.int64(0)
+    for row in range(1, side + 1):
+        weight = weighed[U(row * WIDTH + chosen)]
+        if weight > 0:
+            found = row * WIDTH + chosen
+            if share < weight:
+                break
+            share -= weight
+    return found, state
+
+
+@kernel
+def policy_playout(board, colour, last, previous, weights, state, when, time):
+    """Play until both pass; (Black's margin before komi, moves, state).
+
+    ``last`` is the point that was just played, ``previous`` the one before, 0 for a pass. Where nobody had played
+    before, ``when`` (CELLS,) gets ``2 * time + colour - 1`` of the first stone, ``time`` counting up from the argument.
+    """
+    groups = np.zeros(CELLS, np.int64)
+    kept = np.zeros((2, CELLS), np.float32)
+    stale = np.zeros((2, CELLS), np.bool_)
+    waiting = np.zeros((2, CELLS + 1), np.int16)  # how many, then the points
+    weighed = np.zeros(CELLS, np.float32)
+    sums = np.empty(32, np.float32)
+    points = np.empty(2 * CELLS, np.int64)
+    codes = np.empty(2 * CELLS, np.int64)
+    measure_groups(board, groups)
+    for i in range(board.empty_count):
+        _touch(np.int64(board.empties[U(i)]), stale, waiting)
+    passes = 0
+    moves = 0
+    captured = np.int64(0)
+    limit = 3 * board.side * board.side
+    while passes < 2 and moves < limit:
+        side = colour - 1
+        own = kept[U(side)]
+        for i in range(1, waiting[U(side), 0] + 1):
+            p = np.int64(waiting[U(side), U(i)])
+            stale[U(side), U(p)] = False
+            own[U(p)] = surroundings(board, groups, p, colour, weights.factors)
+        waiting[U(side), 0] = 0
+        weigh(board, groups, colour, last, previous, captured, weights, own, points, codes, weighed)
+        chosen, state = draw(board, weighed, sums, state)
+        captured = np.int64(0)
+        if chosen:
+            captured = place_and_touch(board, chosen, colour, groups, stale, waiting)
+            kept[0, U(chosen)] = 0
+            kept[1, U(chosen)] = 0
+            if when[U(chosen)] == 0:
+                when[U(chosen)] = 2 * (time + moves) + colour - 1
+            passes = 0
+        else:
+            board.ko = 0
+            passes += 1
+        previous = last
+        last = chosen
+        colour = 3 - colour
+        moves += 1
+    return area_score(board), moves, state
+
+
+@kernel
+def run_policy_playouts(boards, colour, last, previous, weights, count, seed, margins):
+    """``count`` playouts from ``boards[0]`` (``boards[1]`` is scratch); writes margins, returns the moves played."""
+    state = seeded(seed)
+    total = 0
+    when = np.zeros(boards[0].colour.shape[0], np.uint16)
+    for i in range(count):
+        boards[1] = boards[0]
+        when[:] = 0
+        margin, moves, state = policy_playout(boards[1], colour, last, previous, weights, state, when, 1)
+        margins[i] = margin
+        total += moves
+    return total
+
+
+@inlined
+def policy_priors(board, colour, last, previous, weights, out):
+    """Write to ``out`` (CELLS,) float32 the probability of every move, of the pass at 0; 0 for illegal ones and own
+    eyes. What the last move captured isn't known here."""
+    groups = np.zeros(CELLS, np.int64)
+    kept = np.zeros(CELLS, np.float32)
+    points = np.empty(2 * CELLS, np.int64)
+    codes = np.empty(2 * CELLS, np.int64)
+    measure_groups(board, groups)
+    for i in range(board.empty_count):
+        p = np.int64(board.empties[U(i)])
+        kept[U(p)] = surroundings(board, groups, p, colour, weights.factors)
+    out[:] = 0
+    weigh(board, groups, colour, last, previous, np.int64(0), weights, kept, points, codes, out)
+    out /= out.sum()
+
+
+@kernel
+def probabilities(boards, colour, last, previous, weights, out):
+    """``policy_priors`` of ``boards[0]`` by move, the pass last: ``out`` (size² + 1,) float32."""
+    board = boards[0]
+    priors = np.zeros(CELLS, np.float32)
+    policy_priors(board, colour, last, previous, weights, priors)
+    out[:] = 0
+    for i in range(board.empty_count):
+        p = np.int64(board.empties[U(i)])
+        out[move_of(board, p)] = priors[U(p)]
+    out[board.side * board.side] = priors[0]
+
+
+# For learning: what the features of a position are, as codes.
+
+
+@inlined
+def spot_of(board, p):
+    """``spot_code`` of a point of the padded board."""
+    side = np.int64(board.side)
+    row, column = p // WIDTH, p % WIDTH
+    one = min(row - 1, side - row, np.int64(LINES - 1))
+    other = min(column - 1, side - column, np.int64(LINES - 1))
+    return min(one, other) * LINES + max(one, other)
+
+
+@inlined
+def offset_of(board, p, q):
+    """``offset_code`` between two points of the padded board."""
+    one = min(abs(p // WIDTH - q // WIDTH), np.int64(REACH - 1))
+    other = min(abs(p % WIDTH - q % WIDTH), np.int64(REACH - 1))
+    return min(one, other) * REACH + max(one, other)
+
+
+@inlined
+def list_features(board, colour, last, previous, captured, candidates, features, counts, scratch):
+    """The codes of every move that the policy considers, the pass last; returns how many moves those are.
+
+    Writes ``candidates`` (CELLS,) points and, for each, ``counts`` (CELLS,) codes to ``features`` (CELLS, MOST), all
+    int64; ``scratch`` is (4, 2 * CELLS) int64.
+    """
+    groups, points, codes, row_of = scratch[0], scratch[1], scratch[2], scratch[3]
+    measure_groups(board, groups)
+    phase = phase_of(board)
+    count = 0
+    for i in range(board.empty_count):
+        p = np.int64(board.empties[U(i)])
+        row_of[U(p)] = -1
+        ring = ring_code(board, p, colour)
+        if p == board.ko or EYES[U(ring)]:
+            continue
+        cross, tactics = near_codes(board, groups, p, colour)
+        if cross < 0:
+            continue
+        row_of[U(p)] = count
+        candidates[count] = p
+        features[count, 0] = RING + ring
+        features[count, 1] = cross
+        features[count, 2] = tactics
+        features[count, 3] = SPOT + phase * SPOTS + spot_of(board, p)
+        counts[count] = 4
+        if last:
+            features[count, counts[count]] = LAST + offset_of(board, p, last)
+            counts[count] += 1
+        if previous:
+            features[count, counts[count]] = PREVIOUS + offset_of(board, p, previous)
+            counts[count] += 1
+        count += 1
+    candidates[count] = 0
+    counts[count] = 1
+    features[count, 0] = PASS + 2 * phase + (last == 0)
+    count += 1
+    for i in range(answer_codes(board, groups, last, captured, colour, points, codes)):
+        row = row_of[U(points[i])]
+        if row >= 0 and counts[row] < MOST:
+            features[row, counts[row]] = codes[i]
+            counts[row] += 1
+    return count

@@ -1,0 +1,242 @@
+"""Datasets: what is sifted, that parts are apart and stay so, that nothing half is left, and rows from mapped moves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from played import match_of, record_of
+
+from arena import ConfigError, RecordError
+from arena.go.game import Ending
+from arena.go.moves import WHITE, symmetry_table
+from arena.go.planes import find_encoder
+from arena.go.record import Record
+from trainers import data
+from trainers.dataset import PARTS, Dataset, Parting, Sieve, build, parse, rank_of, rating_of
+
+SIZE = 7
+HALF = Parting(test_from=20180701, validation=0.2)
+
+
+def played(number: int, **changes: object) -> Record:
+    """A game between our own bots, as a server would note it."""
+    record = record_of(match_of(size=SIZE), number, ("alphago", "sl", None)[number % 3], seed=number)
+    fields = {"date": f"2018-{1 + number % 12:02}-09", "black_rank": "2500", "white_rank": f"{2300 + 10 * number}?"}
+    return replace(record, **{**fields, **changes})
+
+
+def turned(record: Record, symmetry: int) -> Record:
+    table = symmetry_table(record.rules.size)[symmetry]
+    return replace(record, moves=tuple(int(table[move]) for move in record.moves))
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    return [played(number) for number in range(60)]
+
+
+def write(path: Path, records: list[Record], *more: str) -> Path:
+    path.write_text("".join(f"{text}\n" for text in (*(record.to_sgf() for record in records), *more)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def made(records: list[Record], tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    folder = tmp_path_factory.mktemp("sets")
+    source = write(folder / "games.sgfs", [*records, turned(records[0], 3)], "(;SZ[7];B[zz])")
+    return build([source], folder / "set", Sieve(SIZE), HALF)
+
+
+def test_every_game_comes_back_in_one_part(records: list[Record], made: Dataset) -> None:
+    found = {}
+    for part in (made.train, made.validation, made.test):
+        for g in range(len(part)):
+            moves = tuple(part.moves[part.starts[g] : part.starts[g + 1]].tolist())
+            found[moves] = (int(part.winners[g]), int(part.dates[g]))
+    assert found == {
+        record.moves: (
+            int(record.outcome.winner or data.DRAWN),  # type: ignore[union-attr]  # they all have one
+            int(record.date.replace("-", "")),
+        )
+        for record in records
+    }
+    assert min(made.test.dates) >= 20180701 > max(*made.train.dates, *made.validation.dates)
+    assert len(made.train) and len(made.validation)
+    assert made.manifest.read == 62 and made.manifest.rejects["duplicate"] == 1
+    assert sum(made.manifest.rejects.values()) == 2
+    assert sum(made.manifest.games.values()) == 60 == sum(len(made.ratings(part)) for part in PARTS)
+    assert Dataset.open(made.folder, verify=True).manifest == made.manifest
+
+
+def test_the_parts_are_those_of_the_trainers_own_split(records: list[Record], made: Dataset) -> None:
+    split = data.split_by_game(data.games_from_records(((0, record) for record in records), SIZE), 20180701, 0.2)
+    for ours, theirs in ((made.train, split.train), (made.validation, split.validation), (made.test, split.test)):
+        assert np.array_equal(ours.moves, theirs.moves) and np.array_equal(ours.starts, theirs.starts)
+
+
+def test_archives_and_processes_do_not_change_what_comes_out(records: list[Record], tmp_path: Path) -> None:
+    source = write(tmp_path / "games.sgfs", records)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.write(source, "a/games.sgfs")
+    with tarfile.open(tmp_path / "b.tar.xz", "w:xz") as archive:
+        archive.add(source, "b/games.sgfs")
+    seen: list[tuple[int, int]] = []
+    both = [tmp_path / "a.zip", tmp_path / "b.tar.xz"]
+    one = build(both, tmp_path / "one", Sieve(SIZE), HALF, 1, lambda *figures: seen.append(figures))
+    two = build(both, tmp_path / "two", Sieve(SIZE), HALF, 2)
+    assert one.manifest.files == two.manifest.files
+    assert one.manifest.rejects == {"duplicate": 60} and one.manifest.games == two.manifest.games
+    assert seen[-1] == (120, 60)
+    assert set(one.train.sources.tolist()) == {0}  # of two twins the first stays
+
+
+@pytest.mark.parametrize(
+    ("sieve", "change", "reason"),
+    [
+        (Sieve(9), {}, "another size"),
+        (Sieve(SIZE, rules=("japanese",)), {}, "other rules"),
+        (Sieve(SIZE, komi=(6.5,)), {}, "another komi"),
+        (Sieve(SIZE, rating=2600), {}, "rating too low or unknown"),
+        (Sieve(SIZE, rating=2000), {"black_rank": ""}, "rating too low or unknown"),
+        (Sieve(SIZE, rank="2d"), {"black_rank": "3d", "white_rank": "1d"}, "rank too low or unknown"),
+        (Sieve(SIZE, longest=19), {}, "too short or too long"),
+        (Sieve(SIZE, shortest=100), {}, "too short or too long"),
+        (Sieve(SIZE, results="known"), {"outcome": None}, "unknown result"),
+        (Sieve(SIZE), {"first": WHITE}, "handicap or setup stones"),
+        (Sieve(SIZE), {"setup": ((48,), ()), "moves": (0, 1, 2)}, "handicap or setup stones"),
+    ],
+)
+def test_what_the_sieve_refuses_is_counted_by_reason(sieve: Sieve, change: dict, reason: str) -> None:
+    record = played(2, **change)
+    parsed = parse(sieve, [(0, ("here", 1, record.to_sgf().encode()))])
+    assert len(parsed.games) == 0 and dict(parsed.rejects) == {reason: 1}
+
+
+def test_what_the_sieve_lets_through_is_kept() -> None:
+    sieve = Sieve(SIZE, ("cgos",), (7.0, 6.5), 2300, "", "scored", 10, 40)
+    parsed = parse(sieve, [(0, ("here", 1, played(5).to_sgf().encode()))])
+    assert len(parsed.games) == 1 and not parsed.rejects and parsed.ratings.tolist() == [[2500, 2350]]
+    resigned = record_of(match_of(size=SIZE), 0, "alphago", Ending.RESIGN)
+    assert sieve.refusal(replace(resigned, black_rank="2500", white_rank="2500")) == "not scored"
+    assert not Sieve(SIZE, rank="1k").refusal(played(1, black_rank="1k", white_rank="9p"))
+
+
+def test_ranks_and_ratings_are_read() -> None:
+    assert [rank_of(text) for text in ("30k", "1k", "1d", "9D", "2 dan", "1p", "2500", "")] == [
+        -29,
+        0,
+        1,
+        9,
+        2,
+        10,
+        None,
+        None,
+    ]
+    assert [rating_of(text) for text in ("2650?", "1800", "5d", "")] == [2650, 1800, None, None]
+
+
+def test_a_split_by_hash_stays_when_games_are_added(records: list[Record], tmp_path: Path) -> None:
+    parting = Parting(test=0.3, validation=0.2)
+    few = build([write(tmp_path / "a.sgfs", records[:30])], tmp_path / "few", Sieve(SIZE), parting)
+    more = build([write(tmp_path / "b.sgfs", records)], tmp_path / "more", Sieve(SIZE), parting)
+    for part in PARTS:
+        ours, theirs = getattr(few, part), getattr(more, part)
+        assert 0 < len(ours) < len(theirs)
+        assert np.array_equal(theirs.select(np.arange(len(ours))).moves, ours.moves)
+
+
+def test_what_cannot_be_built_is_refused_and_leaves_nothing(
+    records: list[Record], made: Dataset, tmp_path: Path
+) -> None:
+    source = write(tmp_path / "games.sgfs", records[:3])
+    with pytest.raises(RecordError, match="exists already"):
+        build([source], made.folder, Sieve(SIZE), HALF)
+    with pytest.raises(RecordError, match="another size 3"):
+        build([source], tmp_path / "none", Sieve(9), HALF)
+    with pytest.raises(RecordError, match="no such file"):
+        build([tmp_path / "gone.sgf"], tmp_path / "none", Sieve(SIZE), HALF)
+    with pytest.raises(ConfigError, match="no two alike"):
+        build([source, source], tmp_path / "none", Sieve(SIZE), HALF)
+    with pytest.raises(ConfigError, match="strong"):
+        Sieve(SIZE, rank="strong")
+    with pytest.raises(ConfigError, match="settled"):
+        Sieve(SIZE, results="settled")
+    assert [path.name for path in tmp_path.iterdir()] == ["games.sgfs"]
+
+
+def test_a_dataset_that_is_damaged_is_refused(records: list[Record], tmp_path: Path) -> None:
+    folder = build([write(tmp_path / "games.sgfs", records)], tmp_path / "set", Sieve(SIZE), HALF).folder
+    with pytest.raises(RecordError, match="no dataset"):
+        Dataset.open(tmp_path)
+    moves = folder / "train" / "moves.npy"
+    content = bytearray(moves.read_bytes())
+    content[-1] ^= 1
+    moves.write_bytes(content)
+    with pytest.raises(RecordError, match=r"moves\.npy: isn't the file"):
+        Dataset.open(folder, verify=True)
+    moves.write_bytes(content[: len(content) // 2])
+    with pytest.raises(RecordError, match="build the dataset again"):
+        Dataset.open(folder)
+    manifest = folder / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 9}))
+    with pytest.raises(RecordError, match="format"):
+        Dataset.open(folder)
+
+
+def test_rows_from_mapped_moves_are_those_of_the_trainers(made: Dataset) -> None:
+    encoder = find_encoder("arena-17")
+    random = np.random.default_rng(1)
+    places = random.integers(0, len(made.train.moves), 50)
+    symmetries = random.integers(0, 8, 50)
+    read = made.train.select(np.arange(len(made.train)))
+    expected = data.encode_positions(read, encoder, places, symmetries)
+    rows = data.encode_positions(made.train, encoder, places, symmetries, threads=3)
+    assert np.array_equal(rows.moves, expected.moves) and np.array_equal(rows.planes, expected.planes)
+    assert np.array_equal(rows.owners, expected.owners)
+
+
+ARENA = [sys.executable, "-c", "from arena.cli import main; main()"]
+
+
+def test_the_command_builds_and_tells(records: list[Record], tmp_path: Path) -> None:
+    source = write(tmp_path / "games.sgfs", records)
+    words = ["data", "build", str(source), "--out", str(tmp_path / "set"), "--size", "7", "--test-from", "2018-07-01"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(data.__file__).parents[1]), "COLUMNS": "100"}
+    first = subprocess.run([*ARENA, *words, "--processes", "1"], capture_output=True, text=True, env=environment)
+    assert first.returncode == 0, first.stderr
+    again = subprocess.run([*ARENA, *words], capture_output=True, text=True, env=environment)
+    assert again.returncode == 2 and again.stderr.count("\n") == 1 and "exists already" in again.stderr
+    told = subprocess.run(
+        [*ARENA, "data", "stats", str(tmp_path / "set")], capture_output=True, text=True, env=environment
+    )
+    assert told.returncode == 0, told.stderr
+    for word in ("games read", "60", "2018", "Black won", "2500"):
+        assert word in told.stdout
+    assert told.stdout == first.stdout
+
+
+def test_ctrl_c_leaves_nothing_half(records: list[Record], tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "slow.sgf")  # nobody writes to it: reading it never ends
+    (tmp_path / "sets").mkdir()
+    words = ["data", "build", str(tmp_path / "slow.sgf"), "--out", str(tmp_path / "sets" / "set")]
+    program = f"import sys; print('up', flush=True); sys.argv[1:] = {words!r}\nfrom arena.cli import main; main()"
+    environment = {**os.environ, "PYTHONPATH": str(Path(data.__file__).parents[1])}
+    run = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+    assert run.stdout is not None and run.stdout.readline() == "up\n"
+    with open(tmp_path / "slow.sgf", "wb"):  # opens once it is being read
+        run.send_signal(signal.SIGINT)
+        _, errors = run.communicate(timeout=60)
+    assert run.returncode != 0 and "Traceback" not in errors
+    assert list((tmp_path / "sets").iterdir()) == []

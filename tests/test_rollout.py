@@ -1,0 +1,456 @@
+"""The rollout policy: its features against a slow twin, what its playouts draw, training in small, its checkpoint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reference import ReferenceBoard
+from test_tactics import Point, is_self_atari, liberties, ring
+
+from arena import CheckpointError, ConfigError
+from arena.go import kernels
+from arena.go.game import Game, Outcome, Rules
+from arena.go.jit import kernel
+from arena.go.kernels import BOARD, CELLS, U
+from arena.go.moves import move_from_gtp, symmetry_table
+from arena.go.record import Record
+from bots.nets.checkpoint import SHIPPED, Checkpoint
+from bots.nets.rollout import RolloutPolicy, save
+from bots.search import rollouts
+from bots.search.rollouts import (
+    ANSWER,
+    CHASE,
+    COUNTER,
+    CROSS,
+    ESCAPE,
+    EXTEND,
+    GIVEN,
+    LAST,
+    MOST,
+    NAKADE,
+    PASS,
+    PREVIOUS,
+    RESPONSE,
+    RING,
+    SIZES,
+    SPOT,
+    SPOTS,
+    TACTICS,
+    TAKE,
+    Weights,
+    draw,
+    list_features,
+    measure_groups,
+    offset_code,
+    place_and_touch,
+    policy_playout,
+    spot_code,
+    surroundings,
+    weigh,
+)
+from bots.search.tree import move_from_point, point_from_move
+from trainers import data, rollout
+
+SIZE = 7
+
+
+# What the kernels say, by arrays.
+
+
+@kernel
+def features_of(boards, colour, last, previous, captured, candidates, features, counts):
+    scratch = np.empty((4, 2 * CELLS), np.int64)
+    return list_features(boards[0], colour, last, previous, captured, candidates, features, counts, scratch)
+
+
+@kernel
+def first_moves(boards, colour, last, previous, weights, seed, counts):
+    """Which move each of many playouts begins with: counts by point, a pass at 0."""
+    state = kernels.seeded(seed)
+    when = np.zeros(CELLS, np.uint16)
+    total = counts[0]
+    counts[0] = 0
+    for _ in range(total):
+        boards[1] = boards[0]
+        when[:] = 0
+        _, _, state = policy_playout(boards[1], colour, last, previous, weights, state, when, 1)
+        first = 0
+        for p in range(CELLS):
+            if when[p] == 2 + colour - 1:
+                first = p
+        counts[first] += 1
+
+
+@kernel
+def differences(boards, weights, seed, moves):
+    """Play by the policy and count where what is kept of a point isn't what is there, and illegal moves and eyes."""
+    board = boards[0]
+    state = kernels.seeded(seed)
+    groups, fresh = np.zeros(CELLS, np.int64), np.zeros(CELLS, np.int64)
+    kept = np.zeros((2, CELLS), np.float32)
+    stale, waiting = np.zeros((2, CELLS), np.bool_), np.zeros((2, CELLS + 1), np.int16)
+    weighed, sums = np.zeros(CELLS, np.float32), np.empty(32, np.float32)
+    points, codes = np.empty(2 * CELLS, np.int64), np.empty(2 * CELLS, np.int64)
+    last = previous = captured = np.int64(0)
+    colour = 1
+    wrong = compared = forbidden = taken = 0
+    for i in range(board.empty_count):
+        for side in range(2):
+            stale[side, board.empties[i]] = True
+            waiting[side, i + 1] = board.empties[i]
+            waiting[side, 0] = board.empty_count
+    for _ in range(moves):
+        for side in range(2):
+            for i in range(1, waiting[side, 0] + 1):
+                p = np.int64(waiting[side, i])
+                stale[side, p] = False
+                kept[side, p] = surroundings(board, groups, p, side + 1, weights.factors)
+            waiting[side, 0] = 0
+        fresh[:] = 0
+        measure_groups(board, fresh)
+        for p in range(CELLS):
+            for side in range(2):
+                compared += 1
+                there = np.float32(0)
+                if board.colour[p] == 0:
+                    there = surroundings(board, fresh, p, side + 1, weights.factors)
+                wrong += there != kept[side, p]
+        weigh(board, groups, colour, last, previous, captured, weights, kept[colour - 1], points, codes, weighed)
+        chosen, state = draw(board, weighed, sums, state)
+        captured = np.int64(0)
+        if chosen:
+            forbidden += board.colour[U(chosen)] != 0 or not kernels.is_legal(board, chosen, colour)
+            forbidden += kernels.is_eye(board, chosen, colour)
+            captured = place_and_touch(board, chosen, colour, groups, stale, waiting)
+            kept[:, chosen] = 0
+            taken += captured
+        else:
+            board.ko = 0
+        previous, last, colour = last, chosen, 3 - colour
+    return wrong, compared, forbidden, taken
+
+
+# The slow twin.
+
+
+def size_class(stones: int) -> int:
+    return stones if stones <= 3 else 4 if stones <= 5 else 5
+
+
+def eyes_apart(board: ReferenceBoard, colour: int) -> list[Point]:
+    points = [(row, column) for row in range(board.size) for column in range(board.size)]
+    return [p for p in points if board.refusal(p, colour, suicide=False) is None and not board.is_eye(p, colour)]
+
+
+def seen_by(colour: int, code: int) -> int:
+    """A ring with the colours as the side to move sees them."""
+    fields = [(code >> 2 * i) & 3 for i in range(8)]
+    return sum((field if colour == 1 or field in (0, 3) else 3 - field) << 2 * i for i, field in enumerate(fields))
+
+
+def neighbours_in_order(point: Point) -> list[Point]:
+    row, column = point
+    return [(row - 1, column), (row, column - 1), (row, column + 1), (row + 1, column)]
+
+
+def twin_features(
+    board: ReferenceBoard, colour: int, last: Point | None, previous: Point | None, captured: set[Point]
+) -> dict[Point | None, list[int]]:
+    """The codes of every move that the policy considers, sorted; None is the pass."""
+    filled = len(board.stones) * 100 // board.size**2
+    phase = sum(filled >= end for end in (2, 5, 10, 17, 26, 38, 54))
+    found: dict[Point | None, list[int]] = {None: [PASS + 2 * phase + (last is None)]}
+    for p in eyes_apart(board, colour):
+        cross = 0
+        captures, rescues, gives = [0], [0], [0]
+        for place, q in enumerate(neighbours_in_order(p)):
+            inside = 0 <= q[0] < board.size and 0 <= q[1] < board.size
+            there = board.stones.get(q, 0) if inside else 3
+            kind = int(there == 3)
+            if there in (1, 2):
+                count, stones = min(3, board.liberties(q)), len(board.group(q)[0])
+                kind = (1 if there == colour else 4) + count
+                if count == 1:
+                    (rescues if there == colour else captures).append(stones)
+                if count == 2 and there != colour:
+                    gives.append(stones)
+            cross |= kind << 3 * place
+        after = board.copy()
+        after.put(p, colour)
+        own = [q for q in board.neighbours(p) if board.stones.get(q) == colour]
+        if max(captures) or any(board.liberties(q) > 2 for q in own):
+            safety = 0
+        elif (room := len(liberties(after, p))) >= 2:
+            safety = 0 if room >= 3 else 1
+        else:
+            assert is_self_atari(board, p, colour)
+            largest = max([len(board.group(q)[0]) for q in own], default=0)
+            safety = 2 if largest == 0 else 3 if largest <= 2 else 4
+        tactics = (safety * SIZES + size_class(max(captures))) * SIZES + size_class(max(rescues))
+        codes = [
+            RING + seen_by(colour, ring(board, p)),
+            CROSS + cross,
+            TACTICS + tactics * GIVEN + min(3, max(gives)),
+            SPOT + phase * SPOTS + spot_code(*p, board.size),
+        ]
+        for begin, other in ((LAST, last), (PREVIOUS, previous)):
+            if other is not None:
+                codes.append(begin + offset_code(p[0] - other[0], p[1] - other[1]))
+        if last is not None:
+            codes += answers(board, colour, last, p)
+        if 3 <= len(captured) <= 6 and p in captured:
+            beside = sum(q in captured for q in board.neighbours(p))
+            codes.append(NAKADE + (len(captured) - 3) * 5 + beside)
+        found[p] = sorted(codes)
+    return found
+
+
+def answers(board: ReferenceBoard, colour: int, last: Point, p: Point) -> set[int]:
+    codes = set()
+    row, column = last[0] - p[0] + 1, last[1] - p[1] + 1
+    if 0 <= row < 3 and 0 <= column < 3:
+        direction = 3 * row + column
+        codes.add(RESPONSE + (direction - (direction > 4) << 16) + seen_by(colour, ring(board, p)))
+
+    def note(kind: int, group: Point) -> None:
+        codes.add(ANSWER + kind * SIZES + size_class(len(board.group(group)[0])))
+
+    if p in liberties(board, last) and board.liberties(last) <= 2:
+        note(TAKE if board.liberties(last) == 1 else CHASE, last)
+    for q in board.neighbours(last):
+        if board.stones.get(q) != colour or board.liberties(q) > 2:
+            continue
+        if p in liberties(board, q):
+            note(ESCAPE if board.liberties(q) == 1 else EXTEND, q)
+        around = board.group(q)[1] - liberties(board, q)
+        if board.liberties(q) == 1 and any(liberties(board, r) == {p} for r in around):
+            note(COUNTER, q)
+    return codes
+
+
+def random_positions(size: int, seed: int) -> Iterator[tuple[Game, ReferenceBoard, set[Point]]]:
+    """Positions of a game of random moves that fill eyes at times, with the stones that the last move took."""
+    game, twin = Game(Rules.preset("cgos", size), seed=seed), ReferenceBoard(size)
+    random = np.random.default_rng(seed)
+    for _ in range(3 * size * size):
+        legal = game.legal_moves()
+        if random.random() > 0.05:
+            legal &= ~game.board.eyes(game.to_play)
+        choices = np.flatnonzero(legal)[:-1]
+        if not len(choices):
+            return
+        move, colour = int(random.choice(choices)), int(game.to_play)
+        before = dict(twin.stones)
+        game.play(move)
+        twin.put(divmod(move, size), colour)
+        yield game, twin, set(before) - set(twin.stones)
+
+
+@pytest.mark.parametrize(("size", "seed"), [(5, 1), (5, 2), (7, 3), (9, 4)])
+def test_the_features_are_those_of_the_slow_twin(size: int, seed: int) -> None:
+    candidates, counts = np.empty(CELLS, np.int64), np.empty(CELLS, np.int64)
+    features = np.empty((CELLS, MOST), np.int64)
+    seen: set[int] = set()
+    for number, (game, board, captured) in enumerate(random_positions(size, seed)):
+        if number % 2 and len(captured) < 3:
+            continue
+        recent = [None, *(divmod(move, size) for move in game.moves)]
+        points = [0 if p is None else int(point_from_move(p[0] * size + p[1], size)) for p in recent]
+        last, previous, colour = points[-1], points[-2], int(game.to_play)
+        count = features_of(game.board.array, colour, last, previous, len(captured), candidates, features, counts)
+        ours = {
+            None if point == 0 else divmod(move_from_point(int(point), size), size): sorted(features[k, : counts[k]])
+            for k, point in enumerate(candidates[:count])
+        }
+        assert ours == twin_features(board, colour, recent[-1], recent[-2], captured)
+        seen |= {code for codes in ours.values() for code in codes}
+    for begin in (TACTICS, SPOT, LAST, PREVIOUS, RESPONSE):
+        assert any(begin <= code for code in seen)
+    for kind in (TAKE, CHASE, ESCAPE, COUNTER, EXTEND):
+        assert any(ANSWER + kind * SIZES <= code < ANSWER + (kind + 1) * SIZES for code in seen), kind
+    assert size > 5 or any(NAKADE <= code < PASS for code in seen)
+
+
+def any_weights(size: int, seed: int = 0) -> Weights:
+    """Weights by chance, the same under symmetry."""
+    chance = np.random.default_rng(seed).normal(0, 0.7, len(rollout.untrained()))
+    return rollouts.spread(chance, size)
+
+
+def probabilities(game: Game, weights: Weights) -> np.ndarray:
+    size = game.rules.size
+    recent = [size * size, size * size, *game.moves]
+    out = np.empty(size * size + 1, np.float32)
+    last, previous = (int(point_from_move(move, size)) for move in (recent[-1], recent[-2]))
+    rollouts.probabilities(game.board.array, int(game.to_play), last, previous, weights, out)
+    return out
+
+
+@pytest.mark.parametrize("size", [5, 9, 19])
+def test_what_is_kept_stays_true_and_no_move_is_illegal_or_fills_an_eye(size: int) -> None:
+    boards = np.zeros(1, BOARD)
+    for seed in range(3):
+        kernels.new_board(boards, 0, size)
+        wrong, compared, forbidden, taken = differences(boards, any_weights(size, seed), seed, 3 * size * size)
+        assert (wrong, forbidden) == (0, 0)
+        assert compared > 10_000 and taken > 5
+
+
+def test_probabilities_are_a_distribution_over_sensible_moves() -> None:
+    weights = any_weights(SIZE)
+    for game, _, _ in random_positions(SIZE, 8):
+        chances = probabilities(game, weights)
+        legal = np.empty(SIZE * SIZE + 1, np.bool_)
+        kernels.legal_mask(game.board.array, 0, int(game.to_play), game.hashes, 0, False, False, legal)
+        sensible = legal & ~game.board.eyes(game.to_play)
+        assert chances.sum() == pytest.approx(1, abs=1e-5)
+        assert np.array_equal(chances > 0, sensible)
+
+
+def test_probabilities_do_not_depend_on_symmetry_or_colour() -> None:
+    weights = any_weights(SIZE)
+    moves = [move for game, _, _ in random_positions(SIZE, 5) for move in game.moves[-1:]][:40]
+    game = Game(Rules.preset("cgos", SIZE))
+    for move in moves:
+        game.play(move)
+    expected = probabilities(game, weights)
+    for table in symmetry_table(SIZE):
+        turned = Game(Rules.preset("cgos", SIZE))
+        for move in moves:
+            turned.play(int(table[move]))
+        assert probabilities(turned, weights)[table] == pytest.approx(expected, abs=1e-6)
+    swapped = Game(Rules.preset("cgos", SIZE))
+    for move in (SIZE * SIZE, *moves):
+        swapped.play(move)
+    assert probabilities(swapped, weights) == pytest.approx(expected, abs=1e-6)
+
+
+def test_playouts_begin_as_the_probabilities_say() -> None:
+    game = Game(Rules.preset("cgos", SIZE))
+    for word in "D4 D5 E4 C4 E5 D3 C5".split():
+        game.play(move_from_gtp(word, SIZE))
+    weights = any_weights(SIZE, 3)
+    expected = probabilities(game, weights)
+    last, previous = (int(point_from_move(move, SIZE)) for move in (game.moves[-1], game.moves[-2]))
+    boards = np.zeros(2, BOARD)
+    boards[0] = game.board.array[0]
+    counts = np.zeros(CELLS, np.int64)
+    total = counts[0] = 20_000
+    first_moves(boards, int(game.to_play), last, previous, weights, 1, counts)
+    seen = np.array([counts[point_from_move(move, SIZE)] for move in range(SIZE * SIZE + 1)])
+    assert seen.sum() == total and not seen[expected == 0].any()
+    often = expected * total > 5
+    error = ((seen - expected * total)[often] ** 2 / (expected * total)[often]).sum()
+    assert error < often.sum() + 4 * np.sqrt(2 * often.sum())  # 4 sigma of chi square
+
+
+# Training and the checkpoint.
+
+
+def played_by_habit(seed: int) -> Record:
+    """A game whose moves are beside the last one where that can be: something to learn."""
+    game, random = Game(Rules.preset("cgos", SIZE), seed), np.random.default_rng(seed)
+    for _ in range(30):
+        choices = np.flatnonzero(game.legal_moves()[:-1])
+        near = [
+            move
+            for move in choices
+            if game.moves and abs(move // SIZE - game.moves[-1] // SIZE) + abs(move % SIZE - game.moves[-1] % SIZE) == 1
+        ]
+        game.play(int(random.choice(near or choices)))
+    game.outcome = Outcome.scored(game.margin())
+    return Record.from_game(game, date=f"2017-05-{1 + seed % 28:02}")
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("records") / "habit.sgfs"
+    path.write_text("".join(f"{played_by_habit(seed).to_sgf()}\n" for seed in range(60)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> RolloutPolicy:
+    config = rollout.Config("habit", (str(archive),), SIZE, test_from="2017-05-20", validation=0.1, epochs=5)
+    return RolloutPolicy.open(rollout.train(config, tmp_path_factory.mktemp("results")))
+
+
+def test_training_beats_all_moves_as_likely_on_games_kept_aside(trained: RolloutPolicy) -> None:
+    metrics = trained.manifest.metrics
+    assert metrics["test_positions"] > 300 and metrics["validation_positions"] >= 30
+    assert metrics["test_loss"] < 2.2 < 3 < metrics["test_uniform_loss"]
+    assert metrics["test_top1"] > 0.2
+    assert trained.manifest.trainer == "rollout" and trained.manifest.features == rollouts.FEATURES
+    assert "habit.sgfs; sha256 " in trained.manifest.data
+
+
+def test_the_loss_is_that_of_the_probabilities(trained: RolloutPolicy, archive: Path, tmp_path: Path) -> None:
+    games = data.load_games([archive], SIZE, tmp_path).select(np.arange(3))
+    losses = []
+    for g in range(3):
+        game = Game(Rules.preset("cgos", SIZE))
+        for move in games.moves[games.starts[g] : games.starts[g + 1]].tolist():
+            chance = probabilities(game, trained.weights(SIZE))[move]
+            losses += [-np.log(chance)] if chance > 0 else []  # nakade can't be seen here, and hasn't been learned
+            game.play(move)
+    assert rollout.measure(trained.learned, games).loss == pytest.approx(np.mean(losses), abs=1e-3)
+
+
+def test_the_same_seed_learns_the_same(trained: RolloutPolicy, archive: Path, tmp_path: Path) -> None:
+    config = rollout.Config("habit", (str(archive),), SIZE, test_from="2017-05-20", validation=0.1, epochs=5)
+    assert RolloutPolicy.open(rollout.train(config, tmp_path)).identity == trained.identity
+
+
+def test_a_sharper_policy_is_surer(trained: RolloutPolicy) -> None:
+    game = Game(Rules.preset("cgos", SIZE))
+    game.play(24)
+    plain, sharp = (probabilities(game, trained.weights(SIZE, sharpness)) for sharpness in (1.0, 2.0))
+    assert sharp == pytest.approx(plain**2 / (plain**2).sum(), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [({"records": ()}, "no game records"), ({"epochs": 0}, "epochs"), ({"test_from": "soon"}, "soon")],
+)
+def test_a_setting_that_cannot_be_is_refused(archive: Path, tmp_path: Path, change: dict, expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
+        rollout.train(rollout.Config(**{"records": (str(archive),), "size": SIZE, **change}), tmp_path)
+
+
+def test_a_checkpoint_that_is_damaged_or_something_else_is_refused(trained: RolloutPolicy, tmp_path: Path) -> None:
+    policy = save(tmp_path / "mine", trained.manifest, trained.learned)
+    assert np.array_equal(RolloutPolicy.open(policy.folder).learned, trained.learned)
+    with pytest.raises(CheckpointError, match="no such checkpoint folder"):
+        RolloutPolicy.open(tmp_path / "none")
+    with pytest.raises(CheckpointError, match="no rollout policy"):
+        RolloutPolicy.open(SHIPPED / "sl-9x9")
+    with pytest.raises(CheckpointError, match="is a rollout policy, not a net"):
+        Checkpoint.open(policy.folder)
+    manifest = policy.folder / "manifest.json"
+    content = json.loads(manifest.read_text())
+    for change, expected in (
+        ({"features": "rollout-0"}, "rollout-0"),
+        ({"format": 9}, "format 9"),
+        ({"positions": "many"}, "positions"),
+        ({"secret": 1}, "secret"),
+    ):
+        manifest.write_text(json.dumps({**content, **change}))
+        with pytest.raises(CheckpointError, match=expected):
+            RolloutPolicy.open(policy.folder)
+    manifest.write_text(json.dumps(content))
+    (policy.folder / "weights.safetensors").write_bytes(b"nothing")
+    with pytest.raises(CheckpointError, match="isn't the file"):
+        RolloutPolicy.open(policy.folder)
+
+
+def test_the_policy_that_ships_verifies() -> None:
+    shipped = RolloutPolicy.open(SHIPPED / "rollout-9x9")
+    assert shipped.manifest.name == "rollout-9x9"
+    assert shipped.manifest.metrics["test_top1"] > 0.36
+    assert sum(path.stat().st_size for path in shipped.folder.iterdir()) < 2 * 2**20
+    opening = probabilities(Game(Rules.preset("cgos", 9)), shipped.weights(9))
+    assert opening.argmax() == 40

@@ -1,0 +1,295 @@
+"""A rollout policy: a linear softmax over patterns that imitates strong games, quick enough for playouts.
+
+AlphaGo's (Silver et al. 2016, "Mastering the game of Go with deep neural networks and tree search", Methods, "Rollout
+policy"), by stochastic gradient descent with a step for each weight (Duchi, Hazan and Singer 2011, "Adagrad"). What the
+features are, is in ``bots.search.rollouts``. A run takes minutes, so there is no resuming.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from arena import ConfigError
+from arena.go.jit import kernel
+from arena.go.kernels import BOARD, CELLS, clear, play_any, point_of
+from bots.nets.rollout import RolloutManifest, save
+from bots.search.rollouts import FEATURES, MOST, list_features, tie
+from trainers import data
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What to learn from, and for how long."""
+
+    name: str = "rollout-9x9"
+    """The checkpoint's name."""
+    records: tuple[str, ...] = ()
+    """SGF files, folders of them, or .sgfs.xz files with a game a line."""
+    size: int = 9
+    """Only games on boards of this size are used; the policy plays on all."""
+    test_from: str = "2018-03-01"
+    """Games dated this day or later are the test; empty for a run without a test."""
+    validation: float = 0.01
+    """The share of the other games that is kept aside to watch the run."""
+    epochs: float = 0.6
+    """How often each game is learned from; less than once is enough."""
+    batch: int = 32
+    """Positions a step."""
+    learning_rate: float = 0.3
+    """At the start; it falls to a fiftieth in a line."""
+    shrink: float = 1e-4
+    """L2 of the weights that a step touches, so that those seldom seen stay small."""
+    test_positions: int = 200_000
+    """Positions of the test, of whole games drawn by the seed; 0 for all."""
+    seed: int = 1
+    """Where the order of the games starts."""
+
+
+PRESETS = {"tiny": Config(epochs=0.02, test_positions=5_000), "cpu": Config()}
+"""Settings by name: ``tiny`` shows in seconds that all works, ``cpu`` is what the policy that ships was made with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How well a policy tells the moves of some positions, the passes included."""
+
+    positions: int
+    top1: float
+    """The share of positions whose likeliest move was played."""
+    loss: float
+    """Mean cross entropy in nats, of the positions whose move the policy considers."""
+    uniform_loss: float
+    """What it is when all the moves that the policy considers are as likely."""
+    unconsidered: float
+    """The share of positions where an own eye was filled or the rules forbid the move: they count as wrong."""
+    late_positions: int
+    """Positions from ply 15 on, where games have parted."""
+    late_top1: float
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How a run is doing: what the last games were like, before they were learned from."""
+
+    rows: int
+    rows_per_second: float
+    loss: float
+    top1: float
+    minutes_left: float | None
+    waiting: float = 0.0
+
+
+LATE = 15
+_CHUNK = 500
+"""Games between two reports."""
+
+
+@kernel
+def learn(size, moves, starts, order, tied, learned, squares, batch, rate, shrink):  # type: ignore[no-untyped-def]
+    """Measure the policy on the games ``order`` names, position by position; with a ``rate`` over 0 learn from them.
+
+    The loss of a position is minus the log of the softmax of the moves' sums of weights; its gradient goes to every
+    weight of every move. ``learned`` (weights,) and ``squares`` (weights,), the sums of squared gradients, are changed.
+    Returns (positions, right ones, late ones, right late ones, considered ones, sum of losses, that of uniform moves).
+    """
+    scratch = np.empty((4, 2 * CELLS), np.int64)
+    candidates, counts = np.empty(CELLS, np.int64), np.empty(CELLS, np.int64)
+    features = np.empty((CELLS, MOST), np.int64)
+    shares = np.empty(CELLS, np.float64)
+    gradient = np.zeros(len(learned), np.float64)
+    is_touched = np.zeros(len(learned), np.bool_)
+    touched = np.empty(len(learned), np.int64)
+    touched_count = pending = 0
+    positions = right = late = late_right = considered = 0
+    loss = uniform_loss = 0.0
+    boards = np.empty(1, BOARD)
+    board = boards[0]
+    for g in order:
+        clear(board, size)
+        colour, last, previous, captured = 1, np.int64(0), np.int64(0), np.int64(0)
+        for i in range(starts[g], starts[g + 1]):
+            move = np.int64(moves[i])
+            p = np.int64(0)
+            if move < size * size:
+                p = np.int64(point_of(board, move))
+            count = list_features(board, colour, last, previous, captured, candidates, features, counts, scratch)
+            likeliest = target = -1
+            for k in range(count):
+                total = 0.0
+                for j in range(counts[k]):
+                    total += learned[tied[features[k, j]]]
+                shares[k] = total
+                if likeliest < 0 or total > shares[likeliest]:
+                    likeliest = k
+                if candidates[k] == p:
+                    target = k
+            is_late = i - starts[g] >= LATE
+            positions += 1
+            late += is_late
+            if target >= 0:
+                considered += 1
+                right += likeliest == target
+                late_right += is_late and likeliest == target
+                highest = shares[likeliest]
+                total = 0.0
+                for k in range(count):
+                    shares[k] = np.exp(shares[k] - highest)
+                    total += shares[k]
+                loss -= np.log(shares[target] / total)
+                uniform_loss += np.log(count)
+            if rate > 0 and target >= 0:
+                for k in range(count):
+                    error = shares[k] / total - (k == target)
+                    for j in range(counts[k]):
+                        weight = tied[features[k, j]]
+                        gradient[weight] += error
+                        if not is_touched[weight]:
+                            is_touched[weight] = True
+                            touched[touched_count] = weight
+                            touched_count += 1
+                pending += 1
+                if pending == batch:
+                    for t in range(touched_count):
+                        weight = touched[t]
+                        step = gradient[weight] + shrink * learned[weight]
+                        squares[weight] += step * step
+                        learned[weight] -= rate * step / np.sqrt(squares[weight] + 1)
+                        gradient[weight] = 0
+                        is_touched[weight] = False
+                    touched_count = pending = 0
+            captured = np.int64(0)
+            if p:
+                before = np.int64(board.empty_count)
+                play_any(board, p, colour)
+                captured = np.int64(board.empty_count) - before + 1
+            else:
+                board.ko = 0
+            previous, last, colour = last, p, 3 - colour
+    return positions, right, late, late_right, considered, loss, uniform_loss
+
+
+def measure(learned: np.ndarray, games: data.Games) -> Score:
+    """What a policy is worth on all positions of ``games``."""
+    every = np.arange(len(games))
+    found = learn(games.size, games.moves, games.starts, every, tie(), learned, learned, 1, 0.0, 0.0)
+    positions, right, late, late_right, considered, loss, uniform_loss = found
+    return Score(
+        positions=positions,
+        top1=right / max(1, positions),
+        loss=loss / max(1, considered),
+        uniform_loss=uniform_loss / max(1, considered),
+        unconsidered=1 - considered / max(1, positions),
+        late_positions=late,
+        late_top1=late_right / max(1, late),
+    )
+
+
+def untrained() -> np.ndarray:
+    """The weights of a policy that finds all moves as likely."""
+    return np.zeros(int(tie().max()) + 1, np.float64)
+
+
+def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:
+    """Train, measure and save; the checkpoint's folder, ``results``/checkpoints/NAME.
+
+    Raises RecordError for records that can't be used and ConfigError for settings that can't be. Stopped before its end
+    it leaves no checkpoint, or the one that was there.
+    """
+    check(config)
+    paths = [Path(path) for path in config.records]
+    games = data.load_games(paths, config.size, results / "cache")
+    split = data.split_by_game(games, day_of(config.test_from), config.validation)
+    if not len(split.train):
+        raise ConfigError(f"no games to learn from before {config.test_from}; choose another --test-from")
+    begun = time.monotonic()
+    learned, positions = fit(config, split.train, on_progress)
+    minutes = (time.monotonic() - begun) / 60
+    metrics: dict[str, float] = {}
+    for part, held_out in (("validation", split.validation), ("test", split.test)):
+        some = some_games(held_out, config.test_positions, config.seed)
+        if len(some):
+            metrics |= {f"{part}_{key}": round(value, 5) for key, value in asdict(measure(learned, some)).items()}
+    manifest = RolloutManifest(
+        name=config.name,
+        features=FEATURES,
+        size=config.size,
+        rules="cgos",
+        komi=float(np.median(split.train.komis)),
+        data=f"{', '.join(path.name for path in paths)}; sha256 {data.digest_of(paths)}",
+        positions=positions,
+        minutes=round(minutes, 2),
+        settings={**asdict(config), "records": [path.name for path in paths]},
+        metrics=metrics,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    return save(results / "checkpoints" / config.name, manifest, learned).folder
+
+
+def check(config: Config) -> None:
+    """Raise ConfigError for settings that can't be."""
+    if not config.records:
+        raise ConfigError("no game records to learn from: name SGF files, folders or .sgfs.xz files")
+    for name in ("epochs", "batch", "learning_rate"):
+        if getattr(config, name) <= 0:
+            raise ConfigError(f"{name} = {getattr(config, name)} must be more than 0")
+    if not 0 <= config.validation < 1:
+        raise ConfigError(f"validation = {config.validation} is no share; it goes from 0 to 1")
+    day_of(config.test_from)
+
+
+def fit(
+    config: Config, games: data.Games, on_progress: Callable[[Progress], None] = lambda _: None
+) -> tuple[np.ndarray, int]:
+    """The weights learned from ``games``, (weights,) float64, and from how many positions."""
+    random = np.random.default_rng(config.seed)
+    total = max(1, round(config.epochs * len(games)))
+    order = np.concatenate([random.permutation(len(games)) for _ in range(-(-total // len(games)))])[:total]
+    learned = untrained()
+    squares = np.zeros_like(learned)
+    positions = 0
+    begun = time.monotonic()
+    for first in range(0, total, _CHUNK):
+        rate = config.learning_rate * max(0.02, 1 - first / total)
+        some = order[first : first + _CHUNK]
+        seen, right, _, _, considered, loss, _ = learn(
+            games.size,
+            games.moves,
+            games.starts,
+            some,
+            tie(),
+            learned,
+            squares,
+            config.batch,
+            rate,
+            config.shrink,
+        )
+        positions += seen
+        spent = time.monotonic() - begun
+        left = spent / (first + len(some)) * (total - first - len(some)) / 60
+        on_progress(Progress(positions, positions / spent, loss / max(1, considered), right / max(1, seen), left))
+    return learned, positions
+
+
+def some_games(games: data.Games, positions: int, seed: int) -> data.Games:
+    """Whole games in a seeded order until they have about ``positions`` positions; all of them when it is 0."""
+    if not positions or positions >= len(games.moves):
+        return games
+    order = np.random.default_rng(seed).permutation(len(games))
+    enough = int((games.lengths[order].cumsum() < positions).sum()) + 1
+    return games.select(order[:enough])
+
+
+def day_of(text: str) -> int:
+    """20180301 from 2018-03-01, 0 from nothing. Raises ConfigError."""
+    if not text:
+        return 0
+    parts = text.split("-")
+    if [len(part) for part in parts] != [4, 2, 2] or not all(part.isdecimal() for part in parts):
+        raise ConfigError(f"test_from = '{text}' is no day; write it like 2018-03-01")
+    return int("".join(parts))
