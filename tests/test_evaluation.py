@@ -84,9 +84,10 @@ def test_under_all_symmetries_a_turned_game_is_judged_alike(records: list[Record
         evaluate(network, ENCODER, data.games_from_records([(0, turned(records[0], by))], SIZE), symmetries=True)
         for by in (0, 5)
     )
-    assert np.allclose(straight.sums, other.sums, rtol=1e-4, atol=1e-4)
+    parted = slice(3, None)  # on an empty board symmetric moves are as likely, and any may count as the likeliest
+    assert np.allclose(straight.sums[parted], other.sums[parted], rtol=1e-4, atol=1e-4)
     plain = evaluate(network, ENCODER, data.games_from_records([(0, records[0])], SIZE))
-    assert not np.allclose(plain.sums, straight.sums, rtol=1e-4, atol=1e-4)
+    assert not np.allclose(plain.sums[parted], straight.sums[parted], rtol=1e-4, atol=1e-4)
 
 
 def test_a_point_is_its_nearest_stones() -> None:

@@ -651,6 +651,7 @@ def test_gnu_go_agrees_on_stones_captures_and_legal_moves(size: int, moves: int,
 def test_a_game_against_gnu_go_ends_with_a_score_that_both_agree_on(peer: Opener) -> None:
     assert GNUGO is not None
     gnugo = [GNUGO, "--mode", "gtp", "--level", "1", *"--chinese-rules --positional-superko --capture-all-dead".split()]
+    gnugo.append("--never-resign")
     ours = [*ARENA, "gtp", "mcts:playouts=50"]
     game = Game(Rules.preset("cgos", size=7), seed=3)
     limits = Limits(deadline=60)

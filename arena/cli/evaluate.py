@@ -58,4 +58,4 @@ def evaluate(
         console.print()
     if plot is not None:
         draw_evaluation(evaluation, plot)
-        console.print(f"{plot} is drawn.")
+        console.print(f"{plot} is drawn.", soft_wrap=True, highlight=False)
