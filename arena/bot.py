@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arena import ConfigError
@@ -191,7 +192,7 @@ class BotKind:
     many games one player should be given at once: many for nets, 1 for what holds one game outside Python.
     ``check(config, size)`` raises a UserError when such a player can't be built here or can't play on that size.
     ``interactive`` kinds talk to the person at the terminal. A kind whose config has a field ``checkpoint`` plays with
-    that net.
+    what that folder holds; ``identify(folder)`` verifies it and tells its weights' sha256, where it isn't a net.
     """
 
     summary: str
@@ -200,6 +201,7 @@ class BotKind:
     boards: int = 8
     check: Callable[[Any, int], None] | None = None
     interactive: bool = False
+    identify: Callable[[Path], str] | None = None
 
     @property
     def settings(self) -> tuple[Field[Any], ...]:

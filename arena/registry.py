@@ -258,9 +258,11 @@ class Registry:
             raise ConfigError(f"{entry.name} needs the setting '{missing[0]}', as in {entry.name}:{missing[0]}=...")
         if "checkpoint" not in settings:
             return entry
-        net = Checkpoint.open(find(settings["checkpoint"], self._results))
-        settings["checkpoint"] = str(net.folder.absolute())
-        return replace(entry, settings=tuple(settings.items()), net=net.identity)
+        folder = find(settings["checkpoint"], self._results)
+        identify = entry.bot_kind.identify
+        net = identify(folder) if identify is not None else Checkpoint.open(folder).identity
+        settings["checkpoint"] = str(folder.absolute())
+        return replace(entry, settings=tuple(settings.items()), net=net)
 
     def _add(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> None:
         if name in self._entries:

@@ -31,7 +31,7 @@ from arena.worker import PAUSE, RESUME, CallClock, Glance, Job, start_method, wo
 TICK = 0.1
 """Seconds between two updates."""
 
-STARTUP = 120.0
+STARTUP = 300.0
 """Seconds that a worker may take to build its players, compiling included."""
 
 STARTS = 3

@@ -1,4 +1,5 @@
-"""UCT with RAVE, priors and playouts that answer, from as many simulations or seconds a move as it is given. No net.
+"""UCT with RAVE, priors and playouts that answer, in as many simulations or seconds a move as it is given. No net but a
+small linear policy.
 
 The tree is in ``search``.
 """
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import inf
+from pathlib import Path
 from threading import Event, Thread
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -16,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 from arena import ConfigError
 from arena.bot import Bot, BotKind, Candidate, Decision, Limits, setting
+from bots.nets.checkpoint import find
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,10 +47,11 @@ class Config:
     answering: bool = setting(True, "playouts that answer atari and play shapes, instead of uniform ones")
     nakade: bool = setting(False, "playouts that answer play the vital point of an eye space that a capture left")
     mercy: bool = setting(True, "end playouts that answer when a side is ahead by a third of the board in stones")
+    checkpoint: str = setting("rollout-9x9", "name or folder of a rollout policy (arena train rollout)")
     policy: float = setting(
-        15.0, "simulations that the policy rollout-9x9 is worth in a prior; 0 is without", low=0, high=1000
+        15.0, "simulations that the rollout policy is worth in a prior; 0 is without", low=0, high=1000
     )
-    trained: bool = setting(False, "playouts by that policy: stronger by playout, weaker by time")
+    trained: bool = setting(False, "playouts by the rollout policy: 3 times dearer, and no stronger for it")
     expand_after: int = setting(8, "visits that a leaf needs before it gets children", low=1)
     urgency: float = setting(1.1, "what a move is thought worth of which nothing is known, priors or RAVE", low=0)
     stop_early: bool = setting(True, "stop when no other move can get more visits")
@@ -62,7 +66,6 @@ NODE_BYTES = 36
 
 class Uct(Bot):
     def __init__(self, config: Config):
-        from bots.nets.checkpoint import SHIPPED
         from bots.nets.rollout import RolloutPolicy
         from bots.search import tree, uct  # compiled: imported when a player is built
 
@@ -82,7 +85,7 @@ class Uct(Bot):
             config.policy,
             config.trained,
         )
-        self._policy = RolloutPolicy.open(SHIPPED / "rollout-9x9") if config.policy or config.trained else None
+        self._policy = RolloutPolicy.open(find(config.checkpoint)) if config.policy or config.trained else None
         self._weights: dict[int, Weights] = {}
         self._forest = tree.Forest(config.memory * 2**20 // NODE_BYTES, tree.RaveNodes)
         self._pool = ThreadPoolExecutor(config.threads, "uct")
@@ -229,6 +232,17 @@ def check(config: Config, size: int) -> None:
         raise ConfigError("ponder=true needs reuse=true: what is found while the other side thinks is in the tree")
 
 
+def identify(folder: Path) -> str:
+    """The sha256 of a rollout policy's weights. Raises CheckpointError."""
+    from bots.nets.rollout import identity_of
+
+    return identity_of(folder)
+
+
 BOT = BotKind(
-    summary="UCT: tree search with RAVE, priors and playouts that answer", config=Config, build=Uct, check=check
+    summary="UCT: tree search with RAVE, trained and other priors, and playouts that answer",
+    config=Config,
+    build=Uct,
+    check=check,
+    identify=identify,
 )

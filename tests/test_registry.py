@@ -8,12 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from arena import CheckpointError, ConfigError
 from arena.bot import Limits
 from arena.registry import Entry, Registry, load_kind
-from bots.nets import checkpoint
+from bots.nets import checkpoint, rollout
 
 
 @pytest.fixture
@@ -525,3 +526,16 @@ def test_an_entry_point_that_can_not_be_loaded_is_named(install: Any, point: str
 def test_a_factory_is_found_by_module_and_attribute() -> None:
     assert load_kind("scripted_bots:GOOD").summary == "plays at random"
     assert load_kind("bots.random").summary.startswith("random legal moves")
+
+
+def test_mcts_is_another_player_with_another_rollout_policy(tmp_path: Path) -> None:
+    shipped = checkpoint.find("rollout-9x9")
+    policy = rollout.RolloutPolicy.open(shipped)
+    other = rollout.save(tmp_path / "checkpoints" / "other", policy.manifest, policy.learned + np.float32(1))
+    registry = Registry(results=tmp_path)
+    mcts = registry.resolve("mcts")
+    assert mcts.net == policy.identity and registry.resolve("mcts:checkpoint=other").net == other.identity
+    assert mcts.identity == registry.resolve(f"mcts:checkpoint={shipped}").identity
+    assert mcts.identity != registry.resolve("mcts:checkpoint=other").identity
+    with pytest.raises(CheckpointError, match="sl-9x9: is no rollout policy"):
+        registry.resolve("mcts:checkpoint=sl-9x9")

@@ -264,7 +264,7 @@ def test_before_the_first_game_it_says_that_it_starts_and_the_layout_is_the_late
         view.add(Update(resumed=True))
         before = lines_of(Screen(view), width, height)
         assert "starting" in words_of(before)
-        assert "20 s" in words_of(before)
+        assert "a minute" in words_of(before)
         view.add(Update((record_of(match, 0, "sl"),), glances=(glance_of(match, 1, "E5"),), workers=1))
         after = lines_of(Screen(view), width, height)
         assert "starting" not in words_of(after)

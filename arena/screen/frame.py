@@ -211,9 +211,9 @@ class Frame(ABC):
             return self._text(words, style.WARNING)
         earlier = f"{view.resumed} of {self.event.games} played earlier" if view.resumed else ""
         if view.is_starting:
-            words = "starting; the first time, compiling takes about 20 s"
+            words = "starting; the first time, compiling takes up to a minute"
             if self.width < 60:
-                words = "starting; may compile for 20 s"
+                words = "starting; may compile for a minute"
             self.spinner.update(text=self._text(f"starting · {earlier}" if earlier else words, style.LABEL))
             return self.spinner
         workers = f"{view.workers} worker{'s' if view.workers != 1 else ''}" if view.workers else ""

@@ -83,15 +83,8 @@ class RolloutPolicy:
                 f"{folder}: has the features {manifest.features!r} and this version knows {rollouts.FEATURES}; "
                 "train it again: arena train rollout"
             )
-        content = _read(folder / WEIGHTS)
-        found, expected = hashlib.sha256(content).hexdigest(), manifest.files.get(WEIGHTS, "")
-        if found != expected:
-            raise CheckpointError(
-                f"{folder / WEIGHTS}: isn't the file that {MANIFEST} describes "
-                f"(sha256 {found[:12]}, not {expected[:12]}); copy the whole folder again"
-            )
         try:
-            learned = load(content)[TENSOR]
+            learned = load(_verified(folder, manifest))[TENSOR]
         except (SafetensorError, KeyError) as error:
             raise CheckpointError(f"{folder / WEIGHTS}: holds no weights ({error}); train it again") from error
         if learned.shape != (int(rollouts.tie().max()) + 1,):
@@ -108,6 +101,25 @@ class RolloutPolicy:
         from bots.search import rollouts
 
         return rollouts.spread(self.learned, size, sharpness)
+
+
+def identity_of(folder: Path) -> str:
+    """The sha256 of a policy's weights, as ``RolloutPolicy.identity``, without loading them. Raises CheckpointError."""
+    manifest = _read_manifest(folder / MANIFEST)
+    _verified(folder, manifest)
+    return manifest.files[WEIGHTS]
+
+
+def _verified(folder: Path, manifest: RolloutManifest) -> bytes:
+    """The content of the file of weights that the manifest names."""
+    content = _read(folder / WEIGHTS)
+    found, expected = hashlib.sha256(content).hexdigest(), manifest.files.get(WEIGHTS, "")
+    if found != expected:
+        raise CheckpointError(
+            f"{folder / WEIGHTS}: isn't the file that {MANIFEST} describes "
+            f"(sha256 {found[:12]}, not {expected[:12]}); copy the whole folder again"
+        )
+    return content
 
 
 def save(folder: str | Path, manifest: RolloutManifest, learned: np.ndarray) -> RolloutPolicy:
