@@ -72,6 +72,11 @@ class Entry:
             player.append(str(thinking))
         return hashlib.sha256(json.dumps(player).encode()).hexdigest()[:12]
 
+    def identify(self, folder: Path) -> str:
+        """The sha256 of the weights in a checkpoint's folder, as this kind reads it. Raises CheckpointError."""
+        identify = self.bot_kind.identify
+        return Checkpoint.open(folder).identity if identify is None else identify(folder)
+
     def with_limits(self, limits: Limits) -> Entry:
         """This player within ``limits``, as if they were typed behind its name; one with limits of its own keeps
         them, and a person only minds a clock."""
@@ -259,10 +264,8 @@ class Registry:
         if "checkpoint" not in settings:
             return entry
         folder = find(settings["checkpoint"], self._results)
-        identify = entry.bot_kind.identify
-        net = identify(folder) if identify is not None else Checkpoint.open(folder).identity
         settings["checkpoint"] = str(folder.absolute())
-        return replace(entry, settings=tuple(settings.items()), net=net)
+        return replace(entry, settings=tuple(settings.items()), net=entry.identify(folder))
 
     def _add(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> None:
         if name in self._entries:

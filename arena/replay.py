@@ -25,7 +25,7 @@ from arena.runner import Update, play_event
 from arena.schedule import Ladder, Match, Tournament, event_from_json
 from arena.settings import plain
 from arena.store import Store
-from bots.nets.checkpoint import Checkpoint, find, known
+from bots.nets.checkpoint import find, known
 
 
 class ReplayError(UserError):
@@ -178,11 +178,12 @@ class Casting:
         there = ""
         for place in (settings["checkpoint"], *known(self._results)):
             with suppress(CheckpointError):
-                net = Checkpoint.open(find(place, self._results))
-                if net.identity == entry.net:
-                    settings["checkpoint"] = str(net.folder.absolute())
+                found = find(place, self._results)
+                net = entry.identify(found)
+                if net == entry.net:
+                    settings["checkpoint"] = str(found.absolute())
                     return replace(entry, settings=tuple(settings.items()))
-                there = there or f"; the net there now is {net.identity[:8]}"
+                there = there or f"; the net there now is {net[:8]}"
         folder = settings["checkpoint"]
         raise ReplayError(f"{entry.name} played with the net {entry.net[:8]} in {folder}{there}; put it back to go on")
 
