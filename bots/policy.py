@@ -33,12 +33,9 @@ class Policy(Bot):
         return self.choose_all([game], limits)[0]
 
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
-        import numpy as np
+        from arena.go.planes import encode_games
 
-        from arena.go.planes import encode_game
-
-        planes = np.stack([encode_game(self._net.encoder, game) for game in games])  # (B, planes, n, n)
-        logits, win_rates = self._net.evaluate(planes)
+        logits, win_rates = self._net.evaluate(encode_games(self._net.encoder, games))
         return [
             Decision(self._pick(game, row), float(win_rate))
             for game, row, win_rate in zip(games, logits, win_rates, strict=True)

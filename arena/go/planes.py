@@ -6,7 +6,7 @@ Adding one is a kernel like ``arena_17`` and an entry in ``ENCODERS``. A kernel 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -256,18 +256,24 @@ def find_encoder(name: str) -> Encoder:
 
 def encode_game(encoder: Encoder, game: Game, symmetry: int = 0) -> np.ndarray:
     """The planes of a game's present position for the side to move; (planes, n, n) float32."""
-    size = game.rules.size
-    position = Positions.empty(1)
-    position.boards[0] = game.board.array[0]
-    position.colours[0] = int(game.to_play)
-    last = game.moves[: -HISTORY - 1 : -1]
-    position.recent[0] = NO_MOVE
-    position.recent[0, : len(last)] = last
-    position.komis[0] = game.rules.komi
-    position.symmetries[0] = symmetry
-    planes = np.empty((1, encoder.planes, size * size), np.float32)
-    encoder.encode(position, 1, planes)
-    return planes.reshape(encoder.planes, size, size)
+    return encode_games(encoder, [game], symmetry)[0]
+
+
+def encode_games(encoder: Encoder, games: Sequence[Game], symmetry: int = 0) -> np.ndarray:
+    """The planes of the present positions of games on boards of one size; (B, planes, n, n) float32."""
+    size = games[0].rules.size
+    positions = Positions.empty(len(games))
+    positions.recent[:] = NO_MOVE
+    positions.symmetries[:] = symmetry
+    for i, game in enumerate(games):
+        positions.boards[i] = game.board.array[0]
+        positions.colours[i] = int(game.to_play)
+        last = game.moves[: -HISTORY - 1 : -1]
+        positions.recent[i, : len(last)] = last
+        positions.komis[i] = game.rules.komi
+    planes = np.empty((len(games), encoder.planes, size * size), np.float32)
+    encoder.encode(positions, len(games), planes)
+    return planes.reshape(len(games), encoder.planes, size, size)
 
 
 @kernel
