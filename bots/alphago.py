@@ -160,8 +160,10 @@ class AlphaGo(Bot):
 
 
 def check(config: Config, size: int) -> None:
-    """Raise CheckpointError when the net is missing, damaged or can't play on this size."""
-    Checkpoint.open(find(config.checkpoint)).require_size(size)
+    """Raise CheckpointError when the net is missing, damaged, without policy or value or can't play on this size."""
+    checkpoint = Checkpoint.open(find(config.checkpoint))
+    checkpoint.require("policy", "value")
+    checkpoint.require_size(size)
 
 
 BOT = BotKind(

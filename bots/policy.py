@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import TYPE_CHECKING
 
 from arena.bot import Bot, BotKind, Decision, Limits, setting
@@ -37,7 +38,7 @@ class Policy(Bot):
 
         logits, win_rates = self._net.evaluate(encode_games(self._net.encoder, games))
         return [
-            Decision(self._pick(game, row), float(win_rate))
+            Decision(self._pick(game, row), None if isnan(win_rate) else float(win_rate))
             for game, row, win_rate in zip(games, logits, win_rates, strict=True)
         ]
 
@@ -62,8 +63,10 @@ class Policy(Bot):
 
 
 def check(config: Config, size: int) -> None:
-    """Raise CheckpointError when the net is missing, damaged or can't play on this size."""
-    Checkpoint.open(find(config.checkpoint)).require_size(size)
+    """Raise CheckpointError when the net is missing, damaged, without a policy or can't play on this size."""
+    checkpoint = Checkpoint.open(find(config.checkpoint))
+    checkpoint.require("policy")
+    checkpoint.require_size(size)
 
 
 BOT = BotKind(summary="a policy net without search", config=Config, build=Policy, boards=64, check=check)

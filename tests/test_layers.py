@@ -63,7 +63,7 @@ HOMES = {
     "scipy": ("arena/ratings/figure.py",),
     "sgfmill": ("arena/go/record.py", "arena/go/collection.py"),
     "tensorboard": ("trainers/",),
-    "torch": ("bots/nets/network.py", "trainers/"),
+    "torch": ("bots/nets/network.py", "bots/nets/classics.py", "bots/nets/catalogue.py", "trainers/"),
     "typer": ("arena/cli/",),
 }
 """Where each third party may be imported; annotations may name any."""

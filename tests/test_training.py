@@ -73,8 +73,7 @@ def tiny(archive: Path) -> sl.Config:
         size=SIZE,
         test_from="2018-01-01",
         validation=0.1,
-        blocks=2,
-        channels=16,
+        net="arena-2x16",
         batch=32,
         max_rows=20 * 32,
         check_every=256,
@@ -150,11 +149,11 @@ def test_an_epoch_has_every_position_once_and_batches_do_not_matter(games: data.
 
 def test_a_prefetch_gives_the_rows_in_order_and_passes_errors_on(games: data.Games) -> None:
     rows = data.Rows(games, ENCODER, seed=1)
-    with data.Prefetch(rows, 16, 8, stride=24) as batches:
+    with data.Prefetch(rows, lambda batch: batch, 16, 8, stride=24) as batches:
         for number, batch in enumerate(islice(batches, 5)):
             expected = rows.batch(16 + 24 * number, 8)
             assert np.array_equal(batch.planes, expected.planes) and np.array_equal(batch.moves, expected.moves)
-    with data.Prefetch(rows, -(10**9), 8) as batches, pytest.raises(ValueError):
+    with data.Prefetch(rows, lambda batch: batch, -(10**9), 8) as batches, pytest.raises(ValueError):
         next(iter(batches))
 
 
@@ -243,13 +242,13 @@ def test_the_loss_leaves_out_unknown_results() -> None:
 def test_a_score_knows_the_constant_floor_and_late_positions(games: data.Games) -> None:
     def ask(batch: data.Batch) -> Answer:
         right = functional.one_hot(torch.from_numpy(batch.moves), SIZE * SIZE + 1).float()
-        right[torch.from_numpy(batch.plies < sl.LATE)] = -right[torch.from_numpy(batch.plies < sl.LATE)]
+        right[torch.from_numpy(batch.plies < data.LATE)] = -right[torch.from_numpy(batch.plies < data.LATE)]
         owners, scores = torch.from_numpy(batch.owners).float(), torch.from_numpy(batch.scores)
         owners[torch.from_numpy(batch.plies % 2 == 1)] *= -1  # wrong half of the time
         return Answer(right, torch.zeros(len(batch), 3), owners, (scores + 3) / SCORE_UNIT)
 
     score = sl.measure(ask, data.in_order(games, ENCODER, 100))
-    late = int(np.maximum(games.lengths - sl.LATE, 0).sum())
+    late = int(np.maximum(games.lengths - data.LATE, 0).sum())
     assert (score.positions, score.late_positions, score.late_top1) == (len(games.moves), late, 1.0)
     assert score.top1 == late / len(games.moves)
     assert math.isclose(score.value_loss, math.log(3), rel_tol=1e-5)
@@ -347,15 +346,15 @@ def test_a_run_can_start_from_a_checkpoint_of_the_same_shape(tiny: sl.Config, tm
     assert second.manifest.parent == first.identity
     before, after = (load_network(checkpoint).state_dict() for checkpoint in (first, second))
     assert all(torch.allclose(before[key], after[key], atol=1e-6) for key in before if "conv" in key)
-    with pytest.raises(CheckpointError, match="channels 16, not 24"):
-        sl.train(replace(further, name="wider", channels=24), tmp_path)
+    with pytest.raises(CheckpointError, match="channels 16"):
+        sl.train(replace(further, name="wider", net="arena-2x24"), tmp_path)
 
 
 def test_a_run_with_other_settings_or_a_damaged_state_is_refused(tiny: sl.Config, tmp_path: Path) -> None:
     config = replace(tiny, max_rows=2 * 32)
     sl.train(config, tmp_path)
-    with pytest.raises(CheckpointError, match="channels"):
-        sl.train(replace(config, channels=24), tmp_path)
+    with pytest.raises(CheckpointError, match="another net"):
+        sl.train(replace(config, net="arena-2x24"), tmp_path)
     state = tmp_path / "training" / "tiny" / loop.STATE_FILE
     state.write_bytes(state.read_bytes()[:1000])
     with pytest.raises(CheckpointError, match="state"):

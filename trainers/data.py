@@ -7,10 +7,11 @@ import math
 import os
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from queue import Full, Queue
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -28,6 +29,9 @@ UNKNOWN, BLACK_WON, WHITE_WON, DRAWN = range(4)
 
 WIN, DRAW, LOSS = range(3)
 """The classes of the value, for the side to move."""
+
+LATE = 15
+"""From this ply on few games still repeat earlier ones."""
 
 NO_RESULT = -1
 """The value target of a game whose result isn't known; the loss leaves it out."""
@@ -266,12 +270,13 @@ class Rows:
     Row ``i`` depends on the games, the seed and ``i`` only, so the number of rows drawn is the whole state of a run.
     """
 
-    def __init__(self, games: Games, encoder: Encoder, seed: int = 0):
+    def __init__(self, games: Games, encoder: Encoder, seed: int = 0, threads: int = 1):
         if not len(games.moves):
             raise RecordError("no training rows: no games are left after the split")
         self.games = games
         self.encoder = encoder
         self.seed = seed
+        self.threads = threads
         self._epoch = -1
         self._order = np.empty(0, np.int64)
         self._symmetries = np.empty(0, np.uint8)
@@ -297,7 +302,7 @@ class Rows:
     def batch(self, first: int, count: int) -> Batch:
         """Rows ``first`` to ``first + count`` of the order."""
         places, symmetries = self.positions(first, count)
-        return encode_positions(self.games, self.encoder, places, symmetries)
+        return encode_positions(self.games, self.encoder, places, symmetries, self.threads)
 
     def _shuffle(self, epoch: int) -> None:
         if epoch == self._epoch:
@@ -345,20 +350,35 @@ def in_order(games: Games, encoder: Encoder, batch: int = 512) -> Iterator[Batch
         yield encode_positions(games, encoder, places, np.zeros(len(places), np.int64))
 
 
-class Prefetch:
-    """Batches of ``rows``, made ahead of time in a thread. A context manager; iterate inside it.
+AHEAD = 4
+"""Batches that wait, made, for a trainer."""
+
+Prepared = TypeVar("Prepared")
+
+
+class Prefetch(Generic[Prepared]):
+    """Batches of ``rows``, made ahead of time in a thread and given to ``prepare`` there. A context manager; iterate
+    inside it.
 
     The first batch begins at row ``first`` and each next one ``stride`` rows on: several processes that share the rows
     of every step begin at different ``first``.
     """
 
-    def __init__(self, rows: Rows, first: int, batch: int, stride: int | None = None, ahead: int = 4):
-        self._rows, self._first, self._batch, self._stride = rows, first, batch, stride or batch
-        self._ready: Queue[Batch | BaseException] = Queue(ahead)
+    def __init__(
+        self,
+        rows: Rows,
+        prepare: Callable[[Batch], Prepared],
+        first: int,
+        batch: int,
+        stride: int | None = None,
+    ):
+        self._rows, self._prepare = rows, prepare
+        self._first, self._batch, self._stride = first, batch, stride or batch
+        self._ready: Queue[Prepared | BaseException] = Queue(AHEAD)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="rows", daemon=True)
 
-    def __enter__(self) -> Prefetch:
+    def __enter__(self) -> Prefetch[Prepared]:
         self._thread.start()
         return self
 
@@ -366,7 +386,7 @@ class Prefetch:
         self._stop.set()
         self._thread.join()
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[Prepared]:
         while True:
             item = self._ready.get()
             if isinstance(item, BaseException):
@@ -377,7 +397,7 @@ class Prefetch:
         first = self._first
         while not self._stop.is_set():
             try:
-                item: Batch | BaseException = self._rows.batch(first, self._batch)
+                item: Prepared | BaseException = self._prepare(self._rows.batch(first, self._batch))
             except Exception as error:  # handed to whoever iterates, who raises it
                 item = error
             while not self._stop.is_set():

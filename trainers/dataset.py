@@ -30,7 +30,18 @@ from arena.go.collection import Text, read_texts
 from arena.go.game import Ending
 from arena.go.moves import BLACK
 from arena.go.record import Record, read_sgf
-from trainers.data import UNKNOWN, Games, canonical_key, digest_of, games_from_records
+from trainers.data import (
+    UNKNOWN,
+    Games,
+    Split,
+    canonical_key,
+    day_of,
+    digest_of,
+    games_from_records,
+    load_games,
+    split_by_game,
+)
+from trainers.settings import Records
 
 FORMAT = 1
 """The version of the folder; a reader refuses any other."""
@@ -424,3 +435,29 @@ def figures(games: Games, ratings: np.ndarray) -> Figures:
         rating_median=float(median),
         rating_high=float(high),
     )
+
+
+def read_split(settings: Records, cache: Path) -> Split:
+    """The games that a trainer is to learn from and be tested on: a dataset's parts as they are, other records split.
+
+    Raises RecordError for records that can't be used, ConfigError for settings that can't be.
+    """
+    paths = [Path(path) for path in settings.records]
+    if not paths:
+        raise ConfigError("no game records to learn from: name SGF files, folders, .sgfs.xz files or a dataset")
+    if any((path / MANIFEST).is_file() for path in paths):
+        if len(paths) > 1:
+            raise RecordError("a dataset can't be mixed with other records; make one of all: arena data build")
+        dataset = Dataset.open(paths[0])
+        if dataset.manifest.size != settings.size:
+            size = dataset.manifest.size
+            raise RecordError(
+                f"{paths[0]} holds {size}x{size} games, not {settings.size}x{settings.size}; set the size"
+            )
+        split = Split(dataset.train, dataset.validation, dataset.test)
+    else:
+        day = day_of(settings.test_from)
+        split = split_by_game(load_games(paths, settings.size, cache), day, settings.validation)
+    if not len(split.train):
+        raise RecordError("no games are left to learn from; choose a later test_from, or other records")
+    return split

@@ -6,8 +6,10 @@ stone, and of the nearest stone.
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 
 import numpy as np
@@ -17,13 +19,14 @@ from torch.nn import functional
 
 from arena.go.moves import SYMMETRIES, apply_symmetry, symmetry_table
 from arena.go.planes import Encoder, find_encoder
-from bots.nets.network import SCORE_UNIT, Answer, Network
+from bots.nets.catalogue import Net
+from bots.nets.network import SCORE_UNIT, Answer
 from trainers import data
 
 PLIES = 120
 """Moves that are told apart; later ones count with the last of them."""
 
-PHASES = ((0, 14), (15, 29), (30, 49), (50, PLIES - 1))
+PHASES = ((0, 14), (15, 38), (39, 58), (59, PLIES - 1))
 """First and last ply of each phase of a 9x9 game. From ply 15 on few games still repeat earlier ones."""
 
 BINS = 10
@@ -34,7 +37,7 @@ BATCH = 256
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What was found over some positions; a figure without anything to judge it by is NaN."""
+    """What was found over some positions; a figure is NaN without a head that tells it, or anything to judge it by."""
 
     positions: int
     top1: float
@@ -76,10 +79,10 @@ class Evaluation:
         average = mean("result", "results")
         return Figures(
             positions=int(s["positions"]),
-            top1=mean("top1", "positions"),
-            top3=mean("top3", "positions"),
-            top5=mean("top5", "positions"),
-            policy_loss=mean("policy_loss", "positions"),
+            top1=mean("top1", "moves"),
+            top3=mean("top3", "moves"),
+            top5=mean("top5", "moves"),
+            policy_loss=mean("policy_loss", "moves"),
             value_error=mean("value_error", "results"),
             value_floor=mean("result_squared", "results") - average**2,
             score_error=mean("score_error", "scored"),
@@ -91,7 +94,7 @@ class Evaluation:
 
 
 _SUMS = (
-    "positions top1 top3 top5 policy_loss results result result_squared value_error "
+    "positions moves top1 top3 top5 policy_loss results result result_squared value_error "
     "scored score_error points owned brier by_stone by_nearest"
 ).split()
 
@@ -103,7 +106,7 @@ def calibration_error(forecasts: np.ndarray) -> float:
 
 
 def evaluate(
-    network: Network,
+    network: Net,
     encoder: Encoder,
     games: data.Games,
     symmetries: bool = False,
@@ -126,37 +129,40 @@ def evaluate(
             answer = ask(network, batch.planes)
         plies = np.minimum(batch.plies, PLIES - 1)
         np.add.at(sums, plies, _judge(answer, batch, stones))
-        probability, guess = answer.policy.softmax(1).max(1)
-        _forecast(moves, probability.numpy(), guess.numpy() == batch.moves)
-        known = batch.results != data.NO_RESULT
-        _forecast(wins, _win_rates(answer.value).numpy()[known], 1 - batch.results[known] / 2)
+        if answer.policy is not None:
+            probability, guess = answer.policy.softmax(1).max(1)
+            _forecast(moves, probability.numpy(), guess.numpy() == batch.moves)
+        if answer.value is not None:
+            known = batch.results != data.NO_RESULT
+            _forecast(wins, _win_rates(answer.value).numpy()[known], 1 - batch.results[known] / 2)
         done += len(batch)
         on_progress(done)
     return Evaluation(sums, moves, wins)
 
 
-def _ask(network: Network, planes: np.ndarray) -> Answer:
+def _ask(network: Net, planes: np.ndarray) -> Answer:
     answer: Answer = network(torch.from_numpy(planes).to(memory_format=torch.channels_last))
     return answer
 
 
-def _ask_all(network: Network, planes: np.ndarray) -> Answer:
+def _ask_all(network: Net, planes: np.ndarray) -> Answer:
     """The mean of the answers under all symmetries, turned back: of probabilities, as logits again."""
     size = planes.shape[-1]
-    answers = []
+    sums: dict[str, Tensor] = {}
     for symmetry in range(SYMMETRIES):
         answer = _ask(network, np.ascontiguousarray(apply_symmetry(planes, symmetry)))
         back = torch.from_numpy(symmetry_table(size)[symmetry].astype(np.int64))
-        ownership = None if answer.ownership is None else answer.ownership[:, back[:-1]].sigmoid()
-        answers.append(Answer(answer.policy[:, back].softmax(1), answer.value.softmax(1), ownership, answer.score))
-    ownerships = [answer.ownership for answer in answers if answer.ownership is not None]
-    scores = [answer.score for answer in answers if answer.score is not None]
-    return Answer(
-        torch.stack([answer.policy for answer in answers]).mean(0).log(),
-        torch.stack([answer.value for answer in answers]).mean(0).log(),
-        torch.stack(ownerships).mean(0).logit() if ownerships else None,
-        torch.stack(scores).mean(0) if scores else None,
-    )
+        told = {
+            "policy": None if answer.policy is None else answer.policy[:, back].softmax(1),
+            "value": None if answer.value is None else answer.value.softmax(1),
+            "ownership": None if answer.ownership is None else answer.ownership[:, back[:-1]].sigmoid(),
+            "score": answer.score,
+        }
+        for name, part in told.items():
+            if part is not None:
+                sums[name] = sums.get(name, torch.zeros_like(part)) + part / SYMMETRIES
+    as_logits = {"policy": Tensor.log, "value": Tensor.log, "ownership": Tensor.logit, "score": Tensor.clone}
+    return Answer(**{name: as_logits[name](part) for name, part in sums.items()})
 
 
 def _win_rates(value: Tensor) -> Tensor:
@@ -166,30 +172,36 @@ def _win_rates(value: Tensor) -> Tensor:
 
 def _judge(answer: Answer, batch: data.Batch, stones: np.ndarray) -> np.ndarray:
     """(B, SUMS): what each position adds to the sums; ``stones`` (B, n²) are 1, -1 and 0 for the side to move."""
-    moves = torch.from_numpy(batch.moves)
-    best = answer.policy.topk(5, 1).indices == moves[:, None]
-    known = batch.results != data.NO_RESULT
-    result = np.where(known, 1.0 - batch.results, 0.0)
-    expected = 2 * _win_rates(answer.value).numpy() - 1
-    columns = {
-        "positions": np.ones(len(batch)),
-        "top1": best[:, 0].numpy(),
-        "top3": best[:, :3].any(1).numpy(),
-        "top5": best.any(1).numpy(),
-        "policy_loss": functional.cross_entropy(answer.policy, moves, reduction="none").numpy(),
-        "results": known,
-        "result": result,
-        "result_squared": result**2,
-        "value_error": np.where(known, (expected - result) ** 2, 0),
-    }
-    if answer.ownership is not None and answer.score is not None:
+    columns: dict[str, np.ndarray] = {"positions": np.ones(len(batch))}
+    if answer.policy is not None:
+        moves = torch.from_numpy(batch.moves)
+        best = answer.policy.topk(5, 1).indices == moves[:, None]
+        columns |= {
+            "moves": np.ones(len(batch)),
+            "top1": best[:, 0].numpy(),
+            "top3": best[:, :3].any(1).numpy(),
+            "top5": best.any(1).numpy(),
+            "policy_loss": functional.cross_entropy(answer.policy, moves, reduction="none").numpy(),
+        }
+    if answer.value is not None:
+        known = batch.results != data.NO_RESULT
+        result = np.where(known, 1.0 - batch.results, 0.0)
+        expected = 2 * _win_rates(answer.value).numpy() - 1
+        columns |= {
+            "results": known,
+            "result": result,
+            "result_squared": result**2,
+            "value_error": np.where(known, (expected - result) ** 2, 0),
+        }
+    if answer.score is not None:
         scored = ~np.isnan(batch.scores)
+        error = np.abs(SCORE_UNIT * answer.score.numpy() - np.nan_to_num(batch.scores))
+        columns |= {"scored": scored, "score_error": np.where(scored, error, 0)}
+    if answer.ownership is not None:
         owned = batch.owners != 0
         own = batch.owners > 0
         ownership = answer.ownership.sigmoid().numpy()
         columns |= {
-            "scored": scored,
-            "score_error": np.where(scored, np.abs(SCORE_UNIT * answer.score.numpy() - np.nan_to_num(batch.scores)), 0),
             "points": owned.sum(1),
             "owned": (((ownership > 0.5) == own) & owned).sum(1),
             "brier": ((ownership - own) ** 2 * owned).sum(1),
@@ -231,3 +243,16 @@ def phases(evaluation: Evaluation) -> Sequence[tuple[str, Figures]]:
     parts = [(f"{first + 1} to {last + 1}", evaluation.figures(first, last)) for first, last in PHASES[:-1]]
     last_part = (f"{PHASES[-1][0] + 1} on", evaluation.figures(PHASES[-1][0]))
     return [("all", evaluation.figures()), ("16 on", evaluation.figures(15)), *parts, last_part]
+
+
+def by_ply_as_csv(evaluation: Evaluation) -> str:
+    """The figures of each ply that was met, under their names; empty where there is nothing to tell."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["ply", *(item.name for item in fields(Figures))])
+    for ply in range(PLIES):
+        one = evaluation.figures(ply, ply)
+        if one.positions:
+            told = (f"{value:.6g}" for value in asdict(one).values())
+            writer.writerow([ply, *("" if value == "nan" else value for value in told)])
+    return text.getvalue()

@@ -25,8 +25,10 @@ from arena import CheckpointError
 from arena.go.game import Rules
 from arena.go.moves import MAX_SIZE, MIN_SIZE
 from arena.go.planes import Encoder
+from bots.nets.catalogue import Net, network_from
 from bots.nets.checkpoint import MODEL, MODEL_INT8, WEIGHTS, Checkpoint, Manifest, save
-from bots.nets.network import Block, Network, NetworkConfig, PoolingBlock
+from bots.nets.classics import AlphaGo, Classic, GoCNN, Trencseni
+from bots.nets.network import Block, Network, PoolingBlock
 
 OPSET = 17
 PARITY = 1e-4
@@ -34,6 +36,13 @@ PARITY = 1e-4
 WEIGHT_LEVELS = 63
 """Weights get 7 bits, -63 to 63: with 8 the AVX2 instruction that adds pairs of products saturates at 16 bits (ONNX
 Runtime, "Quantize ONNX models", on reduce_range), and sums would differ from those of a processor with VNNI."""
+OUTPUTS: dict[str, list[str | int]] = {
+    "policy": ["batch", "moves"],
+    "value": ["batch", 3],
+    "ownership": ["batch", "points"],
+    "score": ["batch"],
+}
+"""What a model may answer, and its shape; see ``bots.nets.network.Answer``."""
 OUTLIERS = 1e-5
 """The share of calibration values that may fall outside an activation's range."""
 
@@ -57,27 +66,30 @@ class Range:
 class Graph:
     """An ONNX graph under construction: the net of ``network``, quantised where ``ranges`` knows an activation."""
 
-    def __init__(self, network: Network, ranges: Mapping[str, Range] | None = None):
+    def __init__(self, network: Net, ranges: Mapping[str, Range] | None = None):
         self.ranges = ranges or {}
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, np.ndarray] = {}
         self.observed: list[str] = []
         self._rounded: dict[str, str] = {}
         self._exact: dict[str, str] = {}
-        self._network(network)
+        self._planes = network.config.planes
+        if isinstance(network, Network):
+            self._network(network)
+        else:
+            self._classic(network)
 
     def model(self, observe: bool = False) -> onnx.ModelProto:
-        """The finished model: planes -> policy, value and, where the net has them, ownership and score; with
-        ``observe``, also all activations that can be quantised."""
+        """The finished model: planes -> those of ``OUTPUTS`` that the net has; with ``observe``, also all activations
+        that can be quantised."""
         planes = self._planes
         inputs = [helper.make_tensor_value_info("planes", TensorProto.FLOAT, ["batch", planes, "size", "size"])]
+        made = {node.name for node in self.nodes}
         outputs = [
-            helper.make_tensor_value_info("policy", TensorProto.FLOAT, ["batch", "moves"]),
-            helper.make_tensor_value_info("value", TensorProto.FLOAT, ["batch", 3]),
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+            for name, shape in OUTPUTS.items()
+            if name in made
         ]
-        if self._area:
-            outputs.append(helper.make_tensor_value_info("ownership", TensorProto.FLOAT, ["batch", "points"]))
-            outputs.append(helper.make_tensor_value_info("score", TensorProto.FLOAT, ["batch"]))
         if observe:
             shape = ["batch", None, None, None]
             outputs += [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in self.observed]
@@ -122,7 +134,7 @@ class Graph:
     ) -> str:
         """``conv`` and the ``norm`` after it in one; those of the tower may be quantised, and are observed for it."""
         weight, bias = folded(conv, norm)
-        pad = conv.weight.shape[-1] // 2
+        pad = int(conv.padding[0])
         before = self._exact.get(x, x)
         quantised = tower and before in self.ranges
         if tower and x not in self.observed:
@@ -172,7 +184,6 @@ class Graph:
         return self._node("Concat", [mean, most], name, axis=1)
 
     def _network(self, network: Network) -> None:
-        self._planes, self._area = network.config.planes, network.config.area
         x = self._convolve("stem", "planes", network.stem)  # in fp32: the komi's plane takes few values, close together
         for i, block in enumerate(network.tower):
             name = f"block{i}"
@@ -215,6 +226,26 @@ class Graph:
             axes = self._constant("score.axes", np.array([1, 2, 3], np.int64))
             self._node("Squeeze", [self._convolve("score.result", g, score.result), axes], "score")
 
+    def _classic(self, network: Classic) -> None:
+        x = "planes"
+        for number, layer in enumerate(network.stack):
+            assert isinstance(layer, nn.Conv2d)
+            x = self._convolve(f"stack{number}", x, layer, relu=True, tower=number > 0)
+        if isinstance(network, Trencseni):
+            y = self._convolve("hidden", x, network.hidden, relu=True)
+            self._node("Flatten", [self._convolve("moves", y, network.moves)], "policy", axis=1)
+        elif isinstance(network, AlphaGo):
+            biases = self._constant("biases", array(network.biases))
+            y = self._node("Add", [self._convolve("points.conv", x, network.points), biases], "points.biased")
+            points = self._node("Flatten", [y], "points", axis=1)
+            mean = self._node("GlobalAveragePool", [x], "mean")
+            passing = self._node("Flatten", [self._convolve("passing", mean, network.passing)], "pass", axis=1)
+            self._node("Concat", [points, passing], "policy", axis=1)
+        elif isinstance(network, GoCNN):
+            self._node("Flatten", [self._convolve("points", x, network.points)], "ownership", axis=1)
+        else:
+            raise TypeError(f"no export for a {type(network).__name__}")
+
     def _spread(self, name: str, g: str, conv: nn.Conv2d, norm: nn.BatchNorm2d) -> str:
         """A 1x1 map whose result is added before ``norm``, which the other summand has taken in, shift and all."""
         weight, bias = folded(conv, norm)
@@ -244,23 +275,24 @@ def _unbiased(conv: nn.Conv2d) -> nn.Conv2d:
     return twin
 
 
-def run_model(model: onnx.ModelProto | Path, planes: np.ndarray) -> list[np.ndarray]:
-    """All outputs of an ONNX model for ``planes`` (B, P, n, n)."""
+def run_model(model: onnx.ModelProto | Path, planes: np.ndarray) -> dict[str, np.ndarray]:
+    """All outputs of an ONNX model for ``planes`` (B, P, n, n), by name."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
     source = str(model) if isinstance(model, Path) else model.SerializeToString()
     session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-    return list(session.run(None, {"planes": planes}))
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, {"planes": planes}), strict=True))
 
 
-def calibrate(network: Network, planes: np.ndarray) -> dict[str, Range]:
+def calibrate(network: Net, planes: np.ndarray) -> dict[str, Range]:
     """The range of every activation that can be quantised, over the positions ``planes``."""
     graph = Graph(network)
-    outputs = run_model(graph.model(observe=True), planes)[-len(graph.observed) :]
+    outputs = run_model(graph.model(observe=True), planes)
     ranges = {}
-    for name, values in zip(graph.observed, outputs, strict=True):
-        low, high = np.quantile(values, [OUTLIERS, 1 - OUTLIERS])
+    for name in graph.observed:
+        low, high = np.quantile(outputs[name], [OUTLIERS, 1 - OUTLIERS])
         ranges[name] = Range(min(0.0, float(low)), max(0.0, float(high)))
     return ranges
 
@@ -272,12 +304,12 @@ class Parity:
     fp32_difference: float
     """The largest difference of any logit from torch."""
     int8_agreement: float
-    """The share of positions where int8 and fp32 name the same likeliest move."""
-    int8_win_rate_difference: float
-    """The mean difference of the win rate between the two."""
+    """The share of positions where int8 and fp32 name the same likeliest move; of points, where a net has no policy."""
+    int8_win_rate_difference: float | None
+    """The mean difference of the win rate between the two; None where a net has no value."""
 
 
-def write_files(network: Network, folder: Path, calibration: np.ndarray, check: np.ndarray) -> Parity:
+def write_files(network: Net, folder: Path, calibration: np.ndarray, check: np.ndarray) -> Parity:
     """Write weights and models into ``folder``; ``calibration`` and ``check`` are planes (B, P, n, n) of positions.
 
     Raises CheckpointError when the exported net doesn't answer as torch does.
@@ -288,17 +320,23 @@ def write_files(network: Network, folder: Path, calibration: np.ndarray, check: 
     onnx.save(Graph(network).model(), folder / MODEL)
     onnx.save(Graph(network, calibrate(network, calibration)).model(), folder / MODEL_INT8)
     with torch.no_grad():
-        wanted = [array(output) for output in network(torch.from_numpy(check)) if output is not None]
+        said = network(torch.from_numpy(check))._asdict()
     exact = run_model(folder / MODEL, check)
-    difference = max(float(np.abs(a - b).max()) for a, b in zip(wanted, exact, strict=True))
+    difference = max(float(np.abs(array(part) - exact[name]).max()) for name, part in said.items() if part is not None)
     if not difference < PARITY:
         raise CheckpointError(
             f"{folder / MODEL}: differs from torch by {difference:.2g}, more than {PARITY:g}; not saved"
         )
     rough = run_model(folder / MODEL_INT8, check)
-    agreement = float((exact[0].argmax(1) == rough[0].argmax(1)).mean())
-    rates = [win_rates(torch.from_numpy(outputs[1])) for outputs in (exact, rough)]
-    return Parity(difference, agreement, float((rates[0] - rates[1]).abs().mean()))
+    if "policy" in exact:
+        same = exact["policy"].argmax(1) == rough["policy"].argmax(1)
+    else:
+        same = (exact["ownership"] > 0) == (rough["ownership"] > 0)
+    apart = None
+    if "value" in exact:
+        rates = [win_rates(torch.from_numpy(outputs["value"])) for outputs in (exact, rough)]
+        apart = float((rates[0] - rates[1]).abs().mean())
+    return Parity(difference, float(same.mean()), apart)
 
 
 def win_rates(value: Tensor) -> Tensor:
@@ -307,9 +345,7 @@ def win_rates(value: Tensor) -> Tensor:
     return odds[:, 0] + 0.5 * odds[:, 1]
 
 
-def export(
-    network: Network, folder: Path, manifest: Manifest, calibration: np.ndarray, check: np.ndarray
-) -> Checkpoint:
+def export(network: Net, folder: Path, manifest: Manifest, calibration: np.ndarray, check: np.ndarray) -> Checkpoint:
     """Save ``network`` as the checkpoint ``folder``, with the figures of ``Parity`` among the manifest's metrics.
 
     ``calibration`` and ``check`` are planes (B, P, n, n) of positions. Raises CheckpointError, and leaves what was
@@ -318,20 +354,21 @@ def export(
 
     def write(aside: Path) -> dict[str, float]:
         parity = write_files(network, aside, calibration, check)
-        return {name: float(f"{value:.3g}") for name, value in asdict(parity).items()}
+        return {name: float(f"{value:.3g}") for name, value in asdict(parity).items() if value is not None}
 
     return save(folder, manifest, write)
 
 
-def describe(network: Network, name: str, encoder: Encoder, rules: Rules, **known: Any) -> Manifest:
+def describe(network: Net, name: str, encoder: Encoder, rules: Rules, **known: Any) -> Manifest:
     """The manifest of a net that learned from games by ``rules``; ``known`` are its other fields."""
+    only = getattr(network.config, "size", 0)
     return Manifest(
         name=name,
         network=asdict(network.config),
         encoder=encoder.name,
         planes=encoder.planes,
-        smallest=MIN_SIZE,
-        largest=MAX_SIZE,
+        smallest=only or MIN_SIZE,
+        largest=only or MAX_SIZE,
         size=rules.size,
         rules=rules.name,
         komi=rules.komi,
@@ -340,21 +377,21 @@ def describe(network: Network, name: str, encoder: Encoder, rules: Rules, **know
     )
 
 
-def load_network(checkpoint: Checkpoint) -> Network:
+def load_network(checkpoint: Checkpoint) -> Net:
     """The net of a checkpoint in torch."""
-    network = Network(NetworkConfig(**checkpoint.manifest.network))
+    network = network_from(checkpoint.manifest.network)
     network.load_state_dict(load_file(checkpoint.weights))
     return network
 
 
-def start_from(network: Network, checkpoint: Checkpoint) -> None:
+def start_from(network: Net, checkpoint: Checkpoint) -> None:
     """Give ``network`` the weights of a checkpoint to train on from; heads that the checkpoint hasn't keep theirs.
 
     Raises CheckpointError for a net of another shape.
     """
-    wanted = {**asdict(network.config), "area": 0}
-    given = {**asdict(NetworkConfig(**checkpoint.manifest.network)), "area": 0}
-    if wanted != given:
-        wrong = ", ".join(f"{key} {value}, not {wanted[key]}" for key, value in given.items() if value != wanted[key])
-        raise CheckpointError(f"{checkpoint.folder}: can't be trained on from, it has {wrong}")
+    wanted = asdict(network.config)
+    given = asdict(network_from(checkpoint.manifest.network).config)
+    wrong = [f"{key} {value}" for key, value in given.items() if key != "area" and wanted.get(key) != value]
+    if wrong or wanted.keys() != given.keys():
+        raise CheckpointError(f"{checkpoint.folder}: can't be trained on from, its net is another: {', '.join(wrong)}")
     network.load_state_dict(load_file(checkpoint.weights), strict=False)

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -38,13 +39,14 @@ PATIENCE = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How a run is doing. ``loss`` and ``top1`` are means of the last steps; ``minutes_left`` is None where unknown."""
+    """How a run is doing; ``loss`` and ``right`` are means of the last steps. Unknown, ``minutes_left`` is None."""
 
     step: int
     rows: int
     rows_per_second: float
     loss: float
-    top1: float
+    right: float
+    """The share that the net foresaw of the moves or points it learned from."""
     minutes_left: float | None
     waiting: float
     """The share of the time spent waiting for rows."""
@@ -63,7 +65,9 @@ class Plan:
     warm_up: float = 0.02
     """The share of the budget in which the learning rate rises from 0."""
     last: float = 0.01
-    """The learning rate at the end of the cosine, as a share of the highest."""
+    """The learning rate at the end, as a share of the highest."""
+    schedule: str = "cosine"
+    """How the learning rate falls: cosine, linear or constant."""
     optimizer: str = "muon"
     """muon, adamw or sgd."""
     weight_decay: float = 0.0
@@ -80,6 +84,8 @@ class Plan:
             raise ConfigError("a training run needs an end: give max_rows or max_minutes")
         if self.optimizer not in ("muon", "adamw", "sgd"):
             raise ConfigError(f"unknown optimizer '{self.optimizer}'; there are muon, adamw, sgd")
+        if self.schedule not in ("cosine", "linear", "constant"):
+            raise ConfigError(f"unknown schedule '{self.schedule}'; there are cosine, linear, constant")
 
     def done(self, rows: int, seconds: float) -> float:
         """The share of the budget that is spent: 1 or more when the run is over."""
@@ -88,11 +94,12 @@ class Plan:
         return max(by_rows, by_time)
 
     def rate(self, done: float) -> float:
-        """The learning rate when the share ``done`` of the budget is spent: a linear rise, then a cosine."""
+        """The learning rate when the share ``done`` of the budget is spent: a linear rise, then the schedule."""
         if done < self.warm_up:
             return self.learning_rate * (done / self.warm_up * 0.99 + 0.01)
         turn = min(1.0, (done - self.warm_up) / (1 - self.warm_up))
-        return self.learning_rate * (self.last + (1 - self.last) * 0.5 * (1 + math.cos(math.pi * turn)))
+        falls = {"cosine": 0.5 * (1 + math.cos(math.pi * turn)), "linear": 1 - turn, "constant": 1.0}
+        return self.learning_rate * (self.last + (1 - self.last) * falls[self.schedule])
 
 
 def orthogonalised(matrix: Tensor, steps: int = 5) -> Tensor:
@@ -253,10 +260,14 @@ class Target(NamedTuple):
 
 
 def to_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Target]:
-    """Planes (B, P, n, n) and what the net should say of them, on ``device``."""
-    planes = torch.from_numpy(batch.planes).to(device, memory_format=torch.channels_last, non_blocking=True)
-    wanted = (batch.moves, batch.results, batch.owners, batch.scores)
-    return planes, Target(*(torch.from_numpy(part).to(device, non_blocking=True) for part in wanted))
+    """Planes (B, P, n, n) and what the net should say of them, on ``device``; through pinned memory to a GPU."""
+
+    def moved(array: np.ndarray) -> Tensor:
+        tensor = torch.from_numpy(array)
+        return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
+
+    planes = moved(batch.planes).to(memory_format=torch.channels_last)
+    return planes, Target(*(moved(part) for part in (batch.moves, batch.results, batch.owners, batch.scores)))
 
 
 class Run:
@@ -273,6 +284,7 @@ class Run:
         folder: Path,
         settings: Mapping[str, Any] | None = None,
         workers: Workers = Workers(),
+        tensorboard: bool = False,
     ):
         self.network = network
         self.workers = workers
@@ -290,6 +302,7 @@ class Run:
         self._saved = self._started
         self._recent: list[tuple[float, float, int, float, float]] = []
         folder.mkdir(parents=True, exist_ok=True)
+        self._board = _board(folder) if tensorboard and workers.rank == 0 else None
 
     @property
     def seconds(self) -> float:
@@ -306,7 +319,7 @@ class Run:
         """Whether the budget is spent or a process was asked to stop; all processes see it after the same step."""
         return self._stop_agreed or self.done >= 1
 
-    def step(self, loss: Tensor, rows: int, top1: float, waited: float = 0.0) -> Progress:
+    def step(self, loss: Tensor, rows: int, right: float, waited: float = 0.0) -> Progress:
         """Learn from ``loss``, which this process's part of ``rows`` rows gave; save the state when it is time."""
         rate = self.plan.rate(self.done)
         for optimizer in self.optimizers:
@@ -324,7 +337,7 @@ class Run:
         self.step_count += 1
         self.rows += rows
         self._average()
-        self._recent = [*self._recent[-49:], (float(loss.detach()), top1, rows, time.monotonic(), waited)]
+        self._recent = [*self._recent[-49:], (float(loss.detach()), right, rows, time.monotonic(), waited)]
         if self.workers.rank == 0 and time.monotonic() - self._saved > 60 * self.plan.save_minutes:
             self.save()
         return self.progress()
@@ -352,13 +365,13 @@ class Run:
             rows=self.rows,
             rows_per_second=speed,
             loss=sum(item[0] for item in recent) / len(recent),
-            top1=sum(item[1] for item in recent) / len(recent),
+            right=sum(item[1] for item in recent) / len(recent),
             minutes_left=max(0.0, min(left)) if left else None,
             waiting=sum(item[4] for item in recent[1:]) / elapsed,
         )
 
     def log(self, **figures: float) -> None:
-        """Append a line of figures, always the same ones, to ``metrics.csv`` beside the state."""
+        """Append a line of figures, always the same ones, to ``metrics.csv`` beside the state, and tell TensorBoard."""
         line = {"step": self.step_count, "rows": self.rows, "minutes": round(self.seconds / 60, 2), **figures}
         path = self.folder / METRICS_FILE
         new = not path.exists()
@@ -367,6 +380,10 @@ class Run:
             if new:
                 writer.writeheader()
             writer.writerow(line)
+        if self._board is not None:
+            for name, figure in figures.items():
+                self._board.add_scalar(name, figure, self.rows)
+            self._board.flush()
 
     def save(self) -> Path:
         """Write everything that resuming needs to one file, aside and then renamed."""
@@ -434,6 +451,16 @@ class Run:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _board(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard.writer import SummaryWriter
+    except ImportError as error:
+        raise ConfigError(
+            f"tensorboard = true needs one more package ({error.name}): pip install tensorboard"
+        ) from error
+    return SummaryWriter(str(folder / "tensorboard"))
 
 
 def _with_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

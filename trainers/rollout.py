@@ -20,39 +20,9 @@ from arena.go.jit import kernel
 from arena.go.kernels import BOARD, CELLS, clear, play_any, point_of
 from bots.nets.rollout import RolloutManifest, save
 from bots.search.rollouts import FEATURES, MOST, list_features, tie
-from trainers import data
-
-
-@dataclass(frozen=True, slots=True)
-class Config:
-    """What to learn from, and for how long."""
-
-    name: str = "rollout-9x9"
-    """The checkpoint's name."""
-    records: tuple[str, ...] = ()
-    """SGF files, folders of them, or .sgfs.xz files with a game a line."""
-    size: int = 9
-    """Only games on boards of this size are used; the policy plays on all."""
-    test_from: str = "2018-03-01"
-    """Games dated this day or later are the test; empty for a run without a test."""
-    validation: float = 0.01
-    """The share of the other games that is kept aside to watch the run."""
-    epochs: float = 0.6
-    """How often each game is learned from; less than once is enough."""
-    batch: int = 32
-    """Positions a step."""
-    learning_rate: float = 0.3
-    """At the start; it falls to a fiftieth in a line."""
-    shrink: float = 1e-4
-    """L2 of the weights that a step touches, so that those seldom seen stay small."""
-    test_positions: int = 200_000
-    """Positions of the test, of whole games drawn by the seed; 0 for all."""
-    seed: int = 1
-    """Where the order of the games starts."""
-
-
-PRESETS = {"tiny": Config(epochs=0.02, test_positions=5_000), "cpu": Config()}
-"""Settings by name: ``tiny`` shows in seconds that all works, ``cpu`` is what the policy that ships was made with."""
+from trainers import data, dataset
+from trainers.data import LATE
+from trainers.settings import Rollout as Config
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +50,11 @@ class Progress:
     rows: int
     rows_per_second: float
     loss: float
-    top1: float
+    right: float
     minutes_left: float | None
     waiting: float = 0.0
 
 
-LATE = 15
 _CHUNK = 500
 """Games between two reports."""
 
@@ -203,16 +172,13 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     """
     check(config)
     paths = [Path(path) for path in config.records]
-    games = data.load_games(paths, config.size, results / "cache")
-    split = data.split_by_game(games, day_of(config.test_from), config.validation)
-    if not len(split.train):
-        raise ConfigError(f"no games to learn from before {config.test_from}; choose another --test-from")
+    split = dataset.read_split(config, results / "cache")
     begun = time.monotonic()
     learned, positions = fit(config, split.train, on_progress)
     minutes = (time.monotonic() - begun) / 60
     metrics: dict[str, float] = {}
     for part, held_out in (("validation", split.validation), ("test", split.test)):
-        some = some_games(held_out, config.test_positions, config.seed)
+        some = data.some_games(held_out, config.test_positions, config.seed)
         if len(some):
             metrics |= {f"{part}_{key}": round(value, 5) for key, value in asdict(measure(learned, some)).items()}
     manifest = RolloutManifest(
@@ -233,14 +199,12 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
 
 def check(config: Config) -> None:
     """Raise ConfigError for settings that can't be."""
-    if not config.records:
-        raise ConfigError("no game records to learn from: name SGF files, folders or .sgfs.xz files")
     for name in ("epochs", "batch", "learning_rate"):
         if getattr(config, name) <= 0:
             raise ConfigError(f"{name} = {getattr(config, name)} must be more than 0")
     if not 0 <= config.validation < 1:
         raise ConfigError(f"validation = {config.validation} is no share; it goes from 0 to 1")
-    day_of(config.test_from)
+    data.day_of(config.test_from)
 
 
 def fit(
@@ -274,22 +238,3 @@ def fit(
         left = spent / (first + len(some)) * (total - first - len(some)) / 60
         on_progress(Progress(positions, positions / spent, loss / max(1, considered), right / max(1, seen), left))
     return learned, positions
-
-
-def some_games(games: data.Games, positions: int, seed: int) -> data.Games:
-    """Whole games in a seeded order until they have about ``positions`` positions; all of them when it is 0."""
-    if not positions or positions >= len(games.moves):
-        return games
-    order = np.random.default_rng(seed).permutation(len(games))
-    enough = int((games.lengths[order].cumsum() < positions).sum()) + 1
-    return games.select(order[:enough])
-
-
-def day_of(text: str) -> int:
-    """20180301 from 2018-03-01, 0 from nothing. Raises ConfigError."""
-    if not text:
-        return 0
-    parts = text.split("-")
-    if [len(part) for part in parts] != [4, 2, 2] or not all(part.isdecimal() for part in parts):
-        raise ConfigError(f"test_from = '{text}' is no day; write it like 2018-03-01")
-    return int("".join(parts))

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from arena import UserError, __version__
-from arena.cli import data, evaluate, inspect, look, play, report, serve, tournament, train, train_rollout
+from arena.cli import data, evaluate, inspect, look, play, report, serve, tournament, train
 
 app = typer.Typer(
     name="arena",
@@ -50,7 +50,8 @@ app.add_typer(data_app, name="data")
 
 train_app = typer.Typer(no_args_is_help=True, help="Train nets (needs: pip install 'arena\\[train]').")
 train_app.command("sl")(train.train_sl)
-train_app.command("rollout")(train_rollout.train_rollout)
+train_app.command("rollout")(train.train_rollout)
+train_app.command("ownership")(train.train_ownership)
 app.add_typer(train_app, name="train")
 
 

@@ -46,8 +46,8 @@ def data_build(
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+    from trainers.data import day_of
     from trainers.dataset import Parting, Sieve, build
-    from trainers.rollout import day_of
 
     sieve = Sieve(size, tuple(rules or ()), tuple(komi or ()), rating, rank, game_results, shortest, longest)
     parting = Parting(day_of(test_from), validation, test)

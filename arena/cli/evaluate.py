@@ -26,6 +26,9 @@ def evaluate(
     ] = False,
     seed: Annotated[int, typer.Option(help="Which games are drawn.")] = 1,
     plot: Annotated[Path | None, typer.Option(help="Draw the figures into this PNG, too.", show_default=False)] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="Write the figures of each move into this file, too.", show_default=False)
+    ] = None,
     results: Results = Path(RESULTS),
 ) -> None:
     """Measure how well a net foresees moves, results and ownership in games that it hasn't learned from.
@@ -34,6 +37,7 @@ def evaluate(
     """
     try:
         from trainers.data import games_since, load_games, some_games
+        from trainers.evaluation import by_ply_as_csv
         from trainers.evaluation import evaluate as measure
         from trainers.export import load_network
     except ImportError as error:
@@ -42,6 +46,7 @@ def evaluate(
 
     from arena.go.planes import find_encoder
     from arena.plots import draw_evaluation
+    from arena.report.frames import write_aside
     from arena.screen.evaluation import evaluation_sheets
     from arena.screen.training import show_counting
     from bots.nets.checkpoint import Checkpoint, find
@@ -56,6 +61,9 @@ def evaluate(
     for sheet in evaluation_sheets(evaluation, found.manifest.name):
         console.print(sheet)
         console.print()
+    if csv is not None:
+        write_aside(csv, by_ply_as_csv(evaluation).encode())
+        console.print(f"{csv} is written.", soft_wrap=True, highlight=False)
     if plot is not None:
         draw_evaluation(evaluation, plot)
         console.print(f"{plot} is drawn.", soft_wrap=True, highlight=False)

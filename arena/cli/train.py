@@ -1,74 +1,193 @@
-"""The commands that train nets."""
+"""The commands that train nets. Their options are the settings of the trainers, one for one."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from arena import UserError
+from arena import ConfigError, UserError
 from arena.cli.options import RESULTS, Results
+from arena.settings import plain
+from trainers.settings import (
+    GROUPS,
+    OWNERSHIP_PRESETS,
+    RECORDS,
+    ROLLOUT_PRESETS,
+    SETTINGS_FILE,
+    SL_PRESETS,
+    Records,
+    change,
+    choose_preset,
+    read_file,
+)
+
+Data = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="SGF files, folders or archives to learn from, or one dataset; repeatable.",
+        show_default=False,
+        rich_help_panel=RECORDS,
+    ),
+]
+Config = Annotated[
+    Path | None, typer.Option(help="TOML file of settings, named as below with _ for -.", show_default=False)
+]
+Resume = Annotated[
+    str, typer.Option(help="Go on with the run of this name, with all its settings.", show_default=False)
+]
+New = Annotated[bool, typer.Option("--new", help="Begin anew where a run of this name was stopped.")]
 
 
-def train_sl(
-    data: Annotated[
-        list[Path], typer.Option(help="SGF files, folders or archives to learn from; repeatable.", show_default=False)
-    ],
-    name: Annotated[str, typer.Option(help="The checkpoint's name, and the run's.")] = "sl",
-    size: Annotated[int, typer.Option(help="Board size of the games to use.")] = 9,
-    minutes: Annotated[float, typer.Option(help="The end of the run, in minutes of training.")] = 60.0,
-    rows: Annotated[
-        int | None, typer.Option(help="The end of the run, in training rows instead.", show_default=False)
-    ] = None,
-    blocks: Annotated[int, typer.Option(help="Residual blocks of the net.")] = 6,
-    channels: Annotated[int, typer.Option(help="Channels of the net.")] = 64,
-    batch: Annotated[int, typer.Option(help="Rows a step.")] = 128,
-    optimizer: Annotated[str, typer.Option(help="muon, adamw or sgd.")] = "muon",
-    learning_rate: Annotated[float, typer.Option(help="The highest learning rate.")] = 0.04,
-    test_from: Annotated[
-        str, typer.Option(help="Games of this day or later are the test; '' for none.")
-    ] = "2018-03-01",
-    seed: Annotated[int, typer.Option(help="Where first weights and the order of rows start.")] = 1,
-    processes: Annotated[
-        int, typer.Option(help="Processes that share each batch; on a CPU one a core is fastest.")
-    ] = 1,
-    threads: Annotated[int, typer.Option(help="Threads of torch in each process.")] = 1,
-    results: Results = Path(RESULTS),
-) -> None:
+def command(
+    presets: Mapping[str, Records], resumable: bool = True
+) -> Callable[[Callable[[Any, Path], None]], Callable[..., None]]:
+    """Turn ``work(settings, results)`` into a command with an option for each setting of ``presets``.
+
+    A setting's value is that of the command line, else of the file, else of the run to be resumed, else of the preset.
+    """
+    kind = type(next(iter(presets.values())))
+
+    def decorate(work: Callable[[Any, Path], None]) -> Callable[..., None]:
+        def run(**given: Any) -> None:
+            results, preset, file = given.pop("results"), given.pop("preset"), given.pop("config")
+            resume, new = given.pop("resume", ""), given.pop("new", False)
+            typed = {name: value for name, value in given.items() if value is not None}
+            if paths := typed.pop("data", None):
+                typed["records"] = [str(path) for path in paths]
+            settings = choose_preset(presets, preset)
+            if resume:
+                left = results / "training" / resume / SETTINGS_FILE
+                if not left.is_file():
+                    raise ConfigError(f"no run '{resume}' to go on with: there is no {left}")
+                settings = change(settings, read_file(left), str(left))
+            if file is not None:
+                settings = change(settings, read_file(file), str(file))
+            settings = change(settings, typed, "command line")
+            if new:
+                for stale in (results / "training" / settings.name).glob("*"):
+                    if stale.is_file():
+                        stale.unlink()
+            work(settings, results)
+
+        parameters = list(_parameters(kind, presets, resumable))
+        run.__doc__ = work.__doc__
+        run.__name__ = work.__name__
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return decorate
+
+
+def _parameters(kind: type[Records], presets: Mapping[str, Records], resumable: bool) -> Iterator[inspect.Parameter]:
+    def parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+    yield parameter("data", Data, None)
+    yield parameter(
+        "preset", Annotated[str, typer.Option(help=f"Settings to begin with: {', '.join(presets)}.")], "cpu"
+    )
+    yield parameter("config", Config, None)
+    if resumable:
+        yield parameter("resume", Resume, "")
+        yield parameter("new", New, False)
+    yield parameter("results", Results, Path(RESULTS))
+    for item in sorted(fields(kind), key=lambda item: GROUPS.index(item.metadata["group"])):
+        if item.name == "records":
+            continue
+        wanted = {"int": int, "float": float, "bool": bool}.get(str(item.type).removesuffix(" | None"), str)
+        sentence = item.metadata["help"]
+        if choices := item.metadata["choices"]:
+            sentence += f" ({', '.join(choices)})"
+        usual = plain(getattr(presets["cpu"], item.name) or "")
+        option = typer.Option(
+            help=f"{sentence[0].upper()}{sentence[1:]}." + (f" \\[default: {usual}]" if usual else ""),
+            rich_help_panel=item.metadata["group"],
+            show_default=False,
+        )
+        yield parameter(item.name, Annotated[wanted | None, option], None)
+
+
+@command(SL_PRESETS)
+def train_sl(settings: Any, results: Path) -> None:
     """Learn a policy (and who wins) from game records, AlphaGo's first stage.
 
-    Ctrl-C leaves a good checkpoint; the same command goes on. The net can be played at once as checkpoint:NAME.
+    Ctrl-C leaves a good checkpoint; the same command goes on, and so does --resume NAME. The net can be played at once
+    as checkpoint:NAME. Settings come from the preset, a file (--config) and the options below; the last one counts.
 
-    Example: [bold]arena train sl --data games/ --name mine --minutes 90[/bold]
+    Example: [bold]arena train sl --data games/ --name mine --max-minutes 90 --processes 2[/bold]
     """
-    try:
-        from trainers import sl
-    except ImportError as error:
-        raise UserError(f"training needs more packages ({error.name}): pip install 'arena[train]'") from None
+    sl = _trainer("sl")
     from arena.screen.training import show_training
 
-    config = sl.Config(
-        name=name,
-        records=tuple(str(path) for path in data),
-        size=size,
-        max_minutes=None if rows else minutes,
-        max_rows=rows,
-        blocks=blocks,
-        channels=channels,
-        batch=batch,
-        optimizer=optimizer,
-        learning_rate=learning_rate,
-        test_from=test_from,
-        seed=seed,
-        processes=processes,
-        threads=threads,
-    )
-    with show_training(config.name) as on_progress:
-        folder = sl.train(config, results, on_progress)
-    from bots.nets.checkpoint import Checkpoint
-
-    metrics = Checkpoint.open(folder).manifest.metrics
+    with show_training(settings.name) as on_progress:
+        folder = sl.train(settings, results, on_progress)
+    metrics = _metrics(folder)
     part = "test" if "test_top1" in metrics else "validation"
     print(f"{folder}: {metrics[f'{part}_top1']:.1%} top-1 on {metrics[f'{part}_positions']:,.0f} {part} positions.")
     print(f"Play it: arena match checkpoint:{folder.name} sl -n 100")
+
+
+@command(OWNERSHIP_PRESETS)
+def train_ownership(settings: Any, results: Path) -> None:
+    """Learn whose each point will be at the end, from any position of a scored game: Gilmer's GoCNN.
+
+    Only games teach whose recorded margin is that of the last position. The net plays no moves; arena eval measures it.
+
+    Example: [bold]arena train ownership --data games/ --name territory[/bold]
+    """
+    ownership = _trainer("ownership")
+    from arena.screen.training import show_training
+
+    with show_training(settings.name, right="points") as on_progress:
+        folder = ownership.train(settings, results, on_progress)
+    metrics = _metrics(folder)
+    part = "test" if "test_ownership" in metrics else "validation"
+    print(
+        f"{folder}: {metrics[f'{part}_ownership']:.1%} of points foreseen, "
+        f"on {metrics[f'{part}_positions']:,.0f} {part} positions."
+    )
+    print(f"Measure it: arena eval {folder.name} --data ...")
+
+
+@command(ROLLOUT_PRESETS, resumable=False)
+def train_rollout(settings: Any, results: Path) -> None:
+    """Learn a quick policy for playouts from game records: AlphaGo's rollout policy. It takes minutes.
+
+    Example: [bold]arena train rollout --data games/ --name mine[/bold]
+    """
+    rollout = _trainer("rollout")
+    from arena.screen.training import show_training
+    from bots.nets.rollout import RolloutPolicy
+
+    with show_training(settings.name) as on_progress:
+        folder = rollout.train(settings, results, on_progress)
+    metrics = RolloutPolicy.open(folder).manifest.metrics
+    parts = [part for part in ("test", "validation") if f"{part}_top1" in metrics]
+    if not parts:
+        print(f"{folder}: no games were kept aside to measure it by.")
+    for part in parts[:1]:
+        print(
+            f"{folder}: {metrics[f'{part}_top1']:.1%} top-1 on {metrics[f'{part}_positions']:,.0f} {part} positions, "
+            f"{metrics[f'{part}_late_top1']:.1%} from ply {rollout.LATE} on."
+        )
+
+
+def _trainer(name: str) -> Any:
+    """A trainer's module. Raises UserError where its packages aren't installed."""
+    try:
+        return import_module(f"trainers.{name}")
+    except ImportError as error:
+        raise UserError(f"training needs more packages ({error.name}): pip install 'arena[train]'") from None
+
+
+def _metrics(folder: Path) -> Mapping[str, float]:
+    from bots.nets.checkpoint import Checkpoint
+
+    return Checkpoint.open(folder).manifest.metrics

@@ -27,23 +27,24 @@ def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:
 
     named = phases(evaluation)
     whole = evaluation.figures()
-    yield Sheet(
-        columns=("moves", "positions", "top-1", "top-3", "top-5", "loss"),
-        rows=[
-            (
-                part,
-                f"{one.positions:,}",
-                _share(one.top1),
-                _share(one.top3),
-                _share(one.top5),
-                _number(one.policy_loss),
-            )
-            for part, one in named
-        ],
-        note=f"{name}: which move was played; the loss is in nats. The probability of the likeliest move is off by "
-        f"{calibration_error(evaluation.moves):.1%}, the win rate by {calibration_error(evaluation.wins):.1%}.",
-        numbers=(1, 2, 3, 4, 5),
-    )
+    if not isnan(whole.top1):
+        yield Sheet(
+            columns=("moves", "positions", "top-1", "top-3", "top-5", "loss"),
+            rows=[
+                (
+                    part,
+                    f"{one.positions:,}",
+                    _share(one.top1),
+                    _share(one.top3),
+                    _share(one.top5),
+                    _number(one.policy_loss),
+                )
+                for part, one in named
+            ],
+            note=f"{name}: which move was played; the loss is in nats. The probability of the likeliest move is off by "
+            f"{calibration_error(evaluation.moves):.1%}, the win rate by {calibration_error(evaluation.wins):.1%}.",
+            numbers=(1, 2, 3, 4, 5),
+        )
     if not isnan(whole.value_error):
         yield Sheet(
             columns=("moves", "value error", "constant", "points off"),

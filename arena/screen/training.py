@@ -32,24 +32,28 @@ class Training(Protocol):
     @property
     def loss(self) -> float: ...
     @property
-    def top1(self) -> float: ...
+    def right(self) -> float: ...
     @property
     def minutes_left(self) -> float | None: ...
     @property
     def waiting(self) -> float: ...
 
 
-def _text(progress: Training) -> str:
+def _text(progress: Training, right: str) -> str:
     left = "" if progress.minutes_left is None else f" · {progress.minutes_left:.0f} min left"
     return (
         f"{progress.rows:,} rows · {progress.rows_per_second:,.0f}/s · loss {progress.loss:.3f} · "
-        f"top-1 {progress.top1:.1%} · waiting for data {progress.waiting:.0%}{left}"
+        f"{right} {progress.right:.1%} · waiting for data {progress.waiting:.0%}{left}"
     )
 
 
 @contextmanager
-def show_training(name: str, console: Console | None = None) -> Iterator[Callable[[Training], None]]:
-    """Show a run while the block lasts; the function that it gives is to be called with every step's progress."""
+def show_training(
+    name: str, console: Console | None = None, right: str = "top-1"
+) -> Iterator[Callable[[Training], None]]:
+    """Show a run while the block lasts; the function that it gives is to be called with every step's progress.
+
+    ``right`` names the share that was foreseen."""
     console = console or Console(stderr=True)
     if not console.is_terminal:
         written = monotonic()
@@ -58,7 +62,7 @@ def show_training(name: str, console: Console | None = None) -> Iterator[Callabl
             nonlocal written
             if monotonic() - written >= LINE_EVERY:
                 written = monotonic()
-                console.print(f"{name}: {_text(progress)}", soft_wrap=True, highlight=False)
+                console.print(f"{name}: {_text(progress, right)}", soft_wrap=True, highlight=False)
 
         yield write
         return
@@ -70,7 +74,7 @@ def show_training(name: str, console: Console | None = None) -> Iterator[Callabl
         def draw(progress: Training) -> None:
             done = (monotonic() - begun) / 60
             total = None if progress.minutes_left is None else done + progress.minutes_left
-            bar.update(task, completed=done, total=total, description=f"{name}: {_text(progress)}")
+            bar.update(task, completed=done, total=total, description=f"{name}: {_text(progress, right)}")
 
         yield draw
 

@@ -23,6 +23,9 @@ MODEL = "model.onnx"
 MODEL_INT8 = "model-int8.onnx"
 REQUIRED, OPTIONAL = (WEIGHTS, MODEL), (MODEL_INT8,)
 
+HEADS = {"": ("policy", "value"), "trencseni": ("policy",), "alphago": ("policy",), "gocnn": ()}
+"""What players can ask of a net, by its family; the arena's own is of none."""
+
 SHIPPED = Path(__file__).parent.parent / "checkpoints"
 """Where the nets lie that come with the package."""
 
@@ -32,8 +35,8 @@ class Manifest:
     """What a checkpoint is; plain data, stored as JSON beside the files it describes."""
 
     name: str
-    network: Mapping[str, int]
-    """The fields of ``NetworkConfig``."""
+    network: Mapping[str, Any]
+    """The fields of ``NetworkConfig``, or of ``ClassicConfig``, which begins with a family."""
     encoder: str
     """How a position becomes planes."""
     planes: int
@@ -106,6 +109,13 @@ class Checkpoint:
             raise CheckpointError(
                 f"the net {self.manifest.name} can't play {size}x{size}; it plays from {least}x{least} to {most}x{most}"
             )
+
+    def require(self, *heads: str) -> None:
+        """Raise CheckpointError when the net doesn't have the heads (policy, value) that a player asks."""
+        family = self.manifest.network.get("family", "")
+        for head in heads:
+            if head not in HEADS.get(family, HEADS[""]):
+                raise CheckpointError(f"the net {self.manifest.name} ({family}) has no {head} for this player to ask")
 
     def model(self, int8: bool = False) -> Path:
         """The ONNX file. Raises CheckpointError when this checkpoint has none in int8."""
@@ -209,7 +219,6 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "str": (str,),
     "int": (int,),
     "float": (float, int),
-    "Mapping[str, int]": (dict,),
     "Mapping[str, str]": (dict,),
     "Mapping[str, float]": (dict,),
     "Mapping[str, Any]": (dict,),

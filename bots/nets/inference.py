@@ -40,7 +40,7 @@ def has_fast_int8(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
     return not INT8_FLAGS.isdisjoint(words)
 
 
-ANSWERS = ("policy", "value")
+POLICY, VALUE = "policy", "value"
 """What is asked of a net; it may have more to say."""
 
 ASKED = 8
@@ -74,7 +74,7 @@ class Evaluator:
         """Load the net. ``auto`` takes int8 where the processor is made for it and the checkpoint has it, else fp32: by
         the processor's flags and not by timing, so that the same machine always plays the same game. Where int8 then
         doesn't compute here what fp32 does, there is a warning in the log, and fp32. Raises CheckpointError for a net
-        that can't be loaded, ConfigError for an unknown precision."""
+        that can't be loaded or has no policy, ConfigError for an unknown precision."""
         if precision not in tuple(Precision):
             raise ConfigError(f"unknown precision '{precision}'; there are {', '.join(Precision)}")
         self.checkpoint = checkpoint
@@ -84,6 +84,8 @@ class Evaluator:
             fast = has_fast_int8() and MODEL_INT8 in checkpoint.manifest.files
             self.precision = Precision.INT8 if fast else Precision.FP32
         self._session = self._load(self.precision)
+        checkpoint.require(POLICY)
+        self.has_value = any(output.name == VALUE for output in self._session.get_outputs())
         if precision == Precision.AUTO and self.precision is Precision.INT8:
             self._doubt()
 
@@ -105,7 +107,7 @@ class Evaluator:
         self.precision, self._session = Precision.FP32, self._load(Precision.FP32)
         exact_policy, exact_win_rates = self.evaluate(planes)
         noise = (policy - exact_policy).var(1).mean() / exact_policy.var(1).mean()
-        apart = np.abs(win_rates - exact_win_rates).mean()
+        apart = np.abs(win_rates - exact_win_rates).mean() if self.has_value else 0.0
         if noise <= DOUBT and apart <= DOUBT:
             self.precision, self._session = Precision.INT8, int8
             return
@@ -120,7 +122,8 @@ class Evaluator:
     def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Policy logits (B, n² + 1) float32 and win rates (B,) float32 in [0, 1], for the side to move.
 
-        ``planes`` is (B, P, n, n) float32 by the encoder of the checkpoint's manifest. A draw is half a win.
+        ``planes`` is (B, P, n, n) float32 by the encoder of the checkpoint's manifest. A draw is half a win. The win
+        rates of a net without a value are NaN.
         Raises CheckpointError for a size that the net can't play.
         """
         manifest = self.checkpoint.manifest
@@ -130,7 +133,11 @@ class Evaluator:
                 f"{manifest.name}: planes of shape {planes.shape} don't fit; it takes (B, {manifest.planes}, n, n)"
             )
         self.checkpoint.require_size(size)
-        policy, value = self._session.run(ANSWERS, {"planes": np.ascontiguousarray(planes, np.float32)})
+        given = {"planes": np.ascontiguousarray(planes, np.float32)}
+        if not self.has_value:
+            (policy,) = self._session.run([POLICY], given)
+            return policy, np.full(len(policy), np.nan, np.float32)
+        policy, value = self._session.run([POLICY, VALUE], given)
         odds = np.exp(value.astype(np.float64) - value.max(1, keepdims=True))  # (B, 3): win, draw, loss
         win_rate = (odds[:, 0] + 0.5 * odds[:, 1]) / odds.sum(1)
         return policy, win_rate.astype(np.float32)

@@ -23,6 +23,19 @@ UNTRAINED_PASS = -4.0
 """The pass logit before training: about one pass in 4,000 moves. A net that passes early ends its games."""
 
 
+class Answer(NamedTuple):
+    """What a net says of positions, all for the side to move; None for what it has no head for."""
+
+    policy: Tensor | None = None  # (B, n² + 1) logits
+    value: Tensor | None = None  # (B, 3) logits of win, draw, loss
+    ownership: Tensor | None = None  # (B, n²) logits
+    score: Tensor | None = None  # (B,) in units of SCORE_UNIT points
+
+    def to(self, where: torch.device | torch.dtype) -> Answer:
+        """The same on another device, or in other numbers."""
+        return Answer(*(None if part is None else part.to(where) for part in self))
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkConfig:
     """The shape of a net; everything needed to build it again."""
@@ -156,21 +169,6 @@ class ScoreHead(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         g = pooled(self.norm(self.conv(x)).relu())  # (B, 2h, 1, 1)
         return self.result(self.hidden(g).relu()).flatten()  # (B,)
-
-
-class Answer(NamedTuple):
-    """What a net says of positions, all for the side to move; the last two are None without area heads."""
-
-    policy: Tensor  # (B, n² + 1) logits
-    value: Tensor  # (B, 3) logits of win, draw, loss
-    ownership: Tensor | None = None  # (B, n²) logits
-    score: Tensor | None = None  # (B,) in units of SCORE_UNIT points
-
-    def to(self, where: torch.device | torch.dtype) -> Answer:
-        """The same on another device, or in other numbers."""
-        ownership = None if self.ownership is None else self.ownership.to(where)
-        score = None if self.score is None else self.score.to(where)
-        return Answer(self.policy.to(where), self.value.to(where), ownership, score)
 
 
 class Network(nn.Module):

@@ -1,0 +1,164 @@
+"""The nets of others, by name: as large as they were described, exported, played, trained."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from commandline import arena
+from test_training import SIZE, random_game
+
+from arena import CheckpointError, ConfigError
+from arena.go.game import Rules
+from arena.go.planes import find_encoder
+from bots.nets.catalogue import named_network, network_from, parameters, usual_encoder
+from bots.nets.checkpoint import Checkpoint
+from bots.nets.inference import Evaluator
+from bots.nets.network import UNTRAINED_PASS
+from trainers import data, ownership, sl
+from trainers.export import describe, export, load_network
+from trainers.loop import Target
+
+
+def test_the_nets_are_as_large_as_they_were_described() -> None:
+    trencseni = (81 * 1 + 1) * 32 + (49 * 32 + 1) * 32 + (25 * 32 + 1) * 32
+    trencseni += (32 * 361 + 1) * 361 + (361 + 1) * 362  # with one output more, for the pass
+    alphago = (25 * 48 + 1) * 192 + 11 * (9 * 192 + 1) * 192 + 192 + 361 + (192 + 1)
+    gocnn = (25 * 8 + 1) * 64 + 2 * (25 * 64 + 1) * 64 + (25 * 64 + 1) * 48 + (25 * 48 + 1) * 48 + 25 * 48 + 1
+    for name, planes, expected in (
+        ("trencseni-cnn", 1, trencseni),
+        ("alphago-12x192", 48, alphago),
+        ("gocnn-5x64", 8, gocnn),
+    ):
+        assert find_encoder(usual_encoder(name)).planes == planes
+        assert parameters(named_network(name, planes, 19)) == expected
+
+
+@pytest.mark.parametrize("name", ["arena", "arena-0x8", "alphago-12", "resnet-6x64", "gocnn-5x", "arena-6x64 "])
+def test_an_unknown_name_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="name one like arena-6x56"):
+        named_network(name, 17, 9)
+
+
+def test_a_description_of_no_net_is_refused() -> None:
+    for description in ({"family": "resnet", "planes": 1}, {"planes": 17, "depth": 3}):
+        with pytest.raises(CheckpointError, match="doesn't know"):
+            network_from(description)
+
+
+@pytest.mark.parametrize("name", ["trencseni-cnn", "alphago-3x12", "gocnn-3x12", "gocnn-1x4"])
+def test_an_exported_net_answers_as_torch_does(name: str, tmp_path: Path) -> None:
+    encoder = find_encoder(usual_encoder(name))
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        network = named_network(name, encoder.planes, 7).eval()
+    rules, planes = Rules.preset("cgos", 7), np.random.default_rng(1).random((32, encoder.planes, 7, 7), np.float32)
+    made = export(network, tmp_path / name, describe(network, name, encoder, rules), planes, planes)
+    assert made.manifest.metrics["fp32_difference"] < 1e-4 and made.manifest.metrics["int8_agreement"] > 0.7
+    again = load_network(made).eval()
+    said, once = (net(torch.from_numpy(planes)) for net in (again, network))
+    assert all(torch.equal(a, b) for a, b in zip(said, once, strict=True) if a is not None)
+    assert asdict(again.config) == asdict(network.config)
+    if name.startswith("gocnn"):
+        with pytest.raises(CheckpointError, match="no policy"):
+            Evaluator(made)
+        return
+    policy, win_rates = Evaluator(made, "fp32").evaluate(planes)
+    assert policy.shape == (32, 50) and np.isnan(win_rates).all()
+    with pytest.raises(CheckpointError, match="7x7 to 7x7"):
+        Evaluator(made).evaluate(planes[:, :, :5, :5])
+
+
+def test_an_untrained_alphago_net_does_not_pass() -> None:
+    network = named_network("alphago-2x8", 48, 9).eval()
+    with torch.no_grad():
+        policy = network(torch.zeros(1, 48, 9, 9)).policy
+    assert float(policy[0, -1]) == UNTRAINED_PASS and int(policy[0].argmax()) < 81
+
+
+def test_the_ownership_loss_knows_only_scored_rows() -> None:
+    logits = torch.zeros(3, 4, requires_grad=True)
+    owners = torch.tensor([[1, -1, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0]], dtype=torch.int8)
+    scores = torch.tensor([3.0, -2.0, float("nan")])
+    target = Target(torch.zeros(3), torch.zeros(3), owners, scores)
+    said = ownership.Answer(ownership=logits)
+    squared, right = ownership.loss(said, target, squared=True)
+    assert float(squared.detach()) == pytest.approx((0.25 * 3 / 4 + 0.25) / 2)  # a point of no one's is half of each
+    assert right == pytest.approx(1 / 7)  # a logit of 0 says: not mine
+    entropy, _ = ownership.loss(said, target, squared=False)
+    entropy.backward()
+    assert logits.grad is not None and not logits.grad[2].any() and logits.grad[:2].any()
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("records") / "random.sgfs"
+    games = (random_game(seed, f"20{17 + seed % 2}-05-{1 + seed:02}") for seed in range(24))
+    path.write_text("".join(f"{game.to_sgf()}\n" for game in games))
+    return path
+
+
+def test_an_ownership_net_learns_and_is_measured(archive: Path, tmp_path: Path) -> None:
+    config = ownership.Config(
+        name="territory",
+        records=(str(archive),),
+        size=SIZE,
+        test_from="2018-01-01",
+        net="gocnn-3x16",
+        optimizer="adamw",
+        learning_rate=0.003,
+        batch=32,
+        max_rows=60 * 32,
+        average=0.9,
+        device="cpu",
+    )
+    seen = []
+    folder = ownership.train(config, tmp_path, seen.append)
+    metrics = Checkpoint.open(folder).manifest.metrics
+    assert metrics["test_ownership"] > 0.6 and metrics["test_brier"] < 0.24
+    assert seen[-1].loss < seen[0].loss and seen[-1].right > 0.6
+    run = arena("eval", str(folder), "--data", str(archive), "--size", str(SIZE), "--csv", "by.csv", folder=tmp_path)
+    assert run.returncode == 0 and "by nearest stone" in run.stdout and "top-1" not in run.stdout
+    table = (tmp_path / "by.csv").read_text().splitlines()
+    assert table[0].startswith("ply,positions,top1") and table[1].startswith("0,24,,")
+    match = arena("match", f"checkpoint:{folder}", "random", "-n", "2", "--size", str(SIZE), folder=tmp_path)
+    assert match.returncode == 2 and match.stderr.count("\n") == 1 and "no policy" in match.stderr
+
+
+def test_a_plain_stack_learns_moves_and_plays(archive: Path, tmp_path: Path) -> None:
+    config = sl.Config(
+        name="stack",
+        records=(str(archive),),
+        size=SIZE,
+        test_from="",
+        net="trencseni-cnn",
+        batch=32,
+        max_rows=4 * 32,
+        device="cpu",
+    )
+    folder = sl.train(config, tmp_path)
+    manifest = Checkpoint.open(folder).manifest
+    assert manifest.encoder == "stones-1" and manifest.metrics["validation_results"] == 0
+    run = arena(
+        "match", f"checkpoint:{folder}", "random", "-n", "2", "--size", str(SIZE), "--workers", "1", folder=tmp_path
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_a_net_without_a_head_is_refused_by_the_trainer_that_needs_it(archive: Path, tmp_path: Path) -> None:
+    common = {"records": (str(archive),), "size": SIZE, "max_rows": 32, "device": "cpu", "name": "wrong"}
+    with pytest.raises(ConfigError, match="gocnn-5x64 has no policy"):
+        sl.train(sl.Config(net="gocnn-5x64", **common), tmp_path)
+    with pytest.raises(ConfigError, match="trencseni-cnn has no ownership"):
+        ownership.train(ownership.Config(net="trencseni-cnn", **common), tmp_path)
+    assert not (tmp_path / "training").exists()
+
+
+def test_rows_made_by_several_threads_are_the_same(archive: Path, tmp_path: Path) -> None:
+    games = data.load_games([archive], SIZE, tmp_path)
+    encoder = find_encoder("arena-17")
+    one, three = (data.Rows(games, encoder, 1, threads).batch(5, 200) for threads in (1, 3))
+    assert np.array_equal(one.planes, three.planes) and np.array_equal(one.moves, three.moves)

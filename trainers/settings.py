@@ -1,0 +1,210 @@
+"""What the trainers can be told: settings with a sentence on each, presets, files of settings. Trains nothing.
+
+Imports neither torch nor Numba, so that the command line can explain a trainer without loading it.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from arena import ConfigError
+from arena.settings import read_value, suggest
+
+GROUPS = RECORDS, NET, BUDGET, LEARNING, WATCHING, MACHINE = (
+    "What it learns from",
+    "What it becomes",
+    "How long",
+    "How it learns",
+    "What is measured and saved",
+    "Where it runs",
+)
+"""The groups in which settings are shown."""
+
+SETTINGS_FILE = "settings.json"
+"""All settings of a run, beside its state."""
+
+
+def option(
+    default: Any,
+    group: str,
+    help: str,
+    low: float | None = None,
+    high: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """A field of a trainer's settings: its default, where it is shown, a sentence, and what values it takes."""
+    metadata = {"group": group, "help": help, "low": low, "high": high, "choices": choices}
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What everyone is told who learns from game records."""
+
+    name: str = option("", NET, "the checkpoint's name, and the run's")
+    records: tuple[str, ...] = option((), RECORDS, "SGF files, folders and archives, or the folder of a dataset")
+    size: int = option(9, RECORDS, "only games on boards of this size are used", 5, 19)
+    test_from: str = option(
+        "2018-03-01", RECORDS, "games of this day or later are the test; '' for none; a dataset has its own test"
+    )
+    validation: float = option(0.01, RECORDS, "the share of the other games that is kept aside to watch the run", 0, 1)
+    test_positions: int = option(60_000, WATCHING, "positions of the test, in whole games; 0 for all", 0)
+    seed: int = option(1, LEARNING, "where first weights and the order of the rows start", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Supervised(Records):
+    """What is told to trainers of nets that learn from records."""
+
+    net: str = option("arena-6x64", NET, "its name: arena-BLOCKSxCHANNELS, trencseni-cnn or alphago-LAYERSxCHANNELS")
+    encoder: str = option("", NET, "how a position becomes planes; the net's own way unless given")
+    start: str = option("", NET, "a checkpoint of the same shape to train on from, by name or folder")
+    max_rows: int | None = option(None, BUDGET, "the end, in training rows", 1)
+    max_minutes: float | None = option(None, BUDGET, "the end, in minutes of training, all sittings together", 0)
+    batch: int = option(256, LEARNING, "rows a step, all processes together", 1)
+    optimizer: str = option("muon", LEARNING, "what makes steps of gradients", choices=("muon", "adamw", "sgd"))
+    learning_rate: float = option(0.04, LEARNING, "the highest, after the warm-up", 0)
+    schedule: str = option("cosine", LEARNING, "how it falls", choices=("cosine", "linear", "constant"))
+    warm_up: float = option(0.02, LEARNING, "the share of the budget in which it rises", 0, 0.9)
+    weight_decay: float = option(0.01, LEARNING, "decoupled, of convolutions", 0)
+    average: float = option(0.999, LEARNING, "how much of the averaged weights, which are saved, stays at a step", 0, 1)
+    clip: float = option(10.0, LEARNING, "the highest norm of a gradient", 0)
+    check_every: int = option(50_000, WATCHING, "validation after so many rows", 1)
+    check_positions: int = option(8_000, WATCHING, "positions of a validation", 1)
+    save_minutes: float = option(5.0, WATCHING, "how often the state is saved that a run goes on from", 0)
+    tensorboard: bool = option(False, WATCHING, "write the figures for TensorBoard, too")
+    processes: int = option(1, MACHINE, "processes that share each batch; on a CPU one a core is fastest", 1)
+    threads: int = option(1, MACHINE, "threads of torch in each process", 1)
+    loaders: int = option(1, MACHINE, "threads that make rows, in each process", 1)
+    device: str = option("auto", MACHINE, "auto is cuda if there is one", choices=("auto", "cpu", "cuda"))
+    bf16: bool = option(False, MACHINE, "compute in bfloat16 where that is safe (autocast)")
+    compile: bool = option(False, MACHINE, "let torch.compile fuse the net; takes a minute first")
+
+
+ADJUSTABLE = frozenset(
+    "records max_rows max_minutes save_minutes tensorboard threads loaders device compile test_positions check_every "
+    "check_positions".split()
+)
+"""Settings that a resumed run may change: where it runs, its end and its reports, not what a step learns."""
+
+
+@dataclass(frozen=True, slots=True)
+class SL(Supervised):
+    """What ``trainers.sl`` is told."""
+
+    value_weight: float = option(0.4, LEARNING, "the weight of the value loss beside the policy loss", 0)
+    ownership_weight: float = option(0.3, LEARNING, "the weight of the ownership loss", 0)
+    score_weight: float = option(0.1, LEARNING, "the weight of the score loss", 0)
+    label_smoothing: float = option(0.0, LEARNING, "the share of the target that all moves have alike", 0, 0.99)
+
+
+SL_PRESETS = {
+    "tiny": SL("tiny", net="arena-2x16", batch=64, max_rows=20_000, check_every=5_000, test_positions=5_000),
+    "cpu": SL("sl", net="arena-6x56", batch=128, max_minutes=90, average=0.9995, check_every=100_000),
+    "gpu": SL(
+        "sl-large",
+        net="arena-10x128",
+        batch=1024,
+        max_minutes=25,
+        check_every=500_000,
+        check_positions=20_000,
+        save_minutes=1,
+        loaders=8,
+        device="cuda",
+        bf16=True,
+        compile=True,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership(Supervised):
+    """What ``trainers.ownership`` is told."""
+
+    net: str = option("gocnn-5x64", NET, "its name: gocnn-LAYERSxCHANNELS, or arena-BLOCKSxCHANNELS")
+    loss: str = option("squared", LEARNING, "of a point's probability", choices=("squared", "cross-entropy"))
+
+
+OWNERSHIP_PRESETS = {
+    "tiny": Ownership(
+        "tiny-ownership", net="gocnn-3x16", batch=64, max_rows=20_000, check_every=5_000, test_positions=5_000
+    ),
+    "cpu": Ownership("ownership", batch=128, max_minutes=20, learning_rate=0.01, check_every=100_000),
+    "gpu": Ownership(
+        "ownership", batch=1024, max_minutes=10, save_minutes=1, loaders=8, device="cuda", bf16=True, compile=True
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout(Records):
+    """What ``trainers.rollout`` is told; the policy plays on boards of all sizes."""
+
+    epochs: float = option(0.6, BUDGET, "how often each game is learned from; less than once is enough", 1e-6)
+    batch: int = option(32, LEARNING, "positions a step", 1)
+    learning_rate: float = option(0.3, LEARNING, "at the start; it falls to a fiftieth in a line", 1e-9)
+    shrink: float = option(1e-4, LEARNING, "L2 of the weights that a step touches, so that rare ones stay small", 0)
+    test_positions: int = option(200_000, WATCHING, "positions of the test, in whole games; 0 for all", 0)
+
+
+ROLLOUT_PRESETS = {
+    "tiny": Rollout("tiny-rollout", epochs=0.02, test_positions=5_000),
+    "cpu": Rollout("rollout"),
+}
+
+Told = TypeVar("Told", bound=Records)
+
+
+def choose_preset(presets: Mapping[str, Told], name: str) -> Told:
+    """The settings of this name. Raises ConfigError."""
+    if name not in presets:
+        raise ConfigError(f"unknown preset '{name}'; there are {', '.join(presets)}")
+    return presets[name]
+
+
+def change(settings: Told, given: Mapping[str, Any], where: str) -> Told:
+    """``settings`` with other values for some, from TOML or from text.
+
+    Where only one end of the run is given, the other one no longer counts. Raises ConfigError, which begins with
+    ``where``, for unknown names and for values of the wrong kind.
+    """
+    known = {item.name: item for item in fields(settings)}
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in known:
+            raise ConfigError(f"{where}: unknown setting '{name}'{suggest(name, known)}")
+        if name == "records":
+            if not isinstance(value, list | tuple) or not all(isinstance(path, str) for path in value):
+                raise ConfigError(f"{where}: records = {value!r} is not a list of paths")
+            values[name] = tuple(value)
+        else:
+            values[name] = None if value is None else read_value(value, known[name], where)
+    ends = {"max_rows", "max_minutes"} & known.keys()
+    if given_ends := ends & values.keys():
+        values.update(dict.fromkeys(ends - given_ends))
+    return replace(settings, **values)
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """The settings in a TOML file, or those that a run left as JSON; still to be checked. Raises ConfigError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(f"{path}: can't be read ({error.strerror}); give a TOML file of settings") from error
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: holds no settings")
+    return content
+
+
+def write_file(settings: Records, folder: Path) -> None:
+    """Keep the settings of a run beside its state."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / SETTINGS_FILE).write_text(json.dumps(asdict(settings), indent=2) + "\n", encoding="utf-8")
