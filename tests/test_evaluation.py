@@ -40,6 +40,16 @@ def network() -> Network:
         return Network(NetworkConfig(blocks=2, channels=16, area=1)).eval()
 
 
+def test_the_interval_takes_whole_games(games: data.Games, network: Network) -> None:
+    found = evaluate(network, ENCODER, games)
+    right, positions = found.by_game.T
+    assert np.array_equal(positions, games.lengths) and right.sum() == round(found.figures().top1 * positions.sum())
+    drawn = np.random.default_rng(1).integers(0, len(games), (4000, len(games)))
+    by_drawing = 1.96 * (right[drawn].sum(1) / positions[drawn].sum(1)).std()
+    assert abs(found.top1_error - by_drawing) < 0.25 * by_drawing
+    assert np.isnan(evaluate(network, ENCODER, games.select(np.arange(1))).top1_error)
+
+
 def test_the_figures_are_those_of_a_loop_over_positions(games: data.Games, network: Network) -> None:
     found = evaluate(network, ENCODER, games)
     rows = data.encode_positions(games, ENCODER, np.arange(len(games.moves)), np.zeros(len(games.moves), np.int64))

@@ -44,6 +44,7 @@ LAYERS = (
     ("arena.page",),
     ("arena.gtp",),
     ("arena.cli",),
+    ("arena.__main__",),
 )
 """From the bottom to the top. What is in a package may import the rest of it; all else, only what is further down."""
 

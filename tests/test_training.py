@@ -26,7 +26,7 @@ from arena.go.record import Record
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
 from bots.nets.network import SCORE_UNIT, Answer
-from trainers import data, loop, sl
+from trainers import data, loop, sl, supervised
 from trainers.data import DRAW, LOSS, NO_RESULT, WIN
 from trainers.export import load_network
 
@@ -406,3 +406,27 @@ def test_a_signal_leaves_a_good_checkpoint(tiny: sl.Config, tmp_path: Path, proc
     if processes == 1:
         again = sl.train(replace(tiny, max_rows=done + 64), tmp_path / "results")
         assert Checkpoint.open(again).manifest.rows == done + 64
+
+
+def test_two_processes_of_torchrun_learn_what_one_does(tiny: sl.Config, tmp_path: Path) -> None:
+    """A net without batch norms, which would be each process's own."""
+    config = replace(tiny, net="alphago-2x8", optimizer="sgd", max_rows=6 * 32)
+    alone = sl.train(config, tmp_path / "alone")
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    settings = {field: getattr(config, field) for field in sl.Config.__dataclass_fields__}
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    run = subprocess.run(
+        [*torchrun, str(program), repr(settings), str(tmp_path / "together")],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(sl.__file__).parent.parent), "OMP_NUM_THREADS": "1"},
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stderr
+    one, two = (Checkpoint.open(folder) for folder in (alone, tmp_path / "together" / "checkpoints" / "tiny"))
+    assert one.manifest.rows == two.manifest.rows == 6 * 32
+    before, after = load_network(one).state_dict(), load_network(two).state_dict()
+    assert all(torch.allclose(before[key], after[key], atol=1e-5) for key in before)
+    untrained = supervised.build(config).state_dict()
+    assert not all(torch.allclose(before[key], untrained[key], atol=1e-4) for key in before)

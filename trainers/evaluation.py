@@ -68,6 +68,16 @@ class Evaluation:
     sums: np.ndarray  # (PLIES, SUMS) float64
     moves: np.ndarray  # (BINS, 3): forecasts of the likeliest move: count, sum of probabilities, how many came true
     wins: np.ndarray  # (BINS, 3): the same of the win rate
+    by_game: np.ndarray  # (games, 2): positions whose move was foreseen, and all of them
+
+    @property
+    def top1_error(self) -> float:
+        """Half the 95 % interval of ``top1`` over all plies, whole games being what was drawn; NaN for one game."""
+        right, positions = self.by_game.T
+        if len(right) < 2:
+            return float("nan")
+        off = right - right.sum() / positions.sum() * positions
+        return float(1.96 * np.sqrt((off**2).sum() * len(off) / (len(off) - 1)) / positions.sum())
 
     def figures(self, first: int = 0, last: int = PLIES - 1) -> Figures:
         """Over the positions before plies ``first`` to ``last``."""
@@ -118,6 +128,8 @@ def evaluate(
     """
     sums = np.zeros((PLIES, len(_SUMS)))
     moves, wins = np.zeros((BINS, 3)), np.zeros((BINS, 3))
+    by_game = np.stack([np.zeros(len(games)), games.lengths], 1)
+    owners = np.repeat(np.arange(len(games)), games.lengths)
     ask = _ask_all if symmetries else _ask
     network.eval()
     done = 0
@@ -132,12 +144,13 @@ def evaluate(
         if answer.policy is not None:
             probability, guess = answer.policy.softmax(1).max(1)
             _forecast(moves, probability.numpy(), guess.numpy() == batch.moves)
+            np.add.at(by_game[:, 0], owners[done : done + len(batch)], guess.numpy() == batch.moves)
         if answer.value is not None:
             known = batch.results != data.NO_RESULT
             _forecast(wins, _win_rates(answer.value).numpy()[known], 1 - batch.results[known] / 2)
         done += len(batch)
         on_progress(done)
-    return Evaluation(sums, moves, wins)
+    return Evaluation(sums, moves, wins, by_game)
 
 
 def _ask(network: Net, planes: np.ndarray) -> Answer:

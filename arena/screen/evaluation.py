@@ -41,7 +41,8 @@ def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:
                 )
                 for part, one in named
             ],
-            note=f"{name}: which move was played; the loss is in nats. The probability of the likeliest move is off by "
+            note=f"{name}: which move was played; the loss is in nats. The 95 % interval of all top-1, by games, is ± "
+            f"{_share(evaluation.top1_error) or 'unknown'}. The probability of the likeliest move is off by "
             f"{calibration_error(evaluation.moves):.1%}, the win rate by {calibration_error(evaluation.wins):.1%}.",
             numbers=(1, 2, 3, 4, 5),
         )

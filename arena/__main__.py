@@ -1,0 +1,6 @@
+"""``python -m arena``, which torchrun starts as well."""
+
+from arena.cli import main
+
+if __name__ == "__main__":
+    main()
