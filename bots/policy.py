@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 class Config:
     checkpoint: str = setting("sl-9x9", "name or folder of the net")
     temperature: float = setting(0.0, "moves are drawn from probabilities ^ (1 / temperature); 0 plays the best", low=0)
+    ensemble: bool = setting(False, "ask under all 8 symmetries and take the mean; 8 times slower")
     precision: str = setting("auto", "numbers the net is run with", choices=("auto", "fp32", "int8"))
 
 
@@ -28,19 +29,40 @@ class Policy(Bot):
         from bots.nets.inference import Evaluator  # and with it ONNX Runtime: when a player is built
 
         self._temperature = config.temperature
+        self._ensemble = config.ensemble
         self._net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision)
 
     def choose(self, game: Game, limits: Limits) -> Decision:
         return self.choose_all([game], limits)[0]
 
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
-        from arena.go.planes import encode_games
-
-        logits, win_rates = self._net.evaluate(encode_games(self._net.encoder, games))
+        logits, win_rates = self._ask(games)
         return [
             Decision(self._pick(game, row), None if isnan(win_rate) else float(win_rate))
             for game, row, win_rate in zip(games, logits, win_rates, strict=True)
         ]
+
+    def _ask(self, games: Sequence[Game]) -> tuple[np.ndarray, np.ndarray]:
+        """Logits (B, size² + 1) and win rates (B,).
+
+        Those of the ensemble are means of probabilities (Silver et al. 2016, Extended Data Table 3), summed one by one,
+        so that no game's depend on how many there are.
+        """
+        import numpy as np
+
+        from arena.go.moves import SYMMETRIES, symmetry_table
+        from arena.go.planes import encode_games
+
+        if not self._ensemble:
+            return self._net.evaluate(encode_games(self._net.encoder, games))
+        table = symmetry_table(games[0].rules.size)
+        asked = [self._net.evaluate(encode_games(self._net.encoder, games, turn)) for turn in range(SYMMETRIES)]
+        shares, win_rates = np.zeros((len(games), len(table[0]))), np.zeros(len(games))
+        for turn, (logits, rates) in enumerate(asked):
+            odds = np.exp(logits[:, table[turn]].astype(np.float64) - logits.max(1, keepdims=True))
+            shares += odds / odds.sum(1, keepdims=True) / SYMMETRIES
+            win_rates += rates / SYMMETRIES
+        return np.log(shares), win_rates
 
     def _pick(self, game: Game, logits: np.ndarray) -> int:
         """A sensible legal move by its logit (size² + 1,): own eyes are never filled, and as long as the board as it

@@ -14,7 +14,7 @@ import pytest
 from arena import BotFault, CheckpointError
 from arena.bot import Bot, Decision, Limits
 from arena.go.game import BLACK, WHITE, Game, Rules
-from arena.go.moves import move_from_gtp, pass_move
+from arena.go.moves import move_from_gtp, pass_move, symmetry_table
 from arena.registry import Registry
 
 SPECS = [
@@ -23,6 +23,7 @@ SPECS = [
     "mcts:playouts=40",
     "sl",
     "sl:temperature=1",
+    "sl:ensemble=true",
     "alphago:visits=12",
     "alphago:visits=12,mixing=0.5,rollouts=2,leaves=4",
     "alphago:visits=12,noise=0.25,c_base=50",
@@ -136,6 +137,20 @@ def test_a_policy_at_a_temperature_varies_and_a_greedy_one_does_not() -> None:
 
     assert len(moves("sl")) == 1
     assert len(moves("sl:temperature=2")) > 3
+
+
+def test_the_ensemble_plays_the_same_on_a_turned_board() -> None:
+    bot, alone = (Registry().resolve(spec).build() for spec in ("sl:ensemble=true,precision=fp32", "sl:precision=fp32"))
+    differ = 0
+    for game in some_games():
+        turned = Game(game.rules)
+        for move in game.moves:
+            turned.play(int(symmetry_table(9)[3][move]))
+        moves, single = ([player.choose(one, Limits()) for one in (game, turned)] for player in (bot, alone))
+        assert moves[1].move == symmetry_table(9)[3][moves[0].move]
+        assert moves[0].win_rate == pytest.approx(moves[1].win_rate, abs=1e-5)
+        differ += single[0].win_rate != pytest.approx(single[1].win_rate, abs=1e-5)
+    assert differ
 
 
 def test_a_policy_does_not_pass_as_long_as_the_board_is_lost() -> None:
