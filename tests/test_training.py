@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -337,6 +338,26 @@ def test_training_lowers_the_loss_and_leaves_a_net_that_plays(tiny: sl.Config, t
     assert policy.shape == (2, SIZE * SIZE + 1) and win_rates.shape == (2,)
     lines = (tmp_path / "training" / "tiny" / loop.METRICS_FILE).read_text().splitlines()
     assert lines[0].startswith("step,rows,minutes,loss") and len(lines) == 1 + 90 * 32 // 256
+
+
+def test_a_run_tells_tensorboard_when_it_is_to(tiny: sl.Config, tmp_path: Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    sl.train(replace(tiny, tensorboard=True, check_every=64, max_rows=4 * 32), tmp_path)
+    written = accumulator.EventAccumulator(str(tmp_path / "training" / "tiny" / "tensorboard"))
+    written.Reload()
+    assert [event.step for event in written.Scalars("validation_top1")] == [64, 128]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+def test_a_compiled_net_learns_as_a_plain_one_does(tiny: sl.Config, tmp_path: Path) -> None:
+    config = replace(tiny, optimizer="sgd", learning_rate=0.01, max_rows=6 * 32)
+    plain, compiled = (
+        load_network(Checkpoint.open(sl.train(replace(config, compile=compile), tmp_path / str(compile))))
+        for compile in (False, True)
+    )
+    states = zip(plain.state_dict().values(), compiled.state_dict().values(), strict=True)
+    assert all(torch.allclose(one, two, atol=1e-4) for one, two in states)
 
 
 def test_a_run_can_start_from_a_checkpoint_of_the_same_shape(tiny: sl.Config, tmp_path: Path) -> None:
