@@ -357,7 +357,7 @@ def test_a_compiled_net_learns_as_a_plain_one_does(tiny: sl.Config, tmp_path: Pa
         for compile in (False, True)
     )
     states = zip(plain.state_dict().values(), compiled.state_dict().values(), strict=True)
-    assert all(torch.allclose(one, two, atol=1e-4) for one, two in states)
+    assert all(torch.allclose(one, two, atol=2e-3) for one, two in states)
 
 
 def test_a_run_can_start_from_a_checkpoint_of_the_same_shape(tiny: sl.Config, tmp_path: Path) -> None:
