@@ -210,7 +210,7 @@ def save_checkpoint(config: Supervised, lesson: Lesson, results: Path, split: da
         data=f"{', '.join(file.name for file in files)}; sha256 {data.digest_of(files)}",
         rows=learned.rows,
         minutes=round(learned.minutes, 1),
-        settings={**asdict(config), "records": [file.name for file in files]},
+        settings={**asdict(config), "records": [file.name for file in files], "start": Path(config.start).name},
         metrics={key: round(value, 5) for key, value in learned.metrics.items()},
         parent=Checkpoint.open(find(config.start)).identity if config.start else "",
     )
