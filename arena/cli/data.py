@@ -154,8 +154,8 @@ def _generate(generation: Generation, kept: GamesFile, processes: int) -> None:
         done, begun = 0, 0.0
         for update in updates:
             bar.advance(task, len(update.records))
-            if update.resumed:
-                continue
+            if update.resumed or not (begun or update.glances or update.records):
+                continue  # nobody plays yet: kernels may be compiled, engines started
             begun = begun or monotonic()
             done += len(update.records)
             seconds = monotonic() - begun

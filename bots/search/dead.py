@@ -69,8 +69,8 @@ def count_owners(boards, weights, count, seed, counts):
 
 @inlined
 def flood(board, start, number, region, stack, heads):
-    """Write ``number`` to ``region`` of all empty points that connect with ``start``; (colours around as a bit set, how
-    many of ``heads`` (CELLS,) it wrote: a group's once for each point of it that is touched)."""
+    """Write ``number`` to ``region`` of the empty points that ``start`` connects with, and to ``heads`` (CELLS,) whose
+    stones they touch, some more than once; (colours touched as a bit set, how many heads)."""
     region[U(start)] = number
     stack[0] = start
     height = 1
