@@ -12,20 +12,20 @@ import signal
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from time import monotonic
+from typing import Protocol
 
 from arena import UserError
 from arena.go.game import Ending
 from arena.go.record import Record
 from arena.match import Room, lost_record
 from arena.schedule import Event, Pairing
-from arena.store import Store
 from arena.worker import PAUSE, RESUME, CallClock, Glance, Job, start_method, work
 
 TICK = 0.1
@@ -65,7 +65,18 @@ class Control:
     paused: bool = False
 
 
-def play_event(event: Event, store: Store, workers: int, control: Control | None = None) -> Iterator[Update]:
+class Keeper(Protocol):
+    """Where games are kept: a ``Store``, or something that keeps them as safely."""
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Keep finished games; they are durable on return."""
+
+    def ids(self, event: str) -> set[str]: ...
+    def games(self, *, event: str) -> Iterator[Record]: ...
+    def count(self, *, event: str) -> int: ...
+
+
+def play_event(event: Event, store: Keeper, workers: int, control: Control | None = None) -> Iterator[Update]:
     """Play what ``event`` is missing in ``store``, yielding updates several times a second until all is durable.
 
     The first update carries what was played before. Closing the generator stops the workers and stores every game they
@@ -81,13 +92,13 @@ def play_event(event: Event, store: Store, workers: int, control: Control | None
         yield from _Crew(event, missing, store, workers, control or Control()).play()
 
 
-def _missing(event: Event, store: Store) -> list[Pairing]:
+def _missing(event: Event, store: Keeper) -> list[Pairing]:
     """What can be played now: of what is planned all that isn't stored, and when it all is, what is planned then."""
     known = store.ids(event.event)
     return [pairing for pairing in event.pairings(store.games(event=event.event)) if pairing.id not in known]
 
 
-def _play_here(event: Event, missing: list[Pairing], store: Store) -> Iterator[Update]:
+def _play_here(event: Event, missing: list[Pairing], store: Keeper) -> Iterator[Update]:
     """One game after the other in this process: a person sits at its terminal and may take any time."""
     players = {name: entry.build() for name, entry in event.players.items()}
     limits = {name: replace(entry.limits, deadline=float("inf")) for name, entry in event.players.items()}
@@ -136,7 +147,7 @@ class _Worker:
 class _Crew:
     """The worker processes of one event."""
 
-    def __init__(self, event: Event, missing: list[Pairing], store: Store, workers: int, control: Control):
+    def __init__(self, event: Event, missing: list[Pairing], store: Keeper, workers: int, control: Control):
         self._event = event
         self._store = store
         self._most = workers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -17,8 +18,8 @@ import pytest
 from played import match_of, record_of
 
 from arena import ConfigError, RecordError
-from arena.go.game import Ending
-from arena.go.moves import WHITE, symmetry_table
+from arena.go.game import Ending, Game, Outcome, Rules
+from arena.go.moves import BLACK, WHITE, pass_move, symmetry_table
 from arena.go.planes import find_encoder
 from arena.go.record import Record
 from trainers import data
@@ -203,6 +204,43 @@ def test_rows_from_mapped_moves_are_those_of_the_trainers(made: Dataset) -> None
     rows = data.encode_positions(made.train, encoder, places, symmetries, threads=3)
     assert np.array_equal(rows.moves, expected.moves) and np.array_equal(rows.planes, expected.planes)
     assert np.array_equal(rows.owners, expected.owners)
+
+
+def people_play(number: int, margin: float | None) -> Record:
+    """A game by area rules that stops while White's stone at B5 is dead: without it Black is ahead by 0.5 points."""
+    final = ".X.XO.OXXXXOOO.O.XO.OXXXXOOO.X.XO.OXXXXOOOXXXXOOO"
+    stones = {colour: [i for i, sign in enumerate(final) if sign == "?XO"[colour]] for colour in (BLACK, WHITE)}
+    for moves in stones.values():
+        random.Random(number).shuffle(moves)
+    game = Game(Rules.preset("chinese", SIZE, 6.5))
+    while not game.is_over:
+        game.play(stones[game.to_play].pop() if stones[game.to_play] else pass_move(SIZE))
+    game.outcome = Outcome(WHITE, Ending.RESIGN) if margin is None else Outcome.scored(margin)
+    return Record.from_game(game)
+
+
+def test_dead_stones_are_marked_where_that_gives_the_recorded_result(tmp_path: Path) -> None:
+    margins = [0.5, 0.5, 25 - 22 - 6.5, 20.5, None]
+    source = write(tmp_path / "games.sgfs", [people_play(number, margin) for number, margin in enumerate(margins)])
+    plain = build([source], tmp_path / "plain", Sieve(SIZE), Parting(validation=0.0))
+    assert plain.train.scored.tolist() == [False, False, True, False, False] and plain.manifest.dead_stones == {}
+    marking = Sieve(SIZE, dead_stones=True)
+    one = build([source], tmp_path / "one", marking, Parting(validation=0.0), 1)
+    two = build([source, write(tmp_path / "twin.sgfs", [people_play(0, 0.5)])], tmp_path / "two", marking, HALF, 2)
+    assert one.train.scored.tolist() == [True, True, True, False, False]
+    assert (one.train.owners[:2] == np.tile([1, 1, 1, 1, -1, -1, -1], SIZE)).all()
+    assert np.array_equal(one.train.owners[2:], plain.train.owners[2:])
+    counts = {"AS_IT_STANDS": 1, "PLAYOUTS": 2, "GNUGO": 0, "DISPUTED": 1}
+    assert one.manifest.dead_stones == counts == two.manifest.dead_stones
+    assert np.array_equal(one.train.winners, plain.train.winners)
+
+
+def test_a_dataset_from_before_dead_stones_were_marked_is_read(records: list[Record], tmp_path: Path) -> None:
+    folder = build([write(tmp_path / "games.sgfs", records)], tmp_path / "set", Sieve(SIZE), HALF).folder
+    content = json.loads((folder / "manifest.json").read_text())
+    del content["dead_stones"], content["gnugo"]
+    (folder / "manifest.json").write_text(json.dumps({**content, "format": 1}))
+    assert Dataset.open(folder, verify=True).manifest.dead_stones == {}
 
 
 ARENA = [sys.executable, "-c", "from arena.cli import main; main()"]

@@ -31,7 +31,7 @@ LAYERS = (
     ("arena.openings",),
     ("arena.pairing",),
     ("arena.ladder",),
-    ("arena.schedule",),
+    ("arena.schedule", "arena.generation"),
     ("arena.match",),
     ("arena.worker",),
     ("arena.ready",),

@@ -42,8 +42,9 @@ from trainers.data import (
     split_by_game,
 )
 from trainers.settings import Records
+from trainers.settling import Settled, gnugo_title, judges, settle
 
-FORMAT = 1
+FORMAT = 2
 """The version of the folder; a reader refuses any other."""
 
 MANIFEST = "manifest.json"
@@ -56,7 +57,8 @@ _CHUNK = 200
 
 @dataclass(frozen=True, slots=True)
 class Sieve:
-    """Which games are taken. Setup stones, handicaps and White first are never."""
+    """Which games are taken, and whether their dead stones are marked. Setup stones, handicaps and White first are
+    never taken."""
 
     size: int = 9
     rules: tuple[str, ...] = ()
@@ -72,6 +74,8 @@ class Sieve:
     shortest: int = 1
     """Moves, passes counted."""
     longest: int = 3000
+    dead_stones: bool = False
+    """Mark the dead stones of counted games where the raw count isn't the recorded one, as ``settle`` does."""
 
     def __post_init__(self) -> None:
         if self.results not in RESULTS:
@@ -155,6 +159,11 @@ class Manifest:
     """Games read, those refused counted."""
     rejects: Mapping[str, int]
     """Why games were left out, the commonest reason first."""
+    dead_stones: Mapping[str, int]
+    """Kept games that were counted, by what settled them (the names of ``Settled``); empty where nobody marked dead
+    stones."""
+    gnugo: str
+    """The GNU Go that marked dead stones where playouts failed; empty without."""
     games: Mapping[str, int]
     positions: Mapping[str, int]
     files: Mapping[str, str] = field(default_factory=dict)
@@ -198,6 +207,7 @@ class _Parsed:
     games: Games
     keys: list[bytes]
     ratings: np.ndarray
+    settled: np.ndarray  # (games,) uint8: of ``Settled``; UNCOUNTED where nobody marks dead stones
     rejects: Counter[str]
     read: int
 
@@ -228,7 +238,16 @@ def parse(sieve: Sieve, texts: Sequence[tuple[int, Text]]) -> _Parsed:
         [[rating_of(text) or 0.0 for text in (record.black_rank, record.white_rank)] for _, record in records],
         np.float32,
     ).reshape(-1, 2)
-    return _Parsed(games_from_records(records, sieve.size), keys, ratings, rejects, len(texts))
+    games = games_from_records(records, sieve.size)
+    settled = np.zeros(len(records), np.uint8)
+    if sieve.dead_stones:
+        for g, (_, record) in enumerate(records):
+            settled[g], owners = settle(record, judges())
+            if settled[g] != Settled.UNCOUNTED:
+                games.scored[g] = owners is not None
+            if owners is not None:
+                games.owners[g] = owners
+    return _Parsed(games, keys, ratings, settled, rejects, len(texts))
 
 
 def build(
@@ -241,7 +260,8 @@ def build(
 ) -> Dataset:
     """Read records into a new dataset at ``folder``; ``on_progress`` hears how many were read and kept.
 
-    What comes out depends on the records and settings only, not on ``processes``. The complete folder gets its name at
+    What comes out depends on the records and settings only (and with ``dead_stones`` on whether GNU Go is installed),
+    not on ``processes``. The complete folder gets its name at
     the end: stopped before, this leaves nothing. Raises RecordError when ``folder`` exists, a path can't be read, or no
     game is left, and ConfigError for settings that can't be.
     """
@@ -253,6 +273,7 @@ def build(
     sources = {path.name: digest_of([path]) for path in paths if _exists(path)}
     kept: dict[str, list[tuple[Games, np.ndarray]]] = {part: [] for part in PARTS}
     rejects: Counter[str] = Counter()
+    settled: Counter[int] = Counter()
     seen: set[bytes] = set()
     read = 0
     texts = ((source, text) for source, path in enumerate(paths) for text in read_texts(path))
@@ -260,6 +281,7 @@ def build(
         fresh = [key not in seen for key in parsed.keys]
         seen.update(parsed.keys)
         rejects.update(parsed.rejects)
+        settled.update(parsed.settled[fresh].tolist())
         if not all(fresh):
             rejects["duplicate"] += fresh.count(False)
         homes = [parting.part_of(key, int(day)) for key, day in zip(parsed.keys, parsed.games.dates, strict=True)]
@@ -279,12 +301,17 @@ def build(
         parting=asdict(parting),
         read=read,
         rejects=dict(rejects.most_common()),
+        dead_stones={kind.name: settled[kind] for kind in _COUNTED} if sieve.dead_stones else {},
+        gnugo=gnugo_title() if sieve.dead_stones else "",
         games={part: sum(len(games) for games, _ in kept[part]) for part in PARTS},
         positions={part: sum(len(games.moves) for games, _ in kept[part]) for part in PARTS},
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     _write(folder, manifest, {part: _joined(sieve.size, kept[part]) for part in PARTS})
     return Dataset.open(folder)
+
+
+_COUNTED = [kind for kind in Settled if kind is not Settled.UNCOUNTED]
 
 
 def _exists(path: Path) -> bool:
@@ -371,6 +398,8 @@ def _read_manifest(folder: Path) -> Manifest:
         raise RecordError(f"{folder}: no dataset ({MANIFEST}: {error.strerror}); make one: arena data build") from error
     except ValueError as error:
         raise RecordError(f"{path}: isn't JSON ({error}); build the dataset again") from error
+    if isinstance(content, dict) and content.get("format") == 1:  # before dead stones were marked
+        content |= {"dead_stones": {}, "gnugo": "", "format": FORMAT}
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise RecordError(f"{path}: is of a format that this version doesn't read; build the dataset again")
     if set(content) != {known.name for known in fields(Manifest)}:

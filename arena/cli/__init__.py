@@ -43,8 +43,9 @@ records_app = typer.Typer(no_args_is_help=True, help="Look at game records.")
 records_app.command("stats")(look.records_stats)
 app.add_typer(records_app, name="records")
 
-data_app = typer.Typer(no_args_is_help=True, help="Make datasets of game records, and see what is in them.")
+data_app = typer.Typer(no_args_is_help=True, help="Make datasets of game records, or of games played for them.")
 data_app.command("build")(data.data_build)
+data_app.command("generate")(data.data_generate)
 data_app.command("stats")(data.data_stats)
 app.add_typer(data_app, name="data")
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arena.cli.options import cores
+from arena.cli import events
+from arena.cli.options import RESULTS, ConfigFile, Results, cores, registry_of
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from arena.generation import GamesFile, Generation
     from trainers.dataset import Dataset
 
 Paths = Annotated[list[Path], typer.Argument(help="SGF files, folders, .sgfs(.xz), .zip or .tar.* archives.")]
@@ -35,13 +37,22 @@ def data_build(
     ] = "",
     test: Annotated[float, typer.Option(help="Without a day: the share that is the test.", min=0, max=1)] = 0.0,
     validation: Annotated[float, typer.Option(help="The share kept aside of the others.", min=0, max=1)] = 0.01,
+    dead_stones: Annotated[
+        bool,
+        typer.Option(
+            "--dead-stones", help="Mark the dead stones where the raw count isn't the result, in people's games."
+        ),
+    ] = False,
     processes: Annotated[int, typer.Option(help="Processes that read; 0 for one a core.", min=0)] = 0,
 ) -> None:
     """Sift records into a dataset that trainers map at once: no duplicates (under symmetry), split by game.
 
     Handicap games are left out. What is in which part depends on each game alone, so it stays when records are added.
+    People stop before dead stones are taken off: with --dead-stones playouts mark them, or GNU Go where they fail and
+    it is installed. Where the count then is the recorded result, the game teaches whose each point was.
 
-    Example: [bold]arena data build games/ --out sets/strong --rating 2400 --test-from 2018-03-01[/bold]
+    Examples: [bold]arena data build games/ --out sets/strong --rating 2400 --test-from 2018-03-01[/bold] ·
+    [bold]arena data build ogs.zip --out sets/people --rank 1d --dead-stones[/bold]
     """
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -49,7 +60,9 @@ def data_build(
     from trainers.data import day_of
     from trainers.dataset import Parting, Sieve, build
 
-    sieve = Sieve(size, tuple(rules or ()), tuple(komi or ()), rating, rank, game_results, shortest, longest)
+    sieve = Sieve(
+        size, tuple(rules or ()), tuple(komi or ()), rating, rank, game_results, shortest, longest, dead_stones
+    )
     parting = Parting(day_of(test_from), validation, test)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(stderr=True)
@@ -61,6 +74,117 @@ def data_build(
 
         made = build(paths, out, sieve, parting, processes or cores(), show)
     Console().print(dataset_table(made))
+
+
+def data_generate(
+    bots: Annotated[
+        list[str], typer.Argument(metavar="BOT...", help="One bot, against itself; or several, each with each.")
+    ],
+    out: Annotated[Path, typer.Option(help="The file: games.sgfs, a game a line.", show_default=False)],
+    games: Annotated[int, typer.Option("-n", "--games", help="How many games.", min=1)] = 100,
+    size: events.Size = None,
+    komi: events.Komi = None,
+    rules: events.RuleSet = None,
+    plies: Annotated[
+        int | None,
+        typer.Option(help="Random moves that every game begins with, no two games alike; 8.", show_default=False),
+    ] = None,
+    book: events.BookPath = None,
+    seed: events.Seed = None,
+    limits: events.LimitsText = None,
+    workers: events.Workers = 0,
+    results: Results = Path(RESULTS),
+    config: ConfigFile = None,
+) -> None:
+    """Have bots play games to learn from, each from an opening of its own, to the end: no game is given up for lost.
+
+    The same command goes on where it was stopped, and a larger -n adds games. How much the bots vary is their setting.
+
+    Examples: [bold]arena data generate mcts:playouts=200 --games 1000 --out games.sgfs[/bold], then
+    [bold]arena data build games.sgfs --out sets/own[/bold]
+    """
+    from rich.console import Console
+
+    from arena import ConfigError
+    from arena.generation import GamesFile, Generation
+
+    console = Console()
+    processes = events.count_workers(workers)
+    given = events.Given(
+        size, komi, rules, None, 8 if plies is None and book is None else plies, seed, limits, "off", book
+    )
+    registry = registry_of(config, results)
+    terms = given.terms(events.printer(console))
+    generation = Generation(tuple(given.player(registry, bot) for bot in bots), games=games, **terms)
+    for entry in generation.entries:
+        if entry.bot_kind.interactive:
+            raise ConfigError(f"{entry.name} plays at the terminal; only games of bots can be generated")
+    generation.pairings()  # openings that don't exist are refused before anything is written
+    with GamesFile.open(out, generation.event) as kept:
+        try:
+            _generate(generation, kept, processes)
+        except KeyboardInterrupt:
+            console.print(
+                f"Stopped. {kept.count()} of {games} games are in {out}; the same command plays the rest.",
+                highlight=False,
+            )
+            raise SystemExit(130) from None
+        kept.sort()
+        console.print(_summary(generation, kept), highlight=False, soft_wrap=True)
+
+
+def _generate(generation: Generation, kept: GamesFile, processes: int) -> None:
+    """Play what is missing, with a bar where there is a terminal."""
+    from contextlib import closing
+    from time import monotonic
+
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from arena.runner import play_event
+    from arena.screen.style import duration
+
+    console = Console(stderr=True)
+    columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with (
+        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
+        closing(play_event(generation, kept, processes)) as updates,  # type: ignore[type-var]
+    ):
+        task = bar.add_task("starting", total=generation.games)
+        done, begun = 0, 0.0
+        for update in updates:
+            bar.advance(task, len(update.records))
+            if update.resumed or not (begun or update.glances or update.records):
+                continue  # nobody plays yet: kernels may be compiled, engines started
+            begun = begun or monotonic()
+            done += len(update.records)
+            seconds = monotonic() - begun
+            if done and seconds:
+                rate = done / seconds
+                left = (generation.games - bar.tasks[0].completed) / rate
+                bar.update(task, description=f"{rate:.1f} games/s, {duration(left)} left")
+
+
+def _summary(generation: Generation, kept: GamesFile) -> str:
+    """What is in the file, in a few lines."""
+    from collections import Counter
+    from statistics import median
+
+    records = list(kept.games())
+    endings = Counter("forfeited" if record.outcome is None else record.outcome.ending.value for record in records)
+    words = {"score": "counted", "resign": "resigned", "move limit": "stopped at the move limit"}
+    ended = ", ".join(f"{count:,} {words.get(ending, ending)}" for ending, count in endings.most_common())
+    repeated = len(records) - len({record.canonical_moves() for record in records})
+    names = " and ".join(generation.players)
+    lines = [
+        f"{kept.path}: {len(records):,} games of {names}, {median(len(record.moves) for record in records):g} moves "
+        f"(median); {ended}; {repeated:,} repeat another under symmetry."
+    ]
+    for record in [record for record in records if record.outcome is None][:1]:
+        lines.append(f"Forfeited games have no result; the first: {record.reason}")
+    size = "" if generation.rules.size == 9 else f" --size {generation.rules.size}"
+    lines.append(f"A dataset of them: arena data build {kept.path} --out sets/{kept.path.stem}{size}")
+    return "\n".join(lines)
 
 
 def data_stats(paths: Paths) -> None:
@@ -78,6 +202,14 @@ def data_stats(paths: Paths) -> None:
         Console().print(dataset_table(Dataset.open(path, verify=True)))
     if others := [path for path in paths if path not in datasets]:
         records_stats(others)
+
+
+_SETTLED = {
+    "AS_IT_STANDS": "counted as it stands",
+    "PLAYOUTS": "counted, dead by playouts",
+    "GNUGO": "counted, dead by GNU Go",
+    "DISPUTED": "counted, but not so",
+}
 
 
 def dataset_table(dataset: Dataset) -> Table:
@@ -113,4 +245,9 @@ def dataset_table(dataset: Dataset) -> Table:
     table.add_row("games read", f"{dataset.manifest.read:,}", "", "")
     for reason, count in dataset.manifest.rejects.items():
         table.add_row(f"left out: {reason}", f"{count:,}", "", "")
+    if dataset.manifest.dead_stones:
+        table.add_section()
+        for name, count in dataset.manifest.dead_stones.items():
+            if name != "GNUGO" or dataset.manifest.gnugo:
+                table.add_row(_SETTLED[name], f"{count:,}", "", "")
     return table

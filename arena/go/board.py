@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from arena.go import kernels
@@ -59,6 +61,14 @@ class Board:
         if self.stone(move):
             raise ValueError(f"two stones on one point of the setup: {move}")
         kernels.put_stone(self.array, 0, move, int(colour))
+
+    def without(self, moves: Collection[Move]) -> Board:
+        """A copy with the stones at these points taken off; ko is forgotten."""
+        left = Board(self.size)
+        for move, stone in enumerate(self.stones.reshape(-1).tolist()):
+            if stone and move not in moves:
+                left.put(move, Colour(stone))
+        return left
 
     def stone(self, move: Move) -> int:
         """0 for an empty point, else the colour of its stone."""

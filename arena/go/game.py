@@ -289,18 +289,11 @@ class Game:
 
     def margin(self, dead: Sequence[Move] = ()) -> float:
         """Black's margin as the board stands, komi counted, with the stones at ``dead`` taken off first."""
-        board = self.board
-        taken = {colour: self.prisoners(colour) for colour in Colour}
-        if dead:
-            board = Board(self.rules.size)
-            for move, stone in enumerate(self.board.stones.reshape(-1)):
-                if stone and move in dead:
-                    taken[Colour(stone)] += 1
-                elif stone:
-                    board.put(move, Colour(stone))
+        board = self.board.without(dead) if dead else self.board
         if self.rules.scoring is Scoring.AREA:
             points = board.area_margin()
         else:
+            taken = {colour: self._placed[colour] - board.count(colour) for colour in Colour}
             points = board.territory_margin() + taken[WHITE] - taken[BLACK]
         compensation = self.handicap if self.rules.handicap_points else 0
         return points - compensation - self.rules.komi

@@ -1,0 +1,190 @@
+"""Which stones of a final position are dead, by whom playouts leave their points to. No reading, no rules, no score.
+
+The playouts are those of the trained policy, which kills dead shapes and leaves most of a seki alone. Stones are dead
+when they seldom stay: in a seki both sides' stay too often for that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from arena.go.board import Board
+from arena.go.jit import inlined, kernel
+from arena.go.kernels import BOARD, CELLS, EDGE, WIDTH, U, point_of, seeded
+from arena.go.moves import Move
+from bots.search.alive import SAFE, TAKEN, mark_alive
+from bots.search.rollouts import Weights, policy_playout
+
+PLAYOUTS = 200
+
+STAYING = 0.35
+"""In which share of the playouts stones must keep their points, or they are dead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fates:
+    """What becomes of a position."""
+
+    dead: np.ndarray
+    """(size²,) bool: the dead stones."""
+    ownership: np.ndarray
+    """(size²,) float32, from -1 to 1: how much more often a point was Black's at the end than White's."""
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """The points of the dead stones, as ``Game.margin`` takes them."""
+        return tuple(np.flatnonzero(self.dead).tolist())
+
+
+def judge(board: Board, weights: Weights, playouts: int = PLAYOUTS, seed: int = 0) -> Fates:
+    """The fates of a position where both sides have passed; in half of the playouts either side begins.
+
+    ``weights`` are of the board's size. The same board, weights, playouts and seed give the same fates.
+    """
+    boards = np.zeros(2, BOARD)
+    boards[0] = board.array[0]
+    counts = np.zeros((2, board.size**2), np.int32)
+    count_owners(boards, weights, playouts, seed, counts)
+    dead = np.zeros(board.size**2, np.bool_)
+    mark_dead(boards, counts, STAYING * playouts, dead)
+    return Fates(dead, ((counts[0] - counts[1]) / playouts).astype(np.float32))
+
+
+@kernel
+def count_owners(boards, weights, count, seed, counts):
+    """Add to ``counts`` (2, size²) in how many of ``count`` playouts from ``boards[0]`` each point ends as Black's and
+    as White's; ``boards[1]`` is scratch."""
+    state = seeded(seed)
+    when = np.zeros(CELLS, np.uint16)
+    board = boards[1]
+    for i in range(count):
+        boards[1] = boards[0]
+        board.ko = 0
+        when[:] = 0
+        _, _, state = policy_playout(board, 1 + i % 2, 0, 0, weights, state, when, 1)
+        add_owners(board, counts)
+
+
+@inlined
+def flood(board, start, number, region, stack, heads):
+    """Write ``number`` to ``region`` of the empty points that ``start`` connects with, and to ``heads`` (CELLS,) whose
+    stones they touch, some more than once; (colours touched as a bit set, how many heads)."""
+    region[U(start)] = number
+    stack[0] = start
+    height = 1
+    reach = 0
+    count = 0
+    while height:
+        height -= 1
+        p = np.int64(stack[height])
+        for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+            q = p + step
+            there = np.int64(board.colour[U(q)])
+            if there == 0:
+                if not region[U(q)]:
+                    region[U(q)] = number
+                    stack[height] = q
+                    height += 1
+            elif there != EDGE:
+                reach |= there
+                if count < CELLS:
+                    heads[count] = board.head[U(q)]
+                    count += 1
+    return reach, count
+
+
+@inlined
+def add_owners(board, counts):
+    """Add 1 to ``counts`` (2, size²) for who owns each point by area; a point that reaches both is nobody's."""
+    region = np.zeros(CELLS, np.int16)
+    stack = np.empty(CELLS, np.int16)
+    heads = np.empty(CELLS, np.int16)
+    reach = np.zeros(CELLS, np.int64)
+    regions = 0
+    for move in range(board.side * board.side):
+        p = point_of(board, move)
+        owner = np.int64(board.colour[U(p)])
+        if owner == 0:
+            if not region[U(p)]:
+                regions += 1
+                reach[regions], _ = flood(board, p, regions, region, stack, heads)
+            owner = reach[U(region[U(p)])]
+        if owner == 1 or owner == 2:
+            counts[owner - 1, move] += 1
+
+
+@inlined
+def root_of(parent, head):
+    while parent[U(head)] != head:
+        head = np.int64(parent[U(head)])
+    return head
+
+
+@kernel
+def mark_dead(boards, counts, staying, dead):
+    """Write to ``dead`` (size², bool) the stones that keep their points in fewer than ``staying`` playouts.
+
+    ``counts`` are of ``count_owners``. Chains of one colour share a fate, that of their mean stone, when they touch an
+    empty region that no other colour touches, or have two liberties in common. What is pass-alive stays, and what is
+    among the other side's pass-alive territory doesn't.
+    """
+    board = boards[0]
+    points = board.side * board.side
+    marks = np.zeros((3, CELLS), np.uint8)
+    mark_alive(board, 1, marks[1])
+    mark_alive(board, 2, marks[2])
+    parent = np.arange(CELLS)
+    region = np.zeros(CELLS, np.int16)
+    stack = np.empty(CELLS, np.int16)
+    heads = np.empty(CELLS, np.int16)
+    shared = np.zeros((CELLS, CELLS), np.bool_)  # of two heads: whether their chains have a liberty in common
+    around = np.empty(4, np.int64)
+    for move in range(points):
+        p = point_of(board, move)
+        if board.colour[U(p)] != 0:
+            continue
+        if not region[U(p)]:
+            reach, count = flood(board, p, 1, region, stack, heads)
+            if reach == 1 or reach == 2:
+                for i in range(1, count):
+                    parent[root_of(parent, np.int64(heads[i]))] = root_of(parent, np.int64(heads[0]))
+        near = 0
+        for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
+            q = p + step
+            if board.colour[U(q)] == 0 or board.colour[U(q)] == EDGE:
+                continue
+            head = np.int64(board.head[U(q)])
+            known = False
+            for i in range(near):
+                known = known or around[i] == head
+            if known:
+                continue
+            for i in range(near):
+                if board.colour[U(around[i])] == board.colour[U(head)]:
+                    low, high = min(around[i], head), max(around[i], head)
+                    if shared[low, high]:
+                        parent[root_of(parent, low)] = root_of(parent, high)
+                    shared[low, high] = True
+            around[near] = head
+            near += 1
+    stones = np.zeros(CELLS, np.int64)
+    kept = np.zeros(CELLS, np.int64)
+    alive = np.zeros(CELLS, np.bool_)
+    taken = np.zeros(CELLS, np.bool_)
+    for move in range(points):
+        p = point_of(board, move)
+        colour = np.int64(board.colour[U(p)])
+        if colour != 0:
+            root = root_of(parent, np.int64(board.head[U(p)]))
+            stones[root] += 1
+            kept[root] += counts[colour - 1, move]
+            alive[root] |= marks[colour, p] == SAFE
+            taken[root] |= marks[3 - colour, p] == TAKEN
+    for move in range(points):
+        dead[move] = False
+        p = point_of(board, move)
+        if board.colour[U(p)] != 0:
+            root = root_of(parent, np.int64(board.head[U(p)]))
+            dead[move] = not alive[root] and (taken[root] or kept[root] < staying * stones[root])

@@ -1,0 +1,291 @@
+"""Dead stones: positions whose fates are known, the kernel beside its slow twin, and counts that agree with records."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arena.go.board import Board
+from arena.go.game import Ending, Game, Outcome, Rules
+from arena.go.kernels import BOARD, random_move
+from arena.go.moves import BLACK, WHITE, Colour, Move, pass_move
+from arena.go.record import Record
+from bots.gtp import GAMES_FOLDERS, Config, GtpBot
+from bots.nets.checkpoint import SHIPPED
+from bots.nets.rollout import RolloutPolicy
+from bots.search.alive import SAFE, TAKEN, alive_map
+from bots.search.dead import Fates, judge, mark_dead
+from bots.search.rollouts import SHARPNESS, Weights
+from trainers.settling import GnuGo, Settled, by_playouts, settle
+
+ALIVE = ["X.X.", "XXXX", "X.X.", "XXXX", "XXXX", "XXXX", "XXXX", "XXXX", "XXXX"]
+"""Black at the right edge, alive whatever White does."""
+
+FATES = {
+    "a seki of five points, three of them taken: whoever adds to it loses": [
+        ".XO.O",
+        "OXOOO",
+        "OXO.O",
+        "OXOOO",
+        ".XOOO",
+        "XXOOO",
+        "OOOOO",
+        "OOO.O",
+        "OOOOO",
+    ],
+    "two living groups": ["....X", "XXXXX", "OOOOO", "O.O.O", "OOOOO", "OOOOO", "OOOOO", "OOOOO", "OOOOO"],
+    "a stone in an eye": [".X..X", "XXXXX", "X.o.X", "XXXXX", "OOOOO", "O.O.O", "OOOOO", "OOOOO", "OOOOO"],
+    "a bulky five with a stone at its heart": [
+        "..xxO",
+        ".O.xO",
+        "xxxxO",
+        "OOOOO",
+        "O.OOO",
+        "OOOOO",
+        "O.OOO",
+        "OOOOO",
+        "OOOOO",
+    ],
+    "a corner that makes one eye": [".xxOO", "xx..O", ".O..O", "OOOOO", "O.O.O", "OOOOO", "OOOOO", "OOOOO", "OOOOO"],
+    "a false eye, and stones in atari": [
+        ".xOOO",
+        "xxO.O",
+        "O.xOO",
+        "OxxO.",
+        "OOOOO",
+        "OOOOO",
+        "O.O.O",
+        "OOOOO",
+        "OOOOO",
+    ],
+    "stones that a snapback holds": ["xxO.O", "OxxOO", ".OxOO", "O.xO.", ".OOOO", "OOOOO", "O.OOO", "OOO.O", "OOOOO"],
+    "fewer liberties than the stones inside": [
+        "..xOO",
+        "OOxO.",
+        ".OxOO",
+        "xxxOO",
+        "OOOOO",
+        "O.OOO",
+        "OOOOO",
+        "OOO.O",
+        "OOOOO",
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def weights() -> Weights:
+    return RolloutPolicy.open(SHIPPED / "rollout-9x9").weights(9, SHARPNESS)
+
+
+def drawn(board: Board, fates: Fates) -> list[str]:
+    """The position, a row a line, with dead stones in small letters."""
+    signs = [
+        ".xo"[stone] if dead else ".XO"[stone] for stone, dead in zip(board.stones.reshape(-1), fates.dead, strict=True)
+    ]
+    return ["".join(signs[row : row + board.size]) for row in range(0, len(signs), board.size)]
+
+
+@pytest.mark.parametrize("left", [pytest.param(rows, id=name) for name, rows in FATES.items()])
+def test_known_positions_are_judged_right(left: list[str], weights: Weights) -> None:
+    rows = [one + other for one, other in zip(left, ALIVE, strict=True)]
+    board = Board.from_diagram("\n".join(rows))
+    assert drawn(board, judge(board, weights)) == rows
+
+
+def test_the_same_seed_finds_the_same_and_leaves_the_board_alone(weights: Weights) -> None:
+    board = Board.from_diagram("\n".join(["....X...."] * 4 + [".X..X..O."] + ["....X...."] * 4))
+    before = board.array.tobytes()
+    one, same, other = judge(board, weights, 20, 1), judge(board, weights, 20, 1), judge(board, weights, 20, 2)
+    assert np.array_equal(one.ownership, same.ownership) and np.array_equal(one.dead, same.dead)
+    assert not np.array_equal(one.ownership, other.ownership)
+    assert board.array.tobytes() == before
+
+
+def test_of_a_settled_board_the_shares_are_the_count(weights: Weights) -> None:
+    board = Board.from_diagram("\n".join(["X.X.XO.O."] + ["XXXXXOOOO"] * 8))
+    fates = judge(board, weights, 10)
+    assert np.array_equal(fates.ownership, np.array([0, 1, -1])[board.owners()])
+    assert fates.moves == ()
+
+
+# --- The slow twin ---
+
+
+def neighbours(point: int, size: int) -> list[int]:
+    row, column = divmod(point, size)
+    near = [(row - 1, column), (row, column - 1), (row, column + 1), (row + 1, column)]
+    return [r * size + c for r, c in near if 0 <= r < size and 0 <= c < size]
+
+
+def connected(stones: Sequence[int], size: int) -> list[set[int]]:
+    """Sets of connected points of the same content."""
+    left, found = set(range(size * size)), []
+    while left:
+        todo = [left.pop()]
+        inside = set(todo)
+        while todo:
+            point = todo.pop()
+            for other in neighbours(point, size):
+                if other in left and stones[other] == stones[point]:
+                    left.discard(other)
+                    inside.add(other)
+                    todo.append(other)
+        found.append(inside)
+    return found
+
+
+def slow_dead(board: Board, counts: np.ndarray, staying: float) -> set[int]:
+    size, stones = board.size, board.stones.reshape(-1).tolist()
+    owned = np.zeros((3, size * size), np.uint8)
+    for colour in Colour:
+        alive_map(board.array, 0, colour, owned[colour])
+    regions = connected(stones, size)
+    groups = [{*region} for region in regions if stones[min(region)]]
+
+    def liberties(group: set[int]) -> set[int]:
+        return {near for point in group for near in neighbours(point, size) if not stones[near]}
+
+    chains = [({*group}, liberties(group)) for group in groups]
+    ties = [
+        one | other
+        for one, mine in chains
+        for other, theirs in chains
+        if stones[min(one)] == stones[min(other)] and len(mine & theirs) >= 2
+    ]
+    for region in regions:
+        around = [
+            group for group in groups if any(near in region for point in group for near in neighbours(point, size))
+        ]
+        if not stones[min(region)] and len({stones[min(group)] for group in around}) == 1:
+            ties.append(set().union(*around))
+    for tie in ties:
+        bound = [group for group in groups if group & tie]
+        groups = [group for group in groups if not group & tie] + [set().union(*bound)]
+    dead: set[int] = set()
+    for group in groups:
+        colour = stones[min(group)]
+        points = list(group)
+        if (owned[colour, points] == SAFE).any():
+            continue
+        if (owned[3 - colour, points] == TAKEN).any() or counts[colour - 1, points].sum() < staying * len(points):
+            dead |= group
+    return dead
+
+
+@pytest.mark.parametrize("size", [5, 9])
+def test_the_kernel_marks_what_its_slow_twin_does(size: int) -> None:
+    dice = np.random.default_rng(size)
+    some = 0
+    for seed in range(40):
+        game = Game(Rules.preset(size=size), seed)
+        for _ in range(int(dice.integers(10, 2 * size * size))):
+            if game.is_over:
+                break
+            arguments = (game.board.array, 0, int(game.to_play), game.hashes, len(game.hashes), True, game.move_seed())
+            game.play(int(random_move(*arguments)))
+        counts = dice.integers(0, 101, (2, size * size)).astype(np.int32)
+        boards = np.zeros(2, BOARD)
+        boards[0] = game.board.array[0]
+        dead = np.zeros(size * size, np.bool_)
+        mark_dead(boards, counts, 45.0, dead)
+        assert set(np.flatnonzero(dead).tolist()) == slow_dead(game.board, counts, 45.0), str(game.board)
+        some += dead.any()
+    assert 10 < some < 40
+
+
+# --- Records ---
+
+FINAL = [".X.XO.O", "XXXXOOO", ".O.XO.O", "XXXXOOO", ".X.XO.O", "XXXXOOO", "XXXXOOO"]
+"""White's stone at B5 is dead: Black owns 28 points, White 21."""
+
+DEAD = [2 * 7 + 1]
+
+
+def record_of(rules: str, margin: float | None, order: int = 0, ending: Ending = Ending.SCORE) -> Record:
+    """A game that ends as ``FINAL``, by two passes; ``order`` shuffles its moves."""
+    stones = {sign: [i for i, there in enumerate("".join(FINAL)) if there == sign] for sign in "XO"}
+    for moves in stones.values():
+        random.Random(order).shuffle(moves)
+    game = Game(Rules.preset(rules, 7, 6.5))
+    while not game.is_over:
+        own = stones["X" if game.to_play is BLACK else "O"]
+        game.play(own.pop() if own else pass_move(7))
+    game.outcome = Outcome.scored(margin) if margin is not None else Outcome(WHITE, ending)
+    return Record.from_game(game)
+
+
+def those(dead: list[Move] | None) -> tuple[tuple[Settled, object], ...]:
+    return ((Settled.PLAYOUTS, lambda board: []), (Settled.GNUGO, lambda board: dead))
+
+
+@pytest.mark.parametrize(
+    ("rules", "margin", "expected"),
+    [
+        ("chinese", 0.5, Settled.GNUGO),
+        ("chinese", 25 - 22 - 6.5, Settled.AS_IT_STANDS),
+        ("chinese", 1.5, Settled.DISPUTED),
+        ("japanese", 7 + 1 - 3 - 6.5, Settled.GNUGO),  # the dead stone is a prisoner, too
+        ("japanese", 7 - 3 - 6.5, Settled.DISPUTED),
+        ("chinese", None, Settled.UNCOUNTED),
+    ],
+)
+def test_a_judge_is_believed_where_the_count_is_the_recorded_one(
+    rules: str, margin: float | None, expected: Settled
+) -> None:
+    settled, owners = settle(record_of(rules, margin, ending=Ending.RESIGN), those(DEAD))  # type: ignore[arg-type]
+    assert settled is expected
+    if expected is Settled.GNUGO:
+        assert owners is not None and owners.tolist() == [1, 1, 1, 1, -1, -1, -1] * 7
+    else:
+        assert (owners is None) == (expected is not Settled.AS_IT_STANDS)
+
+
+def test_a_judge_without_an_opinion_settles_nothing() -> None:
+    settled, owners = settle(record_of("chinese", 0.5), those(None))  # type: ignore[arg-type]
+    assert settled is Settled.DISPUTED and owners is None
+
+
+def test_playouts_find_the_dead_stone_on_another_size() -> None:
+    assert by_playouts(record_of("chinese", 0.5).replay().board) == tuple(DEAD)
+
+
+ENGINE = """
+import sys
+for line in sys.stdin:
+    word = line.split()[0]
+    answers = {"name": "= Judge", "version": "= 1", "final_status_list": sys.argv[1]}
+    print(answers.get(word, "= "), end="\\n\\n", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "dead"), [("= A1 C3\nA2", (42, 30, 35)), ("= ", ()), ("? no", None), ("= Z9", None)]
+)
+def test_an_engine_says_which_stones_are_dead(answer: str, dead: tuple[Move, ...] | None, tmp_path: Path) -> None:
+    program = tmp_path / "engine.py"
+    program.write_text(ENGINE)
+    gnugo = GnuGo(GtpBot(Config(command=f"{sys.executable} {program} '{answer}'")))
+    try:
+        assert gnugo.title == "Judge 1"
+        assert gnugo(Board(7)) == dead
+    finally:
+        gnugo.close()
+
+
+@pytest.mark.skipif(
+    not any(map(shutil.which, ["gnugo", *(f"{folder}/gnugo" for folder in GAMES_FOLDERS)])), reason="no GNU Go here"
+)
+def test_gnu_go_agrees_about_a_plain_position() -> None:
+    gnugo = GnuGo.find()
+    assert gnugo is not None
+    try:
+        assert gnugo(record_of("chinese", 0.5).replay().board) == tuple(DEAD)
+    finally:
+        gnugo.close()
