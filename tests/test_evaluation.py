@@ -137,3 +137,10 @@ def test_the_command_shows_tables_and_draws(folder: Path, records: list[Record],
     assert "no game is of 2019-01-01 or later" in str(late.exception)
     wrong = CliRunner().invoke(app, [*told, "--from", "yesterday"])
     assert "'yesterday' is no day; write it like 2018-03-01" in str(wrong.exception)
+
+
+def test_playouts_foresee_the_end_better_the_nearer_it_is(games: data.Games, network: Network) -> None:
+    found = evaluate(network, ENCODER, games, playouts=8)
+    early, late = found.figures(0, 10), found.figures(40, PLIES - 1)
+    assert 0.4 < early.by_playouts < late.by_playouts < 1
+    assert np.isnan(evaluate(network, ENCODER, games.select(np.arange(1))).figures().by_playouts)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache
+from itertools import islice, pairwise
 
 import numpy as np
 import torch
@@ -21,7 +22,9 @@ from arena.go.moves import SYMMETRIES, apply_symmetry, symmetry_table
 from arena.go.planes import Encoder, find_encoder
 from bots.nets.catalogue import Net
 from bots.nets.network import SCORE_UNIT, Answer
+from bots.search.dead import guess_owners
 from trainers import data
+from trainers.settling import playout_weights
 
 PLIES = 120
 """Moves that are told apart; later ones count with the last of them."""
@@ -59,6 +62,8 @@ class Figures:
     """``ownership`` of who calls a point its stone's, and tosses a coin for an empty one."""
     by_nearest: float
     """``ownership`` of who calls a point its nearest stone's, and tosses a coin between equals."""
+    by_playouts: float
+    """``ownership`` of who calls a point the side's that has it after more playouts; NaN unless they are played."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +105,13 @@ class Evaluation:
             brier=mean("brier", "points"),
             by_stone=mean("by_stone", "points"),
             by_nearest=mean("by_nearest", "points"),
+            by_playouts=mean("by_playouts", "played"),
         )
 
 
 _SUMS = (
     "positions moves top1 top3 top5 policy_loss results result result_squared value_error "
-    "scored score_error points owned brier by_stone by_nearest"
+    "scored score_error points owned brier by_stone by_nearest played by_playouts"
 ).split()
 
 
@@ -120,11 +126,13 @@ def evaluate(
     encoder: Encoder,
     games: data.Games,
     symmetries: bool = False,
+    playouts: int = 0,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Evaluation:
     """Ask ``network`` about every position of ``games``; ``on_progress`` gets the number of positions done.
 
-    With ``symmetries`` its answer is the mean over the 8 symmetries (Silver et al. 2016, Extended Data Table 3).
+    With ``symmetries`` its answer is the mean over the 8 symmetries (Silver et al. 2016, Extended Data Table 3). With
+    ``playouts`` so many of the rollout policy are played from each position, to compare.
     """
     sums = np.zeros((PLIES, len(_SUMS)))
     moves, wins = np.zeros((BINS, 3)), np.zeros((BINS, 3))
@@ -132,6 +140,7 @@ def evaluate(
     owners = np.repeat(np.arange(len(games)), games.lengths)
     ask = _ask_all if symmetries else _ask
     network.eval()
+    guesses = owners_by_playouts(games, playouts)
     done = 0
     for batch in data.in_order(games, encoder, BATCH):
         stones = data.encode_positions(
@@ -140,7 +149,8 @@ def evaluate(
         with torch.no_grad():
             answer = ask(network, batch.planes)
         plies = np.minimum(batch.plies, PLIES - 1)
-        np.add.at(sums, plies, _judge(answer, batch, stones))
+        by_playouts = np.stack(list(islice(guesses, len(batch)))) if playouts else None
+        np.add.at(sums, plies, _judge(answer, batch, stones, by_playouts))
         if answer.policy is not None:
             probability, guess = answer.policy.softmax(1).max(1)
             _forecast(moves, probability.numpy(), guess.numpy() == batch.moves)
@@ -183,8 +193,19 @@ def _win_rates(value: Tensor) -> Tensor:
     return odds[:, 0] + odds[:, 1] / 2
 
 
-def _judge(answer: Answer, batch: data.Batch, stones: np.ndarray) -> np.ndarray:
-    """(B, SUMS): what each position adds to the sums; ``stones`` (B, n²) are 1, -1 and 0 for the side to move."""
+def owners_by_playouts(games: data.Games, playouts: int) -> Iterator[np.ndarray]:
+    """Of every position of every game in order, who has each point after most playouts of the shipped rollout policy:
+    (n²,) int8, 1 the side to move, -1 the other, 0 neither."""
+    weights = playout_weights(games.size)
+    for begin, end in pairwise(games.starts):
+        owners = np.empty((end - begin, games.size**2), np.int8)
+        guess_owners(games.size, games.moves[begin:end], weights, playouts, owners)
+        yield from owners
+
+
+def _judge(answer: Answer, batch: data.Batch, stones: np.ndarray, by_playouts: np.ndarray | None) -> np.ndarray:
+    """(B, SUMS): what each position adds to the sums; ``stones`` and ``by_playouts`` (B, n²) are 1, -1 and 0 for the
+    side to move."""
     columns: dict[str, np.ndarray] = {"positions": np.ones(len(batch))}
     if answer.policy is not None:
         moves = torch.from_numpy(batch.moves)
@@ -221,6 +242,8 @@ def _judge(answer: Answer, batch: data.Batch, stones: np.ndarray) -> np.ndarray:
             "by_stone": _share_right(stones, batch.owners),
             "by_nearest": _share_right(nearest_stones(stones), batch.owners),
         }
+        if by_playouts is not None:
+            columns |= {"played": owned.sum(1), "by_playouts": _share_right(by_playouts, batch.owners)}
     return np.stack([columns.get(name, np.zeros(len(batch))) for name in _SUMS], 1)
 
 

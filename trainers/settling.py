@@ -89,11 +89,12 @@ def gnugo_title() -> str:
 
 def by_playouts(board: Board) -> tuple[Move, ...]:
     """What playouts of the shipped policy take for dead."""
-    return judge(board, _weights(board.size)).moves
+    return judge(board, playout_weights(board.size)).moves
 
 
 @cache
-def _weights(size: int) -> Weights:
+def playout_weights(size: int) -> Weights:
+    """The shipped rollout policy on boards of this size."""
     return RolloutPolicy.open(SHIPPED / POLICY).weights(size, SHARPNESS)
 
 

@@ -24,6 +24,9 @@ def evaluate(
     symmetries: Annotated[
         bool, typer.Option("--symmetries", help="Ask under all 8 symmetries; 8 times slower.")
     ] = False,
+    playouts: Annotated[
+        int, typer.Option(help="Guess owners by so many playouts, too.", min=0, show_default=False)
+    ] = 0,
     seed: Annotated[int, typer.Option(help="Which games are drawn.")] = 1,
     plot: Annotated[Path | None, typer.Option(help="Draw the figures into this PNG, too.", show_default=False)] = None,
     csv: Annotated[
@@ -56,7 +59,9 @@ def evaluate(
     with Console(stderr=True).status("reading the records"):
         games = some_games(games_since(load_games(data, size, results / "cache"), since), positions, seed)
     with show_counting(f"{found.manifest.name} on {len(games):,} games", len(games.moves)) as on_progress:
-        evaluation = measure(load_network(found), find_encoder(found.manifest.encoder), games, symmetries, on_progress)
+        evaluation = measure(
+            load_network(found), find_encoder(found.manifest.encoder), games, symmetries, playouts, on_progress
+        )
     console = Console()
     for sheet in evaluation_sheets(evaluation, found.manifest.name):
         console.print(sheet)

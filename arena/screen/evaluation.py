@@ -10,7 +10,7 @@ from arena.screen.tables import Sheet
 
 # Torch is behind the evaluation; its figures are enough here.
 if TYPE_CHECKING:
-    from trainers.evaluation import Evaluation, Figures
+    from trainers.evaluation import Evaluation
 
 
 def _share(value: float) -> str:
@@ -58,12 +58,18 @@ def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:
         )
     if not isnan(whole.ownership):
         yield Sheet(
-            columns=("moves", "owners", "by stone", "by nearest stone", "Brier"),
-            rows=[_owners(part, one) for part, one in named],
-            note="whose each point was at the end: the share foreseen, beside that of two simple guesses.",
-            numbers=(1, 2, 3, 4),
+            columns=("moves", "owners", "by stone", "by nearest stone", "by playouts", "Brier"),
+            rows=[
+                (
+                    part,
+                    _share(one.ownership),
+                    _share(one.by_stone),
+                    _share(one.by_nearest),
+                    _share(one.by_playouts),
+                    _number(one.brier),
+                )
+                for part, one in named
+            ],
+            note="whose each point was at the end: the share foreseen, beside that of simple guesses.",
+            numbers=(1, 2, 3, 4, 5),
         )
-
-
-def _owners(part: str, one: Figures) -> tuple[str, ...]:
-    return (part, _share(one.ownership), _share(one.by_stone), _share(one.by_nearest), _number(one.brier))

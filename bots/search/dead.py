@@ -12,7 +12,7 @@ import numpy as np
 
 from arena.go.board import Board
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import BOARD, CELLS, EDGE, WIDTH, U, point_of, seeded
+from arena.go.kernels import BOARD, CELLS, EDGE, WIDTH, U, clear, play_any, point_of, seeded
 from arena.go.moves import Move
 from bots.search.alive import SAFE, TAKEN, mark_alive
 from bots.search.rollouts import Weights, policy_playout
@@ -46,16 +46,16 @@ def judge(board: Board, weights: Weights, playouts: int = PLAYOUTS, seed: int = 
     boards = np.zeros(2, BOARD)
     boards[0] = board.array[0]
     counts = np.zeros((2, board.size**2), np.int32)
-    count_owners(boards, weights, playouts, seed, counts)
+    count_owners(boards, 1, 2, weights, playouts, seed, counts)
     dead = np.zeros(board.size**2, np.bool_)
     mark_dead(boards, counts, STAYING * playouts, dead)
     return Fates(dead, ((counts[0] - counts[1]) / playouts).astype(np.float32))
 
 
 @kernel
-def count_owners(boards, weights, count, seed, counts):
+def count_owners(boards, first, second, weights, count, seed, counts):
     """Add to ``counts`` (2, size²) in how many of ``count`` playouts from ``boards[0]`` each point ends as Black's and
-    as White's; ``boards[1]`` is scratch."""
+    as White's; ``boards[1]`` is scratch. The colours ``first`` and ``second`` begin them in turn."""
     state = seeded(seed)
     when = np.zeros(CELLS, np.uint16)
     board = boards[1]
@@ -63,8 +63,30 @@ def count_owners(boards, weights, count, seed, counts):
         boards[1] = boards[0]
         board.ko = 0
         when[:] = 0
-        _, _, state = policy_playout(board, 1 + i % 2, 0, 0, weights, state, when, 1)
+        _, _, state = policy_playout(board, second if i % 2 else first, 0, 0, weights, state, when, 1)
         add_owners(board, counts)
+
+
+@kernel
+def guess_owners(size, moves, weights, count, owners):
+    """Write to ``owners`` (moves, size²), for the position before each of a game's ``moves``, who has each point after
+    most of ``count`` playouts: 1 the side to move, -1 the other, 0 neither."""
+    boards = np.empty(3, BOARD)
+    board = boards[2]
+    clear(board, size)
+    counts = np.empty((2, size * size), np.int32)
+    colour = 1
+    for i in range(len(moves)):
+        boards[0] = boards[2]
+        counts[:] = 0
+        count_owners(boards, colour, colour, weights, count, i, counts)
+        for move in range(size * size):
+            owners[i, move] = np.sign(counts[colour - 1, move] - counts[2 - colour, move])
+        if moves[i] < size * size:
+            play_any(board, point_of(board, moves[i]), colour)
+        else:
+            board.ko = 0
+        colour = 3 - colour
 
 
 @inlined
