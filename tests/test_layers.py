@@ -38,6 +38,7 @@ LAYERS = (
     ("arena.store", "arena.probe"),
     ("arena.runner",),
     ("arena.report", "arena.planning", "arena.live", "arena.replay"),
+    ("arena.gate", "arena.bot_file"),
     ("trainers",),
     ("arena.screen",),
     ("arena.plots",),
@@ -63,6 +64,7 @@ HOMES = {
     "scipy": ("arena/ratings/figure.py",),
     "sgfmill": ("arena/go/record.py", "arena/go/collection.py"),
     "tensorboard": ("trainers/",),
+    "tomlkit": ("arena/bot_file.py",),
     "torch": ("bots/nets/network.py", "trainers/"),
     "typer": ("arena/cli/",),
 }
