@@ -35,7 +35,10 @@ class Learner(Bot):
     def choose(self, game: Game, limits: Limits) -> Decision:
         for line in filter(None, self._lines[1:2]):
             path, _, text = line.decode().partition(" ")
-            Path(path).write_text(text.replace("|", "\n"))
+            if not Path(path).exists():
+                aside = Path(f"{path}.new")
+                aside.write_text(text.replace("|", "\n"))
+                aside.replace(path)
         return self._random.choose(game, limits) if self._lines[0] == STRONG else Decision(pass_move(game.rules.size))
 
 

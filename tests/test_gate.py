@@ -22,7 +22,7 @@ from stored_events import finished, player, store_event
 
 from arena import ConfigError
 from arena.bot_file import set_bot
-from arena.gate import Judge, Over, Ruling, entry_for, history, judged, to_csv
+from arena.gate import History, Judge, Over, Ruling, entry_for, history, judged, to_csv
 from arena.go.game import Rules
 from arena.go.moves import apply_symmetry
 from arena.go.record import Record
@@ -38,7 +38,7 @@ from bots.nets.checkpoint import MANIFEST, Checkpoint, add_gate, find
 
 RULES = Rules.preset("cgos", 5)
 
-SMALL = ("--size", "5", "--workers", "1", "--sprt", "0", "200")
+SMALL = ("--size", "5", "--workers", "1", "--sprt", "0", "200", "-n", "60")
 
 CONFIG = """# Bots of mine.
 
@@ -86,9 +86,9 @@ def test_a_stronger_checkpoint_takes_its_entrys_place_and_only_that_changes(fold
     assert checkpoints(folder) == ["mine", "start"]
     assert [said["verdict"] for said in gates_of(mine)] == ["undecided"]
 
-    done = arena(*gate, "-n", "200", folder=folder)
+    done = arena(*gate, folder=folder)
     assert done.returncode == 0, done.stderr
-    assert "2 of 200 games were played earlier" in done.stdout
+    assert "2 of 60 games were played earlier" in done.stdout
     assert f"Accepted: pupil plays {kept} from now on, in place of start." in done.stdout
     assert f'arena.toml was changed: [bots.pupil] checkpoint = "{kept}"' in done.stdout
     assert 'To undo it, write checkpoint = "start" there again.' in done.stdout
@@ -124,7 +124,7 @@ def test_a_weaker_checkpoint_changes_nothing_but_its_own_manifest(folder: Path) 
     told = arena(
         "history", "learner", "--config", "bots.toml", "--csv", "h.csv", "--png", "h.png", folder=folder, columns=140
     )
-    assert re.search(r"1\* mine +no gate .*\n2 +weak-\w+ +rejected ", told.stdout)
+    assert re.search(r"1\* +mine +no gate .*\n2 +weak-\w+ +rejected ", told.stdout)
     assert [row["verdict"] for row in csv.DictReader((folder / "h.csv").open())] == ["", "rejected"]
     assert (folder / "h.png").read_bytes().startswith(b"\x89PNG")
 
@@ -355,11 +355,11 @@ def test_the_entry_that_stands_for_a_trainers_checkpoints(folder: Path) -> None:
 # --- History ---
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """The gates of an entry: one turned away, one let in, and one that isn't decided."""
     old, bad, new, next_one = versions_of("old", "bad", "new", "next")
-    with Store.open(tmp_path / "arena.db", write=True) as opened:
+    with Store.open(tmp_path_factory.mktemp("gates") / "arena.db", write=True) as opened:
         for candidate, present, share, rows in (
             (bad, old, 0.2, 500),
             (new, old, 0.9, 2000),
@@ -374,20 +374,24 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def test_history_tells_which_checkpoint_came_when_and_how_strong_it_is(store: Store) -> None:
-    present = versions_of("old", "new")[1]
-    found = history(replace(present, name="pupil"), store)
-    told = [(one.checkpoint, one.evidence and one.evidence.ruling, one.is_present) for one in found.versions]
+@pytest.fixture(scope="module")
+def pupil(store: Store) -> History:
+    """What came of it, as it plays the one that was let in."""
+    return history(replace(versions_of("old", "new")[1], name="pupil"), store)
+
+
+def test_history_tells_which_checkpoint_came_when_and_how_strong_it_is(pupil: History) -> None:
+    told = [(one.checkpoint, one.evidence and one.evidence.ruling, one.is_present) for one in pupil.versions]
     assert told == [
         ("old", None, False),
         ("bad", Ruling.REJECTED, False),
         ("new", Ruling.ACCEPTED, True),
         ("next", Ruling.UNDECIDED, False),
     ]
-    values = [one.elo.value for one in found.versions if one.elo is not None]
+    values = [one.elo.value for one in pupil.versions if one.elo is not None]
     assert values[0] == 0 and values[1] < 0 < values[2] == pytest.approx(values[3], abs=80)  # type: ignore[operator]
-    assert found.anchor == "old" and found.scale is Over.ROWS and found.gates == 3
-    rows = list(csv.DictReader(io.StringIO(to_csv(found))))
+    assert pupil.anchor == "old" and pupil.scale is Over.ROWS and pupil.gates == 3
+    rows = list(csv.DictReader(io.StringIO(to_csv(pupil))))
     assert [row["rows"] for row in rows] == ["0", "500", "2000", "4000"]
     assert rows[2]["against"] == "old" and int(rows[2]["won"]) + int(rows[2]["lost"]) == int(rows[2]["games"])
     assert rows[0]["verdict"] == rows[0]["match_elo"] == ""
@@ -410,13 +414,12 @@ def drawn(picture: object, width: int, encoding: str = "utf-8") -> list[str]:
 
 @pytest.mark.parametrize("width", [40, 80, 140])
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_history_fits_any_screen_and_loses_nothing(store: Store, width: int, encoding: str) -> None:
-    found = history(replace(versions_of("old", "new")[1], name="pupil"), store)
-    shown = "".join("".join(drawn(history_sheet(found), width, encoding)).split())
+def test_history_fits_any_screen_and_loses_nothing(pupil: History, width: int, encoding: str) -> None:
+    shown = "".join("".join(drawn(history_sheet(pupil), width, encoding)).split())
     for word in ("old", "bad", "new", "next", "accepted", "rejected", "undecided"):
         assert word in shown
     for over, signs in ((Over.ROWS, "234"), (Over.MINUTES, "234"), (Over.GATES, "1234")):
-        lines = drawn(HistoryPlot(found, over), width, encoding)
+        lines = drawn(HistoryPlot(pupil, over), width, encoding)
         plot = "".join(line.partition("│" if encoding == "utf-8" else "|")[2] for line in lines[2:16])
         assert set(plot) & set("123456789") == set(signs)
 

@@ -72,7 +72,8 @@ def history_sheet(history: History) -> Sheet:
         )
     note = f"* {history.entry} plays this one now."
     if history.anchor:
-        note += f" Elo: by all stored games above {history.anchor}, with 95 % intervals; match: in so many of the gate's own games."
+        note += f" Elo: by all stored games, above {history.anchor}, with 95 % intervals;"
+        note += " match: in so many of the gate's own games."
     if not history.gates:
         note += f" No gate was played for it: arena gate CHECKPOINT --against {history.entry}"
     columns = ("", "checkpoint", "verdict", "date", "match", "Elo", "rows", "min")
