@@ -198,9 +198,13 @@ def _draw_training(axes: Axes, trained: Sequence[Trained]) -> None:
                 shorten(one.name, NAME), (one.rows, end), (6, -10), textcoords="offset points", fontsize="small"
             )
     axes.margins(x=0.15)
-    axes.xaxis.set_major_formatter(lambda rows, _: f"{rows / 1e6:g} M" if rows >= 1e6 else f"{rows / 1e3:g} k")
+    axes.xaxis.set_major_formatter(_thousands)
     axes.set_xlabel("training rows")
     axes.set_ylabel("Elo")
+
+
+def _thousands(rows: float, _: float) -> str:
+    return f"{rows / 1e6:g} M" if rows >= 1e6 else f"{rows / 1e3:g} k"
 
 
 def draw_history(history: History, over: Over, path: Path) -> None:
@@ -255,6 +259,8 @@ def _draw_versions(axes: Axes, rated: Sequence[Version], over: Over, anchor: str
             axes.plot([], [], color=COLOURS[number], marker=marker, linestyle="", label=words)
     axes.margins(x=0.15)
     axes.set_xlabel({Over.ROWS: "training rows", Over.MINUTES: "minutes of training", Over.GATES: "gate"}[over])
+    if over is Over.ROWS:
+        axes.xaxis.set_major_formatter(_thousands)
     if over is Over.GATES:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel(f"Elo above {shorten(anchor, NAME)}")
