@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from arena import ConfigError
+from arena.gate import History, Over, Ruling, Version
 from arena.ratings import Bound, Estimate
 from arena.report.event import Report
 from arena.report.frames import write_aside
@@ -197,9 +198,73 @@ def _draw_training(axes: Axes, trained: Sequence[Trained]) -> None:
                 shorten(one.name, NAME), (one.rows, end), (6, -10), textcoords="offset points", fontsize="small"
             )
     axes.margins(x=0.15)
-    axes.xaxis.set_major_formatter(lambda rows, _: f"{rows / 1e6:g} M" if rows >= 1e6 else f"{rows / 1e3:g} k")
+    axes.xaxis.set_major_formatter(_thousands)
     axes.set_xlabel("training rows")
     axes.set_ylabel("Elo")
+
+
+def _thousands(rows: float, _: float) -> str:
+    return f"{rows / 1e6:g} M" if rows >= 1e6 else f"{rows / 1e3:g} k"
+
+
+def draw_history(history: History, over: Over, path: Path) -> None:
+    """Draw an entry's checkpoints and their strength into a PNG. Raises ConfigError for another name and where fewer
+    than two are rated, StoreError when the file can't be written."""
+    import matplotlib
+
+    if path.suffix.lower() != ".png":
+        raise ConfigError(f"{path}: the picture is a PNG; call it {path.with_suffix('.png').name}")
+    rated = history.rated(over)
+    if len(rated) < 2:
+        known = "games" if over is Over.GATES else f"games and known {over} of training"
+        raise ConfigError(f"{history.entry} has no two checkpoints with {known}, so there is nothing to draw")
+    with matplotlib.rc_context(_settings(INK)):
+        panel = _Panel("", 3.6, lambda axes: _draw_versions(axes, rated, over, history.anchor))
+        figure = _figure(PNG_WIDTH, [panel])
+        figure.set_facecolor("white")
+        figure.axes[0].set_title(f"{history.entry}: its checkpoints and what gates said of them", loc="left")
+        content = io.BytesIO()
+        _save(figure, content, format="png", dpi=DPI)
+    write_aside(path, content.getvalue())
+
+
+def _draw_versions(axes: Axes, rated: Sequence[Version], over: Over, anchor: str) -> None:
+    """Those that the entry has played are joined; each verdict has a marker of its own."""
+    from matplotlib.ticker import MaxNLocator
+
+    verdicts: dict[Ruling | None, tuple[str, str]] = {
+        None: ("by no gate", "D"),
+        Ruling.ACCEPTED: ("accepted", "o"),
+        Ruling.REJECTED: ("rejected", "X"),
+        Ruling.UNDECIDED: ("undecided", "s"),
+    }
+    axes.axhline(0, color=COLOURS[-1], linewidth=0.8)
+    played = [
+        (one.place(over), one.elo.value)
+        for one in rated
+        if (one.evidence is None or one.evidence.ruling is Ruling.ACCEPTED)
+        and one.elo is not None
+        and one.elo.value is not None
+    ]
+    axes.plot([place for place, _ in played], [elo for _, elo in played], color=COLOURS[-1], linewidth=1)
+    for number, (verdict, (words, marker)) in enumerate(verdicts.items()):
+        found = [one for one in rated if (None if one.evidence is None else one.evidence.ruling) is verdict]
+        for one in found:
+            if one.elo is not None:
+                _draw_estimate(axes, one.elo, one.place(over), COLOURS[number], marker, upright=True)
+                ends = (one.elo.value, one.elo.interval.low, one.elo.interval.high)
+                at = (one.place(over), next((end for end in ends if end is not None), 0.0))
+                axes.annotate(shorten(one.checkpoint, NAME), at, (6, -10), textcoords="offset points", fontsize="small")
+        if found:
+            axes.plot([], [], color=COLOURS[number], marker=marker, linestyle="", label=words)
+    axes.margins(x=0.15)
+    axes.set_xlabel({Over.ROWS: "training rows", Over.MINUTES: "minutes of training", Over.GATES: "gate"}[over])
+    if over is Over.ROWS:
+        axes.xaxis.set_major_formatter(_thousands)
+    if over is Over.GATES:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_ylabel(f"Elo above {shorten(anchor, NAME)}")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=4, fontsize="small")
 
 
 def draw_evaluation(evaluation: Evaluation, path: Path) -> None:

@@ -23,6 +23,7 @@ from arena.registry import Entry
 
 __all__ = [
     "Event",
+    "Gate",
     "Ladder",
     "Match",
     "Opening",
@@ -36,12 +37,32 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
+class Gate:
+    """What makes a match a gate: where its first player is shown to be stronger by ``elo1`` rather than ``elo0``, the
+    net of ``entry`` gives way to its net. ``rows`` and ``minutes`` of training are what its manifest tells."""
+
+    entry: str
+    checkpoint: str
+    elo0: float = 0.0
+    elo1: float = 35.0
+    alpha: float = 0.05
+    beta: float = 0.05
+    rows: int = 0
+    minutes: float = 0.0
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """What decides when it ends, and for whom it is played."""
+        return {key: value for key, value in asdict(self).items() if key not in ("checkpoint", "rows", "minutes")}
+
+
+@dataclass(frozen=True, slots=True)
 class Match:
     """Two players, each opening with both colours: the smallest round robin.
 
     ``games`` may grow: the first games of a longer match are those of a shorter one. ``openings`` is how many different
     ones are used, in turn; 0 gives each pair of games its own, or the next of the ``book``. ``run`` counts fresh starts
-    of the same match.
+    of the same match; ``gate`` says what it decides, if anything.
     """
 
     first: Entry
@@ -54,6 +75,7 @@ class Match:
     adjudication: Adjudication = field(default_factory=Adjudication)
     book: tuple[Opening, ...] = ()
     run: int = 1
+    gate: Gate | None = None
 
     def __post_init__(self) -> None:
         check_terms(self, self.games)
@@ -71,12 +93,15 @@ class Match:
             "players": [self.first.identity, self.second.identity],
             "names": [self.first.name, self.second.name],
             **settings_of(self),
+            **({} if self.gate is None else {"gate": self.gate.settings}),
         }
 
     @property
     def key(self) -> str:
         """What the runs of this match have in common; a readable part and a digest of the settings."""
         digest = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:8]
+        if self.gate is not None:
+            return f"gate-{_slug(self.gate.entry)}-{_slug(self.gate.checkpoint)}-{digest}"
         return f"{_slug(self.first.name)}-{_slug(self.second.name)}-{digest}"
 
     @property
@@ -197,6 +222,7 @@ def event_from_json(text: str) -> Match | Tournament | Ladder:
             "first": _entry,
             "second": _entry,
             "entries": lambda value: tuple(map(_entry, value)),
+            "gate": lambda value: value and Gate(**value),
         }
         return made(**{key: read[key](value) if key in read else value for key, value in data.items()})
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -38,6 +38,7 @@ LAYERS = (
     ("arena.store", "arena.probe"),
     ("arena.runner",),
     ("arena.report", "arena.planning", "arena.live", "arena.replay"),
+    ("arena.gate", "arena.bot_file"),
     ("trainers",),
     ("arena.screen",),
     ("arena.plots",),
@@ -64,6 +65,7 @@ HOMES = {
     "scipy": ("arena/ratings/figure.py",),
     "sgfmill": ("arena/go/record.py", "arena/go/collection.py"),
     "tensorboard": ("trainers/",),
+    "tomlkit": ("arena/bot_file.py",),
     "torch": ("bots/nets/network.py", "bots/nets/classics.py", "bots/nets/catalogue.py", "trainers/"),
     "typer": ("arena/cli/",),
 }

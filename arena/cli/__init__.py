@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from arena import UserError, __version__
-from arena.cli import data, evaluate, inspect, look, play, report, serve, tournament, train
+from arena.cli import data, evaluate, gate, inspect, look, play, report, serve, tournament, train
 
 app = typer.Typer(
     name="arena",
@@ -35,6 +35,8 @@ for command in (
     inspect.check,
     inspect.dossier,
     report.report,
+    gate.gate,
+    gate.history,
 ):
     app.command()(command)
 app.command("eval")(evaluate.evaluate)

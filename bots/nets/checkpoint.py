@@ -7,7 +7,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,9 @@ REQUIRED, OPTIONAL = (WEIGHTS, MODEL), (MODEL_INT8,)
 
 HEADS = {"": ("policy", "value"), "trencseni": ("policy",), "alphago": ("policy",), "gocnn": ()}
 """What players can ask of a net, by its family; the arena's own is of none."""
+
+LATER = ("gates",)
+"""Entries that came later: a manifest may be without them."""
 
 SHIPPED = Path(__file__).parent.parent / "checkpoints"
 """Where the nets lie that come with the package."""
@@ -67,6 +71,8 @@ class Manifest:
     """UTC, ISO 8601."""
     files: Mapping[str, str] = field(default_factory=dict)
     """File name to sha256; filled in by ``save``."""
+    gates: Sequence[Mapping[str, Any]] = ()
+    """What matches said of it, the latest last; see ``add_gate``. Without any, the file has no such entry."""
     format: int = FORMAT
 
 
@@ -170,8 +176,9 @@ def save(folder: str | Path, manifest: Manifest, write: Callable[[Path], Mapping
         if missing:
             raise CheckpointError(f"{folder}: can't be saved without {', '.join(missing)}; write every file")
         present = [name for name in (*REQUIRED, *OPTIONAL) if (new / name).is_file()]
-        manifest = replace(manifest, metrics=metrics, files={name: _sha256(new / name) for name in present})
-        (new / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2) + "\n", encoding="utf-8")
+        files = {name: _sha256(new / name) for name in present}
+        manifest = replace(manifest, metrics=metrics, files=files, gates=())  # of these weights no match said anything
+        (new / MANIFEST).write_text(to_json(asdict(manifest)), encoding="utf-8")
         for path in new.iterdir():
             path.chmod(0o644)  # some writers make files that only their owner may read
             with path.open("rb") as file:
@@ -184,6 +191,55 @@ def save(folder: str | Path, manifest: Manifest, write: Callable[[Path], Mapping
     return Checkpoint(folder, manifest)
 
 
+def add_gate(folder: Path, gate: Mapping[str, Any]) -> None:
+    """Note what a match said of a checkpoint in its manifest, be it a net's or a rollout policy's, in place of what
+    ``gate["event"]`` said before. The weights and their hashes stay. Raises CheckpointError when it can't be written.
+    """
+    path = folder / MANIFEST
+    content = _read_json(path)
+    content["gates"] = [*(old for old in content.get("gates", ()) if old.get("event") != gate["event"]), dict(gate)]
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with aside.open("w", encoding="utf-8") as file:
+            file.write(to_json(content))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+    except OSError as error:
+        with suppress(OSError):
+            aside.unlink()
+        raise CheckpointError(f"{path}: can't be written ({error.strerror})") from error
+
+
+def keep(folder: Path, kept: Path) -> None:
+    """Copy a checkpoint to ``kept``, which is there whole or not at all; one that is there gives way. Raises
+    CheckpointError when it can't be written."""
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(dir=kept.parent, prefix=f".{kept.name}."))
+        try:
+            shutil.copytree(folder, aside / "new")
+            for path in (aside / "new").rglob("*"):
+                if path.is_file():
+                    with path.open("rb") as file:
+                        os.fsync(file.fileno())
+            if kept.exists():
+                os.replace(kept, aside / "old")
+            os.replace(aside / "new", kept)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    except (OSError, shutil.Error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CheckpointError(f"{kept}: can't be written ({reason}); use a folder that can be") from error
+
+
+def to_json(content: dict[str, Any]) -> str:
+    """A manifest as its file has it; entries that came later aren't there as long as they are empty, so that older
+    readers take it."""
+    shown = {key: value for key, value in content.items() if key not in LATER or value}
+    return json.dumps(shown, indent=2) + "\n"
+
+
 def _sha256(path: Path) -> str:
     try:
         with path.open("rb") as file:
@@ -194,7 +250,7 @@ def _sha256(path: Path) -> str:
         ) from error
 
 
-def _read_manifest(path: Path) -> Manifest:
+def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -205,6 +261,11 @@ def _read_manifest(path: Path) -> Manifest:
         raise CheckpointError(f"{path}: isn't JSON ({error}); copy the whole checkpoint folder again") from error
     if not isinstance(content, dict):
         raise CheckpointError(f"{path}: isn't a manifest; copy the whole checkpoint folder again")
+    return content
+
+
+def _read_manifest(path: Path) -> Manifest:
+    content = _read_json(path)
     if content.get("trainer") == "rollout":
         raise CheckpointError(f"{path.parent}: is a rollout policy, not a net; it can't play by itself")
     if content.get("format") != FORMAT:
@@ -222,12 +283,15 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "Mapping[str, str]": (dict,),
     "Mapping[str, float]": (dict,),
     "Mapping[str, Any]": (dict,),
+    "Sequence[Mapping[str, Any]]": (list,),
 }
 
 
 def _check(path: Path, content: dict[str, Any]) -> None:
     known_fields = {item.name: str(item.type) for item in fields(Manifest)}
     for name, kind in known_fields.items():
+        if name not in content and name in LATER:
+            continue
         if name not in content:
             raise CheckpointError(f"{path}: '{name}' is missing; export the net again")
         if not isinstance(content[name], _KINDS[kind]) or isinstance(content[name], bool):

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arena import CheckpointError
-from bots.nets.checkpoint import MANIFEST, WEIGHTS
+from bots.nets.checkpoint import LATER, MANIFEST, WEIGHTS, to_json
 
 if TYPE_CHECKING:
     from bots.search.rollouts import Weights
@@ -52,6 +52,8 @@ class RolloutManifest:
     """UTC, ISO 8601."""
     files: Mapping[str, str] = field(default_factory=dict)
     """File name to sha256; filled in by ``save``."""
+    gates: Sequence[Mapping[str, Any]] = ()
+    """As a net's: what matches said of it; see ``checkpoint.add_gate``."""
     trainer: str = TRAINER
     format: int = FORMAT
 
@@ -130,12 +132,12 @@ def save(folder: str | Path, manifest: RolloutManifest, learned: np.ndarray) -> 
     folder.parent.mkdir(parents=True, exist_ok=True)
     learned = np.ascontiguousarray(learned, np.float32)
     content = to_bytes({TENSOR: learned})
-    manifest = replace(manifest, files={WEIGHTS: hashlib.sha256(content).hexdigest()})
+    manifest = replace(manifest, files={WEIGHTS: hashlib.sha256(content).hexdigest()}, gates=())
     aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         new = aside / "new"
         new.mkdir()
-        text = json.dumps(asdict(manifest), indent=2) + "\n"
+        text = to_json(asdict(manifest))
         for name, data in ((WEIGHTS, content), (MANIFEST, text.encode())):
             with (new / name).open("wb") as file:
                 file.write(data)
@@ -157,7 +159,12 @@ def _read(path: Path) -> bytes:
         ) from error
 
 
-_KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (float, int)}
+_KINDS: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (float, int),
+    "Sequence[Mapping[str, Any]]": (list,),
+}
 
 
 def _read_manifest(path: Path) -> RolloutManifest:
@@ -172,6 +179,8 @@ def _read_manifest(path: Path) -> RolloutManifest:
     if content.get("format") != FORMAT:
         raise CheckpointError(f"{path}: has format {content.get('format')!r} and this version reads {FORMAT}")
     for known in fields(RolloutManifest):
+        if known.name not in content and known.name in LATER:
+            continue
         if known.name not in content:
             raise CheckpointError(f"{path}: '{known.name}' is missing; train the policy again")
         value = content[known.name]

@@ -1,0 +1,341 @@
+"""The gate that lets a trainer's checkpoint take an entry's place, and what has come of an entry so far."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from arena import CheckpointError, ConfigError, UserError
+from arena.cli import events
+from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
+from arena.cli.play import SPRT_GAMES
+
+if TYPE_CHECKING:
+    from arena.bot_file import Change
+    from arena.gate import Evidence, Ruling
+    from arena.registry import Entry, Registry
+    from arena.schedule import Match
+
+CONFIG = Path("arena.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A gate as it was asked for; None is what wasn't given."""
+
+    checkpoint: str
+    against: str | None = None
+    played_as: str | None = None
+    sprt: tuple[float, float] = (0.0, 35.0)
+    alpha: float = 0.05
+    beta: float = 0.05
+    games: int = SPRT_GAMES
+    given: events.Given = field(default_factory=events.Given)
+    workers: int = 0
+    results: Path = Path(RESULTS)
+    config: Path | None = None
+
+
+def gate(
+    checkpoint: Annotated[str, typer.Argument(help="The new checkpoint: a name, a folder, or checkpoint:NAME.")],
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ENTRY",
+            help="The entry whose net it is to replace. Unless given: the one with the trainer's name, where there is "
+            "one with a net (such as rl); else mcts for a rollout policy, and sl for a net.",
+            show_default=False,
+        ),
+    ] = None,
+    played_as: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="BOT",
+            help="Try both nets in this bot, such as alphago:visits=50, in place of ENTRY's own settings.",
+            show_default=False,
+        ),
+    ] = None,
+    sprt: Annotated[
+        tuple[float, float],
+        typer.Option(metavar="ELO0 ELO1", help="Accepted is what is stronger by ELO1 rather than ELO0."),
+    ] = (0.0, 35.0),
+    alpha: Annotated[float, typer.Option(help="The risk of accepting what is stronger by ELO0 only.")] = 0.05,
+    beta: Annotated[float, typer.Option(help="The risk of rejecting what is stronger by ELO1.")] = 0.05,
+    games: Annotated[int, typer.Option("-n", "--games", help="How many games at most.")] = SPRT_GAMES,
+    size: events.Size = None,
+    komi: events.Komi = None,
+    rules: events.RuleSet = None,
+    seed: events.Seed = None,
+    limits: events.LimitsText = None,
+    adjudicate: events.Adjudicate = None,
+    workers: events.Workers = 0,
+    results: Results = Path(RESULTS),
+    config: ConfigFile = None,
+) -> None:
+    """Let a checkpoint take an entry's place in arena.toml, if a match shows that it is stronger.
+
+    Both nets play with the entry's own settings, each opening with both colours and no opening twice, until a
+    sequential test is decided. The same command goes on where it was stopped.
+
+    Accepted, the net is copied to results/checkpoints/NAME-HASH, where training on doesn't change it, and ENTRY's
+    checkpoint in arena.toml is that copy from then on; the rest of the file stays as it is. Either way the games are
+    stored and the checkpoint's manifest says what came out; arena history ENTRY shows it.
+
+    The exit code is 0 for accepted, 1 for rejected or undecided, 2 for an error.
+
+    Examples: [bold]arena gate mine[/bold] · [bold]arena gate results/checkpoints/mine --against alphago[/bold] ·
+    [bold]arena gate mine --as alphago:visits=50 --sprt 0 20 -n 1000[/bold]
+    """
+    from arena.gate import Ruling
+
+    given = events.Given(size, komi, rules, seed=seed, limits=limits, adjudicate=adjudicate)
+    wanted = Wanted(checkpoint, against, played_as, sprt, alpha, beta, games, given, workers, results, config)
+    if run_gate(wanted) is not Ruling.ACCEPTED:
+        raise typer.Exit(1)
+
+
+def run_gate(wanted: Wanted) -> Ruling:
+    """Play a gate, live, and carry out its ruling: what ``arena gate`` does, and a trainer may at its end.
+
+    Raises UserError for what can't be played or written; all games played till then are stored.
+    """
+    from rich.console import Console
+
+    from arena.gate import Judge, Ruling, judged
+    from arena.runner import Control
+    from arena.screen.gate import gate_lines
+    from arena.screen.match import show_match
+    from arena.store import Store
+
+    console, control = Console(), Control()
+    say = events.printer(console)
+    processes = events.count_workers(wanted.workers)
+    found = _find(wanted, say)
+    try:
+        found.match.pairings()  # openings that don't exist are refused before anything is stored
+        with Store.open(wanted.results / "arena.db", write=True) as store:
+            events.note_event(store, found.match)
+            judge = Judge(found.match)
+            with events.event_kept(found.match, store, console, wanted.results):
+                updates = events.play_published(found.match, store, processes, control, judge.sprt)
+                show_match(found.match, judged(updates, judge), console, sprt=judge.sprt, control=control)
+            evidence = judge.evidence()
+            changed = _adopt(found, wanted) if evidence.ruling is Ruling.ACCEPTED else None
+    except UserError:
+        found.clear()
+        raise
+    noted, notes = _note(found, evidence)
+    for line in [*gate_lines(evidence, found.folder, changed, noted), *notes]:
+        say(line)
+    if evidence.ruling is not Ruling.ACCEPTED:
+        found.clear()
+    return evidence.ruling
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a gate is about. ``folder`` is the checkpoint as it was named; ``kept`` the one that plays, a copy unless
+    that one never changes. ``is_made`` says whether this gate made the copy."""
+
+    entry: Entry
+    folder: Path
+    kept: Path
+    match: Match
+    config: Path
+    is_made: bool
+
+    def clear(self) -> None:
+        """Take the gate's copy away, where the same net still lies where it came from."""
+        if self.is_made and _identity(self.match.first, self.folder) == self.match.first.net:
+            shutil.rmtree(self.kept, ignore_errors=True)
+
+
+def _find(wanted: Wanted, say: Callable[[str], None]) -> _Found:
+    """Who meets whom, by what terms; the checkpoint is copied. Raises UserError, and then has left nothing."""
+    from arena.bot_file import require_writable
+    from arena.gate import checkpoint_of, entry_for, sprt_of, training, with_checkpoint
+    from arena.schedule import Gate, Match
+    from bots.nets.checkpoint import find
+
+    registry = registry_of(wanted.config, wanted.results)
+    folder = find(wanted.checkpoint.removeprefix("checkpoint:"), wanted.results)
+    name = wanted.against or entry_for(registry, folder)
+    entry = _entry(registry, name)
+    player = entry if wanted.played_as is None else _player(registry, wanted.played_as)
+    net = player.identify(folder)
+    if net == entry.net:
+        raise ConfigError(f"{name} already plays {folder.name}: the nets are the same ({net[:8]}), so none is better")
+    config = wanted.config or CONFIG
+    require_writable(config)
+    limits = events.read_limits(wanted.given.limits or "")
+    rows, minutes = training(folder)
+    kept = _kept(folder, net, wanted.results)
+    gate = Gate(name, kept.name, *wanted.sprt, wanted.alpha, wanted.beta, rows, minutes)
+    sprt_of(gate)
+    present = player if wanted.played_as is None else with_checkpoint(player, checkpoint_of(entry))
+    terms = wanted.given.terms(say)
+    size = terms["rules"].size
+    for played in (with_checkpoint(player, folder), present):
+        played.check(size)
+    made = _keep(player, folder, kept, net)
+    try:
+        candidate = with_checkpoint(player, kept).with_limits(limits)
+        match = Match(candidate, present.with_limits(limits), games=wanted.games, gate=gate, **terms)
+    except UserError:
+        if made:
+            shutil.rmtree(kept, ignore_errors=True)
+        raise
+    return _Found(entry, folder, kept, match, config, made)
+
+
+def _entry(registry: Registry, name: str) -> Entry:
+    """The entry of this name, which has to have a net."""
+    if ":" in name or "@" in name:
+        raise ConfigError(f"--against {name} is no entry's name; leave out its settings, or put the bot behind --as")
+    registry.entry(name)
+    return _player(registry, name)
+
+
+def _player(registry: Registry, spec: str) -> Entry:
+    """A bot that has a net. Raises ConfigError for any other."""
+    from arena.gate import takes_checkpoint
+
+    player = registry.resolve(spec)
+    if not takes_checkpoint(player):
+        able = [entry.name for entry in registry.entries if takes_checkpoint(entry)]
+        raise ConfigError(f"{player.name} plays without a checkpoint; those that have one are {', '.join(able)}")
+    return player
+
+
+def _kept(folder: Path, net: str, results: Path) -> Path:
+    """Where a checkpoint lies that no training changes: a folder that is named for its net, or came with arena."""
+    from bots.nets.checkpoint import SHIPPED
+
+    name = folder.resolve().name
+    if folder.resolve().parent == SHIPPED.resolve():
+        return folder
+    if name.endswith(f"-{net[:8]}"):
+        return folder
+    return results / "checkpoints" / f"{name}-{net[:8]}"
+
+
+def _keep(player: Entry, folder: Path, kept: Path, net: str) -> bool:
+    """Make the copy, unless it is there; whether it was made. Raises UserError."""
+    from bots.nets.checkpoint import keep
+
+    if kept == folder or _identity(player, kept) == net:
+        return False
+    keep(folder, kept)
+    if _identity(player, kept) != net:
+        shutil.rmtree(kept, ignore_errors=True)
+        raise UserError(f"{folder} was changed while it was copied; run the same command again")
+    return True
+
+
+def _identity(player: Entry, folder: Path) -> str:
+    """What lies there for this kind of bot; empty if nothing does."""
+    try:
+        return player.identify(folder)
+    except CheckpointError:
+        return ""
+
+
+def _adopt(found: _Found, wanted: Wanted) -> Change:
+    """Have the entry play the candidate. Raises UserError."""
+    from arena.bot_file import set_bot
+    from bots.nets.checkpoint import find
+
+    name = found.entry.name
+    if registry_of(wanted.config, wanted.results).resolve(name).identity != found.entry.identity:
+        raise ConfigError(
+            f"{name} was changed in {found.config} while the gate was played; it plays another net by now, "
+            "so run the same command again"
+        )
+    if _identity(found.match.first, found.kept) != found.match.first.net:
+        raise CheckpointError(f"{found.kept} was changed while the gate was played; run the same command again")
+    by_name = found.kept.name
+    try:
+        same = find(by_name, wanted.results).resolve() == found.kept.resolve()
+    except CheckpointError:
+        same = False
+    return set_bot(found.config, name, "checkpoint", by_name if same else str(found.kept.absolute()))
+
+
+def _note(found: _Found, evidence: Evidence) -> tuple[list[Path], list[str]]:
+    """Write the evidence into the manifests of the checkpoint and its copy; returns the folders, and what there is to
+    say of others."""
+    from arena.gate import Ruling
+    from bots.nets.checkpoint import SHIPPED, add_gate
+
+    noted, notes = [], []
+    stays = evidence.ruling is Ruling.ACCEPTED or not found.is_made
+    for folder in dict.fromkeys((found.folder, found.kept) if stays else (found.folder,)):
+        if folder.resolve().parent == SHIPPED.resolve():
+            notes.append(f"{folder.name} came with arena, so its manifest stays as it is.")
+        elif _identity(found.match.first, folder) == found.match.first.net:
+            try:
+                add_gate(folder, evidence.as_json())
+                noted.append(folder)
+            except CheckpointError as error:
+                notes.append(f"Its manifest doesn't tell of it: {error}.")
+    return noted, notes
+
+
+def history(
+    entry: Annotated[str, typer.Argument(help="An entry that has a net, such as sl.")],
+    over: Annotated[
+        str | None,
+        typer.Option(
+            help="Draw over rows of training, minutes of it, or gates; rows where they differ.", show_default=False
+        ),
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the table to this file, too.", show_default=False)] = None,
+    png: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw it into this picture, too.", show_default=False)
+    ] = None,
+    results: Results = Path(RESULTS),
+    config: ConfigFile = None,
+) -> None:
+    """Tell an entry's checkpoints over time: what its gates let in and turned away, and how strong each is.
+
+    Elo is by all stored games, above the entry's first checkpoint, with 95 % intervals.
+
+    Example: [bold]arena history sl --png sl.png --csv sl.csv[/bold]
+    """
+    from rich.console import Console
+
+    from arena.gate import Over
+    from arena.gate import history as read_history
+    from arena.screen.gate import HistoryPlot, history_sheet
+    from arena.store import Store
+
+    console = Console()
+    if over is not None and over not in list(Over):
+        raise ConfigError(f"--over {over} can't be; choose {', '.join(Over)}")
+    player = _entry(registry_of(config, results), entry)
+    database = results / "arena.db"
+    if database.exists():
+        with Store.open(database) as store:
+            found = read_history(player, store)
+    else:
+        found = read_history(player, None)
+    scale = found.scale if over is None else Over(over)
+    console.print(history_sheet(found))
+    console.print(HistoryPlot(found, scale))
+    if csv is not None:
+        from arena.gate import to_csv
+        from arena.report.frames import write_aside
+
+        write_aside(csv, to_csv(found).encode())
+        print(f"Written to {csv}.")
+    if png is not None:
+        from arena.plots import draw_history
+
+        draw_history(found, scale, png)
+        print(f"Written to {png}.")

@@ -1,0 +1,363 @@
+"""Whether a checkpoint takes its entry's place: what a gate's games say of it, and an entry's checkpoints over time.
+
+Everything is made from the stored games again. Nothing is played, written or printed here.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from arena import ConfigError
+from arena.go.record import Record
+from arena.ratings import Estimate, PairCounts, Sprt, SprtState, Verdict, WinDrawLoss
+from arena.registry import LIMITS, Entry, Registry
+from arena.report.league import League, league
+from arena.report.tally import Tally
+from arena.runner import Update
+from arena.schedule import Gate, Match, event_from_json
+from arena.store import Event, Store
+from bots.nets.checkpoint import MANIFEST
+
+STANDS_FOR = {"rollout": "mcts"}
+"""Trainers whose checkpoints another entry than ``sl`` stands for, where no entry has the trainer's name."""
+
+
+class Ruling(StrEnum):
+    """What a gate says of a checkpoint."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a gate's games say, as the candidate saw them, up to the one that decided. ``pairs`` and ``state`` are None
+    before the first pair of games is complete, ``date`` is that of the last game."""
+
+    event: str
+    gate: Gate
+    candidate: Entry
+    present: Entry
+    date: str
+    games: WinDrawLoss
+    pairs: PairCounts | None
+    state: SprtState | None
+    elo: Estimate
+
+    @property
+    def ruling(self) -> Ruling:
+        verdict = None if self.state is None else self.state.verdict
+        return {Verdict.H1: Ruling.ACCEPTED, Verdict.H0: Ruling.REJECTED}.get(verdict, Ruling.UNDECIDED)  # type: ignore[arg-type]
+
+    @property
+    def against(self) -> str:
+        """The checkpoint of the entry as it was."""
+        return checkpoint_of(self.present).name
+
+    def as_json(self) -> dict[str, Any]:
+        """What a manifest tells of it."""
+        test = self.gate.settings | ({} if self.state is None else {"model": str(self.state.model)})
+        lower, upper = sprt_of(self.gate).bounds
+        return {
+            "event": self.event,
+            "verdict": str(self.ruling),
+            "date": self.date,
+            "player": self.candidate.identity,
+            "opponent": self.present.identity,
+            "opponent_checkpoint": self.against,
+            "opponent_net": self.present.net,
+            "games": self.games.games,
+            "won": self.games.wins,
+            "drawn": self.games.draws,
+            "lost": self.games.losses,
+            "pairs": None if self.pairs is None else list(self.pairs.counts),
+            "elo": _rounded(self.elo.value),
+            "low": _rounded(self.elo.interval.low),
+            "high": _rounded(self.elo.interval.high),
+            "llr": None if self.state is None else round(self.state.llr, 3),
+            "lower": round(lower, 3),
+            "upper": round(upper, 3),
+            **test,
+        }
+
+
+class Judge:
+    """Counts a gate's games in the order in which they were stored, until one decides: later ones say nothing more, so
+    that the same games always give the same ruling."""
+
+    def __init__(self, match: Match):
+        """ValueError for a match that is no gate."""
+        if match.gate is None:
+            raise ValueError(f"{match.event} is no gate")
+        self.sprt = sprt_of(match.gate)
+        self._match, self._gate = match, match.gate
+        self._tally = Tally(*match.players)
+        self._pairs = 0
+        self._state: SprtState | None = None
+        self._date = ""
+
+    @property
+    def is_decided(self) -> bool:
+        return self._state is not None and self._state.verdict in (Verdict.H0, Verdict.H1)
+
+    def add(self, record: Record) -> None:
+        """Count a game, unless it has no outcome, is beyond the match's games or comes after the decision."""
+        number = int(record.id.rpartition("/")[2])
+        if self.is_decided or record.outcome is None or number > self._match.games:
+            return
+        self._tally.add(record)
+        self._date = record.date
+        if self._tally.finished_pairs > self._pairs:
+            self._pairs = self._tally.finished_pairs
+            self._state = self.sprt.state(self._tally.counts)
+
+    def evidence(self) -> Evidence:
+        """What has been counted so far."""
+        counts = self._tally.counts
+        return Evidence(
+            self._match.event,
+            self._gate,
+            self._match.first,
+            self._match.second,
+            self._date,
+            self._tally.results(),
+            counts if isinstance(counts, PairCounts) else None,
+            self._state,
+            self._tally.comparison().elo,
+        )
+
+
+def sprt_of(gate: Gate) -> Sprt:
+    """Its sequential test. Raises ConfigError for hypotheses or errors that can't be."""
+    try:
+        return Sprt(gate.elo0, gate.elo1, gate.alpha, gate.beta)
+    except ValueError as error:
+        raise ConfigError(f"--sprt: {error}") from None
+
+
+def judged(updates: Iterator[Update], judge: Judge) -> Iterator[Update]:
+    """The updates of a gate's match, their games judged, up to the one that decides; whoever shows them has seen the
+    same games as the judge. The end of this is the end of ``updates``."""
+    try:
+        for update in updates:
+            records = []
+            for record in update.records:
+                if not judge.is_decided:
+                    judge.add(record)
+                    records.append(record)
+            yield replace(update, records=tuple(records))
+            if judge.is_decided:
+                return
+    finally:
+        close = getattr(updates, "close", None)
+        if close is not None:
+            close()
+
+
+# --- Who plays ---
+
+
+def takes_checkpoint(entry: Entry) -> bool:
+    """Whether the entry has a net that may be another one."""
+    return any(setting.name == "checkpoint" for setting in entry.bot_kind.settings)
+
+
+def checkpoint_of(entry: Entry) -> Path:
+    """The folder of the entry's checkpoint, as it is set."""
+    return Path(dict(entry.settings)["checkpoint"])
+
+
+def with_checkpoint(entry: Entry, folder: Path) -> Entry:
+    """The entry's other settings and limits with another checkpoint, under the name by which that can be typed when it
+    lies where checkpoints are looked for. Raises CheckpointError for one that its kind can't read."""
+    player, *limits = LIMITS.split(entry.name, maxsplit=1)
+    name = "@".join([f"{player}{',' if ':' in player else ':'}checkpoint={folder.name}", *limits])
+    settings = {**dict(entry.settings), "checkpoint": str(folder.absolute())}
+    return replace(entry, name=name, settings=tuple(settings.items()), net=entry.identify(folder))
+
+
+def about(folder: Path) -> dict[str, Any]:
+    """What a checkpoint's manifest tells, of whatever kind it is; nothing when it can't be read."""
+    try:
+        content = json.loads((folder / MANIFEST).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def training(folder: Path) -> tuple[int, float]:
+    """Rows, or positions, and minutes that a checkpoint was trained for; 0 where its manifest doesn't tell."""
+    content = about(folder)
+    return int(content.get("rows") or content.get("positions") or 0), float(content.get("minutes") or 0.0)
+
+
+def entry_for(registry: Registry, folder: Path) -> str:
+    """The name of the entry that stands for a trainer's checkpoints: the trainer's own, where there is an entry of that
+    name that has a net; else ``mcts`` for a rollout policy, and ``sl``."""
+    trainer = str(about(folder).get("trainer", ""))
+    own = [entry for entry in registry.entries if entry.name == trainer and takes_checkpoint(entry)]
+    return trainer if own else STANDS_FOR.get(trainer, "sl")
+
+
+# --- What has come of an entry ---
+
+
+class Over(StrEnum):
+    """What an entry's strength is drawn over."""
+
+    ROWS = "rows"
+    MINUTES = "minutes"
+    GATES = "gates"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One checkpoint of an entry, or one that was to be. ``created`` is when its gate was begun, ``elo`` above the
+    entry's first checkpoint by all stored games; ``evidence`` is None for one that came by no gate."""
+
+    number: int
+    checkpoint: str
+    player: str
+    net: str
+    rows: int
+    minutes: float
+    created: str = ""
+    evidence: Evidence | None = None
+    elo: Estimate | None = None
+    is_present: bool = False
+
+    def place(self, over: Over) -> float:
+        """Where it stands on that scale; 0 where its training isn't known any more."""
+        return {Over.ROWS: float(self.rows), Over.MINUTES: self.minutes, Over.GATES: float(self.number)}[over]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """An entry's checkpoints in the order in which they came; ``anchor`` is the one whose Elo is 0, if any is rated."""
+
+    entry: str
+    versions: tuple[Version, ...]
+    anchor: str = ""
+
+    def rated(self, over: Over) -> list[Version]:
+        """Those that have a place on that scale, and games."""
+        return [version for version in self.versions if version.elo is not None and version.place(over)]
+
+    @property
+    def gates(self) -> int:
+        return sum(version.evidence is not None for version in self.versions)
+
+    @property
+    def scale(self) -> Over:
+        """What tells the versions apart: their training, or where that doesn't, their order."""
+        return Over.ROWS if len({version.rows for version in self.versions if version.rows}) > 1 else Over.GATES
+
+
+def history(entry: Entry, store: Store | None) -> History:
+    """What the stored gates of an entry say of its checkpoints; ``entry`` is as it plays now."""
+    versions: list[Version] = []
+    for event, judge in [] if store is None else _gates(entry.name, store):
+        found = judge.evidence()
+        if found.present.net not in {version.net for version in versions}:
+            versions.append(_by_no_gate(found.present, len(versions) + 1))
+        versions.append(
+            Version(
+                len(versions) + 1,
+                found.gate.checkpoint,
+                found.candidate.identity,
+                found.candidate.net,
+                found.gate.rows,
+                found.gate.minutes,
+                event.created,
+                found,
+            )
+        )
+    if entry.net not in {version.net for version in versions}:
+        versions.append(_by_no_gate(entry, len(versions) + 1))
+    present = max(version.number for version in versions if version.net == entry.net)
+    versions = [replace(version, is_present=version.number == present) for version in versions]
+    rated = None if store is None else league(store)
+    known = () if rated is None else rated.ratings.players
+    anchor = next((version for version in versions if version.player in known), None)
+    if store is None or anchor is None:
+        return History(entry.name, tuple(versions))
+    rated = league(store, anchor=anchor.player)
+    return History(
+        entry.name,
+        tuple(replace(version, elo=_elo(rated, version.player)) for version in versions),
+        anchor.checkpoint,
+    )
+
+
+def _gates(entry: str, store: Store) -> Iterator[tuple[Event, Judge]]:
+    """The entry's gates, the oldest first, with all their games judged."""
+    for event in store.events():
+        if json.loads(event.settings).get("gate", {}).get("entry") != entry:
+            continue
+        match = event_from_json(event.plan)
+        if isinstance(match, Match):
+            judge = Judge(match)
+            for record in store.games(event=event.id):
+                judge.add(record)
+            yield event, judge
+
+
+def _by_no_gate(entry: Entry, number: int) -> Version:
+    """The checkpoint that an entry has, with what its manifest tells where that is still the same net's."""
+    folder = checkpoint_of(entry)
+    rows, minutes = training(folder) if entry.net in about(folder).get("files", {}).values() else (0, 0.0)
+    return Version(number, folder.name, entry.identity, entry.net, rows, minutes)
+
+
+def _elo(rated: League | None, player: str) -> Estimate | None:
+    if rated is None or player not in rated.ratings.players:
+        return None
+    return rated.ratings.estimate(player)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)
+
+
+COLUMNS = (
+    *("number", "checkpoint", "verdict", "present", "created", "event", "games", "won", "drawn", "lost", "llr"),
+    *("match_elo", "match_low", "match_high", "against", "elo", "low", "high", "rows", "minutes", "net"),
+)
+
+
+def to_csv(found: History) -> str:
+    """A row for each version, with ``COLUMNS``; empty where something isn't known."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_table(found))
+    return text.getvalue()
+
+
+def _table(found: History) -> list[dict[str, object]]:
+    rows = []
+    for version in found.versions:
+        evidence = version.evidence
+        row: dict[str, object] = dict.fromkeys(COLUMNS)
+        row |= {
+            **{key: value for key, value in asdict(replace(version, evidence=None)).items() if key in COLUMNS},
+            "present": version.is_present,
+            "elo": None if version.elo is None else _rounded(version.elo.value),
+            "low": None if version.elo is None else _rounded(version.elo.interval.low),
+            "high": None if version.elo is None else _rounded(version.elo.interval.high),
+        }
+        if evidence is not None:
+            told = evidence.as_json()
+            row |= {key: told[key] for key in ("verdict", "event", "games", "won", "drawn", "lost", "llr")}
+            row |= {f"match_{key}": told[key] for key in ("elo", "low", "high")}
+            row["against"] = evidence.against
+        rows.append(row)
+    return rows

@@ -1,0 +1,171 @@
+"""What a gate came to, in lines; an entry's checkpoints over time as a table and a drawing. Nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from arena.bot_file import Change
+from arena.gate import Evidence, History, Over, Ruling, Version
+from arena.screen import style
+from arena.screen.plot import ASCII, HEIGHT, MARKS, UNICODE, WIDEST, Scale, Signs
+from arena.screen.summary import some
+from arena.screen.tables import Sheet
+
+
+def gate_lines(evidence: Evidence, folder: Path, change: Change | None, noted: Sequence[Path]) -> Iterator[str]:
+    """What happened, what was changed in which file, and how to undo it. ``folder`` is the checkpoint as it was named,
+    ``noted`` are those whose manifests tell of it."""
+    entry, against = evidence.gate.entry, evidence.against
+    if change is not None:
+        yield f"Accepted: {entry} plays {evidence.gate.checkpoint} from now on, in place of {against}."
+        made = (
+            "made, with" if change.is_new_file else "changed: it has a new table" if change.is_new_table else "changed:"
+        )
+        yield f'{change.path} was {made} [bots.{entry}] {change.setting} = "{change.value}"; the rest is as it was.'
+        if folder.name != evidence.gate.checkpoint:
+            yield f"That is a copy of {folder}, which training on doesn't change."
+        yield f"To undo it, {_undo(change)}."
+    elif evidence.ruling is Ruling.REJECTED:
+        yield f"Rejected: {entry} stays as it is, with {against}. No file was changed for it."
+    else:
+        games = some(evidence.games.games, "game")
+        yield f"Undecided after {games}: {entry} stays as it is, with {against}. More games (-n) go on from here."
+    manifests = "".join(f", {folder / 'manifest.json'}" for folder in noted)
+    yield f"The evidence: event {evidence.event}{manifests}; see arena history {entry}."
+
+
+def _undo(change: Change) -> str:
+    if change.is_new_file:
+        return f"delete {change.path}"
+    if change.is_new_table:
+        return f"take [bots.{change.bot}] out of {change.path}"
+    if change.before is None:
+        return f"take that line out of {change.path}"
+    return f'write {change.setting} = "{change.before}" there again'
+
+
+# --- History ---
+
+
+def history_sheet(history: History) -> Sheet:
+    """The versions, a line each. The signs of the first column are those of the drawing."""
+    rows = []
+    for version in history.versions:
+        evidence = version.evidence
+        match = "" if evidence is None else f"{evidence.elo} on {evidence.against} ({evidence.games.games})"
+        rows.append(
+            (
+                f"{_mark(version)}*" if version.is_present else _mark(version),
+                version.checkpoint,
+                "no gate" if version.evidence is None else str(version.evidence.ruling),
+                version.created[:10],
+                match,
+                _elo(version),
+                _short(version.rows),
+                f"{version.minutes:.0f}" if version.minutes else "",
+            )
+        )
+    note = f"* {history.entry} plays this one now."
+    if history.anchor:
+        note += f" Elo: by all stored games, above {history.anchor}, with 95 % intervals;"
+        note += " match: in so many of the gate's own games."
+    if not history.gates:
+        note += f" No gate was played for it: arena gate CHECKPOINT --against {history.entry}"
+    columns = ("", "checkpoint", "verdict", "date", "match", "Elo", "rows", "min")
+    return Sheet(columns, rows, note, flexible=(1, 4), numbers=(5, 6, 7))
+
+
+def _mark(version: Version) -> str:
+    return MARKS[version.number - 1] if version.number <= len(MARKS) else ""
+
+
+def _short(rows: int) -> str:
+    return (
+        ""
+        if not rows
+        else f"{rows / 1e6:.2f} M"
+        if rows >= 1e6
+        else f"{rows / 1e3:.0f} k"
+        if rows >= 1e4
+        else f"{rows}"
+    )
+
+
+def _elo(version: Version) -> str:
+    if version.elo is None:
+        return ""
+    return "0" if version.elo.half_width == 0 else str(version.elo)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPlot:
+    """Strength over training, or over the gates: a version's sign is that of its line in the table, with its 95 %
+    interval; an arrow up or down says "at least" or "at most". Nothing for fewer than two that are rated."""
+
+    history: History
+    over: Over
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        signs = ASCII if options.ascii_only else UNICODE
+        rated = self.history.rated(self.over)
+        versions = [version for version in rated if version.number <= len(MARKS) and _ends(version)]
+        if len(versions) < 2:
+            return
+        width = min(WIDEST, options.max_width)
+        scale = Scale.over([end for version in versions for end in _ends(version)], HEIGHT)
+        labels = {scale.cell(tick): f"{tick:+.0f}" if tick else "0" for tick in scale.ticks(HEIGHT // 3)}
+        margin = max(map(len, labels.values()), default=0) + 1
+        columns = width - margin - 1
+        rows = self._rows(versions, scale, columns, signs)
+        yield Text()
+        yield Text(
+            style.spell(f"Elo above {self.history.anchor} over {_SCALES[self.over]}", options.ascii_only), "bold"
+        )
+        for row in reversed(range(HEIGHT)):
+            yield Text(f"{labels.get(row, ''):>{margin}}{signs.axis}", style.LABEL).append(rows[row], "not dim")
+        yield Text(" " * margin + signs.corner + signs.line * columns, style.LABEL)
+        first, last = (f"{end:,.0f}" for end in self._span(versions))
+        yield Text(" " * (margin + 1) + first + last.rjust(columns - len(first)), style.LABEL)
+
+    def _span(self, versions: Sequence[Version]) -> tuple[float, float]:
+        places = [version.place(self.over) for version in versions]
+        return min(places), max(places)
+
+    def _rows(self, versions: Sequence[Version], scale: Scale, columns: int, signs: Signs) -> list[str]:
+        """The lines of the drawing, the lowest first."""
+        cells = [[" "] * columns for _ in range(HEIGHT)]
+        low, high = self._span(versions)
+        taken: set[int] = set()
+        for version in versions:
+            share = (version.place(self.over) - low) / (high - low) if high > low else 0.5
+            wanted = round(share * (columns - 1))
+            column = min((free for free in range(columns) if free not in taken), key=lambda free: abs(free - wanted))
+            taken |= {column - 1, column, column + 1}
+            ends = [scale.cell(end) for end in _ends(version)]
+            for row in range(min(ends), max(ends) + 1):
+                cells[row][column] = signs.axis
+            elo = version.elo
+            if elo is not None and elo.value is not None:
+                cells[scale.cell(elo.value)][column] = _mark(version)
+            elif elo is not None:
+                beyond = 1 if elo.interval.low is not None else -1
+                row = min(HEIGHT - 2, max(1, ends[0]))  # with room for the arrow
+                cells[row][column] = _mark(version)
+                cells[row + beyond][column] = signs.up if beyond > 0 else signs.down
+        return ["".join(row) for row in cells]
+
+
+_SCALES = {Over.ROWS: "rows of training", Over.MINUTES: "minutes of training", Over.GATES: "the gates"}
+
+
+def _ends(version: Version) -> list[float]:
+    """What is known of its Elo: the value and the ends that there are."""
+    if version.elo is None:
+        return []
+    known = (version.elo.value, version.elo.interval.low, version.elo.interval.high)
+    return [end for end in known if end is not None]

@@ -1,0 +1,469 @@
+"""The gate: who is let in and who isn't, what is written and what never changes, and what history says of it later."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commandline import arena, refused
+from learners import STRONG, WEAK, install, learn
+from rich.cells import cell_len
+from rich.console import Console
+from stored_events import finished, player, store_event
+
+from arena import ConfigError
+from arena.bot_file import set_bot
+from arena.gate import History, Judge, Over, Ruling, entry_for, history, judged, to_csv
+from arena.go.game import Rules
+from arena.go.moves import apply_symmetry
+from arena.go.record import Record
+from arena.plots import draw_history
+from arena.ratings import Estimate
+from arena.registry import Entry, Registry
+from arena.runner import Update
+from arena.schedule import Gate, Match, event_from_json, event_to_json
+from arena.screen.gate import HistoryPlot, history_sheet
+from arena.store import Store
+from bots.nets import checkpoint, rollout
+from bots.nets.checkpoint import MANIFEST, Checkpoint, add_gate, find
+
+RULES = Rules.preset("cgos", 5)
+
+SMALL = ("--size", "5", "--workers", "1", "--sprt", "0", "200", "-n", "60")
+
+CONFIG = """# Bots of mine.
+
+[bots.pupil]   # in lessons
+kind = "learner"
+patience = 3
+checkpoint = "start"  # what it began with
+
+[tournaments.school]
+bots = ["pupil", "random"] # two
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place with the entry ``learner``, which passes, and a checkpoint ``mine`` that plays better."""
+    install(tmp_path / "site", monkeypatch)
+    learn(tmp_path / "results" / "checkpoints" / "start", WEAK, rows=1000)
+    learn(tmp_path / "results" / "checkpoints" / "mine", STRONG, rows=20_000)
+    return tmp_path
+
+
+def checkpoints(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "results" / "checkpoints").iterdir())
+
+
+def gates_of(folder: Path) -> list[dict[str, object]]:
+    return [dict(gate) for gate in Checkpoint.open(folder).manifest.gates]
+
+
+# --- Played ---
+
+
+def test_a_stronger_checkpoint_takes_its_entrys_place_and_only_that_changes(folder: Path) -> None:
+    (folder / "arena.toml").write_text(CONFIG)
+    mine = folder / "results" / "checkpoints" / "mine"
+    net = Checkpoint.open(mine).identity
+    kept = f"mine-{net[:8]}"
+    gate = ("gate", "checkpoint:mine", "--against", "pupil", *SMALL)
+
+    first = arena(*gate, "-n", "2", folder=folder)
+    assert first.returncode == 1, first.stderr
+    assert "Undecided after 2 games: pupil stays as it is, with start. More games (-n) go on from here." in first.stdout
+    assert (folder / "arena.toml").read_text() == CONFIG
+    assert checkpoints(folder) == ["mine", "start"]
+    assert [said["verdict"] for said in gates_of(mine)] == ["undecided"]
+
+    done = arena(*gate, folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert "2 of 60 games were played earlier" in done.stdout
+    assert f"Accepted: pupil plays {kept} from now on, in place of start." in done.stdout
+    assert f'arena.toml was changed: [bots.pupil] checkpoint = "{kept}"' in done.stdout
+    assert 'To undo it, write checkpoint = "start" there again.' in done.stdout
+    assert (folder / "arena.toml").read_text() == CONFIG.replace('"start"', f'"{kept}"')
+    assert Registry(folder / "arena.toml", folder / "results").resolve("pupil").net == net
+    (said,) = gates_of(mine)
+    assert said["verdict"] == "accepted" and said["entry"] == "pupil" and said["opponent_checkpoint"] == "start"
+    assert said["games"] == said["won"] + said["drawn"] + said["lost"] and said["llr"] > said["upper"]  # type: ignore[operator]
+    assert [said] == gates_of(mine.with_name(kept))
+    with Store.open(folder / "results" / "arena.db") as store:
+        assert store.event(str(said["event"])).id.startswith("gate-pupil-mine-")
+
+    learn(mine, WEAK, b"")  # it is trained on, for the worse
+    assert Registry(folder / "arena.toml", folder / "results").resolve("pupil").net == net
+    again = arena("gate", f"results/checkpoints/{kept}", "--against", "pupil", folder=folder)
+    refused(again, f"pupil already plays {kept}", net[:8])
+
+
+def test_a_weaker_checkpoint_changes_nothing_but_its_own_manifest(folder: Path) -> None:
+    weak = learn(folder / "results" / "checkpoints" / "weak", WEAK, b"").folder
+    weights = Checkpoint.open(weak).weights.read_bytes()
+    (folder / "bots.toml").write_text('[bots.learner]\ncheckpoint = "mine"\n')
+    as_bot = ("--as", "learner:patience=7", "--config", "bots.toml")
+    done = arena("gate", str(weak), "--against", "learner", *as_bot, *SMALL, folder=folder)
+    assert done.returncode == 1, done.stderr
+    assert "Rejected: learner stays as it is, with mine. No file was changed for it." in done.stdout
+    assert "learner:patience=7,checkpoint=weak-" in done.stdout and "learner:patience=7,checkpoint=mine" in done.stdout
+    assert not (folder / "arena.toml").exists()
+    assert (folder / "bots.toml").read_text() == '[bots.learner]\ncheckpoint = "mine"\n'
+    assert checkpoints(folder) == ["mine", "start", "weak"]
+    assert [said["verdict"] for said in gates_of(weak)] == ["rejected"]
+    assert Checkpoint.open(weak).weights.read_bytes() == weights
+    told = arena(
+        "history", "learner", "--config", "bots.toml", "--csv", "h.csv", "--png", "h.png", folder=folder, columns=140
+    )
+    assert re.search(r"1\* +mine +no gate .*\n2 +weak-\w+ +rejected ", told.stdout)
+    assert [row["verdict"] for row in csv.DictReader((folder / "h.csv").open())] == ["", "rejected"]
+    assert (folder / "h.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_checkpoint_that_ships_keeps_its_manifest_and_needs_no_copy(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = learn(folder / "shipped" / "master", STRONG, b"").folder
+    monkeypatch.setattr(checkpoint, "SHIPPED", folder / "shipped")
+    before = (shipped / MANIFEST).read_text()
+    done = arena("gate", "master", "--against", "learner", *SMALL, folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert "master came with arena, so its manifest stays as it is." in done.stdout
+    assert (shipped / MANIFEST).read_text() == before
+    assert (folder / "arena.toml").read_text() == '[bots.learner]\ncheckpoint = "master"\n'
+    assert "arena.toml was made" in done.stdout and "To undo it, delete arena.toml." in done.stdout
+    assert checkpoints(folder) == ["mine", "start"]
+
+
+def test_an_entry_that_was_changed_meanwhile_is_left_alone(folder: Path) -> None:
+    changed = '[bots.learner]\ncheckpoint = "mine"\n'
+    line = f"{folder / 'arena.toml'} {changed.replace(chr(10), '|')}".encode()
+    learn(folder / "results" / "checkpoints" / "sly", STRONG, line)
+    done = arena("gate", "sly", "--against", "learner", *SMALL, folder=folder)
+    assert done.returncode == 2
+    assert "learner was changed in arena.toml while the gate was played" in done.stderr
+    assert (folder / "arena.toml").read_text() == changed
+    assert checkpoints(folder) == ["mine", "sly", "start"]
+
+
+# --- Wrong input ---
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nosuch",), ["no checkpoint 'nosuch'", "there are", "mine"]),
+        (("results/checkpoints/nosuch",), ["results/checkpoints/nosuch: no checkpoint there"]),
+        (("mine", "--against", "learnr"), ["unknown bot 'learnr'; did you mean 'learner'?"]),
+        (("mine", "--against", "random"), ["random plays without a checkpoint", "learner", "sl"]),
+        (("mine", "--against", "learner:patience=2"), ["is no entry's name", "--as"]),
+        (("mine", "--against", "learner", "--as", "random"), ["random plays without a checkpoint"]),
+        (("mine", "--against", "learner", "--size", "19"), ["can't play 19x19"]),
+        (("mine", "--against", "learner", "--sprt", "9", "0"), ["--sprt: elo0 = 9.0 must be below elo1 = 0.0"]),
+        (("mine", "--against", "learner", "-n", "0"), ["0 games can't be played"]),
+        (("start", "--against", "learner"), ["learner already plays start"]),
+        (("mine", "--against", "mcts"), ["mine: is no rollout policy"]),
+        (("mine", "--against", "learner", "--config", "none.toml"), ["none.toml can't be read"]),
+        (("mine", "--against", "learner", "--config", "broken.toml"), ["broken.toml is no valid TOML"]),
+        (("mine", "--against", "learner", "--config", "/dev/null"), ["/dev/null is no file"]),
+    ],
+)
+def test_what_can_not_be_gated_is_refused_in_a_line_and_nothing_is_left(
+    folder: Path, arguments: tuple[str, ...], words: list[str]
+) -> None:
+    (folder / "broken.toml").write_text("[bots.sl\n")
+    refused(arena("gate", *arguments, folder=folder), *words)
+    assert checkpoints(folder) == ["mine", "start"]
+    assert not (folder / "results" / "arena.db").exists()
+    assert gates_of(folder / "results" / "checkpoints" / "mine") == []
+
+
+def test_history_refuses_what_has_none(folder: Path) -> None:
+    refused(arena("history", "random", folder=folder), "random plays without a checkpoint")
+    refused(arena("history", "learner", "--over", "days", folder=folder), "choose rows, minutes, gates")
+    refused(arena("history", "learner", "--png", "x.png", folder=folder), "no two checkpoints with games")
+    shown = arena("history", "learner", folder=folder, columns=140).stdout
+    assert "start" in shown and "No gate was played for it: arena gate CHECKPOINT --against learner" in shown
+
+
+# --- arena.toml ---
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", '[bots.sl]\ncheckpoint = "new"\n'),
+        ("# a remark", '# a remark\n\n[bots.sl]\ncheckpoint = "new"\n'),
+        ('[bots.sl] # a\ncheckpoint = "old" # b\n', '[bots.sl] # a\ncheckpoint = "new" # b\n'),
+        ("[bots.sl]\r\ncheckpoint='old'\r\n# c\r\n", '[bots.sl]\r\ncheckpoint="new"\r\n# c\r\n'),
+        (
+            '[bots.sl]\ntemperature = 1\n\n# next\n[bots.b]\nkind = "uct"\n',
+            '[bots.sl]\ntemperature = 1\ncheckpoint = "new"\n\n# next\n[bots.b]\nkind = "uct"\n',
+        ),
+        ("[bots.sl]\ntemperature = 1", '[bots.sl]\ntemperature = 1\ncheckpoint = "new"\n'),
+        ('[bots.b]\nkind = "uct"\n', '[bots.b]\nkind = "uct"\n\n[bots.sl]\ncheckpoint = "new"\n'),
+        (
+            '[bots.b]\nkind = "uct"\n[tournaments.t]\ngames = 2\n[bots.sl]\ncheckpoint = "old"\n',
+            '[bots.b]\nkind = "uct"\n[tournaments.t]\ngames = 2\n[bots.sl]\ncheckpoint = "new"\n',
+        ),
+        ('bots.sl.checkpoint = "old"  # d\n', 'bots.sl.checkpoint = "new"  # d\n'),
+        ('[bots]\nsl = {checkpoint = "old"} # e\n', '[bots]\nsl = {checkpoint = "new"} # e\n'),
+        ('bots = {b = {kind = "uct"}}\n', 'bots = {b = {kind = "uct"},sl = {checkpoint = "new"}}\n'),
+    ],
+)
+def test_a_setting_is_changed_in_place_and_every_other_byte_is_kept(tmp_path: Path, before: str, after: str) -> None:
+    path = tmp_path / "arena.toml"
+    path.write_bytes(before.encode())
+    path.chmod(0o640)
+    change = set_bot(path, "sl", "checkpoint", "new")
+    assert path.read_bytes().decode() == after
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert change.before == ("old" if "old" in before else None)
+    assert change.is_new_table == ("sl" not in before) and not change.is_new_file
+    assert [item.name for item in tmp_path.iterdir()] == ["arena.toml"]
+
+
+def test_a_value_with_quotes_and_a_link_to_the_file_come_through(tmp_path: Path) -> None:
+    (tmp_path / "real.toml").write_text("# mine\n")
+    (tmp_path / "arena.toml").symlink_to("real.toml")
+    value = 'a "net"\\here'
+    set_bot(tmp_path / "arena.toml", "sl", "checkpoint", value)
+    assert (tmp_path / "arena.toml").is_symlink()
+    assert tomllib.loads((tmp_path / "real.toml").read_text())["bots"]["sl"]["checkpoint"] == value
+
+
+def test_a_file_that_can_not_be_changed_stays_as_it_is(tmp_path: Path) -> None:
+    for number, text in enumerate(("[bots.sl\n", "bots.sl = 5\n", '[[bots.sl]]\nkind = "uct"\n')):
+        path = tmp_path / f"{number}.toml"
+        path.write_text(text)
+        with pytest.raises(ConfigError):
+            set_bot(path, "sl", "checkpoint", "new")
+        assert path.read_text() == text
+    with pytest.raises(ConfigError, match="is no file"):
+        set_bot(tmp_path, "sl", "checkpoint", "new")
+
+
+# --- What the games say ---
+
+
+def versions_of(*names: str) -> list[Entry]:
+    """The same player with one net after the other."""
+    found = []
+    for name in names:
+        base = player("pupil", net=name * 8)
+        shown = "pupil" if name == names[0] else f"pupil:checkpoint={name}"
+        settings = (*base.settings, ("checkpoint", f"/nowhere/{name}"))
+        found.append(replace(base, name=shown, settings=settings))
+    return found
+
+
+def gate_match(candidate: Entry, present: Entry, games: int = 200, **more: float) -> Match:
+    name = dict(candidate.settings)["checkpoint"].rpartition("/")[2]
+    return Match(candidate, present, RULES, games, gate=Gate("pupil", name, **more))  # type: ignore[arg-type]
+
+
+def results(match: Match, share: float) -> list[Record]:
+    """All games; the first player wins each with this chance."""
+    first, dice, games = match.first.name, random.Random(3), []
+    for pairing in match.pairings():
+        other = pairing.white if pairing.black == first else pairing.black
+        games.append(finished(match, pairing, first if dice.random() < share else other))
+    return games
+
+
+@pytest.mark.parametrize(
+    ("share", "ruling"), [(0.9, Ruling.ACCEPTED), (0.2, Ruling.REJECTED), (0.55, Ruling.UNDECIDED)]
+)
+def test_games_after_the_decision_say_nothing_more(share: float, ruling: Ruling) -> None:
+    old, new = versions_of("old", "new")
+    match = gate_match(new, old)
+    judge = Judge(match)
+    for record in results(match, share):
+        judge.add(record)
+    found = judge.evidence()
+    assert found.ruling is ruling and judge.is_decided is (ruling is not Ruling.UNDECIDED)
+    assert (found.games.games < 200) is judge.is_decided
+    assert found.pairs is not None and found.pairs.points == found.games.points
+    assert found.against == "old" and found.as_json()["opponent"] == old.identity
+    json.dumps(found.as_json())
+    for record in results(match, 1 - share):
+        if judge.is_decided:
+            judge.add(replace(record, id=f"{match.event}/{200 + int(record.id[-5:]):05}"))
+    assert judge.evidence() == found
+
+
+def test_whoever_looks_on_sees_the_games_that_were_judged_and_no_others() -> None:
+    old, new = versions_of("old", "new")
+    match = gate_match(new, old)
+    ended = []
+
+    def updates() -> Iterator[Update]:
+        try:
+            yield Update((), resumed=True)
+            yield Update(tuple(results(match, 0.9)))
+            yield Update(())
+        finally:
+            ended.append(True)
+
+    judge = Judge(match)
+    seen = [record for update in judged(updates(), judge) for record in update.records]
+    assert len(seen) == judge.evidence().games.games < 200
+    assert ended == [True]
+
+
+def test_a_gate_is_an_event_of_its_own_that_survives_as_text() -> None:
+    old, new = versions_of("old", "new")
+    match = gate_match(new, old)
+    assert event_from_json(event_to_json(match)) == match
+    plain, stricter = replace(match, gate=None), gate_match(new, old, elo1=50)
+    assert len({match.key, plain.key, stricter.key}) == 3
+    assert replace(match, gate=Gate("pupil", "new", rows=5, minutes=2.0)).settings == match.settings
+    assert event_from_json(event_to_json(plain)) == plain
+    with pytest.raises(ValueError, match="is no gate"):
+        Judge(plain)
+
+
+def test_two_hundred_pairs_of_games_have_openings_that_differ_under_all_symmetries() -> None:
+    old, new = versions_of("old", "new")
+    match = Match(new, old, Rules.preset("cgos", 9), 400, gate=Gate("pupil", "new"))
+    forms = set()
+    for pairing in match.pairings()[::2]:
+        stones = np.zeros((9, 9), np.int8)
+        for ply, move in enumerate(pairing.opening):
+            stones.flat[move] = 1 + ply % 2
+        forms.add(min(apply_symmetry(stones, symmetry).tobytes() for symmetry in range(8)))
+    assert len(forms) == 200
+
+
+def test_the_entry_that_stands_for_a_trainers_checkpoints(folder: Path) -> None:
+    (folder / "arena.toml").write_text('[bots.rl]\nkind = "policy"\n')
+    registry = Registry(folder / "arena.toml", folder / "results")
+    for trainer, entry in (("rl", "rl"), ("sl", "sl"), ("zero", "sl"), ("random", "sl"), ("learner", "learner")):
+        assert entry_for(registry, learn(folder / "net", STRONG, trainer=trainer).folder) == entry
+    assert entry_for(registry, find("rollout-9x9")) == "mcts"
+
+
+# --- History ---
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """The gates of an entry: one turned away, one let in, and one that isn't decided."""
+    old, bad, new, next_one = versions_of("old", "bad", "new", "next")
+    with Store.open(tmp_path_factory.mktemp("gates") / "arena.db", write=True) as opened:
+        for candidate, present, share, rows in (
+            (bad, old, 0.2, 500),
+            (new, old, 0.9, 2000),
+            (next_one, new, 0.5, 4000),
+        ):
+            match = gate_match(candidate, present, 100)
+            assert match.gate is not None
+            match = replace(match, gate=replace(match.gate, rows=rows, minutes=rows / 100))
+            store_event(opened, match, results(match, share))
+        plain = Match(old, new, RULES, 2)
+        store_event(opened, plain, results(plain, 0))
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def pupil(store: Store) -> History:
+    """What came of it, as it plays the one that was let in."""
+    return history(replace(versions_of("old", "new")[1], name="pupil"), store)
+
+
+def test_history_tells_which_checkpoint_came_when_and_how_strong_it_is(pupil: History) -> None:
+    told = [(one.checkpoint, one.evidence and one.evidence.ruling, one.is_present) for one in pupil.versions]
+    assert told == [
+        ("old", None, False),
+        ("bad", Ruling.REJECTED, False),
+        ("new", Ruling.ACCEPTED, True),
+        ("next", Ruling.UNDECIDED, False),
+    ]
+    values = [one.elo.value for one in pupil.versions if one.elo is not None]
+    assert values[0] == 0 and values[1] < 0 < values[2] == pytest.approx(values[3], abs=80)  # type: ignore[operator]
+    assert pupil.anchor == "old" and pupil.scale is Over.ROWS and pupil.gates == 3
+    rows = list(csv.DictReader(io.StringIO(to_csv(pupil))))
+    assert [row["rows"] for row in rows] == ["0", "500", "2000", "4000"]
+    assert rows[2]["against"] == "old" and int(rows[2]["won"]) + int(rows[2]["lost"]) == int(rows[2]["games"])
+    assert rows[0]["verdict"] == rows[0]["match_elo"] == ""
+
+
+def test_history_names_a_checkpoint_that_came_by_no_gate(store: Store) -> None:
+    other = replace(versions_of("old", "typed")[1], name="pupil")
+    last = history(other, store).versions[-1]
+    assert (last.checkpoint, last.evidence, last.elo, last.is_present) == ("typed", None, None, True)
+
+
+def drawn(picture: object, width: int, encoding: str = "utf-8") -> list[str]:
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
+    Console(file=file, width=width, color_system=None, _environ={}).print(picture)
+    file.flush()
+    lines = file.buffer.getvalue().decode(encoding).splitlines()  # type: ignore[attr-defined]
+    assert all(cell_len(line) <= width for line in lines)
+    return lines
+
+
+@pytest.mark.parametrize("width", [40, 80, 140])
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_history_fits_any_screen_and_loses_nothing(pupil: History, width: int, encoding: str) -> None:
+    shown = "".join("".join(drawn(history_sheet(pupil), width, encoding)).split())
+    for word in ("old", "bad", "new", "next", "accepted", "rejected", "undecided"):
+        assert word in shown
+    for over, signs in ((Over.ROWS, "234"), (Over.MINUTES, "234"), (Over.GATES, "1234")):
+        lines = drawn(HistoryPlot(pupil, over), width, encoding)
+        plot = "".join(line.partition("│" if encoding == "utf-8" else "|")[2] for line in lines[2:16])
+        assert set(plot) & set("123456789") == set(signs)
+
+
+def test_a_drawing_has_arrows_where_one_side_only_is_bounded(tmp_path: Path) -> None:
+    old, new = versions_of("old", "new")
+    match = gate_match(new, old, 8)
+    with Store.open(tmp_path / "arena.db", write=True) as opened:
+        store_event(opened, match, results(match, 1.0))
+        found = history(replace(old, name="pupil"), opened)
+    second = found.versions[1].elo
+    assert isinstance(second, Estimate) and second.value is None
+    assert "▲" in "".join(drawn(HistoryPlot(found, Over.GATES), 60))
+    draw_history(found, Over.GATES, tmp_path / "h.png")
+    assert (tmp_path / "h.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ConfigError, match=r"call it h\.png"):
+        draw_history(found, Over.GATES, tmp_path / "h.jpg")
+
+
+# --- Manifests ---
+
+
+def test_a_manifest_takes_what_gates_said_and_opens_without(tmp_path: Path) -> None:
+    net = learn(tmp_path / "net", STRONG)
+    before = (net.folder / MANIFEST).read_text()
+    assert "gates" not in json.loads(before)  # which older versions read
+    add_gate(net.folder, {"event": "one", "verdict": "undecided"})
+    add_gate(net.folder, {"event": "two", "verdict": "rejected"})
+    add_gate(net.folder, {"event": "one", "verdict": "accepted"})
+    opened = Checkpoint.open(net.folder)
+    assert [(said["event"], said["verdict"]) for said in opened.manifest.gates] == [
+        ("two", "rejected"),
+        ("one", "accepted"),
+    ]
+    assert opened.identity == net.identity and replace(opened.manifest, gates=()) == net.manifest
+    assert "gates" not in json.loads((learn(net.folder, WEAK).folder / MANIFEST).read_text())
+
+
+def test_a_rollout_policys_manifest_takes_them_too(tmp_path: Path) -> None:
+    shipped = rollout.RolloutPolicy.open(find("rollout-9x9"))
+    copy = rollout.save(tmp_path / "copy", shipped.manifest, shipped.learned + np.float32(1))
+    assert "gates" not in json.loads((copy.folder / MANIFEST).read_text())
+    add_gate(copy.folder, {"event": "one"})
+    opened = rollout.RolloutPolicy.open(copy.folder)
+    assert list(opened.manifest.gates) == [{"event": "one"}] and opened.identity == copy.identity
+    again = rollout.save(tmp_path / "copy", opened.manifest, opened.learned + np.float32(1))
+    assert again.manifest.gates == ()
