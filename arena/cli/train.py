@@ -41,22 +41,24 @@ Config = Annotated[
 Resume = Annotated[
     str, typer.Option(help="Go on with the run of this name, with all its settings.", show_default=False)
 ]
+Gate = Annotated[bool, typer.Option("--gate", help="Then let it take its entry's place if it is stronger: arena gate.")]
 New = Annotated[bool, typer.Option("--new", help="Begin anew where a run of this name was stopped.")]
 
 
 def command(
-    presets: Mapping[str, Records], resumable: bool = True
-) -> Callable[[Callable[[Any, Path], None]], Callable[..., None]]:
+    presets: Mapping[str, Records], resumable: bool = True, plays: bool = True
+) -> Callable[[Callable[[Any, Path], Path]], Callable[..., None]]:
     """Turn ``work(settings, results)`` into a command with an option for each setting of ``presets``.
 
-    A setting's value is that of the command line, else of the file, else of the run to be resumed, else of the preset.
+    ``work`` gives the folder of the checkpoint. A setting's value is that of the command line, else of the file, else
+    of the run to be resumed, else of the preset.
     """
     kind = type(next(iter(presets.values())))
 
-    def decorate(work: Callable[[Any, Path], None]) -> Callable[..., None]:
+    def decorate(work: Callable[[Any, Path], Path]) -> Callable[..., None]:
         def run(**given: Any) -> None:
             results, preset, file = given.pop("results"), given.pop("preset"), given.pop("config")
-            resume, new = given.pop("resume", ""), given.pop("new", False)
+            resume, new, gated = given.pop("resume", ""), given.pop("new", False), given.pop("gate", False)
             typed = {name: value for name, value in given.items() if value is not None}
             if paths := typed.pop("data", None):
                 typed["records"] = [str(path) for path in paths]
@@ -73,9 +75,11 @@ def command(
                 for stale in (results / "training" / settings.name).glob("*"):
                     if stale.is_file():
                         stale.unlink()
-            work(settings, results)
+            folder = work(settings, results)
+            if gated:
+                _gate(folder, results)
 
-        parameters = list(_parameters(kind, presets, resumable))
+        parameters = list(_parameters(kind, presets, resumable, plays))
         run.__doc__ = work.__doc__
         run.__name__ = work.__name__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
@@ -85,7 +89,18 @@ def command(
     return decorate
 
 
-def _parameters(kind: type[Records], presets: Mapping[str, Records], resumable: bool) -> Iterator[inspect.Parameter]:
+def _gate(folder: Path, results: Path) -> None:
+    """``arena gate`` with its exit code."""
+    from arena.cli.gate import Wanted, run_gate
+    from arena.gate import Ruling
+
+    if run_gate(Wanted(str(folder), results=results)) is not Ruling.ACCEPTED:
+        raise typer.Exit(1)
+
+
+def _parameters(
+    kind: type[Records], presets: Mapping[str, Records], resumable: bool, plays: bool
+) -> Iterator[inspect.Parameter]:
     def parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
@@ -97,6 +112,8 @@ def _parameters(kind: type[Records], presets: Mapping[str, Records], resumable: 
     if resumable:
         yield parameter("resume", Resume, "")
         yield parameter("new", New, False)
+    if plays:
+        yield parameter("gate", Gate, False)
     yield parameter("results", Results, Path(RESULTS))
     for item in sorted(fields(kind), key=lambda item: GROUPS.index(item.metadata["group"])):
         if item.name == "records":
@@ -115,7 +132,7 @@ def _parameters(kind: type[Records], presets: Mapping[str, Records], resumable: 
 
 
 @command(SL_PRESETS)
-def train_sl(settings: Any, results: Path) -> None:
+def train_sl(settings: Any, results: Path) -> Path:
     """Learn a policy (and who wins) from game records, AlphaGo's first stage.
 
     Ctrl-C leaves a good checkpoint; the same command goes on, and so does --resume NAME. The net can be played at once
@@ -132,10 +149,11 @@ def train_sl(settings: Any, results: Path) -> None:
     part = "test" if "test_top1" in metrics else "validation"
     print(f"{folder}: {metrics[f'{part}_top1']:.1%} top-1 on {metrics[f'{part}_positions']:,.0f} {part} positions.")
     print(f"Play it: arena match checkpoint:{folder.name} sl -n 100")
+    return folder
 
 
-@command(OWNERSHIP_PRESETS)
-def train_ownership(settings: Any, results: Path) -> None:
+@command(OWNERSHIP_PRESETS, plays=False)
+def train_ownership(settings: Any, results: Path) -> Path:
     """Learn whose each point will be at the end, from any position of a scored game: Gilmer's GoCNN.
 
     Only games teach whose recorded margin is that of the last position. The net plays no moves; arena eval measures it.
@@ -154,10 +172,11 @@ def train_ownership(settings: Any, results: Path) -> None:
         f"on {metrics[f'{part}_positions']:,.0f} {part} positions."
     )
     print(f"Measure it: arena eval {folder.name} --data ...")
+    return folder
 
 
 @command(ROLLOUT_PRESETS, resumable=False)
-def train_rollout(settings: Any, results: Path) -> None:
+def train_rollout(settings: Any, results: Path) -> Path:
     """Learn a quick policy for playouts from game records: AlphaGo's rollout policy. It takes minutes.
 
     Example: [bold]arena train rollout --data games/ --name mine[/bold]
@@ -177,6 +196,7 @@ def train_rollout(settings: Any, results: Path) -> None:
             f"{folder}: {metrics[f'{part}_top1']:.1%} top-1 on {metrics[f'{part}_positions']:,.0f} {part} positions, "
             f"{metrics[f'{part}_late_top1']:.1%} from ply {rollout.LATE} on."
         )
+    return folder
 
 
 def _trainer(name: str) -> Any:
