@@ -48,7 +48,7 @@ class Games:
     winners: np.ndarray  # (games,) uint8: UNKNOWN, BLACK_WON, WHITE_WON, DRAWN
     dates: np.ndarray  # (games,) int32: 20180301, or 0 where the record has none
     sources: np.ndarray  # (games,) uint8: which of the files it came from
-    scored: np.ndarray  # (games,) bool: whether the recorded margin is that of the last position as it stands
+    scored: np.ndarray  # (games,) bool: whether the recorded margin is that of the last position
     owners: (
         np.ndarray
     )  # (games, size²) int8: whose each point is in the last position: 1 Black's, -1 White's, 0 no one's
