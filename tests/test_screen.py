@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyte
 import pytest
 from played import (
     CONTROL,
@@ -43,9 +45,11 @@ from arena.screen.match import Screen, show_match
 from arena.screen.paint import Painter
 from arena.screen.summary import headline, summary
 from arena.screen.tables import bots_table, elo_table, games_table, statistics_table
+from arena.screen.training import show_training
 from arena.screen.view import MatchView
 from arena.store import Player, Store
 from arena.worker import Glance
+from trainers.rollout import Progress
 
 
 def running_view(match: Match, clock: Clock) -> MatchView:
@@ -704,3 +708,27 @@ def test_a_sparkline_shows_the_last_values():
 
 def test_names_cant_smuggle_control_codes_onto_the_screen():
     assert style.spell("a\x1b[31mb\nc", ascii_only=False) == "a [31mb c"
+
+
+# Training.
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_the_figures_of_a_training_run_are_all_there(width: int) -> None:
+    screen = pyte.Screen(width, 12)
+    shown = io.StringIO()
+    progress = Progress(123_456, 1_234.5, 2.345, 0.456, 12.3, 0.01)
+    with show_training("sl-9x9", Console(file=shown, force_terminal=True, width=width)) as on_progress:
+        on_progress(progress)
+    pyte.Stream(screen).feed(shown.getvalue().replace("\n", "\r\n"))
+    text = " ".join(" ".join(screen.display).split())
+    assert "sl-9x9" in text
+    assert "123,456 rows · 1,234/s · loss 2.345 · top-1 45.6% · waiting for data 1% · 12 min left" in text
+
+
+def test_where_there_is_no_terminal_a_training_run_writes_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("arena.screen.training.LINE_EVERY", 0.0)
+    shown = io.StringIO()
+    with show_training("own", Console(file=shown, width=80), right="points") as on_progress:
+        on_progress(Progress(1_000, 100.0, 0.25, 0.9, None))
+    assert shown.getvalue() == "own: 1,000 rows · 100/s · loss 0.250 · points 90.0% · waiting for data 0%\n"

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Protocol
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -17,6 +18,9 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
+
+from arena.screen import style
 
 LINE_EVERY = 30.0
 """Seconds between two plain lines."""
@@ -66,15 +70,18 @@ def show_training(
 
         yield write
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20), TimeElapsedColumn())
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task(f"{name}: reading the records", total=None)
-        begun = monotonic()
+    columns = (SpinnerColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), TextColumn("{task.description}"))
+    bar = Progress(*columns, console=console)
+    task = bar.add_task(f"{name}: reading the records", total=None)
+    begun = monotonic()
+    with Live(bar, console=console) as live:
 
         def draw(progress: Training) -> None:
             done = (monotonic() - begun) / 60
             total = None if progress.minutes_left is None else done + progress.minutes_left
-            bar.update(task, completed=done, total=total, description=f"{name}: {_text(progress, right)}")
+            bar.update(task, completed=done, total=total, description=name)
+            figures = Text(style.spell(_text(progress, right), console.options.ascii_only), overflow="fold")
+            live.update(Group(bar, figures))
 
         yield draw
 
