@@ -449,5 +449,5 @@ def test_two_processes_of_torchrun_learn_what_one_does(tiny: sl.Config, tmp_path
     assert one.manifest.rows == two.manifest.rows == 6 * 32
     before, after = load_network(one).state_dict(), load_network(two).state_dict()
     assert all(torch.allclose(before[key], after[key], atol=1e-5) for key in before)
-    untrained = supervised.build(config).state_dict()
+    untrained = supervised.build(config, tmp_path).state_dict()
     assert not all(torch.allclose(before[key], untrained[key], atol=1e-4) for key in before)

@@ -50,7 +50,7 @@ def train(
     state and a checkpoint without the test figures, and returns as always. Raises RecordError for records that can't be
     used, ConfigError for settings that can't be, and CheckpointError for a state that doesn't fit.
     """
-    check(config, lesson)
+    check(config, lesson, results)
     split = dataset.read_split(config, results / "cache")  # before other processes start: they find it in the cache
     with Workers.joined(config.processes, partial(join, config, lesson, results)) as workers:
         learned = learn(config, lesson, results, split, workers, on_progress)
@@ -59,7 +59,7 @@ def train(
     return save_checkpoint(config, lesson, results, split, learned)
 
 
-def check(config: Supervised, lesson: Lesson) -> None:
+def check(config: Supervised, lesson: Lesson, results: Path) -> None:
     """Raise ConfigError or CheckpointError for settings that can't be."""
     plan_of(config)
     if not config.name or Path(config.name).name != config.name or config.name.startswith("."):
@@ -71,7 +71,7 @@ def check(config: Supervised, lesson: Lesson) -> None:
         )
     pick_device(config.device, Workers())
     with torch.no_grad():
-        said = build(config).eval()(torch.zeros(1, encoder.planes, config.size, config.size))._asdict()
+        said = build(config, results).eval()(torch.zeros(1, encoder.planes, config.size, config.size))._asdict()
     if missing := [head for head in lesson.needs if said[head] is None]:
         raise ConfigError(f"the net {config.net} has no {' and no '.join(missing)}, which {lesson.trainer} trains")
 
@@ -97,13 +97,13 @@ def encoder_of(config: Supervised) -> Encoder:
     return find_encoder(config.encoder or usual_encoder(config.net))
 
 
-def build(config: Supervised) -> Net:
+def build(config: Supervised, results: Path) -> Net:
     """The net to begin with: that of ``start``, or untrained and the same for the same seed. Raises CheckpointError."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         network = named_network(config.net, encoder_of(config).planes, config.size)
     if config.start:
-        start_from(network, Checkpoint.open(find(config.start)))
+        start_from(network, Checkpoint.open(find(config.start, results)))
     return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's hints
 
 
@@ -148,7 +148,7 @@ def learn(
     torch.set_num_threads(config.threads)
     torch.manual_seed(config.seed + 1000 * workers.rank)  # for dropout
     watched = data.some_games(split.validation, config.check_positions, config.seed)
-    network, averaged = build(config).to(device), build(config).to(device)
+    network, averaged = build(config, results).to(device), build(config, results).to(device)
     settings = {key: value for key, value in asdict(config).items() if key not in ADJUSTABLE}
     folder = results / "training" / config.name
     run = Run(network, plan_of(config), folder, settings, workers, config.tensorboard)
@@ -212,7 +212,7 @@ def save_checkpoint(config: Supervised, lesson: Lesson, results: Path, split: da
         minutes=round(learned.minutes, 1),
         settings={**asdict(config), "records": [file.name for file in files], "start": Path(config.start).name},
         metrics={key: round(value, 5) for key, value in learned.metrics.items()},
-        parent=Checkpoint.open(find(config.start)).identity if config.start else "",
+        parent=Checkpoint.open(find(config.start, results)).identity if config.start else "",
     )
     checked = split.validation if len(split.validation) else split.train
     calibration = data.Rows(split.train, encoder, config.seed + 1).batch(0, CALIBRATION)
