@@ -29,6 +29,7 @@ ARENA, COMMAND_LINE, PACKAGE = "arena", "the command line", "the package "
 BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
     "mcts": ("uct", {}),
     "sl": ("policy", {"checkpoint": "sl-9x9"}),
+    "sl-19x19": ("policy", {"checkpoint": "sl-19x19"}),
 }
 """Entries that ship: name -> (kind, settings). Each kind is an entry under its own name besides."""
 
