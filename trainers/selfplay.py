@@ -1,8 +1,8 @@
 """Games that policies play in lock step, for trainers: one question to a net about all games where it is to move.
 
-Who decides a move is up to the caller (``Seats``): two nets with a colour each, or one net up to some ply, then a random
-move, then another net. A game depends on its seed, its opening and the players alone, whatever is played beside it, as
-far as a net's sums do (in torch their last bits may depend on the size of a batch). Not here: search, clocks,
+Who decides a move is up to the caller (``Seats``): two nets with a colour each, or one net up to some ply, then a
+random move, then another net. A game depends on its seed, its opening and the players alone, whatever is played beside
+it, as far as a net's sums do (in torch their last bits may depend on the size of a batch). Not here: search, clocks,
 resignation, setup stones, rules that count prisoners.
 """
 
@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -379,7 +380,7 @@ class _Room:
         tables.seeds[slot] = seed
         tables.lengths[slot] = len(opening)
         passing = self.rules.size**2
-        ends = len(opening) >= law.limit or (passing, passing) in zip(opening, opening[1:], strict=False)
+        ends = len(opening) >= law.limit or (passing, passing) in pairwise(opening)
         for ply, move in enumerate(opening):
             reason, _ = kernels.referee(
                 tables.boards, slot, move, 1 + ply % 2, hashes, ply + 1, law.superko, law.suicide
