@@ -48,14 +48,14 @@ New = Annotated[bool, typer.Option("--new", help="Begin anew where a run of this
 
 
 def command(
-    presets: Mapping[str, Records] | Mapping[str, RL], resumable: bool = True, plays: bool = True
+    presets: Mapping[str, Records | RL], resumable: bool = True, plays: bool = True
 ) -> Callable[[Callable[[Any, Path], Path]], Callable[..., None]]:
     """Turn ``work(settings, results)`` into a command with an option for each setting of ``presets``.
 
     ``work`` gives the folder of the checkpoint. A setting's value is that of the command line, else of the file, else
     of the run to be resumed, else of the preset.
     """
-    kind: type[Records | RL] = type(next(iter(presets.values())))
+    kind = type(next(iter(presets.values())))
 
     def decorate(work: Callable[[Any, Path], Path]) -> Callable[..., None]:
         def run(**given: Any) -> None:
@@ -101,7 +101,7 @@ def _gate(folder: Path, results: Path) -> None:
 
 
 def _parameters(
-    kind: type[Records | RL], presets: Mapping[str, Records] | Mapping[str, RL], resumable: bool, plays: bool
+    kind: type[Records | RL], presets: Mapping[str, Records | RL], resumable: bool, plays: bool
 ) -> Iterator[inspect.Parameter]:
     def parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
