@@ -1,4 +1,4 @@
-"""Games in lock step: the referee's own game replays them, a slow twin tells the sensible moves; who decides, and how."""
+"""Games in lock step: the referee replays them, a slow twin tells the sensible moves; who decides, and how."""
 
 from __future__ import annotations
 
@@ -221,7 +221,9 @@ def test_points_are_those_of_the_side_asked_for() -> None:
     played = random_games(Rules.preset("cgos", 5, 0.0), 60)
     black, white = played.points(np.ones(60, np.bool_)), played.points(np.zeros(60, np.bool_))
     assert np.array_equal(black + white, np.ones(60))
-    assert np.array_equal(black[played.games.winners == BLACK_WON] == 1, [True] * (played.games.winners == BLACK_WON).sum())
+    assert np.array_equal(
+        black[played.games.winners == BLACK_WON] == 1, [True] * (played.games.winners == BLACK_WON).sum()
+    )
     assert {*black.tolist()} >= {0.0, 1.0}
 
 
