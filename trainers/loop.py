@@ -62,6 +62,8 @@ class Plan:
     """The budget in training rows; None for no limit."""
     max_minutes: float | None = None
     """The budget in minutes of training, all sittings together; None for no limit."""
+    max_steps: int | None = None
+    """The budget in steps; None for no limit."""
     warm_up: float = 0.02
     """The share of the budget in which the learning rate rises from 0."""
     last: float = 0.01
@@ -80,18 +82,19 @@ class Plan:
     """How often the state is saved."""
 
     def __post_init__(self) -> None:
-        if self.max_rows is None and self.max_minutes is None:
+        if self.max_rows is None and self.max_minutes is None and self.max_steps is None:
             raise ConfigError("a training run needs an end: give max_rows or max_minutes")
         if self.optimizer not in ("muon", "adamw", "sgd"):
             raise ConfigError(f"unknown optimizer '{self.optimizer}'; there are muon, adamw, sgd")
         if self.schedule not in ("cosine", "linear", "constant"):
             raise ConfigError(f"unknown schedule '{self.schedule}'; there are cosine, linear, constant")
 
-    def done(self, rows: int, seconds: float) -> float:
+    def done(self, rows: int, seconds: float, steps: int = 0) -> float:
         """The share of the budget that is spent: 1 or more when the run is over."""
         by_rows = rows / self.max_rows if self.max_rows else 0.0
         by_time = seconds / (60 * self.max_minutes) if self.max_minutes else 0.0
-        return max(by_rows, by_time)
+        by_steps = steps / self.max_steps if self.max_steps else 0.0
+        return max(by_rows, by_time, by_steps)
 
     def rate(self, done: float) -> float:
         """The learning rate when the share ``done`` of the budget is spent: a linear rise, then the schedule."""
@@ -312,7 +315,7 @@ class Run:
     @property
     def done(self) -> float:
         """The share of the budget that is spent."""
-        return self.plan.done(self.rows, self._agreed_seconds)
+        return self.plan.done(self.rows, self._agreed_seconds, self.step_count)
 
     @property
     def is_over(self) -> bool:
@@ -321,12 +324,22 @@ class Run:
 
     def step(self, loss: Tensor, rows: int, right: float, waited: float = 0.0) -> Progress:
         """Learn from ``loss``, which this process's part of ``rows`` rows gave; save the state when it is time."""
+        self.forget()
+        loss.backward()
+        return self.update(float(loss.detach()), rows, right, waited)
+
+    def forget(self) -> None:
+        """Forget the last gradients. A step whose rows don't fit into memory at once is this, then ``backward`` of the
+        loss of each part, then ``update``."""
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
+
+    def update(self, loss: float, rows: int, right: float, waited: float = 0.0) -> Progress:
+        """Learn from the gradients that there are; save the state when it is time."""
         rate = self.plan.rate(self.done)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate * group["share"]
-            optimizer.zero_grad()
-        loss.backward()
         shared = [p.grad for p in self.network.parameters() if p.grad is not None]
         shared += [buffer for buffer in self.network.buffers() if buffer.is_floating_point()]
         asked, self._agreed_seconds = self.workers.mean(shared, [float(self.stop_asked), self.seconds])
@@ -337,7 +350,7 @@ class Run:
         self.step_count += 1
         self.rows += rows
         self._average()
-        self._recent = [*self._recent[-49:], (float(loss.detach()), right, rows, time.monotonic(), waited)]
+        self._recent = [*self._recent[-49:], (loss, right, rows, time.monotonic(), waited)]
         if self.workers.rank == 0 and time.monotonic() - self._saved > 60 * self.plan.save_minutes:
             self.save()
         return self.progress()
@@ -360,6 +373,8 @@ class Run:
         left = [self.plan.max_minutes - self.seconds / 60] if self.plan.max_minutes is not None else []
         if self.plan.max_rows is not None and speed:
             left.append((self.plan.max_rows - self.rows) / speed / 60)
+        if self.plan.max_steps is not None and len(recent) > 1:
+            left.append((self.plan.max_steps - self.step_count) * elapsed / (len(recent) - 1) / 60)
         return Progress(
             step=self.step_count,
             rows=self.rows,

@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 from arena import ConfigError
 from arena.settings import read_value, suggest
 
-GROUPS = RECORDS, NET, BUDGET, LEARNING, WATCHING, MACHINE = (
+GROUPS = RECORDS, NET, PLAYING, BUDGET, LEARNING, WATCHING, MACHINE = (
     "What it learns from",
     "What it becomes",
+    "How it plays",
     "How long",
     "How it learns",
     "What is measured and saved",
@@ -157,7 +158,82 @@ ROLLOUT_PRESETS = {
     "cpu": Rollout("rollout"),
 }
 
-Told = TypeVar("Told", bound=Records)
+
+@dataclass(frozen=True, slots=True)
+class RL:
+    """What ``trainers.rl`` is told, which learns from games of its own."""
+
+    name: str = option("rl", NET, "the checkpoint's name, and the run's")
+    start: str = option("sl-9x9", NET, "the checkpoint to begin with and to be measured against, by name or folder")
+    size: int = option(9, PLAYING, "the size of the boards", 5, 19)
+    komi: float = option(7.0, PLAYING, "White's, by CGOS rules", -361, 361)
+    games: int = option(64, PLAYING, "games an iteration, half with each colour; their mean makes one step", 2)
+    plies: int = option(4, PLAYING, "moves of the random openings; each is played with both colours", 0, 60)
+    temperature: float = option(1.0, PLAYING, "moves are drawn from probabilities ^ (1 / temperature)", 0.05, 10)
+    pool_every: int = option(10, PLAYING, "after so many iterations the net joins the pool of its opponents", 1)
+    pool_size: int = option(20, PLAYING, "opponents in the pool: the first net and the latest others", 1)
+    max_iterations: int | None = option(None, BUDGET, "the end, in iterations", 1)
+    max_minutes: float | None = option(None, BUDGET, "the end, in minutes of training, all sittings together", 0)
+    optimizer: str = option("adamw", LEARNING, "what makes steps of gradients", choices=("muon", "adamw", "sgd"))
+    learning_rate: float = option(0.0002, LEARNING, "the highest, after the warm-up", 0)
+    schedule: str = option("constant", LEARNING, "how it falls", choices=("cosine", "linear", "constant"))
+    warm_up: float = option(0.0, LEARNING, "the share of the budget in which it rises", 0, 0.9)
+    weight_decay: float = option(0.0, LEARNING, "decoupled, of convolutions", 0)
+    average: float = option(0.8, LEARNING, "how much of the averaged weights, which are saved, stays at a step", 0, 1)
+    clip: float = option(10.0, LEARNING, "the highest norm of a gradient", 0)
+    baseline: str = option(
+        "colour",
+        LEARNING,
+        "what is taken off a return: nothing, its mean so far with that colour, or the net's own forecast",
+        choices=("none", "colour", "value"),
+    )
+    entropy_weight: float = option(0.0, LEARNING, "how much a policy that stays open is worth, in nats a move", 0)
+    divergence_weight: float = option(
+        0.0, LEARNING, "how much it costs to leave the first net's policy, in nats a move", 0
+    )
+    value_weight: float = option(0.1, LEARNING, "the weight of the value loss, a move", 0)
+    ownership_weight: float = option(0.05, LEARNING, "the weight of the ownership loss, a move", 0)
+    score_weight: float = option(0.02, LEARNING, "the weight of the score loss, a move", 0)
+    seed: int = option(1, LEARNING, "where the games start", 0)
+    rate_every: int = option(10, WATCHING, "after so many iterations it plays a match against the first net", 1)
+    rate_games: int = option(100, WATCHING, "games of that match, half with each colour", 2)
+    rate_temperature: float = option(1.0, WATCHING, "how both draw their moves there; 0 plays the best", 0, 10)
+    final_games: int = option(400, WATCHING, "games of the last match, which the manifest tells of", 2)
+    save_minutes: float = option(5.0, WATCHING, "how often the state is saved that a run goes on from", 0)
+    save_games: bool = option(False, WATCHING, "keep the games of those matches, as SGF beside the state")
+    tensorboard: bool = option(False, WATCHING, "write the figures for TensorBoard, too")
+    batch: int = option(512, MACHINE, "rows that are learned from at once; all of an iteration make one step", 1)
+    threads: int = option(1, MACHINE, "threads of torch", 1)
+    loaders: int = option(1, MACHINE, "threads that play moves and make rows", 1)
+    device: str = option("auto", MACHINE, "auto is cuda if there is one", choices=("auto", "cpu", "cuda"))
+    bf16: bool = option(False, MACHINE, "compute in bfloat16 where that is safe (autocast)")
+
+
+RL_ADJUSTABLE = frozenset(
+    "max_iterations max_minutes save_minutes save_games tensorboard threads loaders device rate_every rate_games "
+    "rate_temperature final_games".split()
+)
+"""Settings of RL that a resumed run may change."""
+
+RL_PRESETS = {
+    "tiny": RL("tiny-rl", games=16, max_iterations=20, pool_every=5, rate_every=5, rate_games=32, final_games=64),
+    "cpu": RL(games=64, max_minutes=240, threads=2, loaders=2),
+    "gpu": RL(
+        "rl-large",
+        games=1024,
+        max_minutes=25,
+        rate_every=20,
+        rate_games=512,
+        final_games=2000,
+        save_minutes=1,
+        batch=8192,
+        loaders=12,
+        device="cuda",
+        bf16=True,
+    ),
+}
+
+Told = TypeVar("Told", bound=Records | RL)
 
 
 def choose_preset(presets: Mapping[str, Told], name: str) -> Told:
@@ -184,7 +260,7 @@ def change(settings: Told, given: Mapping[str, Any], where: str) -> Told:
             values[name] = tuple(value)
         else:
             values[name] = None if value is None else read_value(value, known[name], where)
-    ends = {"max_rows", "max_minutes"} & known.keys()
+    ends = {"max_rows", "max_minutes", "max_iterations"} & known.keys()
     if given_ends := ends & values.keys():
         values.update(dict.fromkeys(ends - given_ends))
     return replace(settings, **values)
@@ -204,7 +280,7 @@ def read_file(path: Path) -> dict[str, Any]:
     return content
 
 
-def write_file(settings: Records, folder: Path) -> None:
+def write_file(settings: Records | RL, folder: Path) -> None:
     """Keep the settings of a run beside its state."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / SETTINGS_FILE).write_text(json.dumps(asdict(settings), indent=2) + "\n", encoding="utf-8")

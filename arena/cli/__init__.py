@@ -53,6 +53,7 @@ app.add_typer(data_app, name="data")
 
 train_app = typer.Typer(no_args_is_help=True, help="Train nets (needs: pip install 'arena\\[train]').")
 train_app.command("sl")(train.train_sl)
+train_app.command("rl")(train.train_rl)
 train_app.command("rollout")(train.train_rollout)
 train_app.command("ownership")(train.train_ownership)
 app.add_typer(train_app, name="train")

@@ -18,6 +18,8 @@ from trainers.settings import (
     GROUPS,
     OWNERSHIP_PRESETS,
     RECORDS,
+    RL,
+    RL_PRESETS,
     ROLLOUT_PRESETS,
     SETTINGS_FILE,
     SL_PRESETS,
@@ -46,7 +48,7 @@ New = Annotated[bool, typer.Option("--new", help="Begin anew where a run of this
 
 
 def command(
-    presets: Mapping[str, Records], resumable: bool = True, plays: bool = True
+    presets: Mapping[str, Records | RL], resumable: bool = True, plays: bool = True
 ) -> Callable[[Callable[[Any, Path], Path]], Callable[..., None]]:
     """Turn ``work(settings, results)`` into a command with an option for each setting of ``presets``.
 
@@ -72,7 +74,7 @@ def command(
                 settings = change(settings, read_file(file), str(file))
             settings = change(settings, typed, "command line")
             if new:
-                for stale in (results / "training" / settings.name).glob("*"):
+                for stale in (results / "training" / settings.name).rglob("*"):
                     if stale.is_file():
                         stale.unlink()
             folder = work(settings, results)
@@ -99,12 +101,13 @@ def _gate(folder: Path, results: Path) -> None:
 
 
 def _parameters(
-    kind: type[Records], presets: Mapping[str, Records], resumable: bool, plays: bool
+    kind: type[Records | RL], presets: Mapping[str, Records | RL], resumable: bool, plays: bool
 ) -> Iterator[inspect.Parameter]:
     def parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
-    yield parameter("data", Data, None)
+    if any(item.name == "records" for item in fields(kind)):
+        yield parameter("data", Data, None)
     yield parameter(
         "preset", Annotated[str, typer.Option(help=f"Settings to begin with: {', '.join(presets)}.")], "cpu"
     )
@@ -172,6 +175,31 @@ def train_ownership(settings: Any, results: Path) -> Path:
         f"on {metrics[f'{part}_positions']:,.0f} {part} positions."
     )
     print(f"Measure it: arena eval {folder.name} --data ...")
+    return folder
+
+
+@command(RL_PRESETS)
+def train_rl(settings: Any, results: Path) -> Path:
+    """Get stronger by playing against earlier selves, AlphaGo's second stage. It needs no records.
+
+    It begins with a net that imitates (--start, from arena train sl): moves of won games get likelier, those of lost
+    games less likely. Now and then it plays a short match against that net, whose scores are drawn as a curve. Ctrl-C
+    leaves a good checkpoint; the same command goes on, and so does --resume NAME.
+
+    Example: [bold]arena train rl --start sl-9x9 --name rl --max-minutes 240[/bold]
+    """
+    rl = _trainer("rl")
+    from arena.screen.training import show_self_play
+
+    with show_self_play(settings.name) as on_progress:
+        folder = rl.train(settings, results, on_progress)
+    metrics = _metrics(folder)
+    print(
+        f"{folder}: scored {metrics['share_against_start']:.1%} against {Path(settings.start).name} in "
+        f"{metrics['share_games']:,.0f} games "
+        f"(95 %: {metrics['share_against_start_low']:.1%} to {metrics['share_against_start_high']:.1%})."
+    )
+    print(f"Play it: arena match checkpoint:{folder.name} sl -n 100")
     return folder
 
 

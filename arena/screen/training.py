@@ -1,13 +1,15 @@
-"""Shows a training run: one bar with rows, speed, loss and accuracy; plain lines where there is no terminal."""
+"""Shows a training run: one bar with rows, speed, loss and accuracy, or the curve of a net that plays against itself;
+plain lines where there is no terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from time import monotonic
 from typing import Protocol
 
-from rich.console import Console, Group
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
 from rich.progress import (
     BarColumn,
@@ -21,6 +23,10 @@ from rich.progress import (
 from rich.text import Text
 
 from arena.screen import style
+from arena.screen.plot import ASCII, UNICODE, WIDEST, Scale
+
+SHARE_ROWS = 11
+"""Lines of the curve of shares: an odd number, so that one half has a line."""
 
 LINE_EVERY = 30.0
 """Seconds between two plain lines."""
@@ -82,6 +88,127 @@ def show_training(
             bar.update(task, completed=done, total=total, description=name)
             figures = Text(style.spell(_text(progress, right), console.options.ascii_only), overflow="fold")
             live.update(Group(bar, figures))
+
+        yield draw
+
+
+# --- Self-play ---
+
+
+class Match(Protocol):
+    """A match against the first net."""
+
+    @property
+    def iteration(self) -> int: ...
+    @property
+    def games(self) -> int: ...
+    @property
+    def share(self) -> float: ...
+    @property
+    def low(self) -> float: ...
+    @property
+    def high(self) -> float: ...
+
+
+class SelfPlay(Protocol):
+    """What a trainer tells of its progress that plays against itself."""
+
+    @property
+    def iteration(self) -> int: ...
+    @property
+    def games_per_second(self) -> float: ...
+    @property
+    def share(self) -> float: ...
+    @property
+    def entropy(self) -> float: ...
+    @property
+    def divergence(self) -> float: ...
+    @property
+    def length(self) -> float: ...
+    @property
+    def black(self) -> float: ...
+    @property
+    def minutes_left(self) -> float | None: ...
+    @property
+    def ratings(self) -> Sequence[Match]: ...
+
+
+def _self_play_text(progress: SelfPlay) -> str:
+    left = "" if progress.minutes_left is None else f" · {progress.minutes_left:.0f} min left"
+    return (
+        f"{progress.iteration:,} iterations · {progress.games_per_second:.2g} games/s · against the pool "
+        f"{progress.share:.0%} · entropy {progress.entropy:.2f} · from the start {progress.divergence:.3f} nats · "
+        f"{progress.length:.0f} moves · Black {progress.black:.0%}{left}"
+    )
+
+
+def _match_text(match: Match) -> str:
+    return (
+        f"iteration {match.iteration:,}: {match.share:.1%} against the first net "
+        f"({match.low:.0%} to {match.high:.0%}, {match.games} games)"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ShareCurve:
+    """Shares of the points over iterations: a point each with its 95 % interval, from 0 to 100 %; half is a line."""
+
+    ratings: Sequence[Match]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        signs = ASCII if options.ascii_only else UNICODE
+        columns = min(WIDEST, options.max_width) - 6
+        if not self.ratings or columns < 10:
+            return
+        last = max(match.iteration for match in self.ratings)
+        scale = Scale(0.0, 1.0, SHARE_ROWS)
+        half = scale.cell(0.5)
+        cells = [[signs.line if row == half else " "] * columns for row in range(SHARE_ROWS)]
+        for match in self.ratings:
+            column = round(match.iteration / max(1, last) * (columns - 1))
+            for row in range(scale.cell(match.low), scale.cell(match.high) + 1):
+                cells[row][column] = signs.axis
+            cells[scale.cell(match.share)][column] = signs.point
+        labels = {SHARE_ROWS - 1: "100 %", half: "50 %", 0: "0 %"}
+        for row in reversed(range(SHARE_ROWS)):
+            yield Text(f"{labels.get(row, ''):>5}{signs.axis}", style.LABEL).append("".join(cells[row]), "not dim")
+        yield Text(" " * 5 + signs.corner + signs.line * columns, style.LABEL)
+        yield Text(" " * 6 + "0" + f"{last:,} iterations".rjust(columns - 1), style.LABEL)
+        yield Text(_match_text(self.ratings[-1]), overflow="fold")
+
+
+@contextmanager
+def show_self_play(name: str, console: Console | None = None) -> Iterator[Callable[[SelfPlay], None]]:
+    """Show a run that learns from its own games while the block lasts: a line of figures and the curve of its matches
+    against the net it began with; plain lines where there is no terminal. The function that it gives is to be called
+    after every iteration."""
+    console = console or Console(stderr=True)
+    if not console.is_terminal:
+        written, matches = monotonic(), 0
+
+        def write(progress: SelfPlay) -> None:
+            nonlocal written, matches
+            for match in progress.ratings[matches:]:
+                console.print(f"{name}: {_match_text(match)}", soft_wrap=True, highlight=False)
+            matches = len(progress.ratings)
+            if monotonic() - written >= LINE_EVERY:
+                written = monotonic()
+                console.print(f"{name}: {_self_play_text(progress)}", soft_wrap=True, highlight=False)
+
+        yield write
+        return
+    columns = (SpinnerColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), TextColumn("{task.description}"))
+    bar = Progress(*columns, console=console)
+    task = bar.add_task(f"{name}: the first games", total=None)
+    begun = monotonic()
+    with Live(bar, console=console) as live:
+
+        def draw(progress: SelfPlay) -> None:
+            done = (monotonic() - begun) / 60
+            total = None if progress.minutes_left is None else done + progress.minutes_left
+            bar.update(task, completed=done, total=total, description=name)
+            figures = Text(style.spell(_self_play_text(progress), console.options.ascii_only), overflow="fold")
+            live.update(Group(bar, figures, ShareCurve(progress.ratings)))
 
         yield draw
 

@@ -1,0 +1,378 @@
+"""Reinforcement learning in small: signs and masks of the loss, the pool, and what a run promises."""
+
+from __future__ import annotations
+
+import io
+import math
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from commandline import arena
+from rich.console import Console
+
+from arena import CheckpointError, ConfigError
+from arena.go.game import Rules
+from arena.go.planes import find_encoder
+from arena.go.record import read_sgf
+from arena.screen.training import ShareCurve, show_self_play
+from bots.nets.catalogue import named_network
+from bots.nets.checkpoint import Checkpoint
+from bots.nets.inference import Evaluator
+from trainers import data, rl
+from trainers.export import describe, export, load_network
+from trainers.loop import METRICS_FILE
+from trainers.rl import Config, Learner, Moves, Pool, Rating
+from trainers.selfplay import Uniform, by_colour, draw_seeds, play
+
+SIZE = 5
+MOVES = SIZE * SIZE + 1
+ENCODER = find_encoder("arena-17")
+RULES = Rules.preset("cgos", SIZE, 0.5)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> None:
+    """Nets as small as these are slower on two."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def beginner(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    """A net that knows nothing yet."""
+    torch.manual_seed(3)
+    network = named_network("arena-1x8", ENCODER.planes, SIZE)
+    planes = np.random.default_rng(1).random((64, ENCODER.planes, SIZE, SIZE), np.float32)
+    folder = tmp_path_factory.mktemp("nets") / "beginner"
+    return export(network, folder, describe(network, "beginner", ENCODER, RULES), planes, planes)
+
+
+@pytest.fixture
+def small(beginner: Checkpoint) -> Config:
+    return Config(
+        "small",
+        str(beginner.folder),
+        size=SIZE,
+        komi=0.5,
+        games=4,
+        plies=2,
+        pool_every=2,
+        pool_size=2,
+        max_iterations=4,
+        learning_rate=0.003,
+        rate_every=2,
+        rate_games=4,
+        final_games=16,
+        batch=64,
+        device="cpu",
+    )
+
+
+# --- The loss ---
+
+
+def some_moves(count: int, returns: float, baselines: float = 0.0, seed: int = 0) -> Moves:
+    """Each chosen among sensible ones; a third of all moves isn't."""
+    random = np.random.default_rng(seed)
+    sensible = random.random((count, MOVES)) < 2 / 3
+    chosen = np.array([random.choice(np.flatnonzero(row)) for row in sensible])
+    return Moves(
+        torch.from_numpy(chosen),
+        torch.from_numpy(sensible),
+        torch.full((count,), returns),
+        torch.full((count,), baselines),
+    )
+
+
+def test_a_game_that_black_wins_is_worth_1_to_blacks_moves_and_less_than_nothing_to_whites() -> None:
+    plies = np.arange(6)
+    of_black, of_white, of_draw = (
+        rl.returns_of(np.full(6, winner, np.uint8), plies) for winner in (data.BLACK_WON, data.WHITE_WON, data.DRAWN)
+    )
+    assert of_black.tolist() == [1, -1, 1, -1, 1, -1] == (-of_white).tolist()
+    assert of_draw.tolist() == [0] * 6
+
+
+def test_the_rows_of_played_games_have_the_return_of_who_moved() -> None:
+    seats = by_colour(np.zeros(20, np.int64), np.zeros(20, np.int64))
+    played = play([Uniform()], seats, RULES, draw_seeds(20, 4))
+    moves = rl.moves_of(played, np.arange(len(played.games.moves)), (0.25, -0.5))
+    for game in range(20):
+        for ply, place in enumerate(range(played.games.starts[game], played.games.starts[game + 1])):
+            ahead = played.margins[game] if ply % 2 == 0 else -played.margins[game]
+            assert moves.returns[place] == np.sign(ahead)
+            assert moves.baselines[place] == (0.25, -0.5)[ply % 2]
+            assert moves.chosen[place] == played.games.moves[place]
+            assert moves.sensible[place, moves.chosen[place]]
+    assert len(set(np.sign(played.margins))) == 2
+
+
+@pytest.mark.parametrize(("returns", "baselines", "rises"), [(1.0, 0.0, True), (-1.0, 0.0, False), (1.0, 0.5, True)])
+def test_moves_that_won_get_likelier_and_those_that_lost_less(returns: float, baselines: float, rises: bool) -> None:
+    torch.manual_seed(1)
+    network = named_network("arena-1x8", ENCODER.planes, SIZE).eval()
+    planes = torch.rand(32, ENCODER.planes, SIZE, SIZE)
+    moves = some_moves(32, returns, baselines)
+
+    def likelihood() -> float:
+        with torch.no_grad():
+            logs = rl.log_policy(network(planes).policy, moves.sensible, 1.0)
+        return float(logs.gather(1, moves.chosen[:, None]).mean())
+
+    before = likelihood()
+    optimizer = torch.optim.SGD(network.parameters(), 0.1)
+    rl.loss(network(planes).policy, moves, network(planes).policy.detach(), 1.0).policy.backward()
+    optimizer.step()
+    assert (likelihood() > before + 1e-3) if rises else (likelihood() < before - 1e-3)
+
+
+def test_what_is_not_sensible_has_no_probability_and_no_gradient() -> None:
+    logits = torch.randn(16, MOVES, requires_grad=True)
+    moves = some_moves(16, 1.0)
+    shares = rl.log_policy(logits, moves.sensible, 0.7).exp()
+    assert (shares[~moves.sensible] == 0).all() and torch.allclose(shares.sum(1), torch.ones(16))
+    losses = rl.loss(logits, moves, torch.randn(16, MOVES), 0.7)
+    (losses.policy - losses.entropy + losses.divergence).backward()
+    assert logits.grad is not None and logits.grad.isfinite().all()
+    assert (logits.grad[~moves.sensible] == 0).all() and (logits.grad[moves.sensible] != 0).any()
+
+
+def test_the_losses_are_those_of_the_definitions() -> None:
+    random = np.random.default_rng(2)
+    logits, first = random.normal(size=(2, 5, MOVES))
+    moves = replace(
+        some_moves(5, 1.0), returns=torch.tensor([1.0, -1.0, 0.0, 1.0, -1.0]), baselines=torch.full((5,), 0.2)
+    )
+    policy = entropy = divergence = 0.0
+    for row in range(5):
+        sensible = moves.sensible[row].numpy()
+        own, theirs = (np.exp(values[row][sensible] / 2) for values in (logits, first))
+        own, theirs = own / own.sum(), theirs / theirs.sum()
+        chosen = own[np.flatnonzero(sensible).tolist().index(int(moves.chosen[row]))]
+        policy -= (float(moves.returns[row]) - 0.2) * math.log(chosen) / 5
+        entropy -= (own * np.log(own)).sum() / 5
+        divergence += (own * np.log(own / theirs)).sum() / 5
+    losses = rl.loss(torch.from_numpy(logits), moves, torch.from_numpy(first), 2.0)
+    assert float(losses.policy) == pytest.approx(policy, rel=1e-5)
+    assert float(losses.entropy) == pytest.approx(entropy) and float(losses.divergence) == pytest.approx(divergence)
+
+
+def test_entropy_is_worth_something_and_divergence_costs() -> None:
+    config = Config(entropy_weight=0.5, divergence_weight=2.0)
+    one, two, three, four = (torch.tensor(float(number)) for number in (1, 2, 3, 4))
+    assert float(rl.Losses(one, two, three, four).total(config)) == 1 - 0.5 * 2 + 2.0 * 3 + 4
+
+
+def test_blacks_advantage_teaches_nothing_once_the_baseline_knows_it(beginner: Checkpoint) -> None:
+    learner = Learner(load_network(beginner))
+    is_black = np.arange(8) % 2 == 0
+    learner.remember(np.where(is_black, 1.0, -1.0), is_black, 0)
+    assert learner.baselines.tolist() == [1.0, -1.0]
+    learner.remember(np.where(is_black, 0.0, -1.0), is_black, 1)
+    assert learner.baselines.tolist() == [0.5, -1.0]
+    learner.remember(np.where(is_black, -0.5, -1.0), is_black, 100)
+    assert learner.baselines.tolist() == pytest.approx([0.4, -1.0])
+    moves = some_moves(16, 1.0, baselines=1.0)
+    logits = torch.randn(16, MOVES, requires_grad=True)
+    rl.loss(logits, moves, logits.detach(), 1.0).policy.backward()
+    assert logits.grad is not None and logits.grad.abs().max() == 0
+
+
+def test_the_values_forecast_is_a_return_of_the_side_to_move() -> None:
+    logits = torch.tensor([[50.0, 0, 0], [0, 50.0, 0], [0, 0, 50.0], [0, 0, 0]])
+    assert rl.forecast(logits).tolist() == pytest.approx([1, 0, -1, 0], abs=1e-6)
+
+
+# --- The pool and the matches ---
+
+
+def test_the_pool_keeps_the_first_net_and_the_latest(tmp_path: Path) -> None:
+    pool = Pool(tmp_path, every=5, size=3)
+    assert [pool.members(iteration) for iteration in (0, 4, 5, 12, 27)] == [[0], [0], [0, 5], [0, 5, 10], [0, 20, 25]]
+    assert Pool(tmp_path, every=5, size=1).members(100) == [0]
+    met = [pool.draw(iteration, 1) for iteration in range(25, 30)] + [pool.draw(29, seed) for seed in range(40)]
+    assert set(met) == {0, 20, 25}
+    assert [pool.draw(iteration, 1) for iteration in range(25, 30)] == met[:5]
+
+
+def test_a_member_of_the_pool_is_read_back_and_one_that_left_is_deleted(tmp_path: Path) -> None:
+    pool = Pool(tmp_path, every=1, size=2)
+    nets = [named_network("arena-1x8", ENCODER.planes, SIZE) for _ in range(4)]
+    for number, net in enumerate(nets[:3]):
+        pool.add(number, net)
+        pool.keep(number)
+    assert sorted(path.stem for path in tmp_path.iterdir()) == ["000000", "000002"]
+    Pool(tmp_path, every=1, size=2).load(2, nets[3])
+    states = zip(nets[2].state_dict().values(), nets[3].state_dict().values(), strict=True)
+    assert all(torch.equal(one, other) for one, other in states)
+    (tmp_path / "000000.safetensors").write_bytes(b"no net")
+    with pytest.raises(CheckpointError, match="--new"):
+        Pool(tmp_path, every=1, size=2).load(0, nets[3])
+
+
+def test_a_match_is_judged_by_pairs_of_games() -> None:
+    rating = Rating.of(7, np.array([1, 1, 0.5, 1, 0, 1, 0, 0] * 8))
+    assert (rating.iteration, rating.games, rating.won, rating.drawn, rating.lost) == (7, 64, 32, 8, 24)
+    assert rating.share == pytest.approx(36 / 64) and 0.4 < rating.low < rating.share < rating.high < 0.72
+    lost = Rating.of(1, np.zeros(8))
+    assert lost.low == 0 and 0 < lost.high < 0.5
+
+
+# --- A run ---
+
+
+class Killed(Exception):
+    """The process is gone."""
+
+
+def test_a_run_leaves_a_player_its_figures_and_its_games(small: Config, beginner: Checkpoint, tmp_path: Path) -> None:
+    seen: list[rl.Progress] = []
+    folder = rl.train(replace(small, save_games=True, baseline="value", entropy_weight=0.01), tmp_path, seen.append)
+    assert folder == tmp_path / "checkpoints" / "small"
+    manifest = Checkpoint.open(folder).manifest
+    assert (manifest.trainer, manifest.parent, manifest.komi) == ("rl", beginner.identity, 0.5)
+    assert manifest.metrics["share_games"] == 16 and manifest.metrics["iterations"] == 4
+    low, share, high = (manifest.metrics[f"share_against_start{end}"] for end in ("_low", "", "_high"))
+    assert 0 <= low <= share <= high <= 1 and manifest.metrics["fp32_difference"] < 1e-4
+    assert str(tmp_path) not in str(manifest.settings) and manifest.settings["start"] == "beginner"
+    policy, _ = Evaluator(Checkpoint.open(folder)).evaluate(np.zeros((1, 17, SIZE, SIZE), np.float32))
+    assert policy.shape == (1, MOVES)
+    assert [progress.iteration for progress in seen] == [1, 2, 3, 4]
+    assert [rating.iteration for rating in seen[-1].ratings] == [2, 4]
+    assert all(0 <= progress.share <= 1 and 0 <= progress.black <= 1 for progress in seen)
+    assert seen[0].divergence < 1e-6 and seen[-1].divergence > 1e-5
+    training = tmp_path / "training" / "small"
+    lines = (training / METRICS_FILE).read_text().splitlines()
+    assert len(lines) == 5 and lines[0].startswith("step,rows,minutes,games_per_second")
+    rows = [int(line.split(",")[1]) for line in lines[1:]]
+    assert manifest.rows == rows[-1] > 4 * 4 * 5
+    games = [read_sgf(line) for line in (training / "games.sgfs").read_text().splitlines()]
+    assert len(games) == 4 + 4 + 16 and {games[0].black, games[0].white} == {"small@2", "beginner"}
+    assert sorted(path.stem for path in (training / "pool").iterdir()) == ["000000", "000004"]
+
+
+def test_a_run_that_is_killed_and_resumed_ends_with_the_same_weights(small: Config, tmp_path: Path) -> None:
+    whole = Checkpoint.open(rl.train(small, tmp_path / "whole"))
+
+    def killed(progress: rl.Progress) -> None:
+        if progress.iteration == 3:
+            raise Killed
+
+    with pytest.raises(Killed):
+        rl.train(replace(small, save_minutes=0), tmp_path / "parts", killed)
+    seen: list[rl.Progress] = []
+    parts = Checkpoint.open(rl.train(small, tmp_path / "parts", seen.append))
+    assert [progress.iteration for progress in seen] == [4]
+    assert [rating.iteration for rating in seen[-1].ratings] == [2, 4]
+    assert parts.identity == whole.identity and parts.manifest.rows == whole.manifest.rows
+    assert parts.manifest.metrics == whole.manifest.metrics
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_iteration_and_leaves_a_good_checkpoint(small: Config, tmp_path: Path, number: int) -> None:
+    def stop(progress: rl.Progress) -> None:
+        if progress.iteration == 2:
+            signal.raise_signal(number)
+
+    endless = replace(small, max_iterations=None, max_minutes=60.0)
+    stopped = Checkpoint.open(rl.train(endless, tmp_path, stop)).manifest
+    assert stopped.metrics["iterations"] == 2 and stopped.metrics["share_games"] == 16
+    further = Checkpoint.open(rl.train(replace(small, max_iterations=3), tmp_path)).manifest
+    assert further.metrics["iterations"] == 3 and further.rows > stopped.rows
+
+
+def test_a_run_that_has_another_start_or_a_damaged_pool_is_refused(
+    small: Config, beginner: Checkpoint, tmp_path: Path
+) -> None:
+    short = replace(small, max_iterations=1)
+    folder = rl.train(short, tmp_path)
+    with pytest.raises(CheckpointError, match="another learning_rate"):
+        rl.train(replace(short, learning_rate=0.1), tmp_path)
+    with pytest.raises(CheckpointError, match="another start"):
+        rl.train(replace(short, start=str(folder.rename(tmp_path / "checkpoints" / "other"))), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"games": 7}, "games = 7 can't be played in pairs"),
+        ({"final_games": 5}, "final_games = 5 can't be played in pairs"),
+        ({"max_iterations": None}, "give max_iterations or max_minutes"),
+        ({"name": "../x"}, "can't name a checkpoint"),
+        ({"rate_temperature": 0.0, "plies": 0}, "one game over and over"),
+        ({"start": "nobody"}, "no checkpoint 'nobody'"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_played(
+    small: Config, change: dict[str, object], expected: str, tmp_path: Path
+) -> None:
+    with pytest.raises((ConfigError, CheckpointError), match=expected):
+        rl.train(replace(small, **change), tmp_path)  # type: ignore[arg-type]
+    assert not (tmp_path / "training").exists()
+
+
+def test_a_net_that_knows_nothing_learns_to_beat_what_it_was(small: Config, tmp_path: Path) -> None:
+    """On 5x5, in seconds: more than half against the net it began with, by the interval of its last match."""
+    config = replace(small, games=24, max_iterations=16, learning_rate=0.02, rate_every=100, final_games=100)
+    metrics = Checkpoint.open(rl.train(replace(config, pool_every=4, batch=1024), tmp_path)).manifest.metrics
+    assert metrics["share_against_start_low"] > 0.5, metrics
+
+
+def test_the_command_trains_goes_on_and_says_what_it_came_to(beginner: Checkpoint, tmp_path: Path) -> None:
+    common = ("train", "rl", "--preset", "tiny", "--start", str(beginner.folder), "--size", "5", "--plies", "2")
+    few = ("--games", "4", "--rate-games", "4", "--final-games", "4")
+    done = arena(*common, *few, "--max-iterations", "2", "--rate-every", "1", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "against beginner in 4 games" in done.stdout and "arena match checkpoint:tiny-rl" in done.stdout
+    assert "iteration 2" in done.stderr
+    further = arena("train", "rl", "--resume", "tiny-rl", "--max-iterations", "3", folder=tmp_path)
+    assert further.returncode == 0, further.stderr
+    manifest = Checkpoint.open(tmp_path / "results" / "checkpoints" / "tiny-rl").manifest
+    assert manifest.metrics["iterations"] == 3 and manifest.settings["games"] == 4
+    wrong = arena(*common, "--games", "5", folder=tmp_path)
+    assert wrong.returncode == 2 and wrong.stderr.count("\n") == 1 and "another" not in wrong.stderr
+
+
+# --- The screen ---
+
+RATINGS = tuple(Rating(10 * n, 100, 50, 0, 50, 0.4 + 0.1 * n, 0.3 + 0.1 * n, 0.5 + 0.1 * n) for n in range(1, 5))
+
+
+@pytest.mark.parametrize("width", [40, 80, 140])
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_the_curve_fits_the_terminal_and_rises_with_the_shares(width: int, encoding: str) -> None:
+    raw = io.BytesIO()
+    file = io.TextIOWrapper(raw, encoding=encoding, newline="\n")
+    Console(file=file, width=width, force_terminal=False).print(ShareCurve(RATINGS))
+    file.flush()
+    lines = raw.getvalue().decode(encoding).splitlines()
+    assert max(map(len, lines)) <= width
+    point = "●" if encoding == "utf-8" else "X"
+    rows = {line.index(point): row for row, line in enumerate(lines) if point in line}
+    assert len(rows) == 4 and sorted(rows.values(), reverse=True) == [rows[column] for column in sorted(rows)]
+    assert "100 %" in lines[0] and any(" 50 %" in line for line in lines) and "40 iterations" in "".join(lines)
+    assert "iteration 40: 80.0% against the first net" in " ".join(" ".join(lines).split())
+
+
+def test_without_a_terminal_each_match_is_a_line() -> None:
+    console = Console(file=io.StringIO(), width=60)
+    with show_self_play("small", console) as tell:
+        for count in (0, 1, 1, 3):
+            tell(rl.Progress(count, 1.0, 1.0, 0.5, 1.0, 0.0, 50.0, 0.5, None, RATINGS[:count]))
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert [line.split(":")[1] for line in lines] == [" iteration 10", " iteration 20", " iteration 30"]
+
+
+@pytest.mark.parametrize("width", [40, 80, 140])
+def test_in_a_terminal_figures_and_curve_stand_together(width: int) -> None:
+    console = Console(file=io.StringIO(), width=width, height=30, force_terminal=True, color_system=None)
+    with show_self_play("small", console) as tell:
+        tell(rl.Progress(40, 2.5, 1.0, 0.55, 1.25, 0.031, 50.0, 0.5, 12.0, RATINGS))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    for word in ("40 iterations", "2.5 games/s", "55%", "1.25", "0.031 nats", "12 min left", "100 %"):
+        assert word in shown or word in " ".join(shown.split()), word

@@ -1,0 +1,546 @@
+"""Reinforcement learning: a policy gets stronger by playing against its earlier selves. No records, no search.
+
+REINFORCE (Williams 1992) as AlphaGo's second stage has it (Silver et al. 2016, "Mastering the game of Go with deep
+neural networks and tree search", Methods, "Policy network: reinforcement learning"). An iteration is a batch of games
+against one opponent, drawn from a pool of snapshots, and one step: the moves of games that were won get likelier, those
+of lost games less likely. The other heads go on learning from the same games, or they would no longer understand the
+tower that they share. In one process, on one device.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from arena import CheckpointError, ConfigError
+from arena.go.game import Rules
+from arena.go.moves import SYMMETRIES
+from arena.go.planes import find_encoder
+from arena.openings import draw_openings
+from arena.ratings import PairCounts, compare, expected_score
+from bots.nets.catalogue import Net
+from bots.nets.checkpoint import Checkpoint, find
+from bots.nets.network import Answer
+from trainers import data, sl
+from trainers.data import DRAW, LOSS, WIN
+from trainers.export import describe, export, load_network
+from trainers.loop import Plan, Run, Workers, keep_freed_memory, pick_device, to_tensors
+from trainers.selfplay import NetPlayer, Played, by_colour, draw_seeds, play, sensible_moves
+from trainers.settings import RL as Config
+from trainers.settings import RL_ADJUSTABLE, write_file
+from trainers.supervised import CALIBRATION, PARITY_ROWS
+
+LEARNER, OPPONENT = 0, 1
+"""Who is who among the players of a game."""
+
+MEMORY = 0.9
+"""How much of the running mean of the returns stays at an iteration."""
+
+SHORT = 32
+"""Games of the last match of a run that was stopped."""
+
+RATINGS_FILE = "ratings.csv"
+GAMES_FILE = "games.sgfs"
+POOL = "pool"
+
+
+# --- What is learned ---
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Moves that the learner decided, a row each."""
+
+    chosen: Tensor  # (B,) int64
+    sensible: Tensor  # (B, n² + 1) bool: what could have been drawn
+    returns: Tensor  # (B,) float32: 1 where whoever played it won, -1 where that side lost, 0 for a draw
+    baselines: Tensor  # (B,) float32: the return that was to be expected
+
+    def part(self, begin: int, count: int) -> Moves:
+        return Moves(*(getattr(self, item.name)[begin : begin + count] for item in fields(self)))
+
+    def to(self, device: torch.device) -> Moves:
+        return Moves(*(getattr(self, item.name).to(device) for item in fields(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Means over rows, scalars."""
+
+    policy: Tensor
+    entropy: Tensor
+    """Of the moves that may be drawn, in nats."""
+    divergence: Tensor
+    """From the first net's policy to this one's (Kullback and Leibler), in nats."""
+    others: Tensor
+    """The weighted losses of the other heads."""
+
+    def total(self, config: Config) -> Tensor:
+        return (
+            self.policy
+            - config.entropy_weight * self.entropy
+            + config.divergence_weight * self.divergence
+            + self.others
+        )
+
+
+def returns_of(winners: np.ndarray, plies: np.ndarray) -> np.ndarray:
+    """1 where the side that plays at a ply (Black at 0) wins its game, -1 where it loses, 0 for a draw; float32."""
+    results = data.results_of(winners, plies)
+    return np.select([results == WIN, results == DRAW, results == LOSS], [1, 0, -1], 0).astype(np.float32)
+
+
+def log_policy(logits: Tensor, sensible: Tensor, temperature: float) -> Tensor:
+    """The logs of the probabilities (B, n² + 1) with which moves are drawn; those that can't be have minus infinity."""
+    return (logits / temperature).masked_fill(~sensible, -math.inf).log_softmax(1)
+
+
+def forecast(value: Tensor) -> Tensor:
+    """The return to be expected (B,), from the logits of win, draw and loss (B, 3)."""
+    odds = value.softmax(1)
+    return odds[:, WIN] - odds[:, LOSS]
+
+
+def loss(logits: Tensor, moves: Moves, first: Tensor, temperature: float) -> Losses:
+    """The policy's losses, whose gradient is that of REINFORCE; ``first`` (B, n² + 1) are the first net's logits."""
+    logs = log_policy(logits, moves.sensible, temperature)
+    played = logs.gather(1, moves.chosen[:, None])[:, 0]
+    shares = logs.exp()
+    logs = logs.masked_fill(~moves.sensible, 0.0)  # 0 log 0 is 0
+    theirs = log_policy(first, moves.sensible, temperature).masked_fill(~moves.sensible, 0.0)
+    return Losses(
+        policy=-((moves.returns - moves.baselines) * played).mean(),
+        entropy=-(shares * logs).sum(1).mean(),
+        divergence=(shares * (logs - theirs)).sum(1).mean(),
+        others=logits.new_zeros(()),
+    )
+
+
+class Learner(nn.Module):
+    """The net that learns, and what else a run has to remember."""
+
+    baselines: Tensor  # (2,) float64: the running mean of the returns with Black and with White
+    positions: Tensor  # () int64: moves learned from
+
+    def __init__(self, network: Net):
+        super().__init__()
+        self.network = network
+        self.register_buffer("baselines", torch.zeros(2, dtype=torch.float64))
+        self.register_buffer("positions", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, planes: Tensor) -> Answer:
+        answer: Answer = self.network(planes)
+        return answer
+
+    def remember(self, returns: np.ndarray, is_black: np.ndarray, iteration: int) -> None:
+        """Take the returns of some games, (games,) each, into the running means; iterations count from 0."""
+        share = max(1 / (iteration + 1), 1 - MEMORY)
+        for colour, mask in enumerate((is_black, ~is_black)):
+            self.baselines[colour] += share * (float(returns[mask].mean()) - self.baselines[colour])
+
+
+# --- What is told ---
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """A match against the first net, as the learner saw it."""
+
+    iteration: int
+    games: int
+    won: int
+    drawn: int
+    lost: int
+    share: float
+    """Its share of the points."""
+    low: float
+    """The ends that 95 % certainty gives to the share, from pairs of games with one opening."""
+    high: float
+
+    @classmethod
+    def of(cls, iteration: int, points: np.ndarray) -> Rating:
+        """From the points of the learner, (games,), two games after another with one opening."""
+        pairs = points[0::2] + points[1::2]
+        ends = compare(PairCounts.of(pairs.tolist())).elo.interval
+        won, drawn, lost = (int((points == worth).sum()) for worth in (1.0, 0.5, 0.0))
+        low = 0.0 if ends.low is None else expected_score(ends.low)
+        high = 1.0 if ends.high is None else expected_score(ends.high)
+        return cls(iteration, len(points), won, drawn, lost, float(points.mean()), low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How a run is doing: the figures of an iteration's games, and all matches so far."""
+
+    iteration: int
+    games_per_second: float
+    """Learning and all."""
+    positions_per_second: float
+    """While the games are played."""
+    share: float
+    """The learner's share of the points against the pool."""
+    entropy: float
+    divergence: float
+    length: float
+    """Moves of a game, in the mean."""
+    black: float
+    """Black's share of the points."""
+    minutes_left: float | None
+    ratings: tuple[Rating, ...]
+
+
+# --- The run ---
+
+
+def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:
+    """Train, or go on where a run of this name stopped, and return the checkpoint's folder.
+
+    Files go under ``results``: training/NAME/ and checkpoints/NAME/. Stopped by SIGINT or SIGTERM it ends its
+    iteration, saves its state and a checkpoint after a short last match, and returns as always. On a CPU, with a
+    budget in iterations, a run that was stopped ends with the same weights bit for bit as one that wasn't. Raises
+    ConfigError for settings that can't be, and CheckpointError for a net that can't learn so or a state that doesn't
+    fit.
+    """
+    check(config, results)
+    return _Training(config, results, on_progress).run()
+
+
+def check(config: Config, results: Path) -> None:
+    """Raise ConfigError or CheckpointError for settings that can't be."""
+    if config.max_iterations is None and config.max_minutes is None:
+        raise ConfigError("a training run needs an end: give max_iterations or max_minutes")
+    if not config.name or Path(config.name).name != config.name or config.name.startswith("."):
+        raise ConfigError(f"'{config.name}' can't name a checkpoint; a folder gets that name")
+    for name, count in (
+        ("games", config.games),
+        ("rate_games", config.rate_games),
+        ("final_games", config.final_games),
+    ):
+        if count % 2:
+            raise ConfigError(f"{name} = {count} can't be played in pairs, with both colours; give an even number")
+    if config.rate_temperature == 0 and config.plies == 0:
+        raise ConfigError("rate_temperature = 0 without openings plays one game over and over; give plies")
+    pick_device(config.device, Workers())
+    checkpoint = Checkpoint.open(find(config.start, results))
+    if checkpoint.folder.resolve() == (results / "checkpoints" / config.name).resolve():
+        raise ConfigError(f"{config.name} can't begin with itself, which it would replace; give it another name")
+    checkpoint.require("policy")
+    checkpoint.require_size(config.size)
+    if config.baseline == "value":
+        checkpoint.require("value")
+    rules = rules_of(config)
+    draw_openings(rules, max(config.games, config.rate_games, config.final_games) // 2, config.plies, config.seed)
+
+
+def rules_of(config: Config) -> Rules:
+    return Rules.preset("cgos", config.size, config.komi)
+
+
+def plan_of(config: Config) -> Plan:
+    """The part of the settings that the loop needs."""
+    return Plan(
+        learning_rate=config.learning_rate,
+        max_minutes=config.max_minutes,
+        max_steps=config.max_iterations,
+        warm_up=config.warm_up,
+        schedule=config.schedule,
+        optimizer=config.optimizer,
+        weight_decay=config.weight_decay,
+        average=config.average,
+        clip=config.clip,
+        save_minutes=config.save_minutes,
+    )
+
+
+class Pool:
+    """Snapshots of the learner in a folder: the first net, which is 0, and the latest others, by iteration."""
+
+    def __init__(self, folder: Path, every: int, size: int):
+        self._folder, self._every, self._size = folder, every, size
+        self._loaded: dict[int, Mapping[str, Tensor]] = {}
+
+    def members(self, iteration: int) -> list[int]:
+        """Who is in it before an iteration, which count from 0."""
+        others = range(self._every, iteration + 1, self._every)
+        return [0, *others[max(0, len(others) - (self._size - 1)) :]]
+
+    def joins(self, iteration: int) -> bool:
+        """Whether the learner of that iteration joins."""
+        return iteration % self._every == 0
+
+    def draw(self, iteration: int, seed: int) -> int:
+        """Whom the learner meets in an iteration."""
+        return int(np.random.default_rng([seed, 1, iteration]).choice(self.members(iteration)))
+
+    def add(self, iteration: int, network: nn.Module) -> None:
+        """Write a snapshot, aside and then renamed."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        state = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in network.state_dict().items()}
+        path = self._path(iteration)
+        save_file(state, path.with_suffix(".aside"))
+        os.replace(path.with_suffix(".aside"), path)
+        self._loaded[iteration] = state
+
+    def load(self, iteration: int, network: nn.Module) -> None:
+        """Give ``network`` a member's weights. Raises CheckpointError when they can't be read."""
+        if iteration not in self._loaded:
+            path = self._path(iteration)
+            try:
+                self._loaded[iteration] = load_file(path)
+            except (OSError, SafetensorError) as error:
+                raise CheckpointError(f"{path}: can't be read ({error}); start the run anew with --new") from error
+        network.load_state_dict(self._loaded[iteration])
+
+    def keep(self, iteration: int) -> None:
+        """Forget who isn't in it any more; only once the state is saved that won't ask for them."""
+        members = self.members(iteration)
+        self._loaded = {member: state for member, state in self._loaded.items() if member in members}
+        for path in self._folder.glob("*.safetensors"):
+            if int(path.stem) not in members and int(path.stem) < iteration:
+                path.unlink()
+
+    def _path(self, iteration: int) -> Path:
+        return self._folder / f"{iteration:06}.safetensors"
+
+
+class _Training:
+    """What one call of ``train`` works with."""
+
+    def __init__(self, config: Config, results: Path, on_progress: Callable[[Progress], None]):
+        keep_freed_memory()
+        torch.set_num_threads(config.threads)
+        self.config, self.on_progress = config, on_progress
+        self.rules = rules_of(config)
+        self.device = pick_device(config.device, Workers())
+        self.start = Checkpoint.open(find(config.start, results))
+        self.encoder = find_encoder(self.start.manifest.encoder)
+        self.folder = results / "training" / config.name
+        self.saved = results / "checkpoints" / config.name
+        self.learner = Learner(self._net()).to(self.device)
+        self.opponent, self.first, self.averaged = self._net(), self._net(), self._net()
+        self.pool = Pool(self.folder / POOL, config.pool_every, config.pool_size)
+        settings = {key: value for key, value in asdict(config).items() if key not in RL_ADJUSTABLE}
+        settings |= {"start": self.start.identity}
+        self.state = Run(self.learner, plan_of(config), self.folder, settings, tensorboard=config.tensorboard)
+        self.ratings: list[Rating] = []
+
+    def _net(self) -> Net:
+        """The first net. Its batch norms stay in evaluation mode all along, while their weights learn: what learns must
+        be what played, and it played with the running means of the records' positions. With the means over a batch of
+        dependent positions from few games it would be another policy, whose likelihoods REINFORCE can't use."""
+        network = load_network(self.start).eval()
+        return network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in hints
+
+    def run(self) -> Path:
+        state = self.state
+        if state.restore():
+            self.ratings = [rating for rating in read_ratings(self.folder) if rating.iteration <= state.step_count]
+        if self.pool.joins(state.step_count):  # the first net; or a run stopped between saving and this
+            self.pool.add(state.step_count, self.learner.network)
+        write_file(self.config, self.folder)
+        with state.stopping_on_signals():
+            while not state.is_over and not state.stop_asked:
+                self._iterate()
+            state.save()
+            return self._finish()
+
+    def _iterate(self) -> None:
+        config, state = self.config, self.state
+        iteration, begun = state.step_count, state.seconds
+        is_black = np.arange(config.games) % 2 == 0
+        self.pool.load(met := self.pool.draw(iteration, config.seed), self.opponent)
+        nets = (self.learner.network, self.opponent)
+        seed = int(draw_seeds(1, config.seed, 2, iteration)[0])
+        played = self._play(nets, config.games, config.temperature, seed, draw_seeds(config.games, seed))
+        figures = self._learn(played, is_black, iteration)
+        if self.pool.joins(state.step_count):
+            self.pool.add(state.step_count, self.learner.network)
+            state.save()
+            self.pool.keep(state.step_count)
+        figures = {
+            "games_per_second": config.games / (state.seconds - begun),
+            "positions_per_second": played.speed.per_second,
+            "net_share": played.speed.net_share,
+            "fill": played.speed.fill,
+            "opponent": met,
+            "share": float(played.points(is_black).mean()),
+            "black": float(played.points(np.ones_like(is_black)).mean()),
+            "length": float(played.games.lengths.mean()),
+            **figures,
+        }
+        state.log(**{name: float(f"{figure:.5g}") for name, figure in figures.items()})
+        if state.step_count % config.rate_every == 0 and not state.stop_asked:
+            self._rate(config.rate_games)
+        self.on_progress(
+            Progress(
+                iteration=state.step_count,
+                games_per_second=figures["games_per_second"],
+                positions_per_second=figures["positions_per_second"],
+                share=figures["share"],
+                entropy=figures["entropy"],
+                divergence=figures["divergence"],
+                length=figures["length"],
+                black=figures["black"],
+                minutes_left=state.progress().minutes_left,
+                ratings=tuple(self.ratings),
+            )
+        )
+
+    def _play(
+        self, nets: tuple[nn.Module, nn.Module], games: int, temperature: float, seed: int, seeds: np.ndarray
+    ) -> Played:
+        """Games of the learner, who is ``nets[0]``, with an opponent; two after another share an opening, and the
+        learner has Black in the first."""
+        is_black = np.arange(games) % 2 == 0
+        seats = by_colour(np.where(is_black, LEARNER, OPPONENT), np.where(is_black, OPPONENT, LEARNER))
+        players = [NetPlayer(net, self.encoder, self.device, temperature, self.config.bf16) for net in nets]
+        openings = draw_openings(self.rules, games // 2, self.config.plies, seed)
+        twice = [opening for opening in openings for _ in range(2)]
+        return play(players, seats, self.rules, seeds, twice, threads=self.config.loaders)
+
+    def _learn(self, played: Played, is_black: np.ndarray, iteration: int) -> dict[str, float]:
+        """One step from the moves that the learner decided: the sum over the moves of a game, the mean over games."""
+        config, state, games = self.config, self.state, played.games
+        places = np.flatnonzero(played.deciders == LEARNER)
+        places = np.random.default_rng([config.seed, 3, iteration]).permutation(places)
+        moves = moves_of(played, places, self.learner.baselines.tolist() if config.baseline == "colour" else (0, 0))
+        sums = dict.fromkeys(("loss", "policy_loss", "entropy", "others_loss", "divergence"), 0.0)
+        state.forget()
+        for begin in range(0, len(places), config.batch):
+            some = places[begin : begin + config.batch]
+            batch = data.encode_positions(games, self.encoder, some, np.zeros_like(some), config.loaders)
+            losses = self._losses(batch, moves.part(begin, config.batch).to(self.device))
+            total = losses.total(config)
+            (total * (len(some) / len(games))).backward()
+            for name, mean in zip(
+                sums, (total, losses.policy, losses.entropy, losses.others, losses.divergence), strict=True
+            ):
+                sums[name] += float(mean.detach()) * len(some) / len(places)
+        self.learner.remember(returns_of(games.winners, np.where(is_black, 0, 1)), is_black, iteration)
+        self.learner.positions += len(places)
+        state.update(sums["loss"], len(places), 0.0)
+        return sums
+
+    def _losses(self, batch: data.Batch, moves: Moves) -> Losses:
+        config = self.config
+        planes, target = to_tensors(batch, self.device)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=config.bf16):
+            answer = self.learner(planes)
+            with torch.no_grad():
+                first = self.first(planes).to(torch.float32).policy
+        answer = answer.to(torch.float32)
+        if config.baseline == "value":
+            moves = replace(moves, baselines=forecast(answer.value.detach()))
+        losses = loss(answer.policy, moves, first, config.temperature)
+        heads = sl.loss(answer, target)
+        weighed = (
+            config.value_weight * heads.value
+            + config.ownership_weight * heads.ownership
+            + config.score_weight * heads.score
+        )
+        return replace(losses, others=weighed)
+
+    def _rate(self, count: int) -> Played:
+        """A match of the averaged net against the first one; always with the same openings."""
+        config, iteration = self.config, self.state.step_count
+        prefix = "network."
+        weights = {key.removeprefix(prefix): value for key, value in self.state.averaged.items() if prefix in key}
+        self.averaged.load_state_dict(weights)
+        nets = (self.averaged, self.first)
+        seeds = draw_seeds(count, config.seed, 4, iteration)
+        played = self._play(nets, count, config.rate_temperature, config.seed, seeds)
+        is_black = np.arange(count) % 2 == 0
+        rating = Rating.of(iteration, played.points(is_black))
+        self.ratings = [*(old for old in self.ratings if old.iteration != iteration), rating]
+        write_rating(self.folder, rating)
+        if config.save_games:
+            own, other = f"{config.name}@{iteration}", self.start.manifest.name
+            names = [(own, other) if black else (other, own) for black in is_black]
+            with (self.folder / GAMES_FILE).open("a", encoding="utf-8") as file:
+                file.writelines(f"{record.to_sgf()}\n" for record in played.records(names))
+        return played
+
+    def _finish(self) -> Path:
+        """A last match, and the checkpoint."""
+        config, state = self.config, self.state
+        minutes = state.seconds / 60
+        played = self._rate(config.final_games if state.done >= 1 else min(SHORT, config.final_games))
+        rating = self.ratings[-1]
+        network = self.averaged.cpu()
+        places = np.random.default_rng(config.seed).permutation(len(played.games.moves))
+        turns = places % SYMMETRIES
+        rows = data.encode_positions(played.games, self.encoder, places[:PARITY_ROWS], turns[:PARITY_ROWS]).planes
+        manifest = describe(
+            network,
+            config.name,
+            self.encoder,
+            self.rules,
+            trainer="rl",
+            data=f"{state.step_count * config.games} games against itself; began as {self.start.identity}",
+            rows=int(self.learner.positions),
+            minutes=round(minutes, 1),
+            settings={**asdict(config), "start": Path(config.start).name},
+            metrics={
+                "iterations": state.step_count,
+                "share_against_start": round(rating.share, 5),
+                "share_against_start_low": round(rating.low, 5),
+                "share_against_start_high": round(rating.high, 5),
+                "share_games": rating.games,
+            },
+            parent=self.start.identity,
+        )
+        return export(network, self.saved, manifest, rows[:CALIBRATION], rows).folder
+
+
+def moves_of(played: Played, places: np.ndarray, expected: Sequence[float]) -> Moves:
+    """The moves at flat indices ``places`` of some games; ``expected`` is the return of Black and that of White."""
+    games = played.games
+    owners = np.searchsorted(games.starts, places, side="right") - 1
+    plies = places - games.starts[owners]
+    return Moves(
+        chosen=torch.from_numpy(games.moves[places].astype(np.int64)),
+        sensible=torch.from_numpy(sensible_moves(games, played.rules)[places]),
+        returns=torch.from_numpy(returns_of(games.winners[owners], plies)),
+        baselines=torch.tensor(expected, dtype=torch.float32)[torch.from_numpy(plies % 2)],
+    )
+
+
+def write_rating(folder: Path, rating: Rating) -> None:
+    """Append a line to a run's ratings."""
+    path = folder / RATINGS_FILE
+    new = not path.exists()
+    with path.open("a", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [item.name for item in fields(Rating)], lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerow(
+            {name: float(f"{value:.5g}") for name, value in asdict(rating).items()}
+            | {name: getattr(rating, name) for name in ("iteration", "games", "won", "drawn", "lost")}
+        )
+
+
+def read_ratings(folder: Path) -> list[Rating]:
+    """A run's ratings by iteration, of each the last; none where there is no file."""
+    path = folder / RATINGS_FILE
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    ratings = {
+        int(line["iteration"]): Rating(
+            *(int(line[name]) for name in ("iteration", "games", "won", "drawn", "lost")),
+            *(float(line[name]) for name in ("share", "low", "high")),
+        )
+        for line in lines
+    }
+    return [ratings[iteration] for iteration in sorted(ratings)]

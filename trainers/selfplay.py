@@ -1,0 +1,514 @@
+"""Games that policies play in lock step, for trainers: one question to a net about all games where it is to move.
+
+Who decides a move is up to the caller (``Seats``): two nets with a colour each, or one net up to some ply, then a
+random move, then another net. A game depends on its seed, its opening and the players alone, whatever is played beside
+it, as far as a net's sums do (in torch their last bits may depend on the size of a batch). Not here: search, clocks,
+resignation, setup stones, rules that count prisoners.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import nn
+
+from arena import ConfigError, IllegalMove
+from arena.go import kernels
+from arena.go.game import Ending, Outcome, Rules, Scoring
+from arena.go.jit import kernel
+from arena.go.kernels import (
+    BOARD,
+    LEGAL,
+    U,
+    area_score,
+    clear,
+    hash_after,
+    is_eye,
+    move_of,
+    next_random,
+    play_any,
+    point_of,
+    refuse,
+    repeats,
+    seeded,
+)
+from arena.go.planes import HISTORY, NO_MOVE, Encoder, Positions, final_owners
+from arena.go.record import Record
+from arena.openings import Opening
+from trainers.data import BLACK_WON, DRAWN, WHITE_WON, Games
+
+GIVEN = -1
+"""Who decided the moves of an opening."""
+
+_SHARE = 2.0**-53
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_S11 = np.uint64(11)
+
+
+# --- Kernels: games in slots ---
+
+
+class Tables(NamedTuple):
+    """Games in progress, one a slot, as kernels take them."""
+
+    boards: np.ndarray  # (slots,) BOARD
+    hashes: np.ndarray  # (slots, limit + 1) uint64: of all positions so far
+    moves: np.ndarray  # (slots, limit) uint16
+    lengths: np.ndarray  # (slots,) int64: moves played; Black is to move when it's even
+    seeds: np.ndarray  # (slots,) uint64
+
+    @classmethod
+    def empty(cls, slots: int, limit: int) -> Tables:
+        return cls(
+            np.zeros(slots, BOARD),
+            np.zeros((slots, limit + 1), np.uint64),
+            np.zeros((slots, limit), np.uint16),
+            np.zeros(slots, np.int64),
+            np.zeros(slots, np.uint64),
+        )
+
+
+class Law(NamedTuple):
+    """What kernels must know of the rules."""
+
+    komi: float
+    superko: bool
+    suicide: bool
+    limit: int
+
+    @classmethod
+    def of(cls, rules: Rules) -> Law:
+        """Raises ConfigError for rules that count prisoners."""
+        if rules.scoring is not Scoring.AREA:
+            raise ConfigError(f"{rules.name} rules count prisoners, which self-play doesn't; choose cgos")
+        return cls(rules.komi, rules.superko, rules.suicide, rules.move_limit)
+
+
+@kernel
+def write_sensible(board, colour, hashes, count, law, mask):  # type: ignore[no-untyped-def]
+    """Write to ``mask`` (size² + 1, bool) the legal moves that fill no own eye. The pass is one of them when nothing
+    else is, or when the board as it stands isn't lost: the other side would answer it with the last one."""
+    points = board.side * board.side
+    mask[:] = False
+    some = False
+    for i in range(board.empty_count):
+        p = np.int64(board.empties[U(i)])
+        if is_eye(board, p, colour) or refuse(board, p, colour, law.suicide) != LEGAL:
+            continue
+        if not law.superko or repeats(hashes, count, hash_after(board, p, colour)) < 0:
+            mask[move_of(board, p)] = True
+            some = True
+    margin = area_score(board) - law.komi
+    mask[points] = not some or (margin >= 0 if colour == 1 else margin <= 0)
+
+
+@kernel
+def draw(logits, mask, temperature, share):  # type: ignore[no-untyped-def]
+    """The move at which the summed probabilities of the masked moves, by logit / ``temperature``, pass ``share`` in
+    [0, 1); at temperature 0 the likeliest one, of equals the first."""
+    best = -1
+    for move in range(mask.shape[0]):
+        if mask[move] and (best < 0 or logits[move] > logits[best]):
+            best = move
+    if temperature == 0:
+        return best
+    total = 0.0
+    for move in range(mask.shape[0]):
+        if mask[move]:
+            total += np.exp((np.float64(logits[move]) - np.float64(logits[best])) / temperature)
+    left = share * total
+    for move in range(mask.shape[0]):
+        if mask[move]:
+            left -= np.exp((np.float64(logits[move]) - np.float64(logits[best])) / temperature)
+            if left < 0:
+                return move
+    return best
+
+
+@kernel
+def look(tables, which, komi, positions):  # type: ignore[no-untyped-def]
+    """Copy the positions of the slots ``which`` to where encoders take them from."""
+    for i in range(which.shape[0]):
+        slot = which[i]
+        length = tables.lengths[slot]
+        positions.boards[i] = tables.boards[slot]
+        positions.colours[i] = 1 + length % 2
+        positions.komis[i] = komi
+        positions.symmetries[i] = 0
+        for age in range(HISTORY):
+            positions.recent[i, age] = np.int64(tables.moves[slot, length - 1 - age]) if age < length else NO_MOVE
+
+
+@kernel
+def take_turns(tables, which, logits, temperature, law, margins, over):  # type: ignore[no-untyped-def]
+    """Draw a sensible move for each of the slots ``which`` and play it. ``over`` (len(which), bool) tells which games
+    have ended, by two passes or at the limit; ``margins`` (len(which),) gets Black's margin of those."""
+    mask = np.empty(logits.shape[1], np.bool_)
+    passing = logits.shape[1] - 1
+    for i in range(which.shape[0]):
+        slot = which[i]
+        board, hashes, moves = tables.boards[slot], tables.hashes[slot], tables.moves[slot]
+        length = tables.lengths[slot]
+        colour = 1 + length % 2
+        write_sensible(board, colour, hashes, length + 1, law, mask)
+        state = next_random(seeded(tables.seeds[slot] + np.uint64(length + 1) * _STEP))
+        move = draw(logits[i], mask, temperature, np.float64(state >> _S11) * _SHARE)
+        if move == passing:
+            board.ko = 0
+        else:
+            play_any(board, point_of(board, move), colour)
+        moves[length] = move
+        length += 1
+        hashes[length] = board.hash
+        tables.lengths[slot] = length
+        passed_out = length > 1 and moves[length - 1] == passing and moves[length - 2] == passing
+        over[i] = passed_out or length >= law.limit
+        margins[i] = area_score(board) - law.komi if over[i] else np.nan
+
+
+@kernel
+def _all_sensible(size, moves, starts, law, masks):  # type: ignore[no-untyped-def]
+    boards = np.empty(1, BOARD)
+    hashes = np.empty(law.limit + 1, np.uint64)
+    passing = size * size
+    for game in range(starts.shape[0] - 1):
+        board = boards[0]
+        clear(board, size)
+        hashes[0] = board.hash
+        for i in range(starts[game], starts[game + 1]):
+            ply = i - starts[game]
+            colour = 1 + ply % 2
+            write_sensible(board, colour, hashes, ply + 1, law, masks[i])
+            move = np.int64(moves[i])
+            if move == passing:
+                board.ko = 0
+            else:
+                play_any(board, point_of(board, move), colour)
+            hashes[ply + 1] = board.hash
+
+
+def sensible_moves(games: Games, rules: Rules) -> np.ndarray:
+    """What could sensibly be played in place of each move of some games; (all moves, size² + 1) bool.
+
+    ``rules`` are those by which all of ``games`` were played. Raises ConfigError for rules that count prisoners.
+    """
+    masks = np.empty((len(games.moves), games.size * games.size + 1), np.bool_)
+    _all_sensible(games.size, games.moves, games.starts, Law.of(rules), masks)
+    return masks
+
+
+# --- Who plays ---
+
+
+class Player(Protocol):
+    """Whoever decides moves, of many games at once."""
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """How positions are put to it; None when it needs none."""
+        ...
+
+    @property
+    def temperature(self) -> float:
+        """Moves are drawn from probabilities ^ (1 / temperature); 0 plays the best."""
+        ...
+
+    def logits(self, planes: np.ndarray) -> np.ndarray:
+        """(B, size² + 1) float32 for ``planes`` (B, P, n, n) float32."""
+        ...
+
+
+class NetPlayer:
+    """A net in torch, asked in evaluation mode. What it has learned may change between two calls of ``play``."""
+
+    def __init__(
+        self, network: nn.Module, encoder: Encoder, device: torch.device, temperature: float = 1.0, bf16: bool = False
+    ):
+        self.network = network
+        self.encoder: Encoder | None = encoder
+        self.temperature = temperature
+        self._device = device
+        self._bf16 = bf16
+
+    def logits(self, planes: np.ndarray) -> np.ndarray:
+        self.network.eval()
+        tensor = torch.from_numpy(planes)
+        if self._device.type == "cuda":
+            tensor = tensor.pin_memory().to(self._device, non_blocking=True)
+        with torch.no_grad(), torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16):
+            answer = self.network(tensor.to(memory_format=torch.channels_last))
+        policy: np.ndarray = answer.policy.float().cpu().numpy()
+        return policy
+
+
+class Uniform:
+    """Plays any sensible point alike, and passes only when there is none."""
+
+    encoder: Encoder | None = None
+    temperature = 1.0
+
+    def logits(self, planes: np.ndarray) -> np.ndarray:
+        count, _, size, _ = planes.shape
+        logits = np.zeros((count, size * size + 1), np.float32)
+        logits[:, -1] = -1e4  # as good as never, and no infinity to subtract
+        return logits
+
+
+Seats = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""Which of the players decides: ``seats(games, plies)`` gives for each game's number and the number of moves played
+there, both (k,) int64, the player's number; (k,) int64."""
+
+
+def by_colour(black: np.ndarray, white: np.ndarray) -> Seats:
+    """Seats for games that have one player a colour: their numbers, (games,) each."""
+    pairs = np.stack([black, white], 1).astype(np.int64)
+    return lambda games, plies: pairs[games, plies % 2]
+
+
+# --- Playing ---
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Where the time of some games went."""
+
+    positions: int
+    """Moves that were decided."""
+    questions: int
+    """Batches that they were decided in."""
+    slots: int
+    """The most games in a batch."""
+    seconds: float
+    net_seconds: float
+    """Spent in players, with the way to the device and back."""
+    encoding_seconds: float
+
+    @property
+    def per_second(self) -> float:
+        return self.positions / max(1e-9, self.seconds)
+
+    @property
+    def batch(self) -> float:
+        """Positions of a question, in the mean."""
+        return self.positions / max(1, self.questions)
+
+    @property
+    def fill(self) -> float:
+        """The mean share of the slots that a question fills."""
+        return self.batch / max(1, self.slots)
+
+    @property
+    def net_share(self) -> float:
+        """The share of the time spent in players."""
+        return self.net_seconds / max(1e-9, self.seconds)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.per_second:,.0f} positions/s in batches of {self.batch:.0f} ({self.fill:.0%} full), "
+            f"{self.net_share:.0%} of the time in nets"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """Finished games, in the order of their seeds."""
+
+    rules: Rules
+    games: Games
+    margins: np.ndarray  # (games,) float64: Black's, komi counted
+    openings: np.ndarray  # (games,) int64: moves of each that were given
+    deciders: np.ndarray  # (all moves,) int8: the number of the player who decided it, or GIVEN
+    seeds: np.ndarray  # (games,) uint64
+    speed: Speed
+
+    def points(self, black: np.ndarray) -> np.ndarray:
+        """(games,) float64: 1 for a win, 1/2 for a draw, 0 for a loss of the side that has Black where ``black``, a
+        mask, says so and else White."""
+        return np.where(black, 1.0, -1.0) * np.sign(self.margins) / 2 + 0.5
+
+    def records(self, names: Sequence[tuple[str, str]], **fields: Any) -> Iterator[Record]:
+        """The games as records; ``names`` are Black's and White's of each, ``fields`` the same for all."""
+        passing = self.games.size**2
+        for number, (black, white) in enumerate(names):
+            moves = self.games.moves[self.games.starts[number] : self.games.starts[number + 1]].tolist()
+            ending = Ending.SCORE if moves[-2:] == [passing, passing] else Ending.MOVE_LIMIT
+            yield Record(
+                self.rules,
+                tuple(moves),
+                Outcome.scored(float(self.margins[number]), ending),
+                black,
+                white,
+                seed=int(self.seeds[number] >> np.uint64(1)),
+                opening=int(self.openings[number]),
+                **fields,
+            )
+
+
+ROOM = 64
+"""Positions that a thread copies and encodes at a time: as many as stay in the cache."""
+
+
+class _Room:
+    """The slots, and the work on them that Python only hands out."""
+
+    def __init__(self, rules: Rules, slots: int, threads: int):
+        self.rules, self.law, self.slots = rules, Law.of(rules), slots
+        self.tables = Tables.empty(slots, rules.move_limit)
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+
+    def __enter__(self) -> _Room:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def begin(self, slot: int, seed: int, opening: Opening) -> None:
+        """Raises IllegalMove for an opening that can't be played, or that ends the game."""
+        tables, law = self.tables, self.law
+        kernels.new_board(tables.boards, slot, self.rules.size)
+        hashes = tables.hashes[slot]
+        hashes[0] = tables.boards["hash"][slot]
+        tables.seeds[slot] = seed
+        tables.lengths[slot] = len(opening)
+        passing = self.rules.size**2
+        ends = len(opening) >= law.limit or (passing, passing) in pairwise(opening)
+        for ply, move in enumerate(opening):
+            reason, _ = kernels.referee(
+                tables.boards, slot, move, 1 + ply % 2, hashes, ply + 1, law.superko, law.suicide
+            )
+            if reason != LEGAL or ends:
+                raise IllegalMove(f"the opening {opening} can't be played, or ends the game")
+            tables.moves[slot, ply] = move
+
+    def planes(self, which: np.ndarray, encoder: Encoder | None) -> np.ndarray:
+        """(len(which), planes, n, n) float32."""
+        size = self.rules.size
+        if encoder is None:
+            return np.empty((len(which), 0, size, size), np.float32)
+        planes = np.empty((len(which), encoder.planes, size * size), np.float32)
+
+        def fill(part: slice) -> None:
+            positions = Positions.empty(min(ROOM, part.stop - part.start))
+            for first in range(part.start, part.stop, ROOM):
+                some = which[first : min(first + ROOM, part.stop)]
+                look(self.tables, some, self.law.komi, positions)
+                encoder.encode(positions, len(some), planes[first : first + len(some)])
+
+        self._share(fill, len(which))
+        return planes.reshape(len(which), encoder.planes, size, size)
+
+    def take_turns(self, which: np.ndarray, logits: np.ndarray, temperature: float) -> tuple[np.ndarray, np.ndarray]:
+        """Whether each game ended, and Black's margin of those that did; (len(which),) each."""
+        over, margins = np.empty(len(which), np.bool_), np.empty(len(which), np.float64)
+
+        def turn(part: slice) -> None:
+            take_turns(self.tables, which[part], logits[part], temperature, self.law, margins[part], over[part])
+
+        self._share(turn, len(which))
+        return over, margins
+
+    def _share(self, work: Callable[[slice], None], count: int) -> None:
+        if self._pool is None or count < 2 * self._threads:
+            work(slice(0, count))
+            return
+        bounds = [count * part // self._threads for part in range(self._threads + 1)]
+        list(self._pool.map(work, map(slice, bounds, bounds[1:])))
+
+
+def play(
+    players: Sequence[Player],
+    seats: Seats,
+    rules: Rules,
+    seeds: np.ndarray,
+    openings: Sequence[Opening] = (),
+    slots: int = 1024,
+    threads: int = 1,
+) -> Played:
+    """Play one game for each of ``seeds`` (games,) uint64, ``slots`` at once; a slot whose game ends takes the next.
+
+    ``openings``, one a game or none at all, are moves that are given. Of the players the one is asked next who is to
+    move in the most games. So two nets with half of the colours each fall out of step by a move at once, and from then
+    on each is asked about all the games, not half of them. Raises ConfigError for rules that count prisoners and
+    IllegalMove for an opening that can't be played.
+    """
+    count, started = len(seeds), time.perf_counter()
+    finished: list[np.ndarray] = [np.empty(0, np.uint16)] * count
+    deciders: list[np.ndarray] = [np.empty(0, np.int8)] * count
+    margins, given = np.zeros(count), np.zeros(count, np.int64)
+    slots = max(1, min(slots, count))
+    here = np.full(slots, -1)  # the game of each slot
+    decided = np.empty((slots, rules.move_limit), np.int8)
+    begun = positions = questions = 0
+    net_seconds = encoding_seconds = 0.0
+    with _Room(rules, slots, threads) as room:
+        lengths = room.tables.lengths
+        while True:
+            for slot in np.flatnonzero(here < 0)[: count - begun].tolist():
+                opening = openings[begun] if openings else ()
+                room.begin(slot, int(seeds[begun]), opening)
+                decided[slot, : len(opening)] = GIVEN
+                here[slot], given[begun] = begun, len(opening)
+                begun += 1
+            waiting = np.flatnonzero(here >= 0)
+            if not len(waiting):
+                break
+            seated = seats(here[waiting], lengths[waiting])
+            asked = int(np.bincount(seated).argmax())
+            which = waiting[seated == asked]
+            player = players[asked]
+            before = time.perf_counter()
+            planes = room.planes(which, player.encoder)
+            encoded = time.perf_counter()
+            logits = player.logits(planes)
+            answered = time.perf_counter()
+            decided[which, lengths[which]] = asked
+            over, ended = room.take_turns(which, logits, player.temperature)
+            encoding_seconds += encoded - before
+            net_seconds += answered - encoded
+            positions += len(which)
+            questions += 1
+            for slot, margin in zip(which[over].tolist(), ended[over].tolist(), strict=True):
+                game, length = here[slot], lengths[slot]
+                finished[game] = room.tables.moves[slot, :length].copy()
+                deciders[game] = decided[slot, :length].copy()
+                margins[game] = margin
+                here[slot] = -1
+    seconds = time.perf_counter() - started
+    speed = Speed(positions, questions, slots, seconds, net_seconds, encoding_seconds)
+    games = _games(rules, finished, margins)
+    everyone = np.concatenate(deciders) if deciders else np.empty(0, np.int8)
+    return Played(rules, games, margins, given, everyone, np.asarray(seeds, np.uint64), speed)
+
+
+def _games(rules: Rules, finished: Sequence[np.ndarray], margins: np.ndarray) -> Games:
+    """Rows can be made of these: all are scored as they stand."""
+    count = len(finished)
+    moves = np.concatenate(finished) if finished else np.empty(0, np.uint16)
+    starts = np.concatenate([[0], np.cumsum([len(game) for game in finished])]).astype(np.int64)
+    owners = np.empty((count, rules.size**2), np.int8)
+    final_owners(rules.size, moves, starts, owners)
+    return Games(
+        size=rules.size,
+        moves=moves,
+        starts=starts,
+        komis=np.full(count, rules.komi),
+        winners=np.where(margins > 0, BLACK_WON, np.where(margins < 0, WHITE_WON, DRAWN)).astype(np.uint8),
+        dates=np.zeros(count, np.int32),
+        sources=np.zeros(count, np.uint8),
+        scored=np.ones(count, np.bool_),
+        owners=owners,
+    )
+
+
+def draw_seeds(count: int, *key: int) -> np.ndarray:
+    """Seeds of games, (count,) uint64, by a key of numbers."""
+    return np.random.default_rng(key).integers(0, 2**63, count, np.uint64)
