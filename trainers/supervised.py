@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -61,6 +61,11 @@ def train(
 
 def check(config: Supervised, lesson: Lesson) -> None:
     """Raise ConfigError or CheckpointError for settings that can't be."""
+    check_settings(config, lesson.trainer, lesson.needs)
+
+
+def check_settings(config: Supervised, trainer: str, needs: Sequence[str]) -> None:
+    """``check`` for a trainer whose net must give these fields of ``Answer``."""
     plan_of(config)
     if not config.name or Path(config.name).name != config.name or config.name.startswith("."):
         raise ConfigError(f"'{config.name}' can't name a checkpoint; a folder gets that name")
@@ -72,8 +77,8 @@ def check(config: Supervised, lesson: Lesson) -> None:
     pick_device(config.device, Workers())
     with torch.no_grad():
         said = build(config).eval()(torch.zeros(1, encoder.planes, config.size, config.size))._asdict()
-    if missing := [head for head in lesson.needs if said[head] is None]:
-        raise ConfigError(f"the net {config.net} has no {' and no '.join(missing)}, which {lesson.trainer} trains")
+    if missing := [head for head in needs if said[head] is None]:
+        raise ConfigError(f"the net {config.net} has no {' and no '.join(missing)}, which {trainer} trains")
 
 
 def plan_of(config: Supervised) -> Plan:

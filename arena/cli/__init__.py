@@ -55,6 +55,7 @@ train_app = typer.Typer(no_args_is_help=True, help="Train nets (needs: pip insta
 train_app.command("sl")(train.train_sl)
 train_app.command("rollout")(train.train_rollout)
 train_app.command("ownership")(train.train_ownership)
+train_app.command("value")(train.train_value)
 app.add_typer(train_app, name="train")
 
 
