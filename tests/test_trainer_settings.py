@@ -19,6 +19,7 @@ from trainers.settings import (
     SETTINGS_FILE,
     SL,
     SL_PRESETS,
+    VALUE_PRESETS,
     change,
     choose_preset,
     read_file,
@@ -33,7 +34,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_setting_has_a_sentence_and_a_group() -> None:
-    for presets in (SL_PRESETS, OWNERSHIP_PRESETS, ROLLOUT_PRESETS):
+    for presets in (SL_PRESETS, OWNERSHIP_PRESETS, ROLLOUT_PRESETS, VALUE_PRESETS):
         for item in fields(presets["cpu"]):
             assert item.metadata["help"] and item.metadata["group"] in GROUPS, item.name
 
@@ -74,9 +75,10 @@ def test_an_unknown_preset_or_a_broken_file_is_refused(tmp_path: Path) -> None:
             read_file(path)
 
 
-@pytest.mark.parametrize("trainer", ["sl", "ownership", "rollout"])
+@pytest.mark.parametrize("trainer", ["sl", "ownership", "rollout", "value"])
 def test_the_help_of_a_trainer_explains_each_setting(trainer: str, tmp_path: Path) -> None:
-    presets = {"sl": SL_PRESETS, "ownership": OWNERSHIP_PRESETS, "rollout": ROLLOUT_PRESETS}[trainer]
+    kinds = {"sl": SL_PRESETS, "ownership": OWNERSHIP_PRESETS, "rollout": ROLLOUT_PRESETS, "value": VALUE_PRESETS}
+    presets = kinds[trainer]
     run = arena("train", trainer, "--help", folder=tmp_path)
     for item in fields(presets["cpu"]):
         shown = "data" if item.name == "records" else item.name
