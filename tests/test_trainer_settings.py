@@ -20,10 +20,19 @@ from trainers.settings import (
     SETTINGS_FILE,
     SL,
     SL_PRESETS,
+    VALUE_PRESETS,
     change,
     choose_preset,
     read_file,
 )
+
+PRESETS = {
+    "sl": SL_PRESETS,
+    "ownership": OWNERSHIP_PRESETS,
+    "rl": RL_PRESETS,
+    "rollout": ROLLOUT_PRESETS,
+    "value": VALUE_PRESETS,
+}
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +43,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_setting_has_a_sentence_and_a_group() -> None:
-    for presets in (SL_PRESETS, OWNERSHIP_PRESETS, RL_PRESETS, ROLLOUT_PRESETS):
+    for presets in PRESETS.values():
         for item in fields(presets["cpu"]):
             assert item.metadata["help"] and item.metadata["group"] in GROUPS, item.name
 
@@ -75,9 +84,9 @@ def test_an_unknown_preset_or_a_broken_file_is_refused(tmp_path: Path) -> None:
             read_file(path)
 
 
-@pytest.mark.parametrize("trainer", ["sl", "ownership", "rl", "rollout"])
+@pytest.mark.parametrize("trainer", PRESETS)
 def test_the_help_of_a_trainer_explains_each_setting(trainer: str, tmp_path: Path) -> None:
-    presets = {"sl": SL_PRESETS, "ownership": OWNERSHIP_PRESETS, "rl": RL_PRESETS, "rollout": ROLLOUT_PRESETS}[trainer]
+    presets = PRESETS[trainer]
     run = arena("train", trainer, "--help", folder=tmp_path)
     for item in fields(presets["cpu"]):
         shown = "data" if item.name == "records" else item.name

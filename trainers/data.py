@@ -7,11 +7,11 @@ import math
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from queue import Full, Queue
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -201,17 +201,21 @@ def load_games(paths: Sequence[Path], size: int, cache: Path) -> Games:
     if not len(games):
         named = ", ".join(str(path) for path in paths)
         raise RecordError(f"{named}: no {size}x{size} game without setup stones; give other files or another size")
-    arrays = {field.name: getattr(games, field.name) for field in fields(Games) if field.name != "size"}
-    cache.mkdir(parents=True, exist_ok=True)
-    handle, aside = tempfile.mkstemp(dir=cache, suffix=".npz")
+    save_arrays(stored, {field.name: getattr(games, field.name) for field in fields(Games) if field.name != "size"})
+    return games
+
+
+def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write an .npz file aside, then give it its name: whoever finds it finds all of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, aside = tempfile.mkstemp(dir=path.parent, suffix=".aside")
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez(file, **arrays)
-        os.replace(aside, stored)
+            np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy takes an array for its flag
+        os.replace(aside, path)
     except BaseException:
         Path(aside).unlink(missing_ok=True)
         raise
-    return games
 
 
 def _read(paths: Sequence[Path]) -> Iterator[tuple[int, Record]]:
@@ -308,9 +312,58 @@ class Rows:
         if epoch == self._epoch:
             return
         generator = np.random.default_rng([self.seed, epoch])
-        self._order = generator.permutation(self.per_epoch)
+        self._order = self._places(generator)
         self._symmetries = generator.integers(0, SYMMETRIES, self.per_epoch, np.uint8)
         self._epoch = epoch
+
+    def _places(self, generator: np.random.Generator) -> np.ndarray:
+        """The flat indices of an epoch's positions, in its order."""
+        return generator.permutation(self.per_epoch)
+
+
+class OneEach(Rows):
+    """Rows of one position a game and epoch, so that no game's result is learned by heart: a random one, or with
+    ``last`` that before its last move."""
+
+    def __init__(self, games: Games, encoder: Encoder, seed: int = 0, threads: int = 1, last: bool = False):
+        super().__init__(games, encoder, seed, threads)
+        self.last = last
+
+    @property
+    def per_epoch(self) -> int:
+        return len(self.games)
+
+    def _places(self, generator: np.random.Generator) -> np.ndarray:
+        return one_each(self.games, None if self.last else generator)[generator.permutation(self.per_epoch)]
+
+
+def one_each(games: Games, generator: np.random.Generator | None) -> np.ndarray:
+    """The flat index of one position of each game, (games,) int64: drawn, or that before the last move."""
+    if generator is None:
+        return games.starts[1:] - 1
+    return games.starts[:-1] + generator.integers(0, games.lengths)
+
+
+class Source(Protocol):
+    """An endless order of rows."""
+
+    def batch(self, first: int, count: int) -> Batch: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """Two orders of rows in one: evenly spread, the share ``share`` of the rows is the second's."""
+
+    first: Source
+    second: Source
+    share: float
+
+    def batch(self, first: int, count: int) -> Batch:
+        """Rows ``first`` to ``first + count``: those of the first order, then those of the second."""
+        begin, end = math.floor(first * self.share), math.floor((first + count) * self.share)
+        parts = [(self.first, first - begin, count - (end - begin)), (self.second, begin, end - begin)]
+        batches = [rows.batch(start, some) for rows, start, some in parts if some]
+        return Batch(*(np.concatenate([getattr(part, item.name) for part in batches]) for item in fields(Batch)))
 
 
 def encode_positions(
@@ -366,7 +419,7 @@ class Prefetch(Generic[Prepared]):
 
     def __init__(
         self,
-        rows: Rows,
+        rows: Source,
         prepare: Callable[[Batch], Prepared],
         first: int,
         batch: int,

@@ -89,7 +89,7 @@ class Supervised(Records):
 
 ADJUSTABLE = frozenset(
     "records max_rows max_minutes save_minutes tensorboard threads loaders device compile test_positions check_every "
-    "check_positions".split()
+    "check_positions slots playout_positions".split()
 )
 """Settings that a resumed run may change: where it runs, its end and its reports, not what a step learns."""
 
@@ -230,6 +230,90 @@ RL_PRESETS = {
         loaders=12,
         device="cuda",
         bf16=True,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Value(Supervised):
+    """What ``trainers.value`` is told."""
+
+    source: str = option(
+        "self-play",
+        RECORDS,
+        "where positions come from: games that policies play for it, game records (--data), or both",
+        choices=("self-play", "records", "both"),
+    )
+    policy: str = option("sl-9x9", RECORDS, "self-play: the checkpoint that plays a game's first moves")
+    finisher: str = option("", RECORDS, "self-play: the checkpoint that plays it to the end; the policy unless given")
+    games: int = option(200_000, RECORDS, "self-play: how many games; one position of each is learned from", 10)
+    policy_moves: int = option(
+        60,
+        RECORDS,
+        "self-play: the policy plays from 1 to so many moves, then one is random, then comes the position",
+        1,
+    )
+    komi: float = option(7.0, RECORDS, "self-play: White's", -1000, 1000)
+    test_share: float = option(0.05, RECORDS, "self-play: the share of the games that is the test", 0, 0.9)
+    positions: str = option(
+        "one",
+        RECORDS,
+        "records: one random position a game and epoch, or all, which it learns by heart",
+        choices=("one", "all"),
+    )
+    records_share: float = option(0.5, RECORDS, "both: the share of the rows that are of records", 0.01, 0.99)
+    net: str = option("arena-6x56", NET, "its name: arena-BLOCKSxCHANNELS")
+    start: str = option(
+        "sl-9x9", NET, "a checkpoint of the same shape to train on from, whose policy stays; '' for none"
+    )
+    loss: str = option(
+        "wdl",
+        LEARNING,
+        "cross entropy of win, draw and loss, or squared error as AlphaGo's",
+        choices=("wdl", "squared"),
+    )
+    freeze: str = option(
+        "none", LEARNING, "trunk: only the heads of value, ownership and score learn", choices=("none", "trunk")
+    )
+    learning_rate: float = option(0.01, LEARNING, "the highest, after the warm-up", 0)
+    policy_weight: float = option(1.0, LEARNING, "what holds the policy to that of start; without one, to the moves", 0)
+    ownership_weight: float = option(0.3, LEARNING, "the weight of the ownership loss, of scored games", 0)
+    score_weight: float = option(0.1, LEARNING, "the weight of the score loss, of scored games", 0)
+    playouts: int = option(100, WATCHING, "playouts of the rollout policy to compare with; 0 for none", 0)
+    playout_positions: int = option(1_000, WATCHING, "test positions that they start from", 1)
+    chunk: int = option(1_024, MACHINE, "self-play: games in a file; a stopped command loses those of one", 1)
+    slots: int = option(1_024, MACHINE, "self-play: games at a time", 1)
+
+
+VALUE_PRESETS = {
+    "tiny": Value(
+        "tiny-value",
+        games=200,
+        test_share=0.3,
+        validation=0.1,
+        batch=32,
+        max_rows=2_000,
+        average=0.99,
+        check_every=1_000,
+        test_positions=1_000,
+        playout_positions=50,
+        chunk=100,
+    ),
+    "cpu": Value("value", batch=128, max_minutes=60, average=0.9995, check_every=100_000),
+    "gpu": Value(
+        "value",
+        games=1_000_000,
+        batch=1024,
+        max_minutes=10,
+        check_every=500_000,
+        check_positions=10_000,
+        save_minutes=1,
+        chunk=20_000,
+        slots=4_096,
+        loaders=8,
+        device="cuda",
+        bf16=True,
+        compile=True,
     ),
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -50,7 +50,7 @@ def train(
     state and a checkpoint without the test figures, and returns as always. Raises RecordError for records that can't be
     used, ConfigError for settings that can't be, and CheckpointError for a state that doesn't fit.
     """
-    check(config, lesson, results)
+    check(config, lesson.trainer, lesson.needs, results)
     split = dataset.read_split(config, results / "cache")  # before other processes start: they find it in the cache
     with Workers.joined(config.processes, partial(join, config, lesson, results)) as workers:
         learned = learn(config, lesson, results, split, workers, on_progress)
@@ -59,8 +59,9 @@ def train(
     return save_checkpoint(config, lesson, results, split, learned)
 
 
-def check(config: Supervised, lesson: Lesson, results: Path) -> None:
-    """Raise ConfigError or CheckpointError for settings that can't be."""
+def check(config: Supervised, trainer: str, needs: Sequence[str], results: Path) -> None:
+    """Raise ConfigError or CheckpointError for settings that can't be; the net must give the fields ``needs`` of
+    ``Answer``."""
     plan_of(config)
     if not config.name or Path(config.name).name != config.name or config.name.startswith("."):
         raise ConfigError(f"'{config.name}' can't name a checkpoint; a folder gets that name")
@@ -72,8 +73,8 @@ def check(config: Supervised, lesson: Lesson, results: Path) -> None:
     pick_device(config.device, Workers())
     with torch.no_grad():
         said = build(config, results).eval()(torch.zeros(1, encoder.planes, config.size, config.size))._asdict()
-    if missing := [head for head in lesson.needs if said[head] is None]:
-        raise ConfigError(f"the net {config.net} has no {' and no '.join(missing)}, which {lesson.trainer} trains")
+    if missing := [head for head in needs if said[head] is None]:
+        raise ConfigError(f"the net {config.net} has no {' and no '.join(missing)}, which {trainer} trains")
 
 
 def plan_of(config: Supervised) -> Plan:

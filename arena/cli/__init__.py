@@ -56,6 +56,7 @@ train_app.command("sl")(train.train_sl)
 train_app.command("rl")(train.train_rl)
 train_app.command("rollout")(train.train_rollout)
 train_app.command("ownership")(train.train_ownership)
+train_app.command("value")(train.train_value)
 app.add_typer(train_app, name="train")
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
@@ -23,6 +25,7 @@ from trainers.settings import (
     ROLLOUT_PRESETS,
     SETTINGS_FILE,
     SL_PRESETS,
+    VALUE_PRESETS,
     Records,
     change,
     choose_preset,
@@ -225,6 +228,66 @@ def train_rollout(settings: Any, results: Path) -> Path:
             f"{metrics[f'{part}_late_top1']:.1%} from ply {rollout.LATE} on."
         )
     return folder
+
+
+@command(VALUE_PRESETS)
+def train_value(settings: Any, results: Path) -> Path:
+    """Learn who will win, from any position: AlphaGo's third stage. The policy stays as it was.
+
+    First it plays games for it: 1 to 60 moves by --policy, one random move, the rest by --finisher; of each it keeps
+    the position after the random move, with the result. That takes most of the time; the games stay in results/cache
+    for every later run, and a command that was stopped goes on with them. --source records learns from --data instead.
+
+    Errors are mean squares on a scale from -1 (lost) to 1 (won). A net must beat those beside it: the best constant,
+    the score as it stands, and playouts. A test error far over that of training games: they were learned by heart.
+
+    Example: [bold]arena train value --games 20000 --max-minutes 20 --processes 2[/bold]
+
+    Example: [bold]arena train value --source records --data games/ --name from-records[/bold]
+    """
+    value = _trainer("value")
+    from arena.screen.training import show_training
+
+    def tell(made: Any) -> None:
+        print(
+            f"{settings.name}: {made.games:,} of {made.wanted:,} games played, {made.positions_per_second:,.0f} "
+            f"positions/s, {made.minutes_left:.0f} min left",
+            file=sys.stderr,
+        )
+
+    with ExitStack() as stack:
+        shown: list[Callable[[Any], None]] = []
+
+        def on_progress(progress: Any) -> None:
+            if not shown:  # the bar comes once the games are played
+                shown.append(stack.enter_context(show_training(settings.name, right="results")))
+            shown[0](progress)
+
+        folder = value.train(settings, results, on_progress, tell)
+    metrics = _metrics(folder)
+    for part in (f"{source}{part}" for source in ("", "records_") for part in ("test", "validation")):
+        if f"{part}_mse" in metrics and (part.endswith("test") or f"{part[:-10]}test_mse" not in metrics):
+            print("\n".join(_errors(folder, part, metrics)))
+    print(f"Play it: arena match checkpoint:{folder.name} sl -n 100")
+    return folder
+
+
+def _errors(folder: Path, part: str, metrics: Mapping[str, float]) -> Iterator[str]:
+    """A value net's errors over a part of the positions, a line each for all, early and late ones."""
+    yield f"{folder}: mean squared error on {metrics[f'{part}_positions']:,.0f} {part.replace('_', ' ')} positions"
+    source = part.removesuffix("test").removesuffix("validation")
+    for phase, title in (("", "all"), ("_before_40", "before move 40"), ("_from_40", "later")):
+        named = {
+            "net": f"{part}{phase}_mse",
+            "training games": f"{source}train{phase}_mse",
+            "constant": f"{part}{phase}_floor",
+            "score": f"{part}{phase}_probe",
+            "playouts": f"{part}{phase}_playouts",
+            "net there": f"{part}{phase}_beside_playouts",
+        }
+        told = [f"{what} {metrics[name]:.3f}" for what, name in named.items() if name in metrics]
+        if told:
+            yield f"  {title}: {', '.join(told)}"
 
 
 def _trainer(name: str) -> Any:

@@ -1,0 +1,330 @@
+"""The value net: whose view a sign is of, one position a game, games in three phases, and what stands beside errors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from test_training import Killed, killed_at, random_game
+from torch.nn import functional
+
+from arena import CheckpointError, ConfigError
+from arena.go.game import Game, Rules
+from arena.go.planes import find_encoder
+from bots.nets.catalogue import named_network
+from bots.nets.checkpoint import Checkpoint
+from bots.nets.inference import Evaluator, sample_planes
+from bots.nets.network import Answer
+from trainers import data, outcomes, value
+from trainers.data import DRAW, LOSS, NO_RESULT, WIN, Games
+from trainers.export import describe, export, load_network
+from trainers.loop import Progress, Target
+from trainers.outcomes import Made, Positions, Probe, Recipe
+from trainers.settings import Value as Config
+
+SIZE = 7
+ENCODER = find_encoder("arena-17")
+
+
+def untrained(folder: Path, seed: int) -> Path:
+    """A checkpoint of a net that has learned nothing."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        network = named_network("arena-1x8", ENCODER.planes, SIZE)
+    planes = sample_planes(ENCODER, SIZE)
+    return export(
+        network, folder, describe(network, folder.name, ENCODER, Rules.preset("cgos", SIZE)), planes, planes
+    ).folder
+
+
+@pytest.fixture(scope="module")
+def nets(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("nets")
+    return untrained(folder / "first", 1), untrained(folder / "second", 2)
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("records") / "random.sgfs"
+    dated = (random_game(seed, f"20{17 + seed % 2}-05-01") for seed in range(40))
+    path.write_text("".join(f"{record.to_sgf()}\n" for record in dated))
+    return path
+
+
+@pytest.fixture(scope="module")
+def games() -> Games:
+    return data.games_from_records(((0, random_game(seed)) for seed in range(30)), SIZE)
+
+
+@pytest.fixture(scope="module")
+def tiny(nets: tuple[Path, Path]) -> Config:
+    return Config(
+        name="tiny",
+        policy=str(nets[0]),
+        start=str(nets[0]),
+        net="arena-1x8",
+        size=SIZE,
+        games=60,
+        chunk=20,
+        policy_moves=12,
+        test_share=0.3,
+        validation=0.1,
+        batch=16,
+        max_rows=8 * 16,
+        check_every=64,
+        test_positions=100,
+        playouts=0,
+        device="cpu",
+    )
+
+
+@pytest.fixture(scope="module")
+def results(tiny: Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the games of ``tiny`` have been played."""
+    folder = tmp_path_factory.mktemp("results")
+    outcomes.make_games(tiny, Recipe.of(tiny, folder), folder / "cache", torch.device("cpu"))
+    return folder
+
+
+def prefix(games: Games, game: int) -> list[int]:
+    moves: list[int] = games.moves[games.starts[game] : games.starts[game + 1]].tolist()
+    return moves
+
+
+# --- Signs ---
+
+
+def test_a_position_where_black_is_to_move_and_black_won_is_a_win(games: Games) -> None:
+    for ply, winner, result in ((4, 1, WIN), (4, 2, LOSS), (5, 1, LOSS), (5, 2, WIN), (4, 3, DRAW), (5, 3, DRAW)):
+        game = replace(games.select(np.array([0])), winners=np.array([winner], np.uint8))
+        cut = outcomes.cut(game, np.array([ply]))
+        batch = data.OneEach(cut, ENCODER, last=True).batch(0, 3)
+        assert batch.results.tolist() == [result] * 3 and batch.plies.tolist() == [ply] * 3
+        assert Positions.some(cut, 0, 1, last=True).results.tolist() == [1 - result]
+
+
+def test_a_net_that_is_sure_of_the_right_result_has_no_error_and_of_the_wrong_one_all() -> None:
+    results = torch.tensor([WIN, DRAW, LOSS, NO_RESULT])
+    target = Target(torch.zeros(4, dtype=torch.int64), results, torch.zeros(4, 49), torch.full((4,), math.nan))
+    sure = 50 * functional.one_hot(results.clamp(min=0), 3).float()
+    policy = torch.randn(4, 50, generator=torch.Generator().manual_seed(1))
+    for squared in (False, True):
+        right = value.loss(Answer(policy, sure), target, policy, squared)
+        assert abs(float(right.value)) < 1e-6 and right.right == 1 and abs(float(right.policy)) < 1e-6
+    wrong = value.loss(Answer(policy, sure.flip(1)), target, -policy, True)
+    assert math.isclose(float(wrong.value), (4 + 0 + 4) / 3, rel_tol=1e-5) and wrong.right == 0
+    kept, told = policy.softmax(1), (-policy).softmax(1)
+    assert torch.isclose(wrong.policy, (told * (told / kept).log()).sum(1).mean())
+    played = value.loss(Answer(policy, sure), target, None, True)
+    assert torch.isclose(played.policy, functional.cross_entropy(policy, target.moves))
+
+
+# --- Rows ---
+
+
+def test_no_game_gives_two_rows_in_an_epoch(games: Games) -> None:
+    rows = data.OneEach(games, ENCODER, seed=3)
+    epochs = [rows.positions(len(games) * epoch, len(games))[0] for epoch in range(2)]
+    for places in epochs:
+        owners = np.searchsorted(games.starts, places, side="right") - 1
+        assert sorted(owners) == list(range(len(games)))
+    assert set(epochs[0]) != set(epochs[1])  # other positions of the same games
+    last = data.OneEach(games, ENCODER, seed=3, last=True).positions(0, len(games))[0]
+    assert sorted(last) == (games.starts[1:] - 1).tolist()
+
+
+def test_a_mixture_has_its_share_of_each_and_loses_no_row(games: Games) -> None:
+    first, second = data.OneEach(games, ENCODER, 1), data.Rows(games, ENCODER, 2)
+    mixed = data.Mixed(first, second, 0.3)
+    batches = [mixed.batch(start, 7) for start in range(0, 70, 7)]
+    mine, theirs = first.batch(0, 49), second.batch(0, 21)
+    for item in fields(data.Batch):
+        told = np.concatenate([getattr(batch, item.name) for batch in batches])
+        both = np.concatenate([getattr(mine, item.name), getattr(theirs, item.name)])
+        assert sorted(map(bytes, told)) == sorted(map(bytes, both)), item.name
+
+
+# --- Games in three phases ---
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_a_game_has_three_phases_and_keeps_the_position_after_the_random_move(
+    tiny: Config, nets: tuple[Path, Path], tmp_path: Path, other: bool
+) -> None:
+    recipe = Recipe.of(replace(tiny, finisher=str(nets[1]) if other else ""), tmp_path)
+    played = recipe.play(5, 25, recipe.players(torch.device("cpu"), 1), slots=8, threads=1)
+    lengths = recipe.lengths(5, 25)
+    assert lengths.min() >= 1 and lengths.max() <= 12 and len(set(lengths.tolist())) > 5
+    cut = outcomes.cut(played.games, lengths + 1)
+    assert len(cut) == len(played.games) == 20
+    for number, u in enumerate(lengths.tolist()):
+        begin, end = played.games.starts[number], played.games.starts[number + 1]
+        deciders = played.deciders[begin:end].tolist()
+        assert deciders == [0] * u + [1] + [2 if other else 0] * (end - begin - u - 1)
+        whole, game = prefix(played.games, number), Game(recipe.rules)
+        for move in whole:
+            game.play(move)
+        assert game.outcome is not None and game.outcome.margin == played.margins[number]
+        assert played.games.winners[number] == (game.outcome.winner or data.DRAWN) == cut.winners[number]
+        assert prefix(cut, number) == whole[: u + 2]  # the kept position is that before the last of these
+    batch = data.OneEach(cut, ENCODER, last=True).batch(0, 20)
+    assert sorted(batch.plies) == sorted(lengths + 1)
+
+
+def test_a_game_that_ended_before_the_kept_position_gives_none(games: Games) -> None:
+    plies = games.lengths.copy()
+    plies[:3] -= 1
+    assert len(outcomes.cut(games, plies)) == 3
+
+
+def test_games_that_were_stopped_go_on_and_are_the_same(tiny: Config, results: Path, tmp_path: Path) -> None:
+    recipe = Recipe.of(tiny, tmp_path)
+    seen: list[Made] = []
+
+    def stop(made: Made) -> None:
+        seen.append(made)
+        raise Killed
+
+    cache, device = tmp_path / "cache", torch.device("cpu")
+    with pytest.raises(Killed):
+        outcomes.make_games(tiny, recipe, cache, device, stop)
+    (first,) = cache.glob("*/*")
+    before = first.stat().st_mtime_ns
+    outcomes.make_games(tiny, recipe, cache, device, seen.append)
+    assert [made.games for made in seen] == [20, 40, 60] and first.stat().st_mtime_ns == before
+    whole, parts = (list(outcomes.read_games(tiny, recipe, where)) for where in (results / "cache", cache))
+    for (games, lengths), (again, same) in zip(whole, parts, strict=True):
+        assert np.array_equal(lengths, same)
+        for item in fields(Games):
+            assert np.array_equal(getattr(games, item.name), getattr(again, item.name)), item.name
+    more = replace(tiny, games=70)
+    outcomes.make_games(more, recipe, cache, device, seen.append)
+    assert seen[-1].games == 70 and len(seen) == 4  # only those that were missing
+
+
+def test_held_out_games_share_nothing_with_the_others(tiny: Config, results: Path) -> None:
+    recipe = Recipe.of(tiny, results)
+    split = outcomes.own_split(tiny, recipe, results / "cache")
+    parts = (split.train, split.validation, split.test)
+    keys = [{data.canonical_key(np.array(prefix(part, g)), SIZE) for g in range(len(part))} for part in parts]
+    assert sum(map(len, keys)) == len(set.union(*keys)) == 60 and all(keys)
+
+
+# --- What stands beside an error ---
+
+
+def test_the_probe_is_the_best_of_its_kind_and_the_floor_the_best_constant() -> None:
+    generator = np.random.default_rng(4)
+    scores = generator.normal(2, 9, 400)
+    results = np.where(np.tanh(0.12 * scores - 0.3) > generator.uniform(-1, 1, 400), 1.0, -1.0)
+    probe = Probe.fitted(scores, results)
+    found = float(((probe(scores) - results) ** 2).mean())
+    slopes, shifts = np.meshgrid(np.linspace(0.02, 0.4, 77), np.linspace(-1, 1, 81))
+    grid = ((np.tanh(slopes[..., None] * scores + shifts[..., None]) - results) ** 2).mean(2)
+    assert grid.min() - 1e-3 < found <= grid.min()
+    constants = ((np.linspace(-1, 1, 2001)[:, None] - results) ** 2).mean(1)
+    assert math.isclose(((outcomes.floor(results) - results) ** 2).mean(), constants.min(), abs_tol=1e-6)
+    assert Probe.fitted(np.zeros(4), np.array([1, 1, 1, -1.0]))(np.zeros(1))[0] == pytest.approx(0.5)
+
+
+def test_scores_and_playouts_are_of_the_side_to_move(games: Games) -> None:
+    positions = Positions.some(games, 12, 5, last=False)
+    wanted = []
+    for game, ply in zip(positions.owners.tolist(), positions.plies.tolist(), strict=True):
+        replayed = Game(Rules.preset("cgos", SIZE, float(games.komis[game])))
+        for move in prefix(games, game)[:ply]:
+            replayed.play(move)
+        wanted.append((1 if ply % 2 == 0 else -1) * replayed.margin())
+    assert positions.scores().tolist() == wanted
+    last = Positions.some(games, 0, 5, last=True)
+    far = np.abs(last.scores()) > 15  # what is settled comes to the same in playouts
+    told = Positions(games, last.places[far])
+    assert len(told) and {1, 0} == set((told.plies % 2).tolist())
+    assert (np.sign(told.by_playouts(10)) == np.sign(told.scores())).all()
+
+
+def test_errors_are_told_of_early_and_late_positions_apart() -> None:
+    results, plies = np.array([1.0, -1.0, 1.0]), np.array([3, 39, 40])
+    told = value.errors(np.array([1.0, 1.0, 0.0]), results, plies)
+    assert told == {"": pytest.approx(5 / 3), "_before_40": 2.0, "_from_40": 1.0}
+    assert value.errors(0.0, results[:2], plies[:2]).keys() == {"", "_before_40"}
+
+
+# --- Training ---
+
+
+def test_training_lowers_the_error_and_leaves_a_net_that_plays(tiny: Config, results: Path) -> None:
+    config = replace(tiny, name="learned", max_rows=60 * 16, average=0.9, playouts=2, learning_rate=0.02)
+    seen: list[Progress] = []
+    folder = value.train(config, results, seen.append)
+    checkpoint = Checkpoint.open(folder)
+    metrics = checkpoint.manifest.metrics
+    assert seen[-1].rows == 60 * 16 and seen[-1].loss < seen[4].loss
+    assert metrics["train_mse"] < min(metrics["train_floor"], metrics["train_probe"])
+    assert metrics["gap"] == pytest.approx(metrics["test_mse"] - metrics["train_mse"], abs=1e-4)
+    assert {"test_floor", "test_probe", "test_playouts", "test_before_40_mse", "validation_mse"} <= metrics.keys()
+    assert metrics["test_beside_playouts"] == metrics["test_mse"]  # of the same positions, as they are few
+    assert checkpoint.manifest.trainer == "value" and "60 games of first" in checkpoint.manifest.data
+    header = (results / "training" / "learned" / "metrics.csv").read_text().splitlines()[0].split(",")
+    assert {"validation_mse", "validation_floor", "validation_probe", "policy_loss"} <= set(header)
+    policy, win_rates = Evaluator(checkpoint).evaluate(sample_planes(ENCODER, SIZE))
+    assert np.isfinite(policy).all() and ((win_rates > 0) & (win_rates < 1)).all()
+
+
+def test_a_frozen_trunk_leaves_the_policy_as_it_was(tiny: Config, nets: tuple[Path, Path], results: Path) -> None:
+    folder = value.train(replace(tiny, name="frozen", freeze="trunk", loss="squared"), results)
+    planes = torch.from_numpy(sample_planes(ENCODER, SIZE))
+    before, after = (load_network(Checkpoint.open(place)).eval()(planes) for place in (nets[0], folder))
+    assert torch.equal(before.policy, after.policy)
+    assert not torch.allclose(before.value, after.value) and not torch.allclose(before.score, after.score)
+
+
+def test_a_killed_run_goes_on_bit_for_bit(tiny: Config, archive: Path, results: Path) -> None:
+    config = replace(tiny, source="both", records=(str(archive),), test_from="2018-01-01", name="whole")
+    whole = Checkpoint.open(value.train(config, results))
+    parts = replace(config, name="parts", save_minutes=0)
+    with pytest.raises(Killed):
+        value.train(parts, results, killed_at(3))
+    again = Checkpoint.open(value.train(parts, results))
+    assert whole.identity == again.identity and whole.manifest.metrics == again.manifest.metrics
+    assert {"test_mse", "records_test_mse", "records_gap"} <= whole.manifest.metrics.keys()
+
+
+def test_records_teach_one_position_a_game_or_all(tiny: Config, archive: Path, tmp_path: Path) -> None:
+    config = replace(tiny, source="records", records=(str(archive),), test_from="2018-01-01")
+    material = value.Material.read(config, tmp_path)
+    games = material.first.train
+    assert len(games) and not list(tmp_path.glob("cache/value-games-*"))  # nothing is played for it
+    one, every = (material.rows(replace(config, positions=how), ENCODER, 1) for how in ("one", "all"))
+    assert isinstance(one, data.Rows) and one.per_epoch == len(games)
+    assert isinstance(every, data.Rows) and every.per_epoch == len(games.moves)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"source": "records"}, "--data"),
+        ({"records": ("x.sgf",)}, "source = self-play reads no game records"),
+        ({"freeze": "trunk", "start": ""}, "name a checkpoint"),
+        ({"test_share": 0.9, "validation": 0.1}, "no games to learn from"),
+        ({"net": "gocnn-3x16", "start": ""}, "has no policy and no value"),
+        ({"policy": "nobody"}, "no checkpoint 'nobody'"),
+        ({"size": 4}, "can't play 4x4"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(
+    tiny: Config, tmp_path: Path, change: dict[str, object], expected: str
+) -> None:
+    with pytest.raises((ConfigError, CheckpointError), match=expected):
+        value.train(replace(tiny, **change), tmp_path)  # type: ignore[arg-type]  # wrong on purpose
+    assert not any(tmp_path.iterdir())
+
+
+def test_torchrun_is_told_to_wait_for_the_games(tiny: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ConfigError, match="60 games are still to be played"):
+        value.train(tiny, tmp_path)

@@ -1,0 +1,334 @@
+"""Positions with the result of their game, for a value net, and games that policies play to give one each. No net is
+trained here.
+
+A game has three phases (Silver et al. 2016, Methods, "Value network: regression"): U moves by a policy, U being uniform
+up to a limit; one random move; the rest by a second policy. Kept is the position after the random move, with the
+result: one a game, because the others share their result with it, and a net would learn games by heart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from arena import ConfigError
+from arena.go.game import Rules
+from arena.go.kernels import BOARD, new_board, referee
+from arena.go.planes import Encoder, final_owners, find_encoder
+from bots.nets.checkpoint import Checkpoint, find
+from bots.nets.inference import Evaluator
+from bots.search.rollouts import run_policy_playouts
+from bots.search.tree import point_from_move
+from trainers import dataset
+from trainers.data import NO_RESULT, UNKNOWN, Games, Split, canonical_key, one_each, results_of, save_arrays
+from trainers.export import load_network
+from trainers.selfplay import NetPlayer, Played, Player, Uniform, draw_seeds, play
+from trainers.settings import Value as Config
+from trainers.settling import playout_weights
+
+FORMAT = 1
+"""Written into the name of every folder of games; a change of what is in its files raises it."""
+
+ASKED = 32
+"""Positions that a thread asks an exported net about at a time."""
+
+
+# --- Games in three phases ---
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Who plays the games, and how: all that they depend on."""
+
+    policy: Checkpoint
+    finisher: Checkpoint
+    rules: Rules
+    policy_moves: int
+    """The most moves of the first phase."""
+    seed: int
+
+    @classmethod
+    def of(cls, config: Config, results: Path) -> Recipe:
+        """Raises CheckpointError for a checkpoint that isn't there or doesn't play on such boards."""
+        names = (config.policy, config.finisher or config.policy)
+        policy, finisher = (Checkpoint.open(find(name, results)) for name in names)
+        for checkpoint in (policy, finisher):
+            checkpoint.require_size(config.size)
+            checkpoint.require("policy")
+        return cls(policy, finisher, Rules.preset("cgos", config.size, config.komi), config.policy_moves, config.seed)
+
+    @property
+    def key(self) -> str:
+        """A name for games by this recipe."""
+        rules = (self.rules.name, self.rules.size, self.rules.komi)
+        told = (FORMAT, self.policy.identity, self.finisher.identity, *rules, self.policy_moves, self.seed)
+        return hashlib.sha256(repr(told).encode()).hexdigest()[:24]
+
+    def lengths(self, first: int, last: int) -> np.ndarray:
+        """U of the games ``first`` to ``last``: (last - first,) int64."""
+        return (draw_seeds(last, self.seed, 1)[first:] % np.uint64(self.policy_moves)).astype(np.int64) + 1
+
+    def players(self, device: torch.device, threads: int, bf16: bool = False) -> list[Player]:
+        """The policy, the random one and, where it is another, the finisher."""
+
+        def player(checkpoint: Checkpoint) -> Player:
+            if device.type == "cpu":
+                return Exported(checkpoint, threads)
+            network = load_network(checkpoint).to(device)
+            return NetPlayer(network, find_encoder(checkpoint.manifest.encoder), device, bf16=bf16)
+
+        others = [player(self.finisher)] if self.finisher.identity != self.policy.identity else []
+        return [player(self.policy), Uniform(), *others]
+
+    def play(self, first: int, last: int, players: Sequence[Player], slots: int, threads: int) -> Played:
+        """The games ``first`` to ``last``; whatever is played before, they are the same."""
+        lengths = self.lengths(first, last)
+        finisher = len(players) - 1 if len(players) > 2 else 0
+
+        def seats(games: np.ndarray, plies: np.ndarray) -> np.ndarray:
+            return np.where(plies < lengths[games], 0, np.where(plies == lengths[games], 1, finisher))
+
+        return play(players, seats, self.rules, draw_seeds(last, self.seed)[first:], slots=slots, threads=threads)
+
+
+class Exported:
+    """A checkpoint as players have it, on the processor. What it says of a position doesn't depend on what else it is
+    asked, so games by it don't depend on how many are played at once."""
+
+    temperature = 1.0
+
+    def __init__(self, checkpoint: Checkpoint, threads: int = 1):
+        self._evaluator = Evaluator(checkpoint)
+        self.encoder: Encoder | None = self._evaluator.encoder
+        self._pool = ThreadPoolExecutor(threads)
+
+    def logits(self, planes: np.ndarray) -> np.ndarray:
+        parts = [planes[first : first + ASKED] for first in range(0, len(planes), ASKED)]
+        return np.concatenate([policy for policy, _ in self._pool.map(self._evaluator.evaluate, parts)])
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """How far the playing of games is."""
+
+    games: int
+    wanted: int
+    positions_per_second: float
+    minutes_left: float
+
+
+def make_games(
+    config: Config, recipe: Recipe, cache: Path, device: torch.device, on_made: Callable[[Made], None] = lambda _: None
+) -> None:
+    """Play the games that aren't in ``cache`` yet. A file of them appears when all of its games are over, so a command
+    that was stopped goes on with the first file that isn't there."""
+    missing = [(first, last) for first, last in _chunks(config) if not _file(cache, recipe, first, last).exists()]
+    if not missing:
+        return
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        left = sum(last - first for first, last in missing)
+        raise ConfigError(f"{left:,} games are still to be played: begin without torchrun, and with it once they are")
+    threads = max(config.loaders, config.processes * config.threads)
+    players = recipe.players(device, threads, config.bf16)
+    ready, started, played_here = config.games - sum(last - first for first, last in missing), time.monotonic(), 0
+    for first, last in missing:
+        played = recipe.play(first, last, players, config.slots, threads)
+        games = {item.name: getattr(played.games, item.name) for item in fields(Games) if item.name != "size"}
+        save_arrays(_file(cache, recipe, first, last), games)
+        played_here += last - first
+        left = config.games - ready - played_here
+        minutes = (time.monotonic() - started) / 60 * left / played_here
+        on_made(Made(ready + played_here, config.games, played.speed.per_second, minutes))
+
+
+def _chunks(config: Config) -> Iterator[tuple[int, int]]:
+    for first in range(0, config.games, config.chunk):
+        yield first, min(first + config.chunk, config.games)
+
+
+def _file(cache: Path, recipe: Recipe, first: int, last: int) -> Path:
+    return cache / f"value-games-{recipe.key}" / f"{first:08}-{last:08}.npz"
+
+
+def read_games(config: Config, recipe: Recipe, cache: Path) -> Iterator[tuple[Games, np.ndarray]]:
+    """The games that ``make_games`` made, whole, file by file, and U of each: (games,) int64."""
+    for first, last in _chunks(config):
+        with np.load(_file(cache, recipe, first, last), allow_pickle=False) as arrays:
+            yield Games(recipe.rules.size, **dict(arrays)), recipe.lengths(first, last)
+
+
+def cut(games: Games, plies: np.ndarray) -> Games:
+    """The games up to the move that followed on ``plies`` moves, with their results: each one's kept position is that
+    before its last move. Those that ended before are left out."""
+    long = games.lengths > plies
+    games, plies = games.select(long), plies[long]
+    starts = np.concatenate([[0], np.cumsum(plies + 1)]).astype(np.int64)
+    flat = np.arange(starts[-1]) + np.repeat(games.starts[:-1] - starts[:-1], plies + 1)
+    parts = {item.name: getattr(games, item.name) for item in fields(Games)}
+    return Games(**{**parts, "moves": games.moves[flat], "starts": starts})
+
+
+def joined(parts: Sequence[Games]) -> Games:
+    """All games in one."""
+    lengths = np.concatenate([part.lengths for part in parts])
+    arrays = {
+        item.name: np.concatenate([getattr(part, item.name) for part in parts])
+        for item in fields(Games)
+        if item.name not in ("size", "starts")
+    }
+    return Games(parts[0].size, starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), **arrays)
+
+
+def own_split(config: Config, recipe: Recipe, cache: Path) -> Split:
+    """The kept positions of the games of ``make_games``, apart by game: no game, under no symmetry, is in it twice.
+
+    Raises ConfigError where nothing is left to learn from or to be tested on.
+    """
+    shares = round(config.test_share * 2**16), round((config.test_share + config.validation) * 2**16)
+    parts: tuple[list[Games], ...] = ([], [], [])
+    seen: set[bytes] = set()
+    for games, lengths in read_games(config, recipe, cache):
+        keys = [
+            canonical_key(games.moves[begin:end], games.size)
+            for begin, end in zip(games.starts[:-1], games.starts[1:], strict=True)
+        ]
+        new = np.zeros(len(keys), np.bool_)
+        for number, key in enumerate(keys):
+            new[number] = key not in seen
+            seen.add(key)
+        drawn = np.array([int.from_bytes(key[:2], "big") for key in keys])
+        side = np.searchsorted(shares, drawn, side="right")  # 0 test, 1 validation, 2 train
+        for number, part in enumerate(parts):
+            here = new & (side == number)
+            part.append(cut(games.select(here), lengths[here] + 1))
+    test, validation, train = (joined(part) for part in parts)
+    if not len(train) or not len(test):
+        raise ConfigError(f"{config.games} games leave nothing to learn from or for the test; play more games")
+    return Split(train, validation, test)
+
+
+def records_split(config: Config, cache: Path) -> Split:
+    """The games of records whose result is known, apart as ``dataset.read_split`` does it."""
+    split = dataset.read_split(config, cache)
+    parts = (split.train, split.validation, split.test)
+    train, validation, test = (part.select(part.winners != UNKNOWN) for part in parts)
+    if not len(train):
+        raise ConfigError("no game of the records has a known result; give records that say who won")
+    return Split(train, validation, test)
+
+
+# --- What is known of positions without a net ---
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """One position of each of some games, that before the move at a flat index."""
+
+    games: Games
+    places: np.ndarray  # (positions,) int64: of ``games.moves``
+
+    @classmethod
+    def some(cls, games: Games, count: int, seed: int, last: bool) -> Positions:
+        """One position each of ``count`` games, drawn with ``seed``, or all games for 0; see ``data.one_each``."""
+        generator = np.random.default_rng(seed)
+        places = one_each(games, None if last else generator)
+        order = generator.permutation(len(places))
+        return cls(games, places[order[: count or len(order)]])
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @property
+    def owners(self) -> np.ndarray:
+        """The game of each; (positions,) int64."""
+        return np.searchsorted(self.games.starts, self.places, side="right") - 1
+
+    @property
+    def plies(self) -> np.ndarray:
+        """Moves played before; (positions,) int64."""
+        return self.places - self.games.starts[self.owners]
+
+    @property
+    def results(self) -> np.ndarray:
+        """1 where the side to move won, 0 for a draw, -1 where it lost; (positions,) float64."""
+        told = results_of(self.games.winners[self.owners], self.plies)
+        if (told == NO_RESULT).any():
+            raise ValueError("a game without a result has no position to judge by")
+        return 1.0 - told
+
+    def scores(self) -> np.ndarray:
+        """By how many points the side to move leads if the board is counted as it stands, komi counted; (positions,)
+        float64."""
+        owners, plies = self.owners, self.plies
+        starts = np.concatenate([[0], np.cumsum(plies)]).astype(np.int64)
+        flat = np.arange(starts[-1]) + np.repeat(self.games.starts[owners] - starts[:-1], plies)
+        areas = np.empty((len(self), self.games.size**2), np.int8)
+        final_owners(self.games.size, self.games.moves[flat], starts, areas)
+        margins = areas.sum(1, dtype=np.float64) - self.games.komis[owners]
+        return np.where(plies % 2 == 0, margins, -margins)
+
+    def by_playouts(self, count: int) -> np.ndarray:
+        """The mean result, for the side to move, of ``count`` playouts of the shipped rollout policy from each;
+        (positions,) float64."""
+        size, weights = self.games.size, playout_weights(self.games.size)
+        boards = np.zeros(2, BOARD)
+        hashes = np.zeros(int(self.plies.max(initial=0)) + 2, np.uint64)
+        margins = np.empty(count, np.float64)
+        means = np.empty(len(self))
+        for number, (game, ply) in enumerate(zip(self.owners.tolist(), self.plies.tolist(), strict=True)):
+            begin = self.games.starts[game]
+            moves = self.games.moves[begin : begin + ply].tolist()
+            new_board(boards, 0, size)
+            for played, move in enumerate(moves):
+                referee(boards, 0, move, 1 + played % 2, hashes, played + 1, False, True)
+            last, previous = ([point_from_move(move, size) for move in moves[:-3:-1]] + [0, 0])[:2]
+            run_policy_playouts(boards, 1 + ply % 2, last, previous, weights, count, number, margins)
+            means[number] = np.sign(margins - self.games.komis[game]).mean() * (1 if ply % 2 == 0 else -1)
+        return means
+
+
+def floor(results: np.ndarray) -> float:
+    """The best constant guess of results: their mean."""
+    return float(results.mean())
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a score alone tells of the result: tanh(slope * score + shift)."""
+
+    slope: float
+    shift: float
+
+    def __call__(self, scores: np.ndarray) -> np.ndarray:
+        return np.tanh(self.slope * scores + self.shift)
+
+    @classmethod
+    def fitted(cls, scores: np.ndarray, results: np.ndarray) -> Probe:
+        """With the least squared error, by Levenberg's and Marquardt's steps."""
+
+        def squares(at: np.ndarray) -> float:
+            return float(((np.tanh(at[0] * scores + at[1]) - results) ** 2).sum())
+
+        at, damping = np.zeros(2), 1.0
+        best = squares(at)
+        for _ in range(100):
+            guess = np.tanh(at[0] * scores + at[1])
+            slopes = np.stack([scores, np.ones(len(scores))], 1) * (1 - guess**2)[:, None]  # (positions, 2)
+            square = slopes.T @ slopes
+            step = np.linalg.solve(square + damping * np.diag(square.diagonal() + 1e-9), slopes.T @ (results - guess))
+            if (now := squares(at + step)) < best:
+                done = best - now < 1e-12 * best
+                at, best, damping = at + step, now, damping / 4
+                if done:
+                    break
+            else:
+                damping *= 4
+        return cls(float(at[0]), float(at[1]))
