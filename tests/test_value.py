@@ -240,10 +240,10 @@ def test_scores_and_playouts_are_of_the_side_to_move(games: Games) -> None:
             replayed.play(move)
         wanted.append((1 if ply % 2 == 0 else -1) * replayed.margin())
     assert positions.scores().tolist() == wanted
-    last = Positions.some(games, 0, 5, last=True)
-    far = np.abs(last.scores()) > 15  # what is settled comes to the same in playouts
-    told = Positions(games, last.places[far])
-    assert len(told) and {1, 0} == set((told.plies % 2).tolist())
+    late = Positions(games, np.concatenate([games.starts[1:] - 1, games.starts[1:] - 2]))
+    far = np.abs(late.scores()) > 30  # what is settled comes to the same in playouts
+    told = Positions(games, late.places[far])
+    assert {1, 0} == set((told.plies % 2).tolist())
     assert (np.sign(told.by_playouts(10)) == np.sign(told.scores())).all()
 
 
@@ -266,7 +266,14 @@ def test_training_lowers_the_error_and_leaves_a_net_that_plays(tiny: Config, res
     assert seen[-1].rows == 60 * 16 and seen[-1].loss < seen[4].loss
     assert metrics["train_mse"] < min(metrics["train_floor"], metrics["train_probe"])
     assert metrics["gap"] == pytest.approx(metrics["test_mse"] - metrics["train_mse"], abs=1e-4)
-    assert {"test_floor", "test_probe", "test_playouts", "test_before_40_mse", "validation_mse"} <= metrics.keys()
+    assert {
+        "test_start",
+        "test_floor",
+        "test_probe",
+        "test_playouts",
+        "test_before_40_mse",
+        "validation_mse",
+    } <= metrics.keys()
     assert metrics["test_beside_playouts"] == metrics["test_mse"]  # of the same positions, as they are few
     assert checkpoint.manifest.trainer == "value" and "60 games of first" in checkpoint.manifest.data
     header = (results / "training" / "learned" / "metrics.csv").read_text().splitlines()[0].split(",")

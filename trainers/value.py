@@ -199,9 +199,9 @@ class Measuring:
             told |= judge(name, guesses(ask, positions, self._encoder), positions, constant, probe)
         return told
 
-    def test(self, ask: Ask) -> Mapping[str, float]:
-        """The figures of a net over test positions and as many of training games, the gap between the two, and what
-        playouts tell of some of the former."""
+    def test(self, ask: Ask, before: Ask | None) -> Mapping[str, float]:
+        """The figures of a net over test positions and as many of training games, the gap between the two, the errors
+        of what it began with, and what playouts tell of some test positions."""
         config, told = self._config, dict[str, float]()
         for name, positions in self._material.judged("test", config.test_positions, config.seed):
             source = name.removesuffix("test")
@@ -209,6 +209,8 @@ class Measuring:
             guess = guesses(ask, positions, self._encoder)
             told |= judge(f"{source}train", guesses(ask, learned, self._encoder), learned, constant, probe)
             told |= judge(name, guess, positions, constant, probe)
+            if before is not None:
+                told |= figures(name, {"start": guesses(before, positions, self._encoder)}, positions)
             told[f"{source}gap"] = told[f"{name}_mse"] - told[f"{source}train_mse"]
             if config.playouts:
                 some = Positions(positions.games, positions.places[: config.playout_positions])
@@ -334,7 +336,7 @@ def learn(
         run.save()
         metrics = dict(measuring.validation(asked()))
         if run.done >= 1:
-            metrics |= measuring.test(asked())
+            metrics |= measuring.test(asked(), ask_with(build(config).to(device), device) if config.start else None)
     return Learned(averaged.cpu(), run.rows, run.seconds / 60, metrics)
 
 

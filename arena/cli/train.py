@@ -280,6 +280,7 @@ def _errors(folder: Path, part: str, metrics: Mapping[str, float]) -> Iterator[s
         named = {
             "net": f"{part}{phase}_mse",
             "training games": f"{source}train{phase}_mse",
+            "before training": f"{part}{phase}_start",
             "constant": f"{part}{phase}_floor",
             "score": f"{part}{phase}_probe",
             "playouts": f"{part}{phase}_playouts",
