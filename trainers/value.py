@@ -336,7 +336,8 @@ def learn(
         run.save()
         metrics = dict(measuring.validation(asked()))
         if run.done >= 1:
-            metrics |= measuring.test(asked(), ask_with(build(config).to(device), device) if config.start else None)
+            first = ask_with(build(config, results).to(device), device) if config.start else None
+            metrics |= measuring.test(asked(), first)
     return Learned(averaged.cpu(), run.rows, run.seconds / 60, metrics)
 
 
