@@ -171,7 +171,7 @@ def figures(name: str, rivals: Mapping[str, np.ndarray | float], positions: Posi
 
 def judge(name: str, guess: np.ndarray, positions: Positions, constant: float, probe: Probe) -> Mapping[str, float]:
     """The errors of a net's guesses and, beside each, that of the constant (floor) and of the probe of the score."""
-    rivals = {"mse": guess, "floor": constant, "probe": probe(positions.scores())}
+    rivals: dict[str, np.ndarray | float] = {"mse": guess, "floor": constant, "probe": probe(positions.scores())}
     return {f"{name}_positions": float(len(positions)), **figures(name, rivals, positions)}
 
 
