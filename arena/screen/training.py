@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Protocol
 
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.progress import (
     BarColumn,
@@ -76,20 +76,32 @@ def show_training(
 
         yield write
         return
+    with _bar(f"{name}: reading the records", name, console) as show:
+
+        def draw(progress: Training) -> None:
+            text = style.spell(_text(progress, right), console.options.ascii_only)
+            show(progress.minutes_left, Text(text, overflow="fold"))
+
+        yield draw
+
+
+@contextmanager
+def _bar(first: str, name: str, console: Console) -> Iterator[Callable[[float | None, RenderableType], None]]:
+    """A bar and a clock while the block lasts, called ``first`` at first; the function that it gives shows the run
+    ``name`` with so many minutes left, where they are known, and what is to stand below."""
     columns = (SpinnerColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), TextColumn("{task.description}"))
     bar = Progress(*columns, console=console)
-    task = bar.add_task(f"{name}: reading the records", total=None)
+    task = bar.add_task(first, total=None)
     begun = monotonic()
     with Live(bar, console=console) as live:
 
-        def draw(progress: Training) -> None:
+        def show(minutes_left: float | None, below: RenderableType) -> None:
             done = (monotonic() - begun) / 60
-            total = None if progress.minutes_left is None else done + progress.minutes_left
+            total = None if minutes_left is None else done + minutes_left
             bar.update(task, completed=done, total=total, description=name)
-            figures = Text(style.spell(_text(progress, right), console.options.ascii_only), overflow="fold")
-            live.update(Group(bar, figures))
+            live.update(Group(bar, below))
 
-        yield draw
+        yield show
 
 
 # --- Self-play ---
@@ -197,18 +209,11 @@ def show_self_play(name: str, console: Console | None = None) -> Iterator[Callab
 
         yield write
         return
-    columns = (SpinnerColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), TextColumn("{task.description}"))
-    bar = Progress(*columns, console=console)
-    task = bar.add_task(f"{name}: the first games", total=None)
-    begun = monotonic()
-    with Live(bar, console=console) as live:
+    with _bar(f"{name}: the first games", name, console) as show:
 
         def draw(progress: SelfPlay) -> None:
-            done = (monotonic() - begun) / 60
-            total = None if progress.minutes_left is None else done + progress.minutes_left
-            bar.update(task, completed=done, total=total, description=name)
-            figures = Text(style.spell(_self_play_text(progress), console.options.ascii_only), overflow="fold")
-            live.update(Group(bar, figures, ShareCurve(progress.ratings)))
+            text = style.spell(_self_play_text(progress), console.options.ascii_only)
+            show(progress.minutes_left, Group(Text(text, overflow="fold"), ShareCurve(progress.ratings)))
 
         yield draw
 
