@@ -13,6 +13,7 @@ layers are written as convolutions as wide as the board, for the reason given in
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
@@ -40,18 +41,15 @@ class ClassicConfig:
 class Classic(nn.Module):
     """Planes (B, P, n, n) -> ``Answer``: ``stack``, each layer with a ReLU, then what the family ends with."""
 
-    def __init__(self, config: ClassicConfig):
+    def __init__(self, config: ClassicConfig, layers: Iterable[tuple[int, int]]):
+        """``layers`` are the channels and the width of each convolution."""
         super().__init__()
         self.config = config
         self.stack = nn.ModuleList()
         self.outputs = config.planes
-        for outputs, width in self.layers(config):
+        for outputs, width in layers:
             self.stack.append(nn.Conv2d(self.outputs, outputs, width, padding=width // 2))
             self.outputs = outputs
-
-    def layers(self, config: ClassicConfig) -> list[tuple[int, int]]:
-        """Channels and width of each convolution."""
-        raise NotImplementedError
 
     def features(self, planes: Tensor) -> Tensor:
         x = planes
@@ -62,14 +60,11 @@ class Classic(nn.Module):
 
 class Trencseni(Classic):
     def __init__(self, config: ClassicConfig):
-        super().__init__(config)
+        super().__init__(config, ((config.channels, width) for width in (9, 7, 5)))
         points = config.size**2
         self.hidden = nn.Conv2d(config.channels, points, config.size)
         self.dropout = nn.Dropout(0.5)
         self.moves = nn.Conv2d(points, points + 1, 1)
-
-    def layers(self, config: ClassicConfig) -> list[tuple[int, int]]:
-        return [(config.channels, width) for width in (9, 7, 5)]
 
     def forward(self, planes: Tensor) -> Answer:
         y = self.dropout(self.hidden(self.features(planes)).relu())  # (B, n², 1, 1)
@@ -78,15 +73,12 @@ class Trencseni(Classic):
 
 class AlphaGo(Classic):
     def __init__(self, config: ClassicConfig):
-        super().__init__(config)
+        super().__init__(config, ((config.channels, 3 if number else 5) for number in range(config.layers)))
         self.points = nn.Conv2d(config.channels, 1, 1, bias=False)
         self.biases = nn.Parameter(torch.zeros(1, 1, config.size, config.size))
         self.passing = nn.Conv2d(config.channels, 1, 1)
         nn.init.zeros_(self.passing.weight)
         nn.init.constant_(self.passing.bias, UNTRAINED_PASS)  # type: ignore[arg-type]  # it has a bias
-
-    def layers(self, config: ClassicConfig) -> list[tuple[int, int]]:
-        return [(config.channels, 5 if number == 0 else 3) for number in range(config.layers)]
 
     def forward(self, planes: Tensor) -> Answer:
         x = self.features(planes)
@@ -97,15 +89,14 @@ class AlphaGo(Classic):
 
 class GoCNN(Classic):
     def __init__(self, config: ClassicConfig):
-        super().__init__(config)
-        self.points = nn.Conv2d(self.outputs, 1, 5, padding=2)
-
-    def layers(self, config: ClassicConfig) -> list[tuple[int, int]]:
         narrow = max(1, config.channels * 3 // 4)
-        return [(narrow if number >= config.layers - 2 else config.channels, 5) for number in range(config.layers)]
+        super().__init__(
+            config, ((narrow if number >= config.layers - 2 else config.channels, 5) for number in range(config.layers))
+        )
+        self.points = nn.Conv2d(self.outputs, 1, 5, padding=2)
 
     def forward(self, planes: Tensor) -> Answer:
         return Answer(ownership=self.points(self.features(planes)).flatten(1))
 
 
-FAMILIES: dict[str, type[Classic]] = {"trencseni": Trencseni, "alphago": AlphaGo, "gocnn": GoCNN}
+FAMILIES: dict[str, Callable[[ClassicConfig], Classic]] = {"trencseni": Trencseni, "alphago": AlphaGo, "gocnn": GoCNN}
