@@ -74,7 +74,7 @@ def small(beginner: Checkpoint) -> Config:
 # --- The loss ---
 
 
-def some_moves(count: int, returns: float, baselines: float = 0.0, seed: int = 0) -> Moves:
+def some_moves(count: int, advantage: float, seed: int = 0) -> Moves:
     """Each chosen among sensible ones; a third of all moves isn't."""
     random = np.random.default_rng(seed)
     sensible = random.random((count, MOVES)) < 2 / 3
@@ -82,8 +82,7 @@ def some_moves(count: int, returns: float, baselines: float = 0.0, seed: int = 0
     return Moves(
         torch.from_numpy(chosen),
         torch.from_numpy(sensible),
-        torch.full((count,), returns),
-        torch.full((count,), baselines),
+        torch.full((count,), advantage),
     )
 
 
@@ -99,23 +98,25 @@ def test_a_game_that_black_wins_is_worth_1_to_blacks_moves_and_less_than_nothing
 def test_the_rows_of_played_games_have_the_return_of_who_moved() -> None:
     seats = by_colour(np.zeros(20, np.int64), np.zeros(20, np.int64))
     played = play([Uniform()], seats, RULES, draw_seeds(20, 4))
-    moves = rl.moves_of(played, np.arange(len(played.games.moves)), (0.25, -0.5))
+    games = played.games
+    returns = rl.returns_of(np.repeat(games.winners, games.lengths), games.plies)
+    moves = rl.moves_of(played, np.arange(len(games.moves)), returns)
     for game in range(20):
-        for ply, place in enumerate(range(played.games.starts[game], played.games.starts[game + 1])):
+        for ply, place in enumerate(range(games.starts[game], games.starts[game + 1])):
+            assert games.plies[place] == ply
             ahead = played.margins[game] if ply % 2 == 0 else -played.margins[game]
-            assert moves.returns[place] == np.sign(ahead)
-            assert moves.baselines[place] == (0.25, -0.5)[ply % 2]
-            assert moves.chosen[place] == played.games.moves[place]
+            assert moves.advantages[place] == np.sign(ahead)
+            assert moves.chosen[place] == games.moves[place]
             assert moves.sensible[place, moves.chosen[place]]
     assert len(set(np.sign(played.margins))) == 2
 
 
-@pytest.mark.parametrize(("returns", "baselines", "rises"), [(1.0, 0.0, True), (-1.0, 0.0, False), (1.0, 0.5, True)])
-def test_moves_that_won_get_likelier_and_those_that_lost_less(returns: float, baselines: float, rises: bool) -> None:
+@pytest.mark.parametrize(("advantage", "rises"), [(1.0, True), (-1.0, False), (0.5, True)])
+def test_moves_that_won_get_likelier_and_those_that_lost_less(advantage: float, rises: bool) -> None:
     torch.manual_seed(1)
     network = named_network("arena-1x8", ENCODER.planes, SIZE).eval()
     planes = torch.rand(32, ENCODER.planes, SIZE, SIZE)
-    moves = some_moves(32, returns, baselines)
+    moves = some_moves(32, advantage)
 
     def likelihood() -> float:
         with torch.no_grad():
@@ -143,16 +144,14 @@ def test_what_is_not_sensible_has_no_probability_and_no_gradient() -> None:
 def test_the_losses_are_those_of_the_definitions() -> None:
     random = np.random.default_rng(2)
     logits, first = random.normal(size=(2, 5, MOVES))
-    moves = replace(
-        some_moves(5, 1.0), returns=torch.tensor([1.0, -1.0, 0.0, 1.0, -1.0]), baselines=torch.full((5,), 0.2)
-    )
+    moves = replace(some_moves(5, 1.0), advantages=torch.tensor([0.8, -1.2, -0.2, 0.8, -1.2]))
     policy = entropy = divergence = 0.0
     for row in range(5):
         sensible = moves.sensible[row].numpy()
         own, theirs = (np.exp(values[row][sensible] / 2) for values in (logits, first))
         own, theirs = own / own.sum(), theirs / theirs.sum()
         chosen = own[np.flatnonzero(sensible).tolist().index(int(moves.chosen[row]))]
-        policy -= (float(moves.returns[row]) - 0.2) * math.log(chosen) / 5
+        policy -= float(moves.advantages[row]) * math.log(chosen) / 5
         entropy -= (own * np.log(own)).sum() / 5
         divergence += (own * np.log(own / theirs)).sum() / 5
     losses = rl.loss(torch.from_numpy(logits), moves, torch.from_numpy(first), 2.0)
@@ -166,7 +165,7 @@ def test_entropy_is_worth_something_and_divergence_costs() -> None:
     assert float(rl.Losses(one, two, three, four).total(config)) == 1 - 0.5 * 2 + 2.0 * 3 + 4
 
 
-def test_blacks_advantage_teaches_nothing_once_the_baseline_knows_it(beginner: Checkpoint) -> None:
+def test_the_mean_return_with_a_colour_follows_the_games(beginner: Checkpoint) -> None:
     learner = Learner(load_network(beginner))
     is_black = np.arange(8) % 2 == 0
     learner.remember(np.where(is_black, 1.0, -1.0), is_black, 0)
@@ -175,10 +174,22 @@ def test_blacks_advantage_teaches_nothing_once_the_baseline_knows_it(beginner: C
     assert learner.baselines.tolist() == [0.5, -1.0]
     learner.remember(np.where(is_black, -0.5, -1.0), is_black, 100)
     assert learner.baselines.tolist() == pytest.approx([0.4, -1.0])
-    moves = some_moves(16, 1.0, baselines=1.0)
-    logits = torch.randn(16, MOVES, requires_grad=True)
-    rl.loss(logits, moves, logits.detach(), 1.0).policy.backward()
-    assert logits.grad is not None and logits.grad.abs().max() == 0
+
+
+@pytest.mark.parametrize("trace", [0.0, 0.5, 1.0])
+def test_a_move_is_credited_with_what_the_forecasts_after_it_say(trace: float) -> None:
+    """Against the sums of the definition, game by game."""
+    seats = by_colour(np.zeros(6, np.int64), np.zeros(6, np.int64))
+    games = play([Uniform()], seats, RULES, draw_seeds(6, 4)).games
+    forecasts = np.random.default_rng(1).uniform(-1, 1, len(games.moves)).astype(np.float32)
+    found = rl.advantages(games, forecasts, trace)
+    for game in range(6):
+        own = forecasts[games.starts[game] : games.starts[game + 1]].astype(float)
+        of_black = [value if ply % 2 == 0 else -value for ply, value in enumerate(own)]
+        of_black.append({data.BLACK_WON: 1.0, data.WHITE_WON: -1.0}[int(games.winners[game])])
+        for ply in range(len(own)):
+            gain = sum(trace ** (k - ply) * (of_black[k + 1] - of_black[k]) for k in range(ply, len(own)))
+            assert found[games.starts[game] + ply] == pytest.approx(gain if ply % 2 == 0 else -gain, abs=1e-5)
 
 
 def test_the_values_forecast_is_a_return_of_the_side_to_move() -> None:
@@ -230,7 +241,9 @@ class Killed(Exception):
 
 def test_a_run_leaves_a_player_its_figures_and_its_games(small: Config, beginner: Checkpoint, tmp_path: Path) -> None:
     seen: list[rl.Progress] = []
-    folder = rl.train(replace(small, save_games=True, baseline="value", entropy_weight=0.01), tmp_path, seen.append)
+    folder = rl.train(
+        replace(small, save_games=True, baseline="value", trace=0.9, entropy_weight=0.01), tmp_path, seen.append
+    )
     assert folder == tmp_path / "checkpoints" / "small"
     manifest = Checkpoint.open(folder).manifest
     assert (manifest.trainer, manifest.parent, manifest.komi) == ("rl", beginner.identity, 0.5)
@@ -304,6 +317,7 @@ def test_a_run_that_has_another_start_or_a_damaged_pool_is_refused(
         ({"name": "../x"}, "can't name a checkpoint"),
         ({"rate_temperature": 0.0, "plies": 0}, "one game over and over"),
         ({"start": "nobody"}, "no checkpoint 'nobody'"),
+        ({"trace": 0.9}, "give baseline = value, too"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_played(

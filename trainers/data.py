@@ -61,6 +61,11 @@ class Games:
         """Moves of each game; (games,) int64."""
         return np.diff(self.starts)
 
+    @property
+    def plies(self) -> np.ndarray:
+        """How many moves came before each move in its game; (all moves,) int64."""
+        return np.arange(len(self.moves)) - np.repeat(self.starts[:-1], self.lengths)
+
     def select(self, which: np.ndarray) -> Games:
         """The games that ``which``, a mask or indices, names."""
         indices = np.flatnonzero(which) if which.dtype == np.bool_ else which

@@ -2,9 +2,11 @@
 
 REINFORCE (Williams 1992) as AlphaGo's second stage has it (Silver et al. 2016, "Mastering the game of Go with deep
 neural networks and tree search", Methods, "Policy network: reinforcement learning"). An iteration is a batch of games
-against one opponent, drawn from a pool of snapshots, and one step: the moves of games that were won get likelier, those
-of lost games less likely. The other heads go on learning from the same games, or they would no longer understand the
-tower that they share. In one process, on one device.
+against one opponent, drawn from a pool of snapshots, and one step: moves after which it went better than was expected
+get likelier, the others less likely. What was expected may be the net's own forecast, and how it went that of the next
+positions rather than the result alone (Schulman et al. 2016, "High-dimensional continuous control using generalized
+advantage estimation"). The other heads go on learning from the same games, or they would no longer understand the tower
+that they share. In one process, on one device.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import csv
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
@@ -63,8 +65,7 @@ class Moves:
 
     chosen: Tensor  # (B,) int64
     sensible: Tensor  # (B, n² + 1) bool: what could have been drawn
-    returns: Tensor  # (B,) float32: 1 where whoever played it won, -1 where that side lost, 0 for a draw
-    baselines: Tensor  # (B,) float32: the return that was to be expected
+    advantages: Tensor  # (B,) float32: how much better than expected it went for whoever played it
 
     def part(self, begin: int, count: int) -> Moves:
         return Moves(*(getattr(self, item.name)[begin : begin + count] for item in fields(self)))
@@ -100,6 +101,24 @@ def returns_of(winners: np.ndarray, plies: np.ndarray) -> np.ndarray:
     return np.select([results == WIN, results == DRAW, results == LOSS], [1, 0, -1], 0).astype(np.float32)
 
 
+def advantages(games: data.Games, forecasts: np.ndarray, trace: float) -> np.ndarray:
+    """How much better than forecast it went after each move, for whoever played it; (all moves,) float32.
+
+    A move is credited with the change of the forecast over it, and with ``trace`` ^ k of the change over the k-th move
+    after it; the last change is to the result. With ``trace`` 1 that is the result less the forecast. ``forecasts``
+    (all moves,) are returns for the side to move.
+    """
+    sides = np.where(games.plies % 2 == 0, 1, -1)  # credits are Black's
+    last = games.starts[1:] - 1
+    after = np.append((sides * forecasts)[1:], 0.0)
+    after[last] = returns_of(games.winners, np.zeros_like(last))
+    credits = after - sides * forecasts
+    for ply in range(int(games.lengths.max()) - 2, -1, -1):
+        places = games.starts[:-1][games.lengths > ply + 1] + ply
+        credits[places] += trace * credits[places + 1]
+    return (sides * credits).astype(np.float32)
+
+
 def log_policy(logits: Tensor, sensible: Tensor, temperature: float) -> Tensor:
     """The logs of the probabilities (B, n² + 1) with which moves are drawn; those that can't be have minus infinity."""
     return (logits / temperature).masked_fill(~sensible, -math.inf).log_softmax(1)
@@ -119,7 +138,7 @@ def loss(logits: Tensor, moves: Moves, first: Tensor, temperature: float) -> Los
     logs = logs.masked_fill(~moves.sensible, 0.0)  # 0 log 0 is 0
     theirs = log_policy(first, moves.sensible, temperature).masked_fill(~moves.sensible, 0.0)
     return Losses(
-        policy=-((moves.returns - moves.baselines) * played).mean(),
+        policy=-(moves.advantages * played).mean(),
         entropy=-(shares * logs).sum(1).mean(),
         divergence=(shares * (logs - theirs)).sum(1).mean(),
         others=logits.new_zeros(()),
@@ -238,6 +257,8 @@ def check(config: Config, results: Path) -> None:
     checkpoint.require_size(config.size)
     if config.baseline == "value":
         checkpoint.require("value")
+    elif config.trace != 1:
+        raise ConfigError(f"trace = {config.trace:g} needs the net's forecasts; give baseline = value, too")
     rules = rules_of(config)
     draw_openings(rules, max(config.games, config.rate_games, config.final_games) // 2, config.plies, config.seed)
 
@@ -413,7 +434,7 @@ class _Training:
         config, state, games = self.config, self.state, played.games
         places = np.flatnonzero(played.deciders == LEARNER)
         places = np.random.default_rng([config.seed, 3, iteration]).permutation(places)
-        moves = moves_of(played, places, self.learner.baselines.tolist() if config.baseline == "colour" else (0, 0))
+        moves = moves_of(played, places, self._advantages(played)[places])
         sums = dict.fromkeys(("loss", "policy_loss", "entropy", "others_loss", "divergence"), 0.0)
         state.forget()
         for begin in range(0, len(places), config.batch):
@@ -431,6 +452,24 @@ class _Training:
         state.update(sums["loss"], len(places), 0.0)
         return sums
 
+    def _advantages(self, played: Played) -> np.ndarray:
+        """Of all moves, whoever decided them; (all moves,) float32."""
+        config, games = self.config, played.games
+        places, plies = np.arange(len(games.moves)), games.plies
+        returns = returns_of(np.repeat(games.winners, games.lengths), plies)
+        if config.baseline == "none":
+            return returns
+        if config.baseline == "colour":
+            return returns - self.learner.baselines.numpy(force=True).astype(np.float32)[plies % 2]
+        forecasts = np.empty(len(places), np.float32)
+        for begin in range(0, len(places), config.batch):
+            some = places[begin : begin + config.batch]
+            batch = data.encode_positions(games, self.encoder, some, np.zeros_like(some), config.loaders)
+            planes, _ = to_tensors(batch, self.device)
+            with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=config.bf16):
+                forecasts[some] = forecast(self.learner(planes).to(torch.float32).value).numpy(force=True)
+        return advantages(games, forecasts, config.trace)
+
     def _losses(self, batch: data.Batch, moves: Moves) -> Losses:
         config = self.config
         planes, target = to_tensors(batch, self.device)
@@ -439,8 +478,6 @@ class _Training:
             with torch.no_grad():
                 first = self.first(planes).to(torch.float32).policy
         answer = answer.to(torch.float32)
-        if config.baseline == "value":
-            moves = replace(moves, baselines=forecast(answer.value.detach()))
         losses = loss(answer.policy, moves, first, config.temperature)
         heads = sl.loss(answer, target)
         weighed = (
@@ -502,16 +539,12 @@ class _Training:
         return export(network, self.saved, manifest, rows[:CALIBRATION], rows).folder
 
 
-def moves_of(played: Played, places: np.ndarray, expected: Sequence[float]) -> Moves:
-    """The moves at flat indices ``places`` of some games; ``expected`` is the return of Black and that of White."""
-    games = played.games
-    owners = np.searchsorted(games.starts, places, side="right") - 1
-    plies = places - games.starts[owners]
+def moves_of(played: Played, places: np.ndarray, gained: np.ndarray) -> Moves:
+    """The moves at flat indices ``places`` of some games; ``gained`` are their advantages."""
     return Moves(
-        chosen=torch.from_numpy(games.moves[places].astype(np.int64)),
-        sensible=torch.from_numpy(sensible_moves(games, played.rules)[places]),
-        returns=torch.from_numpy(returns_of(games.winners[owners], plies)),
-        baselines=torch.tensor(expected, dtype=torch.float32)[torch.from_numpy(plies % 2)],
+        chosen=torch.from_numpy(played.games.moves[places].astype(np.int64)),
+        sensible=torch.from_numpy(sensible_moves(played.games, played.rules)[places]),
+        advantages=torch.from_numpy(gained),
     )
 
 

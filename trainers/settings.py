@@ -187,6 +187,13 @@ class RL:
         "what is taken off a return: nothing, its mean so far with that colour, or the net's own forecast",
         choices=("none", "colour", "value"),
     )
+    trace: float = option(
+        1.0,
+        LEARNING,
+        "with baseline value: the share of a later change of the forecast that a move is credited with, a move; 1: all",
+        0,
+        1,
+    )
     entropy_weight: float = option(0.0, LEARNING, "how much a policy that stays open is worth, in nats a move", 0)
     divergence_weight: float = option(
         0.0, LEARNING, "how much it costs to leave the first net's policy, in nats a move", 0
