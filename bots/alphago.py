@@ -34,6 +34,9 @@ class Config:
         100, "visits of the root a move, those kept from the last counted, where no limit says otherwise", low=2
     )
     mixing: float = setting(0.5, "lambda: 0 trusts the net's value, 1 the rollouts", low=0, high=1)
+    rising: float = setting(
+        0.0, "how much higher lambda is on a full board than on an empty one, where rollouts tell less", low=-1, high=1
+    )
     rollouts: int = setting(4, "playouts a leaf", low=1, high=1000)
     answering: bool = setting(False, "playouts that answer atari and play shapes, instead of uniform ones")
     exploration: float = setting(0.8, "c of PUCT, for results from 0 to 1", low=0)
@@ -55,6 +58,7 @@ class Config:
     resign: float = setting(0.0, "resign under this win rate; 0 never resigns", low=0, high=0.5)
     memory: int = setting(16, "megabytes of tree for each game", low=1, high=8192)
     precision: str = setting("auto", "numbers the net is run with", choices=("auto", "fp32", "int8"))
+    threads: int = setting(1, "threads of the net; they pay where one board is searched by seconds", low=1, high=64)
 
 
 NODE_BYTES = 24
@@ -74,12 +78,13 @@ class AlphaGo(Bot):
             flattening=config.flattening,
             noise=config.noise,
             mixing=config.mixing,
+            rising=config.rising,
             rollouts=config.rollouts,
             answering=config.answering,
             any_symmetry=config.symmetries,
             stop_early=config.stop_early,
         )
-        self._net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision)
+        self._net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, config.threads)
         self._forest = tree.Forest(capacity=config.memory * 2**20 // NODE_BYTES)
         self._leaves = puct.Leaves.empty(0)
 

@@ -31,6 +31,7 @@ TRUST_NET = puct.Knowledge(
     flattening=1.0,
     noise=0.0,
     mixing=0.0,
+    rising=0.0,
     rollouts=1,
     answering=False,
     any_symmetry=False,
@@ -166,6 +167,25 @@ def test_a_value_is_the_mean_of_the_results_below_seen_from_alternate_sides() ->
 
     own_stones, their_stones = 1, 2  # White is to move; Black, who moved, has two
     check(0, 1 - 1 / (1 + np.exp(their_stones - own_stones)))
+
+
+@pytest.mark.parametrize(
+    ("mixing", "rising", "expected"), [(0.25, 0.5, (0.25, 0.5)), (0.75, 0.5, (0.75, 1)), (0, 0, (0, 0))]
+)
+def test_lambda_rises_with_the_stones_on_the_board(mixing: float, rising: float, expected: tuple[float, float]) -> None:
+    """The net calls all even; on an empty board and on one that is half full, the same rollouts count for more."""
+    half = Game(Rules.preset("cgos", 9, -81.0), seed=1)
+    for move in range(0, 81, 2):
+        half.play(move)
+    for game, share in zip((Game(half.rules, seed=1), half), expected, strict=True):
+
+        def value(game: Game = game, **settings: float) -> float:
+            forest = tree.Forest(1_000)
+            slot = search(forest, [game], flat_net, 1, TRUST_ROLLOUTS._replace(**settings))[0]
+            return float(forest.nodes.value[slot, 0]) - 0.5
+
+        assert abs(value(mixing=1.0)) > 0.2
+        assert value(mixing=mixing, rising=rising) == pytest.approx(share * value(mixing=1.0), abs=0.005)
 
 
 def test_priors_are_a_distribution_over_points_and_pass() -> None:

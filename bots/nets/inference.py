@@ -64,13 +64,13 @@ def sample_planes(encoder: Encoder, size: int) -> np.ndarray:
 
 
 class Evaluator:
-    """A net ready to play, on one thread.
+    """A net ready to play, on one thread unless more are asked for.
 
     The answer about a position is the same bit for bit whatever other positions are asked about in the same call, so a
     game doesn't depend on how many are played beside it. It may differ between processors and between precisions.
     """
 
-    def __init__(self, checkpoint: Checkpoint, precision: str = Precision.AUTO):
+    def __init__(self, checkpoint: Checkpoint, precision: str = Precision.AUTO, threads: int = 1):
         """Load the net. ``auto`` takes int8 where the processor is made for it and the checkpoint has it, else fp32: by
         the processor's flags and not by timing, so that the same machine always plays the same game. Where int8 then
         doesn't compute here what fp32 does, there is a warning in the log, and fp32. Raises CheckpointError for a net
@@ -79,6 +79,7 @@ class Evaluator:
             raise ConfigError(f"unknown precision '{precision}'; there are {', '.join(Precision)}")
         self.checkpoint = checkpoint
         self.encoder = find_encoder(checkpoint.manifest.encoder)
+        self._threads = threads
         self.precision = Precision(precision)
         if self.precision is Precision.AUTO:
             fast = has_fast_int8() and MODEL_INT8 in checkpoint.manifest.files
@@ -91,7 +92,7 @@ class Evaluator:
 
     def _load(self, precision: Precision) -> onnxruntime.InferenceSession:
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.intra_op_num_threads, options.inter_op_num_threads = self._threads, 1
         options.log_severity_level = 3
         path = self.checkpoint.model(int8=precision is Precision.INT8)
         try:

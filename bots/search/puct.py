@@ -37,7 +37,8 @@ class Knowledge(NamedTuple):
     urgency_loss: float  # how much worse than its parent a move without visits is thought, at full prior explored
     flattening: float  # temperature of the priors: over 1 they are flattened
     noise: float  # share of the root's noise in the priors there
-    mixing: float  # lambda: 0 trusts the net's value, 1 the rollouts
+    mixing: float  # lambda on an empty board: 0 trusts the net's value, 1 the rollouts
+    rising: float  # how much higher it is on a full board
     rollouts: int  # playouts a leaf
     answering: bool  # rollouts that answer instead of uniform ones
     any_symmetry: bool  # evaluate each leaf under a random symmetry
@@ -326,7 +327,6 @@ def expand_leaves(roots, nodes, owners, knowledge, tables, leaves, count, logits
     scratch = np.empty(1, BOARD)
     when = np.zeros(CELLS, np.uint16)
     capacity = nodes.visits.shape[1]
-    mixing = np.float32(knowledge.mixing)
     moves = 0
     for i in range(count):
         slot = leaves.slots[i]
@@ -343,6 +343,10 @@ def expand_leaves(roots, nodes, owners, knowledge, tables, leaves, count, logits
         else:
             nodes.first[slot, node] = UNEXPANDED
         result = win_rates[i] if colour == 1 else np.float32(1) - win_rates[i]
+        full = np.float32(1) - np.float32(board.empty_count) / np.float32(board.side * board.side)
+        mixing = min(
+            max(np.float32(knowledge.mixing) + np.float32(knowledge.rising) * full, np.float32(0)), np.float32(1)
+        )
         if mixing > 0:
             total = np.float32(0)
             state = root.random
