@@ -335,6 +335,15 @@ def test_a_net_that_knows_nothing_learns_to_beat_what_it_was(small: Config, tmp_
     assert metrics["share_against_start_low"] > 0.5, metrics
 
 
+def test_moves_that_hardly_mattered_can_be_left_out(small: Config, tmp_path: Path) -> None:
+    config = replace(small, max_iterations=1, baseline="value", trace=0.5)
+    rows = [
+        Checkpoint.open(rl.train(replace(config, name=f"least-{least:g}", least=least), tmp_path)).manifest.rows
+        for least in (0.0, 0.1, 2.0)
+    ]
+    assert 0 < rows[1] < rows[0] == rows[2], rows  # where nothing mattered so much, all do
+
+
 def test_the_command_trains_goes_on_and_says_what_it_came_to(beginner: Checkpoint, tmp_path: Path) -> None:
     common = ("train", "rl", "--preset", "tiny", "--start", str(beginner.folder), "--size", "5", "--plies", "2")
     few = ("--games", "4", "--rate-games", "4", "--final-games", "4")

@@ -432,21 +432,28 @@ class _Training:
     def _learn(self, played: Played, is_black: np.ndarray, iteration: int) -> dict[str, float]:
         """One step from the moves that the learner decided: the sum over the moves of a game, the mean over games."""
         config, state, games = self.config, self.state, played.games
-        places = np.flatnonzero(played.deciders == LEARNER)
+        gained = self._advantages(played)
+        places = np.flatnonzero((played.deciders == LEARNER) & (np.abs(gained) >= config.least))
+        if not len(places):
+            places = np.flatnonzero(played.deciders == LEARNER)
         places = np.random.default_rng([config.seed, 3, iteration]).permutation(places)
-        moves = moves_of(played, places, self._advantages(played)[places])
+        moves = moves_of(played, places, gained[places])
         sums = dict.fromkeys(("loss", "policy_loss", "entropy", "others_loss", "divergence"), 0.0)
+        compared = 0
         state.forget()
         for begin in range(0, len(places), config.batch):
             some = places[begin : begin + config.batch]
             batch = data.encode_positions(games, self.encoder, some, np.zeros_like(some), config.loaders)
-            losses = self._losses(batch, moves.part(begin, config.batch).to(self.device))
+            compare = begin == 0 or config.divergence_weight > 0  # a batch is enough to tell how far away the first is
+            compared += compare * len(some)
+            losses = self._losses(batch, moves.part(begin, config.batch).to(self.device), compare)
             total = losses.total(config)
             (total * (len(some) / len(games))).backward()
             for name, mean in zip(
                 sums, (total, losses.policy, losses.entropy, losses.others, losses.divergence), strict=True
             ):
                 sums[name] += float(mean.detach()) * len(some) / len(places)
+        sums["divergence"] *= len(places) / compared
         self.learner.remember(returns_of(games.winners, np.where(is_black, 0, 1)), is_black, iteration)
         self.learner.positions += len(places)
         state.update(sums["loss"], len(places), 0.0)
@@ -470,13 +477,14 @@ class _Training:
                 forecasts[some] = forecast(self.learner(planes).to(torch.float32).value).numpy(force=True)
         return advantages(games, forecasts, config.trace)
 
-    def _losses(self, batch: data.Batch, moves: Moves) -> Losses:
+    def _losses(self, batch: data.Batch, moves: Moves, compare: bool) -> Losses:
+        """Without ``compare`` the divergence is 0, which spares asking the first net."""
         config = self.config
         planes, target = to_tensors(batch, self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=config.bf16):
             answer = self.learner(planes)
             with torch.no_grad():
-                first = self.first(planes).to(torch.float32).policy
+                first = self.first(planes).to(torch.float32).policy if compare else answer.policy.to(torch.float32)
         answer = answer.to(torch.float32)
         losses = loss(answer.policy, moves, first, config.temperature)
         heads = sl.loss(answer, target)

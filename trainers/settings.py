@@ -194,6 +194,7 @@ class RL:
         0,
         1,
     )
+    least: float = option(0.0, LEARNING, "moves credited with less, either way, are left out, which spares time", 0, 2)
     entropy_weight: float = option(0.0, LEARNING, "how much a policy that stays open is worth, in nats a move", 0)
     divergence_weight: float = option(
         0.0, LEARNING, "how much it costs to leave the first net's policy, in nats a move", 0
