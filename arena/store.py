@@ -292,6 +292,12 @@ class Store:
         with _in_one_line(self.path):
             return [ResultRow(*row) for row in self._connection.execute(query, values)]
 
+    def damage(self) -> str:
+        """What SQLite's integrity check finds wrong with the file, in a line; empty when it is sound."""
+        with _in_one_line(self.path):
+            found = [str(row[0]) for row in self._connection.execute("PRAGMA integrity_check(3)")]
+        return "" if found == ["ok"] else _one_line("; ".join(found))
+
     # --- Events and players ---
 
     def add_event(self, event: Event) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from arena import UserError, __version__
-from arena.cli import analyze, data, evaluate, gate, inspect, look, play, report, serve, tournament, train
+from arena.cli import analyze, data, doctor, evaluate, gate, inspect, look, play, report, serve, tournament, train
 
 app = typer.Typer(
     name="arena",
@@ -38,6 +38,8 @@ for command in (
     report.report,
     gate.gate,
     gate.history,
+    doctor.doctor,
+    doctor.init,
 ):
     app.command()(command)
 app.command("eval")(evaluate.evaluate)

@@ -14,10 +14,10 @@ from arena.cli.events import count_workers, printer
 from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
 
 if TYPE_CHECKING:
+    from arena.finding import Begun, Finding
     from arena.go.game import Rules
     from arena.go.record import Record
     from arena.live import Look
-    from arena.probe import Begun, Finding
     from arena.registry import Registry
     from arena.store import Event as StoredEvent
     from arena.store import Store
@@ -50,8 +50,8 @@ def check(
 
     from rich.console import Console
 
+    from arena.finding import Verdict
     from arena.go.game import Rules
-    from arena.probe import Verdict
     from arena.screen.check import show_check
 
     preset = Rules.preset(rules, size, komi)
@@ -92,7 +92,8 @@ def _declared(registry: Registry) -> list[str]:
 
 def _probed(registry: Registry, name: str, rules: Rules) -> Generator[Begun | Finding, None, None]:
     """The steps of a look at a bot; one that can't be had, as for want of its net, fails in the first."""
-    from arena.probe import Finding, Verdict, probe
+    from arena.finding import Finding, Verdict
+    from arena.probe import probe
 
     try:
         entry = registry.resolve(name)
