@@ -37,7 +37,7 @@ LAYERS = (
     ("arena.ready",),
     ("arena.store", "arena.probe"),
     ("arena.runner",),
-    ("arena.report", "arena.planning", "arena.live", "arena.replay", "arena.analysis", "arena.doctor"),
+    ("arena.report", "arena.planning", "arena.live", "arena.replay", "arena.analysis", "arena.doctor", "arena.tutorial"),
     ("arena.gate", "arena.bot_file"),
     ("trainers",),
     ("arena.screen",),

@@ -9,7 +9,21 @@ from typing import Annotated
 import typer
 
 from arena import UserError, __version__
-from arena.cli import analyze, data, doctor, evaluate, gate, inspect, look, play, report, serve, tournament, train
+from arena.cli import (
+    analyze,
+    data,
+    doctor,
+    evaluate,
+    gate,
+    inspect,
+    look,
+    play,
+    report,
+    serve,
+    tournament,
+    train,
+    tutorial,
+)
 
 app = typer.Typer(
     name="arena",
@@ -40,6 +54,7 @@ for command in (
     gate.history,
     doctor.doctor,
     doctor.init,
+    tutorial.tutorial,
 ):
     app.command()(command)
 app.command("eval")(evaluate.evaluate)
