@@ -230,6 +230,12 @@ class Store:
             raise StoreError(f"'{text}' fits {len(found)} games in {self.path}: {listed}; give more of the id")
         return self.game(found[0] if found else text)
 
+    def latest_ids(self, beginning: str, most: int) -> list[str]:
+        """At most so many ids that begin so, the latest game first."""
+        query = "SELECT id FROM games WHERE substr(id, 1, length(?1)) = ?1 ORDER BY seq DESC LIMIT ?2"
+        with _in_one_line(self.path):
+            return [row["id"] for row in self._connection.execute(query, (beginning, most))]
+
     def games(
         self,
         *,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arena import UserError
+from arena.cli import complete
 from arena.cli.events import count_workers, printer
 from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
 
@@ -30,7 +31,11 @@ REFUSED = 5
 def check(
     bots: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[BOT ...]", help="Bots as in a match; all of arena.toml unless given."),
+        typer.Argument(
+            metavar="[BOT ...]",
+            help="Bots as in a match; all of arena.toml unless given.",
+            autocompletion=complete.bots,
+        ),
     ] = None,
     size: Annotated[int, typer.Option(help="Board size, 5 to 19.")] = 9,
     komi: Annotated[float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above.", show_default=False)] = None,
@@ -104,7 +109,10 @@ def _probed(registry: Registry, name: str, rules: Rules) -> Generator[Begun | Fi
 
 
 def watch(
-    event: Annotated[str | None, typer.Argument(metavar="[EVENT]", help="The running one unless given.")] = None,
+    event: Annotated[
+        str | None,
+        typer.Argument(metavar="[EVENT]", help="The running one unless given.", autocompletion=complete.events),
+    ] = None,
     results: Results = Path(RESULTS),
 ) -> None:
     """Look on while another terminal plays: the same live screen, or lines in a pipe.
@@ -157,10 +165,14 @@ def _not_running(store: Store, look: Look | None, wanted: StoredEvent | None) ->
 
 def replay(
     game: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="A game's id, its beginning, its end or its number.")
+        str | None,
+        typer.Argument(
+            metavar="[ID]", help="A game's id, its beginning, its end or its number.", autocompletion=complete.games
+        ),
     ] = None,
     event: Annotated[
-        str | None, typer.Option(help="Play this event's games again instead.", show_default=False)
+        str | None,
+        typer.Option(help="Play this event's games again instead.", show_default=False, autocompletion=complete.events),
     ] = None,
     limit: Annotated[
         int | None, typer.Option("-n", "--limit", help="So many of them, spread over it.", min=1, show_default=False)
@@ -234,9 +246,15 @@ def _spread(store: Store, event: str, limit: int | None) -> list[Record]:
 
 def dossier(
     game: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="A game's id, its beginning, its end or its number.")
+        str | None,
+        typer.Argument(
+            metavar="[ID]", help="A game's id, its beginning, its end or its number.", autocompletion=complete.games
+        ),
     ] = None,
-    event: Annotated[str | None, typer.Option(help="List those of this event only.", show_default=False)] = None,
+    event: Annotated[
+        str | None,
+        typer.Option(help="List those of this event only.", show_default=False, autocompletion=complete.events),
+    ] = None,
     limit: Annotated[int, typer.Option("-n", "--limit", help="List the newest so many.", min=1)] = 20,
     results: Results = Path(RESULTS),
 ) -> None:

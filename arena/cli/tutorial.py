@@ -9,12 +9,15 @@ from typing import Annotated
 import typer
 
 from arena import UserError
+from arena.cli import complete
 from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
 
 
 def tutorial(
     first: Annotated[int, typer.Option("--from", help="Begin with this screen; 11 is the game.", min=1, max=11)] = 1,
-    against: Annotated[str, typer.Option(help="Whom the game at the end is played against.")] = "fast-random",
+    against: Annotated[
+        str, typer.Option(help="Whom the game at the end is played against.", autocompletion=complete.bots)
+    ] = "fast-random",
     plain: Annotated[
         bool, typer.Option("--plain", help="Say positions in words instead of drawing them, as for a screen reader.")
     ] = False,
