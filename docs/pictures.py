@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -53,23 +54,21 @@ def stored(games: int) -> Callable[[str], bool]:
     """Whether a live screen says that so many games are stored, or more, and shows a game that is well under way."""
 
     def is_ready(text: str) -> bool:
-        counts = [words.split()[-1] for words in text.split(" of ")[:-1] if words.split()]
-        moves = text.partition("move ")[2].partition(":")[0]
-        return any(count.isdecimal() and int(count) >= games for count in counts[:1]) and (
-            moves.isdecimal() and 25 <= int(moves) <= 55
-        )
+        count = re.search(r"(\d+) of \d+ +\d+:\d\d", text)
+        move = re.search(r"move (\d+): ", text)
+        return count is not None and move is not None and int(count[1]) >= games and 25 <= int(move[1]) <= 55
 
     return is_ready
 
 
 SCENES = (
-    Scene("match", ["match", "alphago", "sl", "-n", "100"], 100, 22, stored(30)),
+    Scene("match", ["match", "alphago", "sl", "-n", "100"], 100, 24, stored(12)),
     Scene(
         "league",
         ["tournament", "league", "random", "mcts:playouts=200", "mcts", "sl", "alphago", "-n", "10"],
         124,
-        22,
-        stored(40),
+        24,
+        stored(30),
     ),
     Scene(
         "analysis",
@@ -106,7 +105,7 @@ def film(scene: Scene, folder: Path) -> Screen:
     screen = Screen(scene.width, scene.height)
     stream = pyte.ByteStream(screen)
     ours, theirs = pty.openpty()
-    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", scene.height + 1, scene.width, 0, 0))
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", scene.height, scene.width, 0, 0))
     process = subprocess.Popen(
         arena(scene.words),
         cwd=folder,
