@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import stat
 import sys
@@ -77,6 +78,14 @@ def test_findings_are_shown_a_line_each_with_what_to_do_below(tmp_path: Path) ->
     assert lines[3].split()[1:3] == ["failed", "config"] and "no checkpoint 'none'" in lines[3]
     assert lines[4].strip() == "Correct [bots.x], or put # before its lines."
     assert "arena init" in findings(place(tmp_path), "config")[0].text
+
+
+def test_lines_to_copy_stay_lines_on_a_terminal() -> None:
+    console = console_of(40, 40, color_system=None)
+    table = engine_table("gnugo")
+    show_check("arena doctor", iter([Finding("engines", OK, "gnugo", table)]), console)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output_of(console))
+    assert all(f"    {line}\n" in text for line in table.splitlines())
 
 
 def test_damaged_results_fail_and_sound_ones_are_counted(tmp_path: Path) -> None:
