@@ -177,4 +177,5 @@ BOT = BotKind(
     build=AlphaGo,
     boards=64,
     check=check,
+    tells_win_rate=True,
 )

@@ -24,7 +24,7 @@ OURS = ("arena", "bots", "trainers")
 
 LAYERS = (
     ("arena",),  # the errors
-    ("arena.go", "arena.clock", "arena.settings"),
+    ("arena.go", "arena.clock", "arena.settings", "arena.finding", "arena.example"),
     ("arena.bot", "arena.adjudication", "arena.ratings"),
     ("bots",),
     ("arena.registry",),
@@ -37,8 +37,8 @@ LAYERS = (
     ("arena.ready",),
     ("arena.store", "arena.probe"),
     ("arena.runner",),
-    ("arena.report", "arena.planning", "arena.live", "arena.replay"),
-    ("arena.gate", "arena.bot_file"),
+    ("arena.report", "arena.planning", "arena.live", "arena.replay", "arena.analysis", "arena.doctor"),
+    ("arena.gate", "arena.bot_file", "arena.tutorial"),
     ("trainers",),
     ("arena.screen",),
     ("arena.plots",),

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from arena.probe import Begun, Finding, Verdict
+from arena.finding import Begun, Finding, Verdict
 from arena.screen import style
 
 SIGNS = {Verdict.OK: "✓", Verdict.NOTE: "!", Verdict.FAILED: "✗"}
@@ -49,4 +49,6 @@ def _print(found: Finding, console: Console) -> None:
     grid.add_column(overflow="fold")
     text = STYLES[found.verdict]
     grid.add_row(Text(words[0], text), Text(words[1], style.LABEL), Text(words[2]))
-    console.print(grid, *details)
+    console.print(grid)
+    for line in details:  # the terminal breaks what is too long, so that it can be copied whole
+        console.print(line, soft_wrap=True)
