@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from arena import UserError, __version__
-from arena.cli import data, evaluate, gate, inspect, look, play, report, serve, tournament, train
+from arena.cli import data, evaluate, gate, inspect, look, play, report, serve, show, tournament, train
 
 app = typer.Typer(
     name="arena",
@@ -30,6 +30,7 @@ for command in (
     look.games,
     look.export,
     serve.gtp,
+    show.show,
     inspect.watch,
     inspect.replay,
     inspect.check,
