@@ -175,7 +175,9 @@ class Keyboard:
     def _take(self) -> bool:
         """Have every key at once and unseen, if the terminal is ours; says whether it is."""
         with self._lock, suppress(termios.error):
-            if self._resting or is_background(self._descriptor):
+            if self._resting:
+                return False
+            if is_background(self._descriptor):
                 self._before, self._ours = None, False  # who has it now sets it as he likes
                 return False
             found = termios.tcgetattr(self._descriptor)
