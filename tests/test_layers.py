@@ -63,7 +63,7 @@ HOMES = {
     "rich": ("arena/screen/", "arena/cli/"),
     "safetensors": ("bots/nets/", "trainers/"),
     "scipy": ("arena/ratings/figure.py",),
-    "sgfmill": ("arena/go/record.py", "arena/go/collection.py"),
+    "sgfmill": ("arena/go/record.py", "arena/go/remarks.py", "arena/go/collection.py"),
     "tensorboard": ("trainers/",),
     "tomlkit": ("arena/bot_file.py",),
     "torch": ("bots/nets/network.py", "bots/nets/classics.py", "bots/nets/catalogue.py", "trainers/"),
