@@ -191,8 +191,9 @@ class BotKind:
     ``config`` is a frozen dataclass whose fields are ``setting``s of type int, float, str or bool. ``boards`` is how
     many games one player should be given at once: many for nets, 1 for what holds one game outside Python.
     ``check(config, size)`` raises a UserError when such a player can't be built here or can't play on that size.
-    ``interactive`` kinds talk to the person at the terminal. A kind whose config has a field ``checkpoint`` plays with
-    what that folder holds; ``identify(folder)`` verifies it and tells its weights' sha256, where it isn't a net.
+    ``interactive`` kinds talk to the person at the terminal; kinds with ``tells_win_rate`` have one in their
+    decisions, unless a net is without. A kind whose config has a field ``checkpoint`` plays with what that folder
+    holds; ``identify(folder)`` verifies it and tells its weights' sha256, where it isn't a net.
     """
 
     summary: str
@@ -201,6 +202,7 @@ class BotKind:
     boards: int = 8
     check: Callable[[Any, int], None] | None = None
     interactive: bool = False
+    tells_win_rate: bool = False
     identify: Callable[[Path], str] | None = None
 
     @property

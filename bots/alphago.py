@@ -172,4 +172,5 @@ BOT = BotKind(
     build=AlphaGo,
     boards=64,
     check=check,
+    tells_win_rate=True,
 )

@@ -91,4 +91,11 @@ def check(config: Config, size: int) -> None:
     checkpoint.require_size(size)
 
 
-BOT = BotKind(summary="a policy net without search", config=Config, build=Policy, boards=64, check=check)
+BOT = BotKind(
+    summary="a policy net without search",
+    config=Config,
+    build=Policy,
+    boards=64,
+    check=check,
+    tells_win_rate=True,
+)

@@ -245,4 +245,5 @@ BOT = BotKind(
     build=Uct,
     check=check,
     identify=identify,
+    tells_win_rate=True,
 )

@@ -38,7 +38,7 @@ LAYERS = (
     ("arena.ready",),
     ("arena.store", "arena.probe"),
     ("arena.runner",),
-    ("arena.report", "arena.planning", "arena.live", "arena.replay"),
+    ("arena.report", "arena.planning", "arena.live", "arena.replay", "arena.analysis"),
     ("arena.gate", "arena.bot_file"),
     ("trainers",),
     ("arena.screen",),

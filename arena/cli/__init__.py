@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from arena import UserError, __version__
-from arena.cli import data, evaluate, gate, inspect, look, play, report, serve, show, tournament, train
+from arena.cli import analyze, data, evaluate, gate, inspect, look, play, report, serve, show, tournament, train
 
 app = typer.Typer(
     name="arena",
@@ -33,6 +33,7 @@ for command in (
     show.show,
     inspect.watch,
     inspect.replay,
+    analyze.analyze,
     inspect.check,
     inspect.dossier,
     report.report,

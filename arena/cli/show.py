@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arena import RecordError, UserError
+from arena import UserError
 from arena.cli.options import RESULTS, ConfigFile, Results, ThemeName, read_theme, registry_of
 
 if TYPE_CHECKING:
@@ -59,21 +59,8 @@ def show(
 
 def _found(game: str, results: Path) -> tuple[Record, tuple[Remark, ...]]:
     """The game of this file or id, and what is said of its positions. Raises UserError."""
-    from arena.go.record import read_sgf
+    from arena.cli.analyze import read_game
     from arena.go.remarks import read_remarks
-    from arena.store import Store
 
-    path = Path(game)
-    if path.is_file():
-        try:
-            text = path.read_bytes()
-            record = read_sgf(text)
-            return record, read_remarks(text, record)
-        except OSError as error:
-            raise UserError(f"{path} can't be read: {error.strerror}") from error
-        except RecordError as error:
-            raise UserError(f"{path}: {error}") from error
-    if path.suffix.lower() == ".sgf" or path.is_dir():
-        raise UserError(f"{path} is {'a folder' if path.is_dir() else 'no file'}; name an SGF file or a stored game")
-    with Store.open(results / "arena.db") as store:
-        return store.find_game(game), ()
+    record, path = read_game(game, results), Path(game).expanduser()
+    return record, read_remarks(path.read_bytes(), record) if path.is_file() else ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -34,6 +34,10 @@ MAX_MOVES = 3000
 
 Stones = tuple[tuple[Move, ...], tuple[Move, ...]]
 """Setup stones: Black's, White's."""
+
+
+Notes = Mapping[int, Mapping[str, Sequence[str]]]
+"""More SGF properties, as unescaped values by their names, of the node after so many moves; the root is node 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +119,8 @@ class Record:
         best = min(range(len(table)), key=lambda s: (black[s].tobytes(), white[s].tobytes(), moves[s].tobytes()))
         return tuple(black[best].tolist()), tuple(white[best].tolist()), tuple(moves[best].tolist())
 
-    def to_sgf(self) -> str:
-        """The game as one line of SGF (FF[4]).
+    def to_sgf(self, notes: Notes | None = None) -> str:
+        """The game as SGF (FF[4]), one line unless a note has more; ``notes`` are added to its nodes.
 
         Not kept are the exact players, the dossier, the seconds used, and a move limit that didn't end the game. Of
         rules that differ from the preset of their name, only what ``read_sgf`` finds out by itself comes back.
@@ -136,6 +140,12 @@ class Record:
         for move in self.moves:
             tree.sequence.append({colour.letter: [sgf_from_move(move, size).encode()]})
             colour = colour.opponent
+        for number, added in (notes or {}).items():
+            node = tree.sequence[number]
+            for name, values in added.items():
+                escaped = [sgf_grammar.escape_text(value.encode("utf-8", "replace")) for value in values]
+                own = node.get("C", []) if name == "C" else []  # it stays at the end, where it is read
+                node[name] = [b"\n".join([*escaped, *own])] if own else escaped
         return sgf_grammar.serialise_game_tree(tree, wrap=None).decode().strip()
 
     def _root_properties(self) -> dict[str, str]:
