@@ -31,8 +31,6 @@ NEXT, PREVIOUS, PAUSE, HELP, QUIT = Key.NEXT, Key.PREVIOUS, Key.PAUSE, Key.HELP,
 # --- What is a key ---
 
 
-
-
 def keys_of(typed: list[Typed]) -> list[Key]:
     return [key for one in typed if (key := Key.of(one)) is not None]
 

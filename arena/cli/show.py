@@ -53,8 +53,11 @@ def show(
     if not at_terminal:
         print_game(viewer, console)
         return
-    with Stage(console) as stage:
-        step_through(viewer, stage)
+    try:
+        with Stage(console) as stage:
+            step_through(viewer, stage)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
 
 
 def _found(game: str, results: Path) -> tuple[Record, tuple[Remark, ...]]:

@@ -42,12 +42,16 @@ class Scene:
     def fit(self, width: int, height: int) -> Picture:
         """The scene in exactly so many cells, or with what is left of it where they are too few."""
         columns, rows = board_width(self.size), board_height(self.size)
-        if width < columns or height < rows + 1:
-            return self._without_board(width, height)
         beside = min(WIDEST, width - columns - GAP)
-        if beside >= BESIDE:
-            return self._beside(width, height, beside)
-        return self._below(width, height)
+        if width < columns or height < rows + 1:
+            picture = self._without_board(width, height)
+        elif beside >= BESIDE:
+            picture = self._beside(width, height, beside)
+        else:
+            picture = self._below(width, height)
+        for line in picture.lines:
+            line.truncate(width, overflow="crop")
+        return picture
 
     def _beside(self, width: int, height: int, beside: int) -> Picture:
         rows = board_height(self.size)
@@ -72,7 +76,8 @@ class Scene:
         hint = _within(room - len(self.facts(width)), self.hint(width))
         below = self._column(width, room - len(hint))
         space = room - len(hint) - len(below)
-        lines = [*title, *self.board, *below, *[Text()] * space, *foot, *hint]
+        board = [line.copy() for line in self.board]
+        lines = [*title, *board, *below, *[Text()] * space, *foot, *hint]
         return Picture(lines, self.size, len(title))
 
     def _without_board(self, width: int, height: int) -> Picture:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from queue import Empty, SimpleQueue
 from types import TracebackType
@@ -34,11 +34,18 @@ class Stage:
     before comes back in the end, whatever happens.
 
     SIGTERM and SIGHUP come out of ``next`` as SystemExit, Ctrl-C as KeyboardInterrupt; Ctrl-Z stops the process and is
-    no concern of who draws.
+    no concern of who draws, but that ``on_stop`` is called before and ``on_continue`` after it.
     """
 
-    def __init__(self, console: Console):
+    def __init__(
+        self,
+        console: Console,
+        on_stop: Callable[[], None] = lambda: None,
+        on_continue: Callable[[], None] = lambda: None,
+    ):
         self._console = console
+        self._on_stop = on_stop
+        self._on_continue = on_continue
         self._told: SimpleQueue[Any] = SimpleQueue()
         self._keyboard = Keyboard(self._told.put, KEYBOARD, mouse=True)
         self._exits = ExitStack()
@@ -124,7 +131,9 @@ class Stage:
     def _suspend(self) -> None:
         self._suspending = False
         self._clear()
+        self._on_stop()
         self._keyboard.suspend()
+        self._on_continue()
         self._prepare()
 
     # Signals may come in the midst of anything: they only take notes, and wake who waits.

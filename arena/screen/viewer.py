@@ -60,11 +60,7 @@ class Viewer:
         ascii_only: bool = False,
     ):
         self.record = record
-        self.remarks = [*remarks, *[Remark()] * (len(record.moves) + 1 - len(remarks))]
-        self.costs = costs(record, [remark.win_rate for remark in self.remarks])
-        worst = sorted((cost, number) for number, cost in self.costs.items() if cost >= MISTAKE)[::-1]
-        found = [number for _, number in worst[:MOST_MISTAKES]]
-        self.mistakes = found if mistakes is None else list(mistakes)
+        self.remark_on(remarks, mistakes)
         self.number = min(max(0, at), len(record.moves))
         self.theme = theme
         self.ascii_only = ascii_only
@@ -72,6 +68,14 @@ class Viewer:
         self._number_typed: str | None = None  # what is typed of a move's number
         self._message = ""
         self._shows_owners = True
+
+    def remark_on(self, remarks: Sequence[Remark], mistakes: Sequence[int] | None = None) -> None:
+        """Put other remarks, and mistakes, in place of those that there are; positions beyond them have none."""
+        self.remarks = [*remarks, *[Remark()] * (len(self.record.moves) + 1 - len(remarks))]
+        self.costs = costs(self.record, [remark.win_rate for remark in self.remarks])
+        worst = sorted((cost, number) for number, cost in self.costs.items() if cost >= MISTAKE)[::-1]
+        found = [number for _, number in worst[:MOST_MISTAKES]]
+        self.mistakes = found if mistakes is None else list(mistakes)
 
     # --- What a person does ---
 
