@@ -1,4 +1,4 @@
-"""What lies over a board: cursor, a stone not yet placed, dead stones, letters; and themes. All reads without colours."""
+"""What lies over a board: cursor, a stone not yet placed, dead stones, letters; themes. It reads without colours."""
 
 from __future__ import annotations
 

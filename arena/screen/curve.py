@@ -26,8 +26,8 @@ def draw_curve(
     ascii_only: bool = False,
     label: str = style.LABEL,
 ) -> list[Text]:
-    """The share of Black, in [0, 1], after each number of moves, from below; ``at`` marks the position that is shown, and
-    ``mistakes`` moves. No lines where there is too little room for them, or no win rate."""
+    """The share of Black, in [0, 1], after each number of moves, from below; ``at`` marks the position that is shown,
+    and ``mistakes`` moves. No lines where there is too little room for them, or no win rate."""
     rows, columns = min(MOST_ROWS, height - 1), width - MARGIN
     if rows < LEAST_ROWS or columns < 10 or all(rate is None for rate in win_rates):
         return []

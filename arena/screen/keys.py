@@ -78,8 +78,8 @@ def on_signals(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterato
 
 
 class Keyboard:
-    """A context in which what is typed at a terminal comes to ``on_typed``, in a thread of its own; with ``mouse``, what
-    is done with the mouse too, where the terminal tells it.
+    """A context in which what is typed at a terminal comes to ``on_typed``, in a thread of its own; with ``mouse``,
+    what is done with the mouse too, where the terminal tells it.
 
     Ctrl-C stays what it is. Ctrl-Z comes as a key, so that only we are stopped, by ``suspend``, and not the processes
     that we have started. The terminal gets its settings back in the end, whatever happens.

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any
 
 from arena import IllegalMove
-from arena.go.moves import Move, gtp_from_move, move_from_gtp, pass_move
+from arena.go.moves import Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.screen import style
 from arena.screen.play_frame import PlayFrame
 from arena.screen.review import Evaluate, show_review
@@ -20,7 +20,7 @@ from arena.screen.themes import DARK, Theme
 from arena.screen.typed import Act, Gone, Mouse, Paste, Press, Typed
 from arena.screen.viewer import folded
 from arena.settings import suggest
-from arena.sitting import Phase, Preview, Refused, Sitting, Snapshot
+from arena.sitting import Phase, Preview, Refused, Sitting
 
 BUSY_EVERY = 0.1
 """Seconds between two frames while somebody thinks; and while clocks run."""
@@ -34,8 +34,8 @@ STARTING = "Getting ready; the first time, compiling takes up to a minute."
 STEPS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 
 HELP = """\
-Arrows move the cursor, Enter or space plays there; so does a click. Where the terminal tells no moves of the mouse, the \
-first click shows the stone and the second places it.
+Arrows move the cursor, Enter or space plays there; so does a click. Where the terminal tells no moves of the mouse, \
+the first click shows the stone and the second places it.
 
 d4, pass, resign: typed at any time, then Enter
 undo: takes your last move and the answer back
@@ -81,7 +81,8 @@ class Seat:
         self._theme = theme
         self._ascii_only = ascii_only
         self._clock = clock
-        self._busy_since: float | None = None
+        self._busy_with: tuple[Colour | None, int] | None = None  # who is waited for, and after which move
+        self._busy_since = 0.0
         self._asked: tuple[int, ...] = ()  # the position that overlays were asked for last, and which
         self._is_sure = ""  # what was asked for once, and is done when asked for again
         self._previewed: tuple[int, Preview] | None = None
@@ -95,10 +96,9 @@ class Seat:
         before, self.snapshot = self.snapshot, self._sitting.snapshot()
         if self.snapshot.phase is not before.phase:
             self.message, self._is_sure = "", ""
-        if not self._is_busy:
-            self._busy_since = None
-        elif self._busy_since is None:
-            self._busy_since = self._clock()
+        busy = (self.snapshot.thinking, len(self.snapshot.turns)) if self._is_busy else None
+        if busy != self._busy_with:
+            self._busy_with, self._busy_since = busy, self._clock()
         self._follow()
 
     @property
@@ -295,9 +295,8 @@ class Seat:
         except ValueError:
             known = ("pass", "resign", "undo", "hint", "score", "save", "help", "quit", "done", "review")
             last = gtp_from_move(self.snapshot.size - 1, self.snapshot.size)
-            self.message = (
-                f"'{words}' is neither a point (A1 to {last}) nor a command{suggest(words, known) or '; ? tells'}"
-            )
+            hint = suggest(words, known) or "; ? tells all"
+            self.message = f"'{words}' is neither a point (A1 to {last}) nor a command{hint}"
             return
         self.cursor = move
         self._enter_at(move)
@@ -357,7 +356,7 @@ class Seat:
             self.message,
             self.shows_hints,
             self.shows_score,
-            0.0 if self._busy_since is None else self._clock() - self._busy_since,
+            self._clock() - self._busy_since,
             self._can_review,
             self._theme,
             self._ascii_only,
@@ -374,10 +373,10 @@ def play_on_screen(
     theme: Theme = DARK,
     ascii_only: bool = False,
 ) -> None:
-    """Let a person play until the end and as long as he likes to look at it, or until he leaves or the terminal is gone.
+    """Let a person play, to the end and as long as it is looked at, or until he leaves or the terminal is gone.
 
-    ``place`` is where the game is kept, in words; ``evaluate`` is asked for a review after the end. Ctrl-C comes through
-    as KeyboardInterrupt, a signal to end as SystemExit; whatever comes, the game is as the sitting has kept it.
+    ``place`` is where the game is kept, in words; ``evaluate`` is asked for a review after the end. Ctrl-C comes
+    through as KeyboardInterrupt, a signal to end as SystemExit; whatever comes, the game is as the sitting has kept it.
     """
     seat = Seat(sitting, place=place, can_review=evaluate is not None, theme=theme, ascii_only=ascii_only)
     sitting.subscribe(lambda: stage.tell(None))

@@ -1,4 +1,4 @@
-"""A person's game as a scene: the board with what lies over it, both players, the count, what was said. Nothing is done.
+"""A person's game as a scene: the board and what lies over it, both players, the count, what was said. Nothing is done.
 
 Win rates and scores are shown only where the person has asked for them.
 """
@@ -265,6 +265,10 @@ class PlayFrame:
 
     def _hint(self, width: int) -> list[Text]:
         wordings = HINTS[self.snapshot.phase]
+        if self.shows_hints:
+            wordings = tuple(words.replace("! hint", "! no hint") for words in wordings)
+        if self.shows_score:
+            wordings = tuple(words.replace("= score", "= no score") for words in wordings)
         if not self.can_review:
             wordings = tuple(words.replace("r review · ", "") for words in wordings)
         words = next((words for words in wordings if cell_len(words) <= width), "")

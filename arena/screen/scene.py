@@ -1,7 +1,7 @@
 """A board with words around it, fitted to a terminal of any size. Nothing is decided here, and no key has a meaning.
 
-The board comes first; then the status line and what is being typed; then the facts, then the blocks in their order, each
-where it has the room it wants. They stand beside the board where that is wide enough, else below it.
+The board comes first; then the status line and what is being typed; then the facts, then the blocks in their order,
+each where it has the room it wants. They stand beside the board where that is wide enough, else below it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Block = Callable[[int, int], list[Text]]
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What is to be seen. ``title``, ``facts``, ``status`` and ``hint`` are given a width, and have as many lines as they
-    want at that; ``prompt`` is one line, or none."""
+    """What is to be seen. ``title``, ``facts``, ``status`` and ``hint`` are given a width, and have as many lines as
+    they want at that; ``prompt`` is one line, or none."""
 
     size: int
     board: Sequence[Text]

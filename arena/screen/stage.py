@@ -30,8 +30,8 @@ def has_stage(console: Console) -> bool:
 
 
 class Stage:
-    """A context in which the terminal shows what ``draw`` is given, on a screen of its own, as editors do: what was there
-    before comes back in the end, whatever happens.
+    """A context in which the terminal shows what ``draw`` is given, on a screen of its own, as editors do: what was
+    there before comes back in the end, whatever happens.
 
     SIGTERM and SIGHUP come out of ``next`` as SystemExit, Ctrl-C as KeyboardInterrupt; Ctrl-Z stops the process and is
     no concern of who draws, but that ``on_stop`` is called before and ``on_continue`` after it.
@@ -54,8 +54,13 @@ class Stage:
         self._shown: tuple[ConsoleDimensions, list[list[Segment]]] | None = None
 
     def __enter__(self) -> Self:
-        handlers = {number: (lambda number=number: self._end(number)) for number in (signal.SIGTERM, signal.SIGHUP)}
-        handlers |= {signal.SIGWINCH: self._wake, signal.SIGTSTP: self._ask_to_suspend, signal.SIGCONT: self._wake_anew}
+        handlers = {
+            signal.SIGTERM: lambda: self._end(signal.SIGTERM),
+            signal.SIGHUP: lambda: self._end(signal.SIGHUP),
+            signal.SIGWINCH: self._wake,
+            signal.SIGTSTP: self._ask_to_suspend,
+            signal.SIGCONT: self._wake_anew,
+        }
         with ExitStack() as exits:
             exits.enter_context(on_signals(handlers))
             exits.callback(self._clear)

@@ -45,8 +45,8 @@ KEYS = (
 class Viewer:
     """One game on a board.
 
-    ``remarks`` has one for each position, or none; ``mistakes`` are the numbers of moves that were bad, the worst first,
-    and found from the win rates of the remarks unless given.
+    ``remarks`` has one for each position, or none; ``mistakes`` are the numbers of moves that were bad, the worst
+    first, and found from the win rates of the remarks unless given.
     """
 
     def __init__(
