@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from arena import UserError, __version__
-from arena.cli import data, evaluate, gate, inspect, look, play, report, serve, tournament, train
+from arena.cli import data, evaluate, gate, inspect, look, people, play, report, serve, tournament, train
 
 app = typer.Typer(
     name="arena",
@@ -23,6 +23,7 @@ app = typer.Typer(
 for command in (
     play.match,
     play.plan,
+    people.play,
     tournament.tournament,
     tournament.ladder,
     look.bots,
