@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Container
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any, Self
@@ -22,6 +22,7 @@ from arena.clock import TimeLeft
 from arena.go.game import Scoring
 from arena.go.moves import Colour, Move
 from arena.go.record import Record, read_sgf
+from arena.store import Player
 
 EVENT = "play"
 """What games of people are stored under, and the folder of their files."""
@@ -51,7 +52,7 @@ class Kifu:
     ``record`` has no outcome as long as the game goes on; its ``black`` and ``white`` are names as they are typed, and
     what the players used so far is in its ``seconds``. ``people`` are the colours that no bot plays, ``time`` their
     clock and ``left`` what the clocks of Black and White show. ``dead`` are the stones that are marked after two passes
-    and ``proposed`` those that the program marked; None before it has.
+    and ``proposed`` those that the program marked; None before it has. ``players`` are all that have a rating.
     """
 
     record: Record
@@ -61,6 +62,7 @@ class Kifu:
     helps: tuple[Help, ...] = ()
     dead: tuple[Move, ...] | None = None
     proposed: tuple[Move, ...] | None = None
+    players: tuple[Player, ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -87,17 +89,18 @@ class Kifu:
             if data["format"] != FORMAT:
                 raise RecordError(f"it has format {data['format']}, and this arena reads {FORMAT}; update arena")
             rules = replace(record.rules, **(data["rules"] | {"scoring": Scoring(data["rules"]["scoring"])}))
-            players = dict(zip(("black_player", "white_player"), data["players"], strict=True))
+            identities = dict(zip(("black_player", "white_player"), data["identities"], strict=True))
             seconds = dict(zip(("black_seconds", "white_seconds"), data["seconds"], strict=True))
             first, second = (None if left is None else TimeLeft(*left) for left in data["left"])
             return cls(
-                record=replace(record, rules=rules, dossier=data["dossier"], **players, **seconds),
+                record=replace(record, rules=rules, dossier=data["dossier"], **identities, **seconds),
                 people=tuple(Colour(colour) for colour in data["people"]),
                 time=Limits.read(data["time"], "the clock") if data["time"] else Limits(),
                 left=(first, second),
                 helps=tuple(Help(word) for word in data["helps"]),
                 dead=_moves(data["dead"]),
                 proposed=_moves(data["proposed"]),
+                players=tuple(Player(*player) for player in data["players"]),
             )
         except (ValueError, TypeError, KeyError) as error:
             raise RecordError(f"it is damaged ({' '.join(str(error).split())})") from error
@@ -107,7 +110,8 @@ class Kifu:
         names = ("superko", "suicide", "handicap_points", "move_limit")
         return {
             "format": FORMAT,
-            "players": [record.black_player, record.white_player],
+            "identities": [record.black_player, record.white_player],
+            "players": [astuple(player) for player in self.players],
             "people": [int(colour) for colour in self.people],
             "rules": {name: getattr(rules, name) for name in names} | {"scoring": rules.scoring.value},
             "time": str(self.time),

@@ -20,7 +20,7 @@ from queue import SimpleQueue
 from random import Random
 from threading import Condition, RLock, Thread
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -487,6 +487,12 @@ class Sitting:
         self._adviser.do(lambda: None if self._built is None else self._built.close())
         self._player.close(GRACE)
         self._adviser.close(GRACE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # --- Turns ---
 

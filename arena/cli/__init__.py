@@ -9,7 +9,21 @@ from typing import Annotated
 import typer
 
 from arena import UserError, __version__
-from arena.cli import analyze, data, evaluate, gate, inspect, look, play, report, serve, show, tournament, train
+from arena.cli import (
+    analyze,
+    data,
+    evaluate,
+    gate,
+    inspect,
+    look,
+    people,
+    play,
+    report,
+    serve,
+    show,
+    tournament,
+    train,
+)
 
 app = typer.Typer(
     name="arena",
@@ -23,6 +37,7 @@ app = typer.Typer(
 for command in (
     play.match,
     play.plan,
+    people.play,
     tournament.tournament,
     tournament.ladder,
     look.bots,

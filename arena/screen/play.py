@@ -6,12 +6,17 @@ How it looks is ``play_frame``'s; the game itself, and that nothing of it is los
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from time import monotonic
 from typing import Any
+
+from rich.console import Console
+from rich.text import Text
 
 from arena import IllegalMove
 from arena.go.moves import Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.screen import style
+from arena.screen.plain_play import result_words
 from arena.screen.play_frame import PlayFrame
 from arena.screen.review import Evaluate, show_review
 from arena.screen.scene import Picture
@@ -43,10 +48,10 @@ hint: the bot's best moves; once more: it thinks on
 score: whose each point is likely to be
 !  hints on or off, for every move of yours
 =  the estimate on or off, for every move of yours
-save: where the game is kept (after every move)
+save FILE: a copy of the game, which is kept after every move
 quit: leave; arena play --resume goes on
 
-After two passes: Enter or a click makes the stones at the cursor dead or alive, done counts, on plays on.
+After two passes: Enter or a click makes the stones at the cursor dead or alive, done counts, continue plays on.
 After the end: r looks back with the bot, undo takes the end back, q leaves.
 Undo, hints and estimates leave the game unrated. With Shift the mouse selects text.
 
@@ -60,13 +65,13 @@ class Seat:
         self,
         sitting: Sitting,
         *,
-        place: str = "",
+        kept: Path | None = None,
         can_review: bool = True,
         theme: Theme = DARK,
         ascii_only: bool = False,
         clock: Callable[[], float] = monotonic,
     ):
-        """``place`` is where the game is kept, in words."""
+        """``kept`` is the game's file."""
         self.snapshot = sitting.snapshot()
         self.line = ""
         self.message = ""
@@ -76,7 +81,7 @@ class Seat:
         self.shows_help = False
         self.wants_review = False
         self._sitting = sitting
-        self._place = place
+        self._kept = kept
         self._can_review = can_review
         self._theme = theme
         self._ascii_only = ascii_only
@@ -185,8 +190,11 @@ class Seat:
         elif key == "enter" or (key == " " and not self.line):
             if not self.line:
                 return self._enter(sure)
-            words, self.line = self.line.strip().lower(), ""
-            return self._obey(words, sure)
+            words, self.line = self.line.strip(), ""
+            if words.lower().startswith("save "):
+                self._save(Path(words[5:].strip()).expanduser())
+                return True
+            return self._obey(words.lower(), sure)
         elif key in ("backspace", "delete"):
             self.line = self.line[:-1]
         elif key == "escape":
@@ -229,7 +237,7 @@ class Seat:
             case Phase.COUNT:
                 self._try(lambda: self._sitting.toggle(point))
                 if self.message == "No stone lies there.":
-                    self.message = "No stone lies there; 'done' counts, 'on' plays on."
+                    self.message = "No stone lies there; 'done' counts, 'continue' plays on."
 
     def _move_cursor(self, down: int, right: int) -> None:
         """One point further, and where it was nowhere, to where the game is."""
@@ -272,10 +280,10 @@ class Seat:
                     self._try(sitting.score)
             case "done" | "accept":
                 self._try(sitting.accept)
-            case "on":
+            case "continue":
                 self._try(sitting.play_on)
             case "save":
-                self.message = self._kept()
+                self.message = self._where_it_is_kept()
             case "help" | "h" | "?":
                 self.shows_help = True
             case "quit" | "exit" | "q":
@@ -293,7 +301,7 @@ class Seat:
         try:
             move = move_from_gtp(words, self.snapshot.size)
         except ValueError:
-            known = ("pass", "resign", "undo", "hint", "score", "save", "help", "quit", "done", "review")
+            known = ("pass", "resign", "undo", "hint", "score", "save", "help", "quit", "done", "continue", "review")
             last = gtp_from_move(self.snapshot.size - 1, self.snapshot.size)
             hint = suggest(words, known) or "; ? tells all"
             self.message = f"'{words}' is neither a point (A1 to {last}) nor a command{hint}"
@@ -314,10 +322,20 @@ class Seat:
             self.shows_score = True
             self._asked = (len(self.snapshot.turns), int(self.shows_hints), 1)
 
-    def _kept(self) -> str:
+    def _where_it_is_kept(self) -> str:
         if self.snapshot.trouble:
             return self.snapshot.trouble
-        return f"Saved{f' as {self._place}' if self._place else ''}, as after every move."
+        return f"Kept{f' in {self._kept}' if self._kept else ''} after every move."
+
+    def _save(self, path: Path) -> None:
+        """Write a copy of the game as it stands."""
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(self._sitting.record().to_sgf() + "\n")
+        except OSError as error:
+            self.message = f"{path} can't be written: {error.strerror}."
+        else:
+            self.message = f"Written to {path}."
 
     # --- What is seen ---
 
@@ -364,34 +382,43 @@ class Seat:
         return frame.scene().fit(width, height)
 
 
-def play_on_screen(
+def show_sitting(
     sitting: Sitting,
-    stage: Stage,
+    console: Console,
     *,
-    place: str = "",
+    kept: Path | None = None,
     evaluate: Evaluate | None = None,
     theme: Theme = DARK,
     ascii_only: bool = False,
 ) -> None:
     """Let a person play, to the end and as long as it is looked at, or until he leaves or the terminal is gone.
 
-    ``place`` is where the game is kept, in words; ``evaluate`` is asked for a review after the end. Ctrl-C comes
-    through as KeyboardInterrupt, a signal to end as SystemExit; whatever comes, the game is as the sitting has kept it.
+    ``kept`` is the game's file; ``evaluate`` is asked for a review after the end. Ctrl-C comes through as
+    KeyboardInterrupt, a signal to end as SystemExit; whatever comes, the game is as the sitting has kept it.
     """
-    seat = Seat(sitting, place=place, can_review=evaluate is not None, theme=theme, ascii_only=ascii_only)
-    sitting.subscribe(lambda: stage.tell(None))
-    seat.message = STARTING
-    stage.draw(seat.picture(*stage.size).lines)
-    sitting.preview(0)
-    seat.message = ""
-    while True:
+    ascii_only = ascii_only or console.options.ascii_only
+    seat = Seat(sitting, kept=kept, can_review=evaluate is not None, theme=theme, ascii_only=ascii_only)
+    with Stage(console, sitting.pause, sitting.go_on) as stage:
+        sitting.subscribe(lambda: stage.tell(None))
+        seat.message = STARTING
+        stage.draw(seat.picture(*stage.size).lines)
+        sitting.preview(0)
+        seat.message = ""
+        while _play(seat, stage) and evaluate is not None:
+            if not show_review(sitting.record(), evaluate, stage, theme, ascii_only):
+                break
+    if seat.snapshot.phase is Phase.OVER:
+        console.print(Text(style.spell(result_words(seat.snapshot), ascii_only)))
+
+
+def _play(seat: Seat, stage: Stage) -> bool:
+    """Let a person play until he wants to review the game (True) or to leave."""
+    while not seat.wants_review:
         seat.look()
         picture = seat.picture(*stage.size)
         stage.draw(picture.lines)
         typed: Any = stage.next(seat.patience)
         if isinstance(typed, Press | Paste | Mouse | Gone) and not seat.do(typed, picture):
-            return
-        if seat.wants_review and evaluate is not None:
-            seat.wants_review = False
-            if not show_review(sitting.record(), evaluate, stage, theme, ascii_only):
-                return
+            return False
+    seat.wants_review = False
+    return True

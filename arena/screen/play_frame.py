@@ -41,8 +41,8 @@ HINTS = {
         "? help",
     ),
     Phase.COUNT: (
-        "arrows or mouse, Enter: dead or alive · done: count it · on: play on · ? help",
-        "Enter dead/alive · done · on · ? help",
+        "arrows or mouse, Enter: dead or alive · done: count it · continue: play on · ? help",
+        "Enter dead/alive · done · ? help",
         "? help",
     ),
     Phase.OVER: (
