@@ -18,7 +18,7 @@ from arena.go.moves import Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.screen import style
 from arena.screen.plain_play import result_words
 from arena.screen.play_frame import PlayFrame
-from arena.screen.review import Evaluate, show_review
+from arena.screen.review import Evaluate, Review, show_review
 from arena.screen.scene import Picture
 from arena.screen.stage import Stage
 from arena.screen.themes import DARK, Theme
@@ -35,6 +35,8 @@ LONGEST_LINE = 30
 """Signs that can be typed, or pasted, into the line."""
 
 STARTING = "Getting ready; the first time, compiling takes up to a minute."
+
+GAME_OVER = "The game is over."
 
 STEPS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 
@@ -89,7 +91,7 @@ class Seat:
         self._busy_with: tuple[Colour | None, int] | None = None  # who is waited for, and after which move
         self._busy_since = 0.0
         self._asked: tuple[int, ...] = ()  # the position that overlays were asked for last, and which
-        self._is_sure = ""  # what was asked for once, and is done when asked for again
+        self._is_resigning = False  # and is asked whether that is meant
         self._previewed: tuple[int, Preview] | None = None
         self.look()
 
@@ -100,7 +102,7 @@ class Seat:
         self._sitting.tick()
         before, self.snapshot = self.snapshot, self._sitting.snapshot()
         if self.snapshot.phase is not before.phase:
-            self.message, self._is_sure = "", ""
+            self.message, self._is_resigning = "", False
         busy = (self.snapshot.thinking, len(self.snapshot.turns)) if self._is_busy else None
         if busy != self._busy_with:
             self._busy_with, self._busy_since = busy, self._clock()
@@ -180,21 +182,27 @@ class Seat:
                 self._enter_at(point)
             else:
                 self.cursor = point
+                preview = self._preview(point)
+                if preview is None or preview.refusal:
+                    self.message = "" if preview is None else preview.refusal
+                    return
                 self.message = f"Click {gtp_from_move(point, self.snapshot.size)} again to play there."
 
     def _press(self, key: str) -> bool:
-        sure, self._is_sure = self._is_sure, ""
-        if key in STEPS:
+        resigns, self._is_resigning = self._is_resigning and key == "enter", False
+        if resigns:
+            self._try(self._sitting.resign)
+        elif key in STEPS:
             self.line = ""
             self._move_cursor(*STEPS[key])
         elif key == "enter" or (key == " " and not self.line):
             if not self.line:
-                return self._enter(sure)
+                return self._enter()
             words, self.line = self.line.strip(), ""
             if words.lower().startswith("save "):
                 self._save(Path(words[5:].strip()).expanduser())
                 return True
-            return self._obey(words.lower(), sure)
+            return self._obey(words.lower())
         elif key in ("backspace", "delete"):
             self.line = self.line[:-1]
         elif key == "escape":
@@ -206,7 +214,7 @@ class Seat:
         elif key == "ctrl-u":
             self.line = ""
         elif word := self._shortcut(key):
-            return self._obey(word, sure)
+            return self._obey(word)
         elif len(key) == 1:
             self.line = (self.line + key)[:LONGEST_LINE]
         return True
@@ -219,12 +227,12 @@ class Seat:
             words |= {"q": "quit", "r": "review"}
         return words.get(key, "")
 
-    def _enter(self, sure: str) -> bool:
+    def _enter(self) -> bool:
         """Enter without a word: what lies nearest."""
         if self.cursor is not None and self.snapshot.phase is not Phase.OVER:
             self._enter_at(self.cursor)
         elif self.snapshot.phase is Phase.OVER:
-            return self._obey("review", sure)
+            return self._obey("review")
         else:
             self._move_cursor(0, 0)
         return True
@@ -251,18 +259,15 @@ class Seat:
 
     # --- Words ---
 
-    def _obey(self, words: str, sure: str) -> bool:
+    def _obey(self, words: str) -> bool:
         """Do what a typed word asks for; False when that is to leave."""
         sitting, phase = self._sitting, self.snapshot.phase
         match words:
             case "pass" | "p":
                 self._try(sitting.pass_turn)
             case "resign":
-                if phase is Phase.PLAY and sure != "resign":
-                    self._is_sure = "resign"
-                    self.message = "Type resign once more to give the game up."
-                else:
-                    self._try(sitting.resign)
+                self._is_resigning = phase is not Phase.OVER
+                self.message = "Enter resigns the game, any other key plays on." if self._is_resigning else GAME_OVER
             case "undo" | "u":
                 if self._try(sitting.undo):
                     self.message = "Taken back."
@@ -405,7 +410,10 @@ def show_sitting(
         sitting.preview(0)
         seat.message = ""
         while _play(seat, stage) and evaluate is not None:
-            if not show_review(sitting.record(), evaluate, stage, theme, ascii_only):
+            people = seat.snapshot.people
+            whose = people[0] if len(people) == 1 else None
+            review = Review(sitting.record(), whose, theme=theme, ascii_only=ascii_only)
+            if not show_review(review, evaluate, stage):
                 break
     if seat.snapshot.phase is Phase.OVER:
         console.print(Text(style.spell(result_words(seat.snapshot), ascii_only)))

@@ -14,13 +14,13 @@ from rich.text import Text
 
 from arena import UserError
 from arena.analysis import Evaluation, PlayedMove, evaluation_count, judge, mistakes, spelled
-from arena.go.moves import gtp_from_move, pass_move
+from arena.go.moves import Colour, gtp_from_move, pass_move
 from arena.go.record import Record
 from arena.go.remarks import Remark
 from arena.screen import style
 from arena.screen.scene import Scene
 from arena.screen.stage import Stage
-from arena.screen.themes import Theme
+from arena.screen.themes import DARK, Theme
 from arena.screen.typed import Gone
 from arena.screen.viewer import Viewer
 
@@ -60,8 +60,10 @@ def _remark(evaluation: Evaluation, move: PlayedMove | None, size: int) -> Remar
 class Review(Viewer):
     """A game that is stepped through while its evaluations come in."""
 
-    def __init__(self, record: Record, theme: Theme, ascii_only: bool):
+    def __init__(self, record: Record, colour: Colour | None = None, *, theme: Theme = DARK, ascii_only: bool = False):
+        """Of whose moves mistakes are told: of one colour, or of both."""
         super().__init__(record, theme=theme, ascii_only=ascii_only, at=len(record.moves), mistakes=[])
+        self.colour = colour
         self.evaluations: list[Evaluation] = []
         self.fault = ""
 
@@ -72,7 +74,7 @@ class Review(Viewer):
     def learn(self, evaluation: Evaluation) -> None:
         """Take in what is thought of the next position."""
         self.evaluations.append(evaluation)
-        worst = mistakes(judge(self.record, self.evaluations))
+        worst = mistakes(judge(self.record, self.evaluations), colour=self.colour)
         self.remark_on(remarks_of(self.record, self.evaluations), [move.number for move in worst])
 
     def scene(self) -> Scene:
@@ -87,13 +89,13 @@ class Review(Viewer):
         return Scene(scene.size, scene.board, scene.title, scene.facts, scene.blocks, status, scene.prompt, scene.hint)
 
 
-def show_review(record: Record, evaluate: Evaluate, stage: Stage, theme: Theme, ascii_only: bool) -> bool:
+def show_review(review: Review, evaluate: Evaluate, stage: Stage) -> bool:
     """Let a person look back at a game while it is evaluated; False when the terminal is gone."""
-    review, over = Review(record, theme, ascii_only), Event()
+    over = Event()
 
     def work() -> None:
         try:
-            for evaluation in evaluate(record):
+            for evaluation in evaluate(review.record):
                 if over.is_set():
                     return
                 stage.tell(evaluation)
