@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from arena import IllegalMove
+from arena.go.game import Game
 from arena.go.moves import Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.screen import style
 from arena.screen.plain_play import result_words
@@ -25,7 +26,7 @@ from arena.screen.themes import DARK, Theme
 from arena.screen.typed import Act, Gone, Mouse, Paste, Press, Typed
 from arena.screen.viewer import folded
 from arena.settings import suggest
-from arena.sitting import Phase, Preview, Refused, Sitting
+from arena.sitting import Phase, Preview, Refused, Sitting, estimated
 
 BUSY_EVERY = 0.1
 """Seconds between two frames while somebody thinks; and while clocks run."""
@@ -41,21 +42,19 @@ GAME_OVER = "The game is over."
 STEPS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 
 HELP = """\
-Arrows move the cursor, Enter or space plays there; so does a click. Where the terminal tells no moves of the mouse, \
-the first click shows the stone and the second places it.
+Arrows or the mouse move the cursor; Enter, space or a second click plays there.
 
-d4, pass, resign: typed at any time, then Enter
-undo: takes your last move and the answer back
-hint: the bot's best moves; once more: it thinks on
-score: whose each point is likely to be
-!  hints on or off, for every move of yours
-=  the estimate on or off, for every move of yours
-save FILE: a copy of the game, which is kept after every move
-quit: leave; arena play --resume goes on
+d4, pass, undo, resign: type, then Enter
+hint    the bot's best moves; again: more
+score   who will have what, by playouts
+!  =    hints, scores at every turn or not
+save FILE  writes a copy
+quit    leave; play --resume goes on
 
-After two passes: Enter or a click makes the stones at the cursor dead or alive, done counts, continue plays on.
-After the end: r looks back with the bot, undo takes the end back, q leaves.
-Undo, hints and estimates leave the game unrated. With Shift the mouse selects text.
+After two passes, Enter or a click makes stones dead or alive; done counts, continue plays on.
+After the end, r looks back with the bot, undo takes the end back, q leaves.
+
+With undo, hints or scores a game counts for no rating. Shift lets the mouse select text.
 
 Any key goes back."""
 
@@ -407,7 +406,7 @@ def show_sitting(
         sitting.subscribe(lambda: stage.tell(None))
         seat.message = STARTING
         stage.draw(seat.picture(*stage.size).lines)
-        sitting.preview(0)
+        estimated(Game(seat.snapshot.rules), playouts=2)  # a compiler at work would leave the screen dead later
         seat.message = ""
         while _play(seat, stage) and evaluate is not None:
             people = seat.snapshot.people

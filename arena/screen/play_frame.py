@@ -41,7 +41,7 @@ HINTS = {
         "? help",
     ),
     Phase.COUNT: (
-        "arrows or mouse, Enter: dead or alive · done: count it · continue: play on · ? help",
+        "arrows, mouse, Enter: dead or alive · done: count · continue: play on · ? help",
         "Enter dead/alive · done · ? help",
         "? help",
     ),
@@ -198,7 +198,10 @@ class PlayFrame:
         count = self.snapshot.count
         if count is None or (self.snapshot.outcome is not None and self.snapshot.outcome.margin is None):
             return []
-        return [line for words in count_words(count, self.snapshot) for line in self._said(words, width)][:height]
+        told = count_words(count, self.snapshot)
+        if self.snapshot.phase is Phase.OVER:
+            told.pop()  # who has won stands above
+        return [line for words in told for line in self._said(words, width)][:height]
 
     def _estimate(self, width: int, height: int) -> list[Text]:
         estimate = self.snapshot.estimate
@@ -296,13 +299,13 @@ def clock_words(left: TimeLeft) -> str:
 
 
 def count_words(count: Count, snapshot: Snapshot) -> list[str]:
-    """How the points of both sides come together."""
+    """How the points of both sides come together, and for whom."""
     what = "stones and points" if snapshot.rules.scoring is Scoring.AREA else "points and prisoners"
     bonus = f" + {count.bonus} for handicap" if count.bonus else ""
     margin = count.margin
     if margin:
         leader = BLACK if margin > 0 else WHITE
-        wins = f"{leader.name.title()} {'has won' if snapshot.phase is Phase.OVER else 'would win'} by {abs(margin):g}"
+        wins = f"{leader.name.title()} would win by {abs(margin):g}"
     else:
         wins = "a draw"
     return [
