@@ -212,7 +212,10 @@ class Snapshot:
 
     @property
     def handicap(self) -> int:
-        return len(self.setup[0])
+        """Black's setup stones when White has none and begins, else 0."""
+        black, white = self.setup
+        first = self.turns[0].colour if self.turns else self.to_play
+        return len(black) if first is WHITE and not white else 0
 
     @property
     def is_persons_turn(self) -> bool:

@@ -211,11 +211,9 @@ class Talk:
             self._say(result_words(now))
 
     def _report_count(self, before: Snapshot, now: Snapshot) -> None:
-        if now.dead is None:
-            if before.phase is not Phase.COUNT:
-                self._say("Both sides have passed. The program looks for dead stones.")
-            return
-        if before.phase is Phase.COUNT and before.dead == now.dead:
+        if before.phase is not Phase.COUNT:
+            self._say("Both sides have passed. The program looks for dead stones.")
+        if now.dead is None or (before.phase is Phase.COUNT and before.dead == now.dead):
             return
         if not self._manner.in_words:
             self._show(now)
