@@ -212,7 +212,10 @@ class Snapshot:
 
     @property
     def handicap(self) -> int:
-        return len(self.setup[0])
+        """Black's setup stones when White has none and begins, else 0."""
+        black, white = self.setup
+        first = self.turns[0].colour if self.turns else self.to_play
+        return len(black) if first is WHITE and not white else 0
 
     @property
     def is_persons_turn(self) -> bool:
@@ -455,13 +458,14 @@ class Sitting:
             self._write()
 
     def accept(self) -> None:
-        """Agree on the dead stones and count. If they aren't those that the program proposed, the game is unrated.
+        """Agree on the dead stones and count. If they aren't those that the program proposed, a game against a bot is
+        unrated: nobody has agreed but the person.
 
         Raises Refused when no stones are being marked.
         """
         with self._changing():
             dead = self._require_marks()
-            if dead != self._proposed:
+            if dead != self._proposed and self._opponents:  # two people have agreed on it
                 self._note(Help.DEAD)
             self._end(Outcome.scored(self._game.margin(dead)))
 
@@ -695,18 +699,28 @@ class Sitting:
     def _judge(self, game: Game, ticket: int, playouts: int) -> None:
         if ticket != self._ticket:
             return
-        estimate = estimated(game, playouts)
+        estimate, trouble = None, ""
+        try:
+            estimate = estimated(game, playouts)
+        except UserError as error:
+            trouble = f"the score can't be estimated: {error}"
         with self._changing():
             if ticket == self._ticket:
                 self._estimating -= 1
-                self._estimate = estimate
+                self._estimate, self._trouble = estimate, trouble or self._trouble
 
     def _propose(self, game: Game, ticket: int) -> None:
-        dead = dead_stones(game.board)
+        dead: tuple[Move, ...] = ()
+        trouble = ""
+        try:
+            dead = dead_stones(game.board)
+        except UserError as error:
+            trouble = f"no dead stones can be proposed: {error}"
         with self._changing():
             if ticket == self._ticket:
                 self._dead = self._proposed = dead
                 self._write()
+                self._trouble = self._trouble or trouble
 
     # --- Clocks and files ---
 
@@ -746,9 +760,11 @@ class Sitting:
     @property
     def _unrated(self) -> str:
         """Why the game won't count, in a few words."""
-        rules, words = self._game.rules, []
+        record, rules, words = self._kifu.record, self._game.rules, []
+        if not (record.black_player and record.white_player):
+            words.append("a player without a name")
         if self._game.setup != ((), ()):
-            words.append(f"handicap {len(self._game.setup[0])}")
+            words.append(f"handicap {self._game.handicap}" if self._game.handicap else "stones set up")
         if rules.komi != Rules.preset(rules.name, rules.size).komi:
             words.append(f"komi {rules.komi:g}")
         return ", ".join([*words, *(help.value for help in self._helps)])

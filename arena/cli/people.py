@@ -306,6 +306,8 @@ def _fair(
         raise ConfigError(f"--fair finds colour, handicap and komi; leave out {typed[0]}, or --fair")
     gap, words = _gap(results, opponent, person, rules.size)
     say(words)
+    if not gap:
+        return BLACK, fair_terms(0.0, rules)
     terms = fair_terms(abs(gap), rules)
     weaker, stronger = (person, opponent) if gap >= 0 else (opponent, person)
     stones = f"{terms.handicap} stones" if terms.handicap else "no stones"
@@ -316,28 +318,30 @@ def _fair(
     return (BLACK if gap >= 0 else WHITE), terms
 
 
-def _gap(results: Path, stronger: Entry, weaker: Entry, size: int) -> tuple[float, str]:
-    """How many Elo the first is above the second by the games on this size, and the words for it."""
+def _gap(results: Path, opponent: Entry, person: Entry, size: int) -> tuple[float, str]:
+    """How many Elo the opponent is above the person by the games on this size, 0 where they don't tell; in words, too.
+
+    Where there is no estimate but an end of an interval, that is taken: it is the careful guess.
+    """
     from arena.report.league import league
     from arena.store import Store
 
-    database = results / "arena.db"
-    found = None
-    if database.exists():
-        with Store.open(database) as store:
+    found, where = None, f"on {size}x{size}"
+    if (results / "arena.db").exists():
+        with Store.open(results / "arena.db") as store:
             found = league(store, size=size)
-    rated = () if found is None else found.ratings.players
-    where = f"on {size}x{size}"
-    for entry in (weaker, stronger):
-        if found is None or entry.identity not in rated:
-            return 0.0, f"{entry.name} has no rated games {where} yet, so an even game it is."
+    for entry in (person, opponent):
+        if found is None or entry.identity not in found.ratings.players:
+            return 0.0, f"{entry.name} has no rated games {where} yet, so it is an even game."
     assert found is not None
-    estimate = found.ratings.difference(stronger.identity, weaker.identity)
-    ends = (estimate.interval.low, estimate.interval.high)
-    gap = estimate.value if estimate.value is not None else next((end for end in ends if end is not None), None)
+    estimate = found.ratings.difference(opponent.identity, person.identity)
+    known = (estimate.value, estimate.interval.low, estimate.interval.high)
+    gap = next((value for value in known if value is not None), None)
     if gap is None:
-        return 0.0, f"No games {where} connect {stronger.name} with {weaker.name}, so an even game it is."
-    return gap, f"{stronger.name} is {estimate} Elo from {weaker.name} {where}."
+        return 0.0, f"No games {where} tell how far {opponent.name} and {person.name} are apart, so it is an even game."
+    stronger, weaker = (opponent, person) if gap >= 0 else (person, opponent)
+    estimate = found.ratings.difference(stronger.identity, weaker.identity)
+    return gap, f"By the games {where}, {stronger.name} is {estimate} Elo above {weaker.name}."
 
 
 # --- A game that goes on ---

@@ -154,7 +154,7 @@ class Talk:
             self._say(f"It goes on after move {len(now.turns)}. {sentence(now.turns[-1], now.size)}")
         self._say("Type a point such as d4, or: pass, undo, hint, score, board, resign, save, quit, help.")
         self._told = replace(now, phase=Phase.PLAY, outcome=None, version=now.version - 1)
-        if now.turns or now.handicap:
+        if now.turns or now.handicap or self._manner.with_board:
             self._show(now)
         self.report()
 
@@ -190,11 +190,11 @@ class Talk:
             self._say(f"{_some(back, 'move')} taken back. {_side(now.to_play)} is to play move {len(now.turns) + 1}.")
         for turn in now.turns[common:]:
             self._say(sentence(turn, now.size))
+        if now.unrated != before.unrated and now.helps != before.helps and now.phase is not Phase.OVER:
+            self._say(f"The game is unrated now ({now.unrated}).")
         answered = now.turns[common:] and now.turns[-1].colour not in now.people
         if (answered or common < len(before.turns)) and self._manner.with_board and now.phase is Phase.PLAY:
             self._show(now)
-        if now.unrated != before.unrated and now.helps != before.helps and now.phase is not Phase.OVER:
-            self._say(f"The game is unrated now ({now.unrated}).")
         if now.trouble and now.trouble != before.trouble:
             self._say(f"Beware: {now.trouble}.")
         if now.advice is not None and now.advice is not before.advice:
@@ -211,11 +211,9 @@ class Talk:
             self._say(result_words(now))
 
     def _report_count(self, before: Snapshot, now: Snapshot) -> None:
-        if now.dead is None:
-            if before.phase is not Phase.COUNT:
-                self._say("Both sides have passed. The program looks for dead stones.")
-            return
-        if before.phase is Phase.COUNT and before.dead == now.dead:
+        if before.phase is not Phase.COUNT:
+            self._say("Both sides have passed. The program looks for dead stones.")
+        if now.dead is None or (before.phase is Phase.COUNT and before.dead == now.dead):
             return
         if not self._manner.in_words:
             self._show(now)
@@ -309,9 +307,10 @@ class Talk:
 def introduction(now: Snapshot) -> str:
     """Who plays whom, by what rules."""
     stones = f", {now.handicap} handicap stones" if now.handicap else ""
+    unrated = f" It is unrated: {now.unrated}." if now.unrated else ""
     return (
         f"Game {now.id}: {now.names[0]} (Black) against {now.names[1]} (White), {now.size}x{now.size}, "
-        f"{now.rules.name} rules, komi {now.rules.komi:g}{stones}."
+        f"{now.rules.name} rules, komi {now.rules.komi:g}{stones}.{unrated}"
     )
 
 
