@@ -12,8 +12,6 @@ import tempfile
 import traceback
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from enum import StrEnum
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import fmean
@@ -22,6 +20,7 @@ from time import monotonic
 from arena import BotFault, UserError
 from arena.adjudication import OFF
 from arena.bot import Bot, Limits
+from arena.finding import Begun, Finding, Verdict
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import gtp_from_move, pass_move
 from arena.match import Room, Turn
@@ -44,32 +43,6 @@ LAST_WORDS = 300
 
 WANTED = ("time_settings", "time_left", "final_score", "set_random_seed", "kata-set-rules", "kata-analyze")
 """The commands of an engine that make a difference here, and that it may lack."""
-
-
-class Verdict(StrEnum):
-    """What a step came to. A note is no fault: the player can play, but somebody should know."""
-
-    OK = "ok"
-    NOTE = "note"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What one step found, in a line; ``details`` are the traceback of a fault, where there is one."""
-
-    step: str
-    verdict: Verdict
-    text: str
-    details: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A step begins or goes on, and may take so many seconds until it is heard of again."""
-
-    step: str
-    seconds: float
 
 
 Report = Callable[[Begun | Finding], None]

@@ -238,6 +238,12 @@ class Store:
             raise StoreError(f"'{text}' fits {len(found)} games in {self.path}: {listed}; give more of the id")
         return self.game(found[0] if found else text)
 
+    def latest_ids(self, beginning: str, most: int) -> list[str]:
+        """At most so many ids that begin so, the latest game first."""
+        query = "SELECT id FROM games WHERE substr(id, 1, length(?1)) = ?1 ORDER BY seq DESC LIMIT ?2"
+        with _in_one_line(self.path):
+            return [row["id"] for row in self._connection.execute(query, (beginning, most))]
+
     def games(
         self,
         *,
@@ -302,6 +308,12 @@ class Store:
         """
         with _in_one_line(self.path):
             return [ResultRow(*row) for row in self._connection.execute(query, values)]
+
+    def damage(self) -> str:
+        """What SQLite's integrity check finds wrong with the file, in a line; empty when it is sound."""
+        with _in_one_line(self.path):
+            found = [str(row[0]) for row in self._connection.execute("PRAGMA integrity_check(3)")]
+        return "" if found == ["ok"] else _one_line("; ".join(found))
 
     # --- Events and players ---
 

@@ -15,8 +15,9 @@ from scripted_bots import scripted
 from test_gtp_bot import GNUGO, SCRIPTED, end, pids
 
 from arena.bot import Limits
+from arena.finding import Begun, Finding, Verdict
 from arena.go.game import Rules
-from arena.probe import Begun, Finding, Verdict, probe
+from arena.probe import probe
 from arena.registry import Entry, Registry
 from arena.screen.check import show_check
 

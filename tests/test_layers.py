@@ -24,7 +24,7 @@ OURS = ("arena", "bots", "trainers")
 
 LAYERS = (
     ("arena",),  # the errors
-    ("arena.go", "arena.clock", "arena.settings"),
+    ("arena.go", "arena.clock", "arena.settings", "arena.finding", "arena.example"),
     ("arena.bot", "arena.adjudication", "arena.ratings"),
     ("bots",),
     ("arena.registry",),
@@ -40,6 +40,7 @@ LAYERS = (
     ("arena.sitting",),
     ("arena.runner",),
     ("arena.report", "arena.planning", "arena.live", "arena.replay", "arena.analysis"),
+    ("arena.doctor", "arena.tutorial"),
     ("arena.gate", "arena.bot_file", "arena.fair"),
     ("trainers",),
     ("arena.screen",),

@@ -12,6 +12,7 @@ from arena import UserError, __version__
 from arena.cli import (
     analyze,
     data,
+    doctor,
     evaluate,
     gate,
     inspect,
@@ -23,11 +24,33 @@ from arena.cli import (
     show,
     tournament,
     train,
+    tutorial,
 )
+from arena.cli.manual import add_manuals, manual
+
+ABOUT = """Play Go bots against each other, rate them, and see whether the new one got stronger.
+
+Each command explains itself, with examples: [bold]arena match --help[/bold]. The exit code is 2 for what can't be done
+as asked, with a line that says why, and 130 after Ctrl-C.
+
+Examples: [bold]arena doctor[/bold] · [bold]arena tutorial[/bold] · [bold]arena match sl alphago -n 100[/bold]
+"""
+RECORDS = """Look at game records.
+
+Example: [bold]arena records stats games/[/bold]
+"""
+DATA = """Make datasets of game records, or of games played for them.
+
+Examples: [bold]arena data build games/ --out sets/strong[/bold] · [bold]arena data stats sets/strong[/bold]
+"""
+TRAIN = """Train nets (needs: pip install 'arena\\[train]').
+
+Examples: [bold]arena train sl --data games/ --name mine[/bold] · [bold]arena train rl --name rl[/bold]
+"""
 
 app = typer.Typer(
     name="arena",
-    help="Play Go bots against each other, rate them, and see whether the new one got stronger.",
+    help=manual(ABOUT),
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -54,27 +77,32 @@ for command in (
     report.report,
     gate.gate,
     gate.history,
+    doctor.doctor,
+    doctor.init,
+    tutorial.tutorial,
 ):
     app.command()(command)
 app.command("eval")(evaluate.evaluate)
 
-records_app = typer.Typer(no_args_is_help=True, help="Look at game records.")
+records_app = typer.Typer(no_args_is_help=True, help=manual(RECORDS))
 records_app.command("stats")(look.records_stats)
 app.add_typer(records_app, name="records")
 
-data_app = typer.Typer(no_args_is_help=True, help="Make datasets of game records, or of games played for them.")
+data_app = typer.Typer(no_args_is_help=True, help=manual(DATA))
 data_app.command("build")(data.data_build)
 data_app.command("generate")(data.data_generate)
 data_app.command("stats")(data.data_stats)
 app.add_typer(data_app, name="data")
 
-train_app = typer.Typer(no_args_is_help=True, help="Train nets (needs: pip install 'arena\\[train]').")
+train_app = typer.Typer(no_args_is_help=True, help=manual(TRAIN))
 train_app.command("sl")(train.train_sl)
 train_app.command("rl")(train.train_rl)
 train_app.command("rollout")(train.train_rollout)
 train_app.command("ownership")(train.train_ownership)
 train_app.command("value")(train.train_value)
 app.add_typer(train_app, name="train")
+
+add_manuals(app)
 
 
 @app.callback()
@@ -95,7 +123,7 @@ def _version(wanted: bool) -> None:
 def main() -> None:
     """Run the command line; a user's error is one line on stderr and exit code 2."""
     try:
-        app()
+        app(prog_name="arena")
     except UserError as error:
         print(f"arena: {error}", file=sys.stderr)
         raise SystemExit(2) from None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arena import ConfigError, RecordError, UserError
+from arena.cli import complete
 from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
 
 if TYPE_CHECKING:
@@ -18,16 +19,25 @@ if TYPE_CHECKING:
     from arena.registry import Entry, Registry
 
 LARGE = 13
-"""Boards over this size are analysed with the net for 19x19 unless a bot is named."""
+"""Boards over this size are analysed by mcts unless a bot is named: no net that ships foresees results there."""
 
 
 def analyze(
     game: Annotated[
-        str, typer.Argument(metavar="GAME", help="An SGF file, or a stored game's id, its beginning, end or number.")
+        str,
+        typer.Argument(
+            metavar="GAME",
+            help="An SGF file, or a stored game's id, its beginning, end or number.",
+            autocompletion=complete.games_and_files,
+        ),
     ],
     bot: Annotated[
         str | None,
-        typer.Option(help="Who analyses: alphago unless given, over 13x13 with the net sl-19x19.", show_default=False),
+        typer.Option(
+            help="Who analyses; alphago unless given, over 13x13 mcts.",
+            show_default=False,
+            autocompletion=complete.analysts,
+        ),
     ] = None,
     visits: Annotated[
         int | None,
@@ -71,7 +81,7 @@ def analyze(
     for path in (csv, sgf):
         _require_place(path, game)
     if bot is None:
-        bot = "alphago" if record.rules.size <= LARGE else "alphago:checkpoint=sl-19x19"
+        bot = "alphago" if record.rules.size <= LARGE else "mcts"
     entry = registry.resolve(bot)
     limits = _limits(registry, entry, visits, seconds)
     entry = replace(entry, name=f"{entry.name}@{limits}" if str(limits) and not str(entry.limits) else entry.name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arena.cli import events
+from arena.cli import complete, events
 from arena.cli.options import RESULTS, ConfigFile, Results, cores, registry_of
 
 if TYPE_CHECKING:
@@ -78,7 +78,12 @@ def data_build(
 
 def data_generate(
     bots: Annotated[
-        list[str], typer.Argument(metavar="BOT...", help="One bot, against itself; or several, each with each.")
+        list[str],
+        typer.Argument(
+            metavar="BOT...",
+            help="One bot, against itself; or several, each with each.",
+            autocompletion=complete.bots,
+        ),
     ],
     out: Annotated[Path, typer.Option(help="The file: games.sgfs, a game a line.", show_default=False)],
     games: Annotated[int, typer.Option("-n", "--games", help="How many games.", min=1)] = 100,
@@ -100,7 +105,7 @@ def data_generate(
 
     The same command goes on where it was stopped, and a larger -n adds games. How much the bots vary is their setting.
 
-    Examples: [bold]arena data generate mcts:playouts=200 --games 1000 --out games.sgfs[/bold], then
+    Examples: [bold]arena data generate mcts:playouts=200 --games 1000 --out games.sgfs[/bold] ·
     [bold]arena data build games.sgfs --out sets/own[/bold]
     """
     from rich.console import Console

@@ -8,11 +8,14 @@ from typing import Annotated
 import typer
 
 from arena import UserError
+from arena.cli import complete
 from arena.cli.options import RESULTS, Results
 
 
 def evaluate(
-    checkpoint: Annotated[str, typer.Argument(help="A checkpoint's name or folder.")],
+    checkpoint: Annotated[
+        str, typer.Argument(help="A checkpoint's name or folder.", autocompletion=complete.checkpoints)
+    ],
     data: Annotated[
         list[Path], typer.Option(help="SGF files, folders or archives to measure on; repeatable.", show_default=False)
     ],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arena import CheckpointError, ConfigError, UserError
-from arena.cli import events
+from arena.cli import complete, events
 from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
 from arena.cli.play import SPRT_GAMES
 
@@ -42,7 +42,12 @@ class Wanted:
 
 
 def gate(
-    checkpoint: Annotated[str, typer.Argument(help="The new checkpoint: a name, a folder, or checkpoint:NAME.")],
+    checkpoint: Annotated[
+        str,
+        typer.Argument(
+            help="The new checkpoint: a name, a folder, or checkpoint:NAME.", autocompletion=complete.checkpoints
+        ),
+    ],
     against: Annotated[
         str | None,
         typer.Option(
@@ -50,6 +55,7 @@ def gate(
             help="The entry whose net it is to replace. Unless given: the one with the trainer's name, where there is "
             "one with a net (such as rl); else mcts for a rollout policy, and sl for a net.",
             show_default=False,
+            autocompletion=complete.trained,
         ),
     ] = None,
     played_as: Annotated[
@@ -288,7 +294,7 @@ def _note(found: _Found, evidence: Evidence) -> tuple[list[Path], list[str]]:
 
 
 def history(
-    entry: Annotated[str, typer.Argument(help="An entry that has a net, such as sl.")],
+    entry: Annotated[str, typer.Argument(help="An entry that has a net, such as sl.", autocompletion=complete.trained)],
     over: Annotated[
         str | None,
         typer.Option(

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arena import UserError
+from arena.cli import complete
 from arena.cli.events import count_workers, printer
 from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
 
 if TYPE_CHECKING:
+    from arena.finding import Begun, Finding
     from arena.go.game import Rules
     from arena.go.record import Record
     from arena.live import Look
-    from arena.probe import Begun, Finding
     from arena.registry import Registry
     from arena.store import Event as StoredEvent
     from arena.store import Store
@@ -30,7 +31,11 @@ REFUSED = 5
 def check(
     bots: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[BOT ...]", help="Bots as in a match; all of arena.toml unless given."),
+        typer.Argument(
+            metavar="[BOT ...]",
+            help="Bots as in a match; all of arena.toml unless given.",
+            autocompletion=complete.bots,
+        ),
     ] = None,
     size: Annotated[int, typer.Option(help="Board size, 5 to 19.")] = 9,
     komi: Annotated[float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above.", show_default=False)] = None,
@@ -50,8 +55,8 @@ def check(
 
     from rich.console import Console
 
+    from arena.finding import Verdict
     from arena.go.game import Rules
-    from arena.probe import Verdict
     from arena.screen.check import show_check
 
     preset = Rules.preset(rules, size, komi)
@@ -92,7 +97,8 @@ def _declared(registry: Registry) -> list[str]:
 
 def _probed(registry: Registry, name: str, rules: Rules) -> Generator[Begun | Finding, None, None]:
     """The steps of a look at a bot; one that can't be had, as for want of its net, fails in the first."""
-    from arena.probe import Finding, Verdict, probe
+    from arena.finding import Finding, Verdict
+    from arena.probe import probe
 
     try:
         entry = registry.resolve(name)
@@ -103,7 +109,10 @@ def _probed(registry: Registry, name: str, rules: Rules) -> Generator[Begun | Fi
 
 
 def watch(
-    event: Annotated[str | None, typer.Argument(metavar="[EVENT]", help="The running one unless given.")] = None,
+    event: Annotated[
+        str | None,
+        typer.Argument(metavar="[EVENT]", help="The running one unless given.", autocompletion=complete.events),
+    ] = None,
     results: Results = Path(RESULTS),
 ) -> None:
     """Look on while another terminal plays: the same live screen, or lines in a pipe.
@@ -156,10 +165,14 @@ def _not_running(store: Store, look: Look | None, wanted: StoredEvent | None) ->
 
 def replay(
     game: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="A game's id, its beginning, its end or its number.")
+        str | None,
+        typer.Argument(
+            metavar="[ID]", help="A game's id, its beginning, its end or its number.", autocompletion=complete.games
+        ),
     ] = None,
     event: Annotated[
-        str | None, typer.Option(help="Play this event's games again instead.", show_default=False)
+        str | None,
+        typer.Option(help="Play this event's games again instead.", show_default=False, autocompletion=complete.events),
     ] = None,
     limit: Annotated[
         int | None, typer.Option("-n", "--limit", help="So many of them, spread over it.", min=1, show_default=False)
@@ -233,9 +246,15 @@ def _spread(store: Store, event: str, limit: int | None) -> list[Record]:
 
 def dossier(
     game: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="A game's id, its beginning, its end or its number.")
+        str | None,
+        typer.Argument(
+            metavar="[ID]", help="A game's id, its beginning, its end or its number.", autocompletion=complete.games
+        ),
     ] = None,
-    event: Annotated[str | None, typer.Option(help="List those of this event only.", show_default=False)] = None,
+    event: Annotated[
+        str | None,
+        typer.Option(help="List those of this event only.", show_default=False, autocompletion=complete.events),
+    ] = None,
     limit: Annotated[int, typer.Option("-n", "--limit", help="List the newest so many.", min=1)] = 20,
     results: Results = Path(RESULTS),
 ) -> None:

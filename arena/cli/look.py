@@ -8,20 +8,30 @@ from typing import Annotated
 import typer
 
 from arena import UserError
+from arena.cli import complete
 from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
 
-Event = Annotated[str | None, typer.Option(help="Games of this event only.", show_default=False)]
-Player = Annotated[str | None, typer.Option(help="Games of this player only.", show_default=False)]
+Event = Annotated[
+    str | None, typer.Option(help="Games of this event only.", show_default=False, autocompletion=complete.events)
+]
+Player = Annotated[
+    str | None, typer.Option(help="Games of this player only.", show_default=False, autocompletion=complete.players)
+]
 
 
 def bots(
-    name: Annotated[str | None, typer.Argument(help="Explain this bot's settings.", show_default=False)] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Explain this bot's settings.", show_default=False, autocompletion=complete.bots),
+    ] = None,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
     """List who can play, with settings, nets and ratings; or explain one bot's settings.
 
     Settings are changed inline, as in [bold]mcts:playouts=5000[/bold], or in arena.toml.
+
+    Examples: [bold]arena bots[/bold] · [bold]arena bots mcts[/bold]
     """
     from rich.console import Console
 
@@ -68,7 +78,10 @@ def games(
     limit: Annotated[int, typer.Option("-n", "--limit", help="The newest so many.", min=1)] = 20,
     results: Results = Path(RESULTS),
 ) -> None:
-    """List stored games, the newest first."""
+    """List stored games, the newest first.
+
+    Examples: [bold]arena games[/bold] · [bold]arena games --event league -n 50[/bold]
+    """
     from rich.console import Console
 
     from arena.screen.tables import games_table
@@ -108,7 +121,10 @@ def export(
 def records_stats(
     paths: Annotated[list[Path], typer.Argument(help="SGF files, folders, .sgfs(.xz), .zip or .tar.* archives.")],
 ) -> None:
-    """Count games, positions, sizes, rules, results, and what was refused and why."""
+    """Count games, positions, sizes, rules, results, and what was refused and why.
+
+    Example: [bold]arena records stats games/ more.sgfs.xz[/bold]
+    """
     from rich.console import Console
     from rich.progress import track
 

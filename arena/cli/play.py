@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arena import ConfigError
-from arena.cli import events
+from arena.cli import complete, events
 from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
 
 if TYPE_CHECKING:
@@ -26,8 +26,13 @@ PILOT = 10
 
 FORETELLING = 8
 
-First = Annotated[str, typer.Argument(metavar="A", help="A bot: NAME, NAME:setting=value,... or checkpoint:PATH.")]
-Second = Annotated[str, typer.Argument(metavar="B", help="The bot it meets.")]
+First = Annotated[
+    str,
+    typer.Argument(
+        metavar="A", help="A bot: NAME, NAME:setting=value,... or checkpoint:PATH.", autocompletion=complete.bots
+    ),
+]
+Second = Annotated[str, typer.Argument(metavar="B", help="The bot it meets.", autocompletion=complete.bots)]
 
 
 def match(

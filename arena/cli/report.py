@@ -7,13 +7,18 @@ from typing import Annotated
 
 import typer
 
+from arena.cli import complete
 from arena.cli.options import RESULTS, Results
 
 
 def report(
     event: Annotated[
         str | None,
-        typer.Argument(help="A match, tournament or ladder; the one played last unless given.", show_default=False),
+        typer.Argument(
+            help="A match, tournament or ladder; the one played last unless given.",
+            show_default=False,
+            autocompletion=complete.events,
+        ),
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the events instead.")] = False,
     csv: Annotated[

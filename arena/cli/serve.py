@@ -9,11 +9,17 @@ from typing import Annotated
 import typer
 
 from arena import UserError
+from arena.cli import complete
 from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
 
 
 def gtp(
-    bot: Annotated[str, typer.Argument(metavar="BOT", help="NAME, NAME:setting=value,... or checkpoint:PATH.")],
+    bot: Annotated[
+        str,
+        typer.Argument(
+            metavar="BOT", help="NAME, NAME:setting=value,... or checkpoint:PATH.", autocompletion=complete.bots
+        ),
+    ],
     size: Annotated[int, typer.Option(help="Board size until the controller sets one, 5 to 19.")] = 9,
     komi: Annotated[float | None, typer.Option(help="Komi until set; 7 on 9x9, 7.5 above.", show_default=False)] = None,
     rules: Annotated[str, typer.Option(help="cgos, tromp-taylor, chinese or japanese.")] = "cgos",

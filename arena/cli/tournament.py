@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from arena import ConfigError
-from arena.cli import events
+from arena.cli import complete, events
 from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
 
 if TYPE_CHECKING:
@@ -24,8 +24,18 @@ LADDER_GAMES = 100
 TO_SEE_GAMES = 5_000
 """Where a ladder ends at the latest that is to measure to some Elo, unless told otherwise."""
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name: new, stored, or that of a table in arena.toml.")]
-Bots = Annotated[list[str] | None, typer.Argument(metavar="[A B C ...]", help="Who plays.", show_default=False)]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="Its name: new, stored, or that of a table in arena.toml.",
+        autocompletion=complete.tournaments,
+    ),
+]
+Bots = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[A B C ...]", help="Who plays.", show_default=False, autocompletion=complete.bots),
+]
 
 
 def tournament(

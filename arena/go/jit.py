@@ -30,6 +30,9 @@ def _sources_digest() -> str:
 if not config.CACHE_DIR:  # type: ignore[attr-defined]  # Numba sets its options at run time
     config.CACHE_DIR = str(Path(user_cache_dir("arena")) / f"kernels-{_sources_digest()}")  # type: ignore[attr-defined]
 
+CACHE = Path(config.CACHE_DIR)  # type: ignore[attr-defined]
+"""Where compiled kernels are kept from one run to the next."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}

@@ -1,0 +1,74 @@
+"""The commands of a new place: what the arena stands on there, and an arena.toml to begin with."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from arena import ConfigError
+from arena.cli.options import RESULTS, ConfigFile, Results
+
+CONFIG = "arena.toml"
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON instead.")] = False,
+    results: Results = Path(RESULTS),
+    config: ConfigFile = None,
+) -> None:
+    """Look at what the arena stands on, and say what to do about what is wrong.
+
+    Versions, processor, compiled kernels, an ONNX Runtime self-check with the nets that ship, GPU, stored results,
+    arena.toml with its engines, and engines on the PATH that could be bots. The exit code is 1 when something failed.
+
+    Examples: [bold]arena doctor[/bold] · [bold]arena doctor --json > doctor.json[/bold]
+    """
+    import json
+
+    from rich.console import Console
+
+    from arena.doctor import Place, examine
+    from arena.finding import Finding, Verdict
+    from arena.screen.check import show_check
+
+    console = Console()
+    default = Path(CONFIG)
+    place = Place(results, config or (default if default.exists() else None), sys.stdout.encoding, console.width)
+    if as_json:
+        found = [step for step in examine(place) if isinstance(step, Finding)]
+        rows = [{"step": one.step, "verdict": one.verdict, "text": one.text, "details": one.details} for one in found]
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        failed = any(one.verdict is Verdict.FAILED for one in found)
+    else:
+        failed = show_check("arena doctor", examine(place), console) is Verdict.FAILED
+    if failed:
+        raise typer.Exit(1)
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where to put it; made where missing.")] = Path("."),
+    force: Annotated[bool, typer.Option("--force", help="Write over an arena.toml that is there.")] = False,
+) -> None:
+    """Write an arena.toml that explains itself: bots of your own, engines, tournaments, all commented out.
+
+    Commands run in that folder read it, and keep their results beside it.
+
+    Examples: [bold]arena init[/bold] · [bold]arena init ~/go[/bold]
+    """
+    from arena.example import ARENA_TOML
+
+    path = folder / CONFIG
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with path.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(ARENA_TOML)
+    except FileExistsError:
+        if folder.is_dir():
+            raise ConfigError(f"{path} is there already; look into it, or write over it with --force") from None
+        raise ConfigError(f"{folder} is a file; name a folder") from None
+    except OSError as error:
+        raise ConfigError(f"{path} can't be written: {error.strerror}") from error
+    print(f"Written to {path}. Take the # away from what is to hold; 'arena doctor' says whether it is right.")
