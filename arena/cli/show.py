@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arena import UserError
+from arena.cli import complete
 from arena.cli.options import RESULTS, ConfigFile, Results, ThemeName, read_theme, registry_of
 
 if TYPE_CHECKING:
@@ -17,7 +18,12 @@ if TYPE_CHECKING:
 
 def show(
     game: Annotated[
-        str, typer.Argument(metavar="GAME|ID", help="An SGF file; or a stored game's id, its beginning, end or number.")
+        str,
+        typer.Argument(
+            metavar="GAME",
+            help="An SGF file, or a stored game's id, its beginning, end or number.",
+            autocompletion=complete.games_and_files,
+        ),
     ],
     move: Annotated[
         int | None,
