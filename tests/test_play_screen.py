@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from arena import UserError
 from arena.analysis import Evaluation, analyse
 from arena.bot import Bot, Candidate, Decision, Limits
 from arena.go.game import Game, Rules
-from arena.go.moves import BLACK, WHITE, Colour, move_from_gtp
+from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.go.record import Record
 from arena.kifu import Kifu, KifuFile
 from arena.screen.play import Seat
@@ -57,6 +58,7 @@ def sit() -> Iterator[Sit]:
         preset = Rules.preset(rules, 5)
         played = tuple(move_from_gtp(word, 5) for word in moves.split())
         record = Record(preset, played, None, black="ada", white="bob", id="play/1")
+        record = replace(record, black_player="person", white_player="another")
         people = (BLACK, WHITE) if bot is None else (BLACK,)
         opponents = {} if bot is None else {WHITE: Opponent(bot)}
         limits = Limits.read(time, "time") if time else Limits()
@@ -111,10 +113,12 @@ def points(*names: str) -> tuple[int, ...]:
 def settled(seat: Seat) -> None:
     """Wait until nobody thinks any more."""
     assert seat.sitting.wait(  # type: ignore[attr-defined]
-        lambda now: now.thinking is None
-        and not now.advising
-        and not now.estimating
-        and (now.phase is not Phase.COUNT or now.dead is not None),
+        lambda now: (
+            now.thinking is None
+            and not now.advising
+            and not now.estimating
+            and (now.phase is not Phase.COUNT or now.dead is not None)
+        ),
         PATIENCE,
     )
     seat.look()
@@ -126,9 +130,9 @@ def settled(seat: Seat) -> None:
 def test_the_arrows_bring_a_cursor_that_shows_the_stone_before_it_is_placed(sit: Sit):
     seat = sit("C3 B2")
     press(seat, "up")
-    assert " 2  ·[○]· · · " in [line.plain for line in seat.picture(80, 24).lines[-40:]] or "[○]" in text(seat)
+    assert " 2  ·[○]· · ·" in text(seat)
     press(seat, "right", "right", "down")
-    assert "[•]" in screen(seat)[-16] or "·[•]" in text(seat)
+    assert " 1  · · ·[•]·" in text(seat)
     assert "Enter plays D1" in text(seat)
     assert moves(seat) == points("C3", "B2")
     press(seat, "enter")
@@ -238,13 +242,13 @@ def test_a_ko_is_explained(sit: Sit):
         ("k9", "'k9' is neither a point (A1 to E5) nor a command; ? tells all"),
         ("done", "Dead stones are marked when both sides have passed."),
         ("review", "A review comes after the end."),
-        ("undo", "There is no move"),
+        ("undo", "There is no move of yours to take back."),
     ],
 )
 def test_what_cant_be_done_is_told_in_a_line(sit: Sit, typed: str, said: str):
     seat = sit()
     type_in(seat, typed)
-    assert said in text(seat) or typed == "undo" and seat.message
+    assert said in text(seat)
 
 
 def test_undo_takes_back(sit: Sit):
@@ -342,7 +346,7 @@ def test_hints_stay_on_and_follow_the_game(sit: Sit):
     seat = sit(bot=Scripted("B4", "A4"))
     press(seat, "!")
     settled(seat)
-    assert screen(seat)[3:12] == [
+    assert screen(seat)[2:11] == [
         "    A B C D E    ● ada                             took 0",
         " 5  · · · · ·    ○ bob                             took 0",
         " 4  · · · · ·    no move yet",
@@ -352,14 +356,14 @@ def test_hints_stay_on_and_follow_the_game(sit: Sit):
         "                 A D3    62%  1,200  B2 D3",
         "                 B B2    50%    300",
         "",
-    ] or True
+    ]
     assert " 3  · · · A ·" in text(seat) and "A D3" in text(seat) and "! no hint" in text(seat)
     type_in(seat, "c3")
     settled(seat)
     settled(seat)
-    assert " 3  · · ● A ·" in text(seat)  # for the next move, unasked
+    assert " 3  · ·[●]A ·" in text(seat)  # for the next move, unasked
     press(seat, "!")
-    assert " 3  · · ● · ·" in text(seat) and "unrated: hint" in text(seat)
+    assert " 3  · ·[●]· ·" in text(seat) and "unrated: hint" in text(seat)
 
 
 def test_a_hint_asked_for_again_is_thought_about_longer(sit: Sit):
@@ -571,5 +575,5 @@ def test_a_closed_terminal_loses_nothing(tmp_path: Path, number: signal.Signals)
         terminal.press("c3\r")
         terminal.until("move 2: ○")
         os.kill(terminal.job, number)
-        terminal.until("ended with")
+        terminal.until(lambda lines: "ended" in "".join(lines))
     assert len(kept(tmp_path).record.moves) == 2

@@ -366,6 +366,8 @@ class Seat:
         """What is to be shown on a terminal of this size."""
         if self.shows_help:
             lines = folded(HELP, width, height, self._ascii_only)
+            for line in lines:
+                line.truncate(width, overflow="crop")
             return Picture(lines, self.snapshot.size, None)
         typed = self._typed_move
         target = self.cursor if typed is None else typed

@@ -133,14 +133,16 @@ class PlayFrame:
     # --- The words ---
 
     def _title(self, width: int) -> list[Text]:
-        rules = self.snapshot.rules
-        parts = [f"{rules.size}x{rules.size}", f"{rules.name} rules", f"komi {rules.komi:g}"]
-        if self.snapshot.handicap:
-            parts.append(f"handicap {self.snapshot.handicap}")
-        unrated = self.snapshot.unrated
-        if unrated:
-            parts.append(f"unrated: {unrated}")
-        return self._said(" · ".join(parts), width, self.theme.label)
+        """What is played, and whether it counts: what there is room for."""
+        snapshot, rules = self.snapshot, self.snapshot.rules
+        size, more = f"{rules.size}x{rules.size}", f"{rules.name} rules · komi {rules.komi:g}"
+        stones = f" · handicap {snapshot.handicap}" if snapshot.handicap else ""
+        wordings = [f"{size} · {more}{stones}"]
+        if snapshot.unrated:
+            wordings = [f"{wordings[0]} · unrated: {snapshot.unrated}", f"{wordings[0]} · unrated", f"{size} · unrated"]
+        return self._said(
+            next((words for words in wordings if cell_len(words) <= width), size), width, self.theme.label
+        )
 
     def _facts(self, width: int) -> list[Text]:
         snapshot = self.snapshot
