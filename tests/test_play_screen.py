@@ -357,7 +357,7 @@ def test_hints_stay_on_and_follow_the_game(sit: Sit):
         "                 B B2    50%    300",
         "",
     ]
-    assert " 3  · · · A ·" in text(seat) and "A D3" in text(seat) and "! no hint" in text(seat)
+    assert " 3  · · · A ·" in text(seat) and "A D3" in text(seat) and "! hide" in text(seat)
     type_in(seat, "c3")
     settled(seat)
     settled(seat)

@@ -288,6 +288,7 @@ def test_a_pipe_gets_a_diagram_and_the_moves(folder: Path):
         "1 ● C3  2 ○ B3  3 ● C4",
     ]
     assert "8 ○ pass" in arena("show", "club.sgf", folder=folder).stdout
+    assert arena("show", "club.sgf", "--ascii", folder=folder).stdout.isascii()
 
 
 def test_a_stored_game_is_shown_by_its_number(folder: Path):

@@ -30,6 +30,7 @@ def show(
         typer.Option("--move", "-m", help="Begin with the position after so many moves.", min=0, show_default=False),
     ] = None,
     theme: ThemeName = None,
+    ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII signs only.")] = False,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
@@ -55,7 +56,7 @@ def show(
     console = Console()
     at_terminal = has_stage(console)
     at = move if move is not None else 0 if at_terminal else len(record.moves)
-    viewer = Viewer(record, remarks, at=at, theme=colours, ascii_only=console.options.ascii_only)
+    viewer = Viewer(record, remarks, at=at, theme=colours, ascii_only=ascii_only or console.options.ascii_only)
     if not at_terminal:
         print_game(viewer, console)
         return

@@ -422,10 +422,12 @@ def show_sitting(
 
 def _play(seat: Seat, stage: Stage) -> bool:
     """Let a person play until he wants to review the game (True) or to leave."""
+    picture = seat.picture(*stage.size)
     while not seat.wants_review:
         seat.look()
-        picture = seat.picture(*stage.size)
-        stage.draw(picture.lines)
+        if not stage.is_behind:
+            picture = seat.picture(*stage.size)
+            stage.draw(picture.lines)
         typed: Any = stage.next(seat.patience)
         if isinstance(typed, Press | Paste | Mouse | Gone) and not seat.do(typed, picture):
             return False

@@ -271,9 +271,9 @@ class PlayFrame:
     def _hint(self, width: int) -> list[Text]:
         wordings = HINTS[self.snapshot.phase]
         if self.shows_hints:
-            wordings = tuple(words.replace("! hint", "! no hint") for words in wordings)
+            wordings = tuple(words.replace("! hint", "! hide") for words in wordings)
         if self.shows_score:
-            wordings = tuple(words.replace("= score", "= no score") for words in wordings)
+            wordings = tuple(words.replace("= score", "= hide") for words in wordings)
         if not self.can_review:
             wordings = tuple(words.replace("r review · ", "") for words in wordings)
         words = next((words for words in wordings if cell_len(words) <= width), "")

@@ -105,9 +105,11 @@ def show_review(review: Review, evaluate: Evaluate, stage: Stage) -> bool:
     thread = Thread(target=work, name="review", daemon=True)
     thread.start()
     try:
+        picture = review.scene().fit(*stage.size)
         while True:
-            picture = review.scene().fit(*stage.size)
-            stage.draw(picture.lines)
+            if not stage.is_behind:
+                picture = review.scene().fit(*stage.size)
+                stage.draw(picture.lines)
             told: Any = stage.next()
             if isinstance(told, Evaluation):
                 review.learn(told)

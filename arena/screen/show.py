@@ -13,9 +13,11 @@ from arena.screen.viewer import Viewer, moves_in_words
 
 def step_through(viewer: Viewer, stage: Stage) -> None:
     """Let a person look at a game, until he has enough of it or the terminal is gone."""
+    picture = viewer.scene().fit(*stage.size)
     while True:
-        picture = viewer.scene().fit(*stage.size)
-        stage.draw(picture.lines)
+        if not stage.is_behind:
+            picture = viewer.scene().fit(*stage.size)
+            stage.draw(picture.lines)
         typed = stage.next()
         if isinstance(typed, Gone) or (typed is not None and not viewer.do(typed, picture)):
             return

@@ -79,6 +79,11 @@ class Stage:
         """Columns and lines."""
         return self._console.width, self._console.height
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether more is waiting to be heard already: what is drawn now would be old at once."""
+        return not self._told.empty()
+
     def tell(self, what: object) -> None:
         """Have ``next`` return this in its turn: for other threads."""
         self._told.put(what)

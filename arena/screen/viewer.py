@@ -35,7 +35,7 @@ MOST_MISTAKES = 3
 
 KEYS = (
     "← → a move · PgUp PgDn ten · Home End · g to a move · m next mistake · o owners · q leave",
-    "← → move · PgUp PgDn ten · Home End · g go to · m mistake · q leave",
+    "← → move · PgUp PgDn ten · Home End · g go to · m mistake · o owners · q leave",
     "← → move · g go to · m mistake · q leave",
     "← → move · q leave",
 )
@@ -275,9 +275,13 @@ class Viewer:
         return self.said(f"to move: {self._number_typed}_", width, "bold")
 
     def _hint(self, width: int) -> list[Text]:
-        fitting = [words for words in KEYS if cell_len(words) <= width]
-        wordings = [words for words in fitting if self.mistakes or "mistake" not in words] or fitting
-        return self.said(wordings[0], width, self.theme.label) if wordings else []
+        wordings = list(KEYS)
+        if not self.mistakes:
+            wordings = [words.replace(" · m next mistake", "").replace(" · m mistake", "") for words in wordings]
+        if all(remark.ownership is None for remark in self.remarks):
+            wordings = [words.replace(" · o owners", "") for words in wordings]
+        words = next((words for words in wordings if cell_len(words) <= width), "")
+        return self.said(words, width, self.theme.label) if words else []
 
     def said(self, words: str, width: int, text_style: str = "") -> list[Text]:
         """A line, cut where it is too long."""
