@@ -169,7 +169,7 @@ def test_a_wide_screen_has_all_of_it_beside_the_board():
         "                 What cost the most (m):",
         "                   move 3: ● C4  38%",
         "                   move 5: ● A4  13%",
-        "← → move · PgUp PgDn ten · Home End · g go to · m mistake · q leave",
+        "← → a move · PgUp PgDn ten · Home End · g to a move · m next mistake · q leave",
     ]
 
 
