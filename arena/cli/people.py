@@ -438,6 +438,7 @@ def _show(sitting: Sitting, console: Console, *, plain: bool, ascii_only: bool, 
 def _part(kifu: Kifu, file: KifuFile, results: Path, say: Callable[[str], None]) -> None:
     """Say what becomes of the game: it is stored when it is over, and waits when it isn't."""
     moves = len(kifu.record.moves)
+    own = moves if kifu.record.first in kifu.people else moves // 2  # a bot may have begun
     if kifu.is_over:
         try:
             _store([kifu], results)
@@ -446,11 +447,11 @@ def _part(kifu: Kifu, file: KifuFile, results: Path, say: Callable[[str], None])
             return
         counts = "unrated" if kifu.record.unrated else "it counts for arena elo"
         say(f"{file.id} is stored ({counts}); its moves are in {file.path}.")
-    elif moves:
+    elif own:
         say(f"{file.id} waits after move {moves} in {file.path}; go on with: arena play --resume")
     else:
         file.remove()
-        say("No move was played, so nothing is kept.")
+        say("No move of yours was played, so nothing is kept.")
 
 
 def _store(kifus: list[Kifu], results: Path) -> None:
