@@ -227,6 +227,10 @@ def test_a_handicap_puts_stones_on_the_board_and_a_drawn_colour_is_explained(
         assert f"ada ({drawn[3]})" in done.stdout
 
 
+def test_no_tournament_takes_the_name_of_peoples_games(tmp_path: Path) -> None:
+    refused(arena("tournament", "play", "random", "fast-random", folder=tmp_path), "'play'", "games of people")
+
+
 # --- Fair games ---
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 import re
 import secrets
 import sys
@@ -137,15 +138,19 @@ def play(
             file = stack.enter_context(KifuFile.create(results, _stored_ids(results)))
             kifu = replace(kifu, record=replace(kifu.record, id=file.id))
             file.write(kifu)
+        analyst = _analyst(opponents, bots, registry, kifu.record.rules.size)
+        sitting, code = Sitting(kifu, opponents, analyst, file.write), 0
         try:
-            analyst = _analyst(opponents, bots, registry, kifu.record.rules.size)
-            with Sitting(kifu, opponents, analyst, file.write) as sitting:
+            with sitting:
                 _show(sitting, console, plain=plain, ascii_only=ascii_only, kept=file.path)
         except KeyboardInterrupt:
             console.print()
-            _part(file.read(), file, results, say)
-            raise SystemExit(130) from None
+            code = 130
         _part(file.read(), file, results, say)
+    if not sitting.has_ended:  # Python would wait for threads of the bot's own
+        sys.stdout.flush()
+        os._exit(code)
+    raise SystemExit(code)
 
 
 @dataclass(frozen=True, slots=True)
