@@ -22,10 +22,11 @@ from arena.clock import TimeLeft
 from arena.go.game import Scoring
 from arena.go.moves import Colour, Move
 from arena.go.record import Record, read_sgf
+from arena.pairing import PEOPLE
 from arena.store import Player
 
-EVENT = "play"
-"""What games of people are stored under, and the folder of their files."""
+EVENT = PEOPLE
+"""What the games are stored under, and the folder of their files."""
 
 FORMAT = 1
 """The version of what stands in the private property; a reader refuses any other."""

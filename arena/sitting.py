@@ -481,6 +481,11 @@ class Sitting:
                 kept -= 1
             self._go_back(kept)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing is at work any more: a bot that thinks for long may go on for a while after ``close``."""
+        return not (self._player.is_alive or self._adviser.is_alive)
+
     def close(self) -> None:
         """End the sitting as it stands, and its bots."""
         with self._changing():
@@ -804,6 +809,10 @@ class _Worker:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
 
     def do(self, job: Callable[[], None]) -> None:
         self._jobs.put(job)

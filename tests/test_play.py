@@ -107,7 +107,7 @@ def test_dead_stones_are_marked_by_typing_points() -> None:
         words = said(sitting, "pass", "a1", "a1", "c9", "score", "DONE")
     assert "Both sides have passed." in words
     assert "Dead: White's 1 stone: B5. Black has 8 points, White 3 and komi 6.5. White wins by 1.5 points." in words
-    assert "Dead: Black's 23 stones: B7, D7" in words
+    assert "Dead: Black's 21 stones: B7, D7" in words
     assert words.rstrip().endswith("White wins by 1.5 points. The game is unrated: stones set up.")
 
 
@@ -225,6 +225,10 @@ def test_a_handicap_puts_stones_on_the_board_and_a_drawn_colour_is_explained(
         assert drawn is not None
         assert (drawn[3] == "Black") == (int(drawn[1]) % 2 == (drawn[2] == "odd"))
         assert f"ada ({drawn[3]})" in done.stdout
+
+
+def test_no_tournament_takes_the_name_of_peoples_games(tmp_path: Path) -> None:
+    refused(arena("tournament", "play", "random", "fast-random", folder=tmp_path), "'play'", "games of people")
 
 
 # --- Fair games ---

@@ -218,7 +218,7 @@ def test_resigning_ends_the_game_for_the_person_even_while_the_bot_thinks() -> N
             sitting.play(1)
         with pytest.raises(Refused):
             sitting.resign()
-    assert played(sitting.snapshot()) == "A5" and bot.is_closed
+    assert played(sitting.snapshot()) == "A5" and bot.is_closed and sitting.has_ended
 
 
 def test_the_bot_may_resign() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 import re
 import secrets
 import sys
@@ -75,7 +76,8 @@ def play(
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="A clock for both: main=600 (seconds for the game), main=300,byoyomi=30, byoyomi=60,stones=5.",
+            help="A clock for you and for a bot without limits of its own: main=600 (seconds for the game), "
+            "main=300,byoyomi=30, or byoyomi=60,stones=5.",
             show_default=False,
         ),
     ] = None,
@@ -112,6 +114,7 @@ def play(
     from rich.console import Console
 
     from arena.kifu import KifuFile
+    from arena.sitting import Sitting
 
     console = Console()
     say = events.printer(console)
@@ -130,16 +133,20 @@ def play(
             if kifu.is_over:
                 raise UserError(f"{file.id} is over; 'arena games --event play' lists it")
             kifu, bots = _recast(kifu, registry, say)
+            opponents = _opponents(bots, kifu.record.rules)
         else:
             if bot is None:
                 raise ConfigError("name a bot to play, as in: arena play alphago; 'arena bots' lists them")
             wish = _Wish(color, size, komi, rules, handicap, time, fair, secrets.randbits(48) if seed is None else seed)
             kifu, bots = _arranged(registry, registry.resolve(bot), name, wish, results, say)
+            opponents = _opponents(bots, kifu.record.rules)
             file = stack.enter_context(KifuFile.create(results, _stored_ids(results)))
             kifu = replace(kifu, record=replace(kifu.record, id=file.id))
             file.write(kifu)
+        analyst = _analyst(opponents, bots, registry, kifu.record.rules.size)
+        sitting, code = Sitting(kifu, opponents, analyst, file.write), 0
         try:
-            with _sitting(kifu, bots, registry, file.write) as sitting:
+            with sitting:
                 evaluate = _evaluator(bots, registry, kifu.record.rules.size)
                 _show(
                     sitting,
@@ -152,9 +159,12 @@ def play(
                 )
         except KeyboardInterrupt:
             console.print()
-            _part(file.read(), file, results, say)
-            raise SystemExit(130) from None
+            code = 130
         _part(file.read(), file, results, say)
+    if not sitting.has_ended:  # Python would wait for threads of the bot's own
+        sys.stdout.flush()
+        os._exit(code)
+    raise SystemExit(code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +364,8 @@ def _file_to_resume(results: Path, id: str | None) -> KifuFile:
     if id is not None:
         number = id.rpartition("/")[2]
         return KifuFile.open(results, f"{EVENT}/{number:0>5}" if number.isdecimal() else id)
-    waiting = [id for id, kifu in kept_games(results) if not kifu.is_over and not is_held(results, id)]
+    kept = [(id, kifu) for id, kifu in kept_games(results) if kifu.record.moves and not kifu.is_over]
+    waiting = [id for id, _ in kept if not is_held(results, id)]
     if not waiting:
         raise UserError(f"no game waits in {results / EVENT}; begin one, as in: arena play alphago")
     return KifuFile.open(results, waiting[-1])
@@ -383,13 +394,11 @@ def _recast(kifu: Kifu, registry: Registry, say: Callable[[str], None]) -> tuple
 # --- Playing ---
 
 
-def _sitting(kifu: Kifu, bots: dict[Colour, Entry], registry: Registry, keep: Callable[[Kifu], None]) -> Sitting:
-    """The game with its bots ready to move. Raises UserError."""
-    from arena.sitting import Opponent, Sitting
+def _opponents(bots: dict[Colour, Entry], rules: Rules) -> dict[Colour, Opponent]:
+    """The bots, ready to move. Raises UserError for one that can't be had."""
+    from arena.sitting import Opponent
 
-    rules = kifu.record.rules
-    opponents = {colour: Opponent(_ready(entry, rules), entry.limits) for colour, entry in bots.items()}
-    return Sitting(kifu, opponents, _analyst(opponents, bots, registry, rules.size), keep)
+    return {colour: Opponent(_ready(entry, rules), entry.limits) for colour, entry in bots.items()}
 
 
 def _ready(entry: Entry, rules: Rules) -> Bot:
@@ -480,6 +489,7 @@ def _show(
 def _part(kifu: Kifu, file: KifuFile, results: Path, say: Callable[[str], None]) -> None:
     """Say what becomes of the game: it is stored when it is over, and waits when it isn't."""
     moves = len(kifu.record.moves)
+    own = moves if kifu.record.first in kifu.people else moves // 2  # a bot may have begun
     if kifu.is_over:
         try:
             _store([kifu], results)
@@ -488,11 +498,11 @@ def _part(kifu: Kifu, file: KifuFile, results: Path, say: Callable[[str], None])
             return
         counts = "unrated" if kifu.record.unrated else "it counts for arena elo"
         say(f"{file.id} is stored ({counts}); its moves are in {file.path}.")
-    elif moves:
+    elif own:
         say(f"{file.id} waits after move {moves} in {file.path}; go on with: arena play --resume")
     else:
         file.remove()
-        say("No move was played, so nothing is kept.")
+        say("No move of yours was played, so nothing is kept.")
 
 
 def _store(kifus: list[Kifu], results: Path) -> None:

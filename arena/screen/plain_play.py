@@ -150,12 +150,14 @@ class Talk:
         """What is played, and what was played so far."""
         now = self._told
         self._say(introduction(now))
-        if now.turns:
+        goes_on = any(turn.colour in now.people for turn in now.turns)  # else the bot was quick to begin
+        if goes_on:
             self._say(f"It goes on after move {len(now.turns)}. {sentence(now.turns[-1], now.size)}")
         self._say("Type a point such as d4, or: pass, undo, hint, score, board, resign, save, quit, help.")
-        self._told = replace(now, phase=Phase.PLAY, outcome=None, version=now.version - 1)
-        if now.turns or now.handicap or self._manner.with_board:
+        if goes_on or (not now.turns and (now.handicap or self._manner.with_board)):
             self._show(now)
+        turns = now.turns if goes_on else ()
+        self._told = replace(now, turns=turns, phase=Phase.PLAY, outcome=None, version=now.version - 1)
         self.report()
 
     @property
@@ -206,7 +208,7 @@ class Talk:
         if now.phase is Phase.COUNT:
             self._report_count(before, now)
         if now.phase is Phase.OVER and before.phase is not Phase.OVER:
-            if not self._manner.in_words:
+            if not self._manner.in_words and before.phase is Phase.PLAY and now.count is not None:
                 self._show(now)
             self._say(result_words(now))
 
