@@ -77,8 +77,9 @@ class Place:
     cpuinfo: Path = Path("/proc/cpuinfo")
 
 
-def examine(place: Place) -> Iterator[Begun | Finding]:
-    """Look at everything, step by step. One that finds a fault doesn't keep the others from being taken."""
+def examine(place: Place, only: Sequence[str] = ()) -> Iterator[Begun | Finding]:
+    """Look at everything, step by step, or at some steps ``only``. One that fails doesn't keep the others from being
+    taken."""
     steps: Sequence[tuple[str, Callable[[Place], Iterator[Begun | Finding]]]] = (
         ("versions", _versions),
         ("processor", _processor),
@@ -91,14 +92,15 @@ def examine(place: Place) -> Iterator[Begun | Finding]:
         ("engines", _engines),
     )
     for step, look in steps:
+        if only and step not in only:
+            continue
         yield Begun(step, PATIENCE)
         try:
             yield from look(place)
         except (UserError, ImportError, OSError) as error:
             text = " ".join(str(error).split())
-            yield Finding(
-                step, Verdict.FAILED, text if isinstance(error, UserError) else f"{type(error).__name__}: {text}"
-            )
+            words = text if isinstance(error, UserError) else f"{type(error).__name__}: {text}"
+            yield Finding(step, Verdict.FAILED, words)
 
 
 def _versions(place: Place) -> Iterator[Finding]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -36,7 +35,7 @@ def doctor(
 
     console = Console()
     default = Path(CONFIG)
-    place = Place(results, config or (default if default.exists() else None), sys.stdout.encoding, console.width)
+    place = Place(results, config or (default if default.exists() else None), console.encoding, console.width)
     if as_json:
         found = [step for step in examine(place) if isinstance(step, Finding)]
         rows = [{"step": one.step, "verdict": one.verdict, "text": one.text, "details": one.details} for one in found]

@@ -61,7 +61,7 @@ class AnalysisSheet:
             cells = ["0", "", _share(evaluation.win_rate), ""]
             if move is not None:
                 name = f"{move.colour.letter} {gtp_from_move(move.move, size)}"
-                cells = [str(move.number), name, cells[2], f"{100 * move.loss:.1f}"]
+                cells = [str(move.number), name, cells[2], _points(move.loss)]
             if with_score:
                 cells.append("" if evaluation.margin is None else scored(evaluation.margin))
             mark = " !" if move in worst else ""
@@ -119,6 +119,10 @@ def show_analysing(total: int, console: Console) -> Iterator[Progress]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         bar.add_task("position", total=total)
         yield bar
+
+
+def _points(loss: float) -> str:
+    return f"{round(100 * loss, 1) + 0.0:.1f}"  # no minus before a zero
 
 
 def _share(rate: float) -> str:

@@ -1,0 +1,278 @@
+"""What a bot thinks of a game's positions, what moves cost by that, and the files and tables it is told in."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commandline import arena, refused
+from played import lines_of, words_of
+
+from arena import BotFault
+from arena.analysis import AnalysisError, analyse, as_csv, evaluation_count, judge, mistakes, notes, patient
+from arena.bot import Bot, Candidate, Decision, Limits
+from arena.go.game import Game, Outcome, Rules
+from arena.go.moves import BLACK, WHITE, move_from_gtp, pass_move
+from arena.go.record import Record, read_sgf
+from arena.registry import Registry
+from arena.screen.analysis import AnalysisSheet
+from arena.store import Store
+
+FIVE = Rules.preset(size=5)
+
+
+def game_of(moves: str, rules: Rules = FIVE, **fields: str) -> Record:
+    return Record(rules, tuple(move_from_gtp(word, rules.size) for word in moves.split()), None, **fields)
+
+
+class Forecaster(Bot):
+    """Gives the side to move these win rates, by how many moves were played, and would always play A1 or what is named;
+    every empty point will be Black's by ``owned``."""
+
+    def __init__(self, win_rates: list[float], best: str = "A1", owned: float | None = None):
+        self.win_rates, self.best, self.owned = win_rates, best, owned
+        self.asked: list[int] = []
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        self.asked.append(len(game.moves))
+        ownership = None
+        if self.owned is not None:
+            stones = game.board.stones.reshape(-1)
+            black = np.where(stones == BLACK, 1.0, np.where(stones == WHITE, -1.0, self.owned))
+            ownership = black if game.to_play is BLACK else -black
+        size = game.rules.size
+        return Decision(move_from_gtp(self.best, size), self.win_rates[len(game.moves)], 7, ownership)
+
+
+class Searcher(Forecaster):
+    def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
+        points = [move_from_gtp(word, game.rules.size) for word in ("A2", "A1", "pass")]
+        return [Candidate(point, 5 - place, 0.4, (point, 7)) for place, point in enumerate(points)]
+
+
+def test_win_rates_are_blacks_and_losses_are_of_whoever_moved() -> None:
+    record = game_of("C3 D3 B3")
+    found = list(analyse(record, Forecaster([0.5, 0.6, 0.7, 0.2])))
+    assert [evaluation.win_rate for evaluation in found] == pytest.approx([0.5, 0.4, 0.7, 0.8])
+    moves = judge(record, found)
+    assert [move.colour for move in moves] == [BLACK, WHITE, BLACK]
+    assert [move.loss for move in moves] == pytest.approx([0.1, 0.3, -0.1])
+    assert found[1].win_rate_of(WHITE) == pytest.approx(0.6)
+
+
+def test_the_largest_mistakes_come_first_and_the_bots_own_moves_are_none() -> None:
+    record = game_of("C3 D3 A1 D4 B3 E1")
+    # Black loses 0.1, White 0.3, Black 0.4 by what the bot would have played, White 0.2, Black 0.02, White 0.05
+    rates = [0.5, 0.6, 0.7, 0.7, 0.5, 0.52, 0.55]
+    moves = judge(record, list(analyse(record, Forecaster(rates))))
+    assert [move.number for move in mistakes(moves)] == [2, 4, 1]
+    assert [move.number for move in mistakes(moves, colour=BLACK)] == [1]
+    assert [move.number for move in mistakes(moves, most=1)] == [2]
+    assert moves[2].is_best and not moves[2].is_mistake
+
+
+def test_each_position_is_asked_about_once_and_the_last_passes_are_not() -> None:
+    for moves, expected in (("C3 D3", 3), ("C3 D3 pass pass", 3), ("C3 pass", 3), ("", 1), ("pass pass", 1)):
+        record = game_of(moves)
+        bot = Forecaster([0.5] * 9)
+        assert [evaluation.number for evaluation in analyse(record, bot, at_once=2)] == list(range(expected))
+        assert bot.asked == list(range(expected)) and evaluation_count(record) == expected
+
+
+def test_a_game_that_its_move_limit_ended_is_judged_to_its_last_move() -> None:
+    record = game_of("C3 D3", Rules.preset(size=5, move_limit=2))
+    assert len(judge(record, list(analyse(record, Forecaster([0.5] * 3))))) == 2
+
+
+@pytest.mark.parametrize(
+    ("rules", "black", "expected"),
+    [
+        # one black stone, one white, 23 points of which Black gets half more than White
+        (Rules.preset(size=5, komi=7), (), 23 * 0.5 - 7),
+        (Rules.preset("japanese", size=5, komi=7), (), 23 * 0.5 - 7),
+        # two stones of handicap, then one move each: a stone more for Black, and 21 points
+        (Rules.preset(size=5, komi=0.5), (0, 4), 2 + 21 * 0.5 - 0.5),
+        (Rules.preset("chinese", size=5, komi=0.5), (0, 4), 2 + 21 * 0.5 - 0.5 - 2),
+        (Rules.preset("japanese", size=5, komi=0.5), (0, 4), 2 + 21 * 0.5 - 0.5 - 2),
+    ],
+)
+def test_the_score_counts_as_the_rules_do(rules: Rules, black: tuple[int, ...], expected: float) -> None:
+    moves = (move_from_gtp("C3", 5), move_from_gtp("D3", 5))
+    record = Record(rules, moves, None, setup=(black, ()), first=WHITE if black else BLACK)
+    last = list(analyse(record, Forecaster([0.5] * 3, owned=0.5)))[-1]
+    assert last.margin == pytest.approx(expected)
+
+
+def test_the_score_of_a_settled_board_is_its_margin() -> None:
+    """A board that is all taken has one score, however one counts: here with prisoners on both sides."""
+    game = Game(Rules.preset("japanese", size=5, komi=0.5))
+    for word in "B1 A1 A2 D1 C1 E1 E2 pass D2 pass A5 pass".split():
+        game.play(move_from_gtp(word, 5))
+    record = Record.from_game(game)
+    owners = game.board.owners().reshape(-1)
+    assert (owners == BLACK).all()
+    last = list(analyse(record, Forecaster([0.5] * 13, owned=1.0)))[-1]
+    # five passes of White: each is a stone that it didn't play, so what is area for Black isn't all territory
+    assert last.margin == pytest.approx(game.margin())
+
+
+def test_a_search_tells_candidates_with_the_move_it_chose_first() -> None:
+    found = list(analyse(game_of("C3"), Searcher([0.5, 0.5])))
+    a1, a2 = (move_from_gtp(word, 5) for word in ("A1", "A2"))
+    assert [candidate.move for candidate in found[0].candidates] == [a1, a2, pass_move(5)]
+    assert found[0].best == a1 and found[0].line == (a1, 7) and found[0].visits == 7
+
+
+def test_a_bot_without_win_rates_or_with_a_fault_is_refused_in_one_line() -> None:
+    class Silent(Bot):
+        def choose(self, game: Game, limits: Limits) -> Decision:
+            return Decision(0)
+
+    class Broken(Bot):
+        def choose(self, game: Game, limits: Limits) -> Decision:
+            raise BotFault("it\nbroke")
+
+    with pytest.raises(AnalysisError, match="no win rates"):
+        list(analyse(game_of("C3"), Silent()))
+    with pytest.raises(AnalysisError, match="the bot failed: it broke"):
+        list(analyse(game_of("C3"), Broken()))
+
+
+@pytest.mark.parametrize("spec", ["mcts:playouts=30", "alphago:visits=6,memory=1"])
+def test_an_evaluation_does_not_depend_on_the_others(spec: str) -> None:
+    """And patience has a search use all its visits."""
+    record = game_of("C3 D3 B3 D4")
+    entry = patient(Registry().resolve(spec))
+    assert dict(entry.settings)["stop_early"] is False
+    together = list(analyse(record, entry.build(), at_once=8))
+    alone = list(analyse(record, entry.build(), at_once=1))
+    for one, other in zip(together, alone, strict=True):
+        assert (one.win_rate, one.best, one.line, one.margin) == (other.win_rate, other.best, other.line, other.margin)
+        assert one.candidates and one.candidates[0].move == one.best
+
+
+def test_a_net_without_search_says_what_it_would_play() -> None:
+    found = list(analyse(game_of("C3 D3"), Registry().resolve("sl").build()))
+    assert all(0 <= evaluation.win_rate <= 1 and evaluation.line == (evaluation.best,) for evaluation in found)
+
+
+# --- Files ---
+
+
+def test_the_sgf_has_what_was_found_where_it_was_found_and_is_the_same_game() -> None:
+    record = game_of("C3 D3 B3", black="x]\\", reason="it was late", id="g/1")
+    found = list(analyse(record, Searcher([0.5, 0.6, 0.7, 0.2], owned=0.0)))
+    text = record.to_sgf(notes(record, found, "a bot]"))
+    assert read_sgf(text) == record
+    begins = [number for number, sign in enumerate(text) if sign == ";" and text[number + 1].isupper()]
+    root, first, second, third = (text[begin:end] for begin, end in zip(begins, [*begins[1:], None], strict=True))
+    assert "AN[a bot\\]]" in root and "SBKV[50.00]" in root and "V[-7.0]" in root
+    assert "LB[ae:A][ad:B]" in root and root.index("Black wins 50.0%") < root.index("reason: it was late")
+    assert "SBKV[40.00]" in first and "DO[]" in first and "1. Black C3: +10.0% of lost win rate" in first
+    assert "SBKV[70.00]" in second and "BM[1]" in second and "TR" not in second  # the best point has a label by then
+    assert "SBKV[80.00]" in third and "DO[" not in third and "BM[" not in third
+
+
+def test_a_triangle_marks_what_should_have_been_played() -> None:
+    class Changing(Forecaster):
+        def choose(self, game: Game, limits: Limits) -> Decision:
+            self.best = "A1" if not game.moves else "E5"
+            return super().choose(game, limits)
+
+    record = game_of("C3")
+    found = list(analyse(record, Changing([0.9, 0.6])))
+    assert notes(record, found, "")[1]["TR"] == ["ae"] and notes(record, found, "")[1]["LB"] == ["ea:A"]
+
+
+def test_the_csv_has_a_row_a_move() -> None:
+    record = game_of("C3 D3 pass")
+    found = list(analyse(record, Searcher([0.5, 0.6, 0.7, 0.2], owned=0.0)))
+    rows = list(csv.DictReader(io.StringIO(as_csv(record, found))))
+    assert [row["played"] for row in rows] == ["C3", "D3", "pass"]
+    assert rows[1] == {
+        "move": "2",
+        "colour": "W",
+        "played": "D3",
+        "win_rate_before": "0.4000",
+        "win_rate_after": "0.7000",
+        "loss": "0.3000",
+        "score_before": "-6.00",
+        "score_after": "-7.00",
+        "points_lost": "-1.00",
+        "best": "A1",
+        "line": "A1 C4",
+        "visits": "7",
+    }
+
+
+# --- The table and the command ---
+
+
+@pytest.mark.parametrize("width", [40, 80, 140])
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_the_table_fits_and_marks_the_largest_mistakes_of_each_side(width: int, encoding: str) -> None:
+    record = game_of("C3 D3 B3 D4")
+    found = list(analyse(record, Searcher([0.5, 0.6, 0.7, 0.6, 0.9], owned=0.0)))
+    lines = lines_of(AnalysisSheet(record, found, most=1), width, 60, encoding=encoding)
+    rows = {line.split()[0]: line for line in lines if line.strip()[:1].isdigit()}
+    marked = [number for number, line in rows.items() if "!" in line]
+    assert marked == ["3", "4"]
+    assert rows["4"].replace("|", " ").split()[1:5] == ["W", "D4", "90.0", "50.0"]
+    assert ("score" in lines[0]) == (width >= 46) and ("instead" in lines[0]) == (width >= 72)
+    assert "The largest mistake: 4 D4 -50.0 (A1 was better)." in words_of(lines)
+
+
+def stored(folder: Path, *records: Record) -> None:
+    with Store.open(folder / "results" / "arena.db", write=True) as store:
+        store.append(records)
+
+
+def test_a_stored_game_and_a_file_are_analysed(tmp_path: Path) -> None:
+    moves = tuple(move_from_gtp(word, 5) for word in ("C3", "D3", "B3"))
+    stored(tmp_path, Record(FIVE, moves, Outcome.scored(3.0), "one", "other", id="event/00007", event="event"))
+    done = arena("analyze", "7", "--bot", "sl", "--sgf", "out/a.sgf", "--csv", "a.csv", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "one - other, B+3 (5x5, komi 7, cgos), analysed by sl" in done.stdout
+    written = (tmp_path / "out" / "a.sgf").read_text()
+    assert read_sgf(written).moves == moves and written.count("SBKV[") == 4
+    assert (tmp_path / "a.csv").read_text().count("\n") == 4
+    again = arena("analyze", "out/a.sgf", "--bot", "sl", folder=tmp_path)
+    assert again.returncode == 0 and again.stdout.splitlines()[1:] == done.stdout.splitlines()[1:-2]
+
+
+def test_what_cannot_be_analysed_is_refused_in_one_line(tmp_path: Path) -> None:
+    def refuse(*words: str) -> Callable[..., None]:
+        return lambda *expected: refused(arena("analyze", *words, folder=tmp_path), *expected)
+
+    (tmp_path / "g.sgf").write_text("(;SZ[5];B[cc];W[cc])")
+    (tmp_path / "good.sgf").write_text("(;SZ[5];B[cc])")
+    refuse("g.sgf", "--bot", "sl")("g.sgf", "illegal move: move 2")
+    refuse("none.sgf")("no file none.sgf")
+    refuse(".")("is a folder")
+    refuse("good.sgf", "--bot", "random")("random tells no win rates", "these can: alphago", "mcts, sl")
+    refuse("good.sgf", "--bot", "mcts@main=60")("clock", "seconds=S")
+    refuse("good.sgf", "--bot", "mcts@seconds=1", "--visits", "3")("limits of its own")
+    refuse("good.sgf", "--bot", "sl", "--sgf", "good.sgf")("is the game itself")
+    refuse("7", "--bot", "sl")("no results", "arena match")
+
+
+def test_ctrl_c_leaves_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bots.policy import Policy
+
+    real = Policy.choose_all
+
+    def stopping(self: Policy, games: list[Game], limits: Limits) -> list[Decision]:
+        if games[0].moves:
+            raise KeyboardInterrupt
+        return real(self, games, limits)
+
+    monkeypatch.setattr(Policy, "choose_all", stopping)
+    record = game_of("C3 D3 B3 D4 B4 C4 B2 C2 E5 E1")
+    (tmp_path / "g.sgf").write_text(record.to_sgf())
+    done = arena("analyze", "g.sgf", "--bot", "sl", "--csv", "a.csv", folder=tmp_path)
+    assert done.returncode == 130 and "Stopped after 8 of 11 positions" in done.stderr
+    assert (tmp_path / "a.csv").read_text().count("\n") == 8

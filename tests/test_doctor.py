@@ -1,0 +1,204 @@
+"""What the arena stands on, in places that are right and in places that are not; and a place to begin with."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import stat
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from commandline import ROOT, arena, refused
+
+from arena import doctor
+from arena.doctor import Place, examine
+from arena.example import ARENA_TOML, engine_command, engine_table
+from arena.finding import Finding, Verdict
+from arena.registry import Registry
+from arena.store import Store
+
+OK, NOTE, FAILED = Verdict.OK, Verdict.NOTE, Verdict.FAILED
+
+
+def place(folder: Path, config: str | None = None, **more: object) -> Place:
+    path = None
+    if config is not None:
+        path = folder / "arena.toml"
+        path.write_text(config)
+    values = {"encoding": "utf-8", "columns": 80, "cpuinfo": folder / "cpuinfo", **more}
+    return Place(folder / "results", path, **values)  # type: ignore[arg-type]
+
+
+def findings(where: Place, *steps: str) -> list[Finding]:
+    """What is found in some of the steps; the others aren't taken."""
+    return [step for step in examine(where, steps) if isinstance(step, Finding)]
+
+
+def program(folder: Path, name: str, script: str) -> None:
+    path = folder / name
+    path.write_text(f"#!{sys.executable}\n{script}")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+SPEAKS_GTP = """
+import sys
+for line in sys.stdin:
+    print("= 2\\n" if line.startswith("protocol") else "= \\n", flush=True)
+    if line.startswith("quit"):
+        break
+"""
+
+
+def test_a_new_place_is_in_order(tmp_path: Path) -> None:
+    done = arena("doctor", "--json", folder=tmp_path)
+    assert done.returncode == 0, done.stdout
+    found = {row["step"]: row for row in json.loads(done.stdout)}
+    assert list(found)[:4] == ["versions", "training", "processor", "terminal"]
+    assert "arena 0." in found["versions"]["text"] and "numba" in found["versions"]["text"]
+    assert found["nets"]["verdict"] == "ok" and "where it was exported" in found["nets"]["text"]
+    assert "the first match makes them" in found["results"]["text"]
+    assert "arena init" in found["config"]["text"]
+    assert not list(tmp_path.iterdir())  # it leaves nothing
+
+
+def test_the_screen_tells_each_step_and_the_exit_code_what_came_of_it(tmp_path: Path) -> None:
+    (tmp_path / "arena.toml").write_text('[bots.x]\nkind = "policy"\ncheckpoint = "none"\n')
+    done = arena("doctor", folder=tmp_path)
+    assert done.returncode == 1
+    line = next(line for line in done.stdout.splitlines() if "no checkpoint 'none'" in line)
+    assert line.split()[1:3] == ["failed", "config"]
+    assert "Correct [bots.x], or put # before its lines." in done.stdout
+
+
+def test_damaged_results_fail_and_sound_ones_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "results" / "arena.db"
+    with Store.open(path, write=True):
+        pass
+    (sound,) = findings(place(tmp_path), "results")
+    assert sound.verdict is OK and "0 games of 0 events, sound" in sound.text
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA journal_mode = DELETE")
+        page = database.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'games_of_event'").fetchone()[0]
+    content = bytearray(path.read_bytes())
+    content[(page - 1) * 4096] = 2  # a page of an index that says it is of another kind
+    path.write_bytes(content)
+    (broken,) = findings(place(tmp_path), "results")
+    assert broken.verdict is FAILED and "damaged" in broken.text
+    path.write_bytes(b"no database at all, but long enough to be looked at " * 40)
+    (foreign,) = findings(place(tmp_path), "results")
+    assert foreign.verdict is FAILED and "is no database" in foreign.text
+
+
+def test_a_config_is_read_and_its_engines_are_started(tmp_path: Path) -> None:
+    program(tmp_path, "engine", SPEAKS_GTP)
+    config = f"""
+        [bots.good]
+        kind = "gtp"
+        command = "{tmp_path / "engine"}"
+        [bots.bad]
+        kind = "gtp"
+        command = "{tmp_path / "nothing"}"
+        [tournaments.league]
+        bots = ["sl", "slx"]
+    """
+    found = findings(place(tmp_path, config), "config")
+    assert [one.verdict for one in found] == [OK, OK, FAILED, FAILED]
+    assert "2 bots, 1 tournament" in found[0].text and "good starts" in found[1].text
+    assert "bad: there is no program" in found[2].text and "did you mean 'sl'?" in found[3].text
+    (wrong,) = findings(place(tmp_path, "[bots.x\n"), "config")
+    assert wrong.verdict is FAILED and "no valid TOML" in wrong.text
+
+
+def test_engines_on_the_path_are_told_with_the_lines_that_make_them_bots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(doctor, "ENGINES", {name: f"{name}-of-the-tests" for name in ("gnugo", "fuego", "katago")})
+    monkeypatch.setattr(doctor, "engine_command", lambda name: f"{name}-of-the-tests")
+    program(tmp_path, "gnugo-of-the-tests", SPEAKS_GTP)
+    program(tmp_path, "katago-of-the-tests", "raise SystemExit(1)")
+    found = {one.text.split(":")[0]: one for one in findings(place(tmp_path), "engines")}
+    assert found["gnugo"].verdict is OK and engine_table("gnugo") in found["gnugo"].details
+    assert "your paths" in found["katago"].details  # not started: it has no net yet
+    assert "fuego" in found["not found"].text
+    program(tmp_path, "gnugo-of-the-tests", "raise SystemExit(3)")
+    config = f'[bots.k]\nkind = "gtp"\ncommand = "{tmp_path}/katago-of-the-tests gtp"\n'
+    found = {one.text.split(":")[0]: one for one in findings(place(tmp_path, config), "engines")}
+    assert found["gnugo"].verdict is NOTE and "exit code 3" in found["gnugo"].text
+    assert found["katago"].text.endswith(f"a bot of {tmp_path / 'arena.toml'}")
+
+
+CPU = "processor : 0\nmodel name : Toy {}\nflags : fpu {}\n\nprocessor : 1\nmodel name : Other\nflags : none\n"
+
+
+def test_the_processor_is_told_with_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    (tmp_path / "cpuinfo").write_text(CPU.format("1", "avx2 fma avx512f avx_vnni"))
+    (fast,) = findings(place(tmp_path), "processor")
+    assert fast.verdict is OK and fast.text.startswith("Toy 1, ") and "has AVX2, FMA, AVX-512, VNNI" in fast.text
+    (tmp_path / "cpuinfo").write_text(CPU.format("2", "sse"))
+    (slow,) = findings(place(tmp_path), "processor")
+    assert slow.verdict is NOTE and "has none of AVX2" in slow.text and "fp32" in slow.details
+    (tmp_path / "cpuinfo").unlink()
+    assert findings(place(tmp_path), "processor")[0].verdict is OK  # other systems don't tell
+
+
+def test_a_gpu_that_torch_cannot_use_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "none found" in findings(place(tmp_path), "GPU")[0].text
+    program(tmp_path, "nvidia-smi", "print('Toy H1, 81559 MiB, 550.1')")
+    monkeypatch.setattr(doctor, "sys", type("Nothing", (), {"executable": str(tmp_path / "nvidia-smi")}))
+    (found,) = findings(place(tmp_path), "GPU")
+    assert found.verdict is NOTE and found.text.startswith("Toy H1, 81559 MiB") and "can't use it" in found.text
+
+
+def test_a_narrow_terminal_or_one_without_signs_is_a_note(tmp_path: Path) -> None:
+    for more, word in (({"encoding": "ascii"}, "LANG"), ({"columns": 39}, "widen")):
+        (found,) = findings(place(tmp_path, **more), "terminal")
+        assert found.verdict is NOTE and word in found.details
+
+
+def test_a_package_that_cannot_be_imported_is_a_finding_and_the_next_step_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "bots.nets.inference", None)  # as if ONNX Runtime were broken
+    found = findings(place(tmp_path), "terminal", "nets", "results")
+    assert [one.verdict for one in found] == [OK, FAILED, OK]
+    assert found[1].text.startswith("ModuleNotFoundError: ")
+
+
+# --- arena init ---
+
+
+def test_the_example_is_the_repositorys_own_and_holds_nothing_until_it_is_changed() -> None:
+    assert (ROOT / "arena.toml").read_text() == ARENA_TOML
+    assert tomllib.loads(ARENA_TOML) == {}
+
+
+def test_every_table_of_the_example_holds_when_its_signs_are_taken_away(tmp_path: Path) -> None:
+    lines = [line.removeprefix("# ") for line in ARENA_TOML.splitlines()]
+    tables = [line for line in lines if line.startswith("[") or " = " in line.split("#")[0]]
+    path = tmp_path / "arena.toml"
+    path.write_text("\n".join(tables))
+    registry = Registry(path, tmp_path)
+    assert {"alphago-deep", "mine", "quick", "gnugo", "katago"} <= {entry.name for entry in registry.entries}
+    assert dict(registry.resolve("mcts").settings)["playouts"] == 5000
+    assert registry.tournament("league").games == 40
+    for name in doctor.ENGINES:
+        assert dict(registry.resolve(name).settings)["command"] == engine_command(name)
+
+
+def test_init_writes_the_example_once(tmp_path: Path) -> None:
+    assert arena("init", "new/place", folder=tmp_path).returncode == 0
+    path = tmp_path / "new" / "place" / "arena.toml"
+    assert path.read_text() == ARENA_TOML
+    path.write_text("mine")
+    refused(arena("init", "new/place", folder=tmp_path), "is there already", "--force")
+    assert path.read_text() == "mine"
+    assert arena("init", "new/place", "--force", folder=tmp_path).returncode == 0
+    assert path.read_text() == ARENA_TOML
+    refused(arena("init", "new/place/arena.toml", folder=tmp_path), "is a file")
+    assert os.listdir(path.parent) == ["arena.toml"]

@@ -1,0 +1,135 @@
+"""The help of every command, with examples that would run; and what a shell completes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from commandline import arena, arena_alone
+from played import match_of, record_of
+
+from arena.cli import app, complete
+from arena.cli.manual import manual
+from arena.store import Event, Player, Store
+
+COMMANDS = typer.main.get_command(app)
+
+
+def commands(group: object = COMMANDS, name: str = "arena") -> Iterator[tuple[str, typer.core.TyperCommand]]:
+    """Every command with the words that it is called by, groups included."""
+    yield name, group  # type: ignore[misc]
+    for word, command in getattr(group, "commands", {}).items():
+        yield from commands(command, f"{name} {word}")
+
+
+NAMED = dict(commands())
+
+
+def examples(command: typer.core.TyperCommand) -> list[str]:
+    return re.findall(r"\[bold\](arena.*?)\[/bold\]", (command.help or "").partition("Example")[2])
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_every_command_has_examples_that_it_understands(name: str) -> None:
+    found = examples(NAMED[name])
+    assert found or "gogui-twogtp" in (NAMED[name].help or "")
+    for example in found:
+        words = shlex.split(example.partition(" > ")[0])
+        length = max(count for count in range(1, len(words) + 1) if " ".join(words[:count]) in NAMED)
+        NAMED[" ".join(words[:length])].make_context("arena", words[length:])  # raises for what isn't there
+    own = [example for example in found if (example + " ").startswith(name + " ")]
+    assert own or not found, f"none of {found} shows {name}"
+
+
+@pytest.mark.parametrize("width", [40, 80, 140])
+def test_help_breaks_lines_where_the_terminal_ends_and_not_as_the_source_does(width: int, tmp_path: Path) -> None:
+    done = arena("analyze", "--help", folder=tmp_path, columns=width)
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    begin = next(number for number, line in enumerate(lines) if line.startswith("Win rates and scores are"))
+    paragraph = lines[begin : lines.index("", begin)]
+    following = [line.split()[0] for line in paragraph[1:]]
+    for line, word in zip(paragraph, following, strict=False):
+        assert len(line) <= width - 2 < len(f"{line} {word}")  # no line could take another word
+
+
+def test_examples_stand_below_each_other_and_paragraphs_above() -> None:
+    assert (
+        manual(
+            """One thing, and
+        another.
+
+        Example: [bold]a[/bold]
+
+        More of it.
+
+        Examples: [bold]b[/bold] ·
+        [bold]c[/bold]
+        """
+        )
+        == "One thing, and another.\n\nMore of it.\n\nExamples:\n  [bold]a[/bold]\n  [bold]b[/bold]\n  [bold]c[/bold]"
+    )
+    assert manual("Nothing else.") == "Nothing else."
+
+
+# --- Completion ---
+
+
+@pytest.fixture
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> typer.Context:
+    monkeypatch.chdir(tmp_path)
+    return typer.Context(NAMED["arena analyze"])
+
+
+def store_a_game(folder: Path) -> None:
+    played = match_of(games=2, size=7)
+    with Store.open(folder / "results" / "arena.db", write=True) as store:
+        store.add_event(Event("league", "2026-01-02T03:04:05", ""))
+        store.add_players([Player("p", "mcts", "uct", "{}")])
+        store.append([record_of(played, number, None) for number in range(2)])
+
+
+def test_names_are_completed_from_what_there_is(tmp_path: Path, context: typer.Context) -> None:
+    store_a_game(tmp_path)
+    (tmp_path / "arena.toml").write_text('[bots.deep]\nkind = "uct"\n[tournaments.cup]\nbots = ["sl", "deep"]\n')
+    (tmp_path / "leaf.sgf").write_text("")
+    (tmp_path / "leap").mkdir()
+
+    def words(offered: complete.Offered) -> list[str]:
+        return [word for word, _ in offered]
+
+    assert words(complete.bots(context, "d")) == ["deep"]
+    assert "checkpoint:sl-9x9" in words(complete.bots(context, "checkpoint:"))
+    assert "random" not in words(complete.analysts(context, "")) and "mcts" in words(complete.analysts(context, ""))
+    assert words(complete.trained(context, "s")) == ["sl", "sl-19x19"]
+    assert words(complete.checkpoints(context, "sl-9")) == ["sl-9x9"]
+    assert words(complete.events(context, "")) == ["league"]
+    assert words(complete.tournaments(context, "")) == ["league", "cup"]
+    assert words(complete.players(context, "m")) == ["mcts"]
+    ids = [pairing.id for pairing in match_of(games=2, size=7).pairings()]
+    assert words(complete.games(context, "")) == ids[::-1]
+    assert words(complete.games_and_files(context, "lea")) == ["leaf.sgf", "leap/"]
+
+
+def test_where_nothing_can_be_read_nothing_is_offered(tmp_path: Path, context: typer.Context) -> None:
+    (tmp_path / "arena.toml").write_text("[bots.x\n")
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "arena.db").write_text("no database")
+    for offer in (
+        complete.bots,
+        complete.analysts,
+        complete.trained,
+        complete.events,
+        complete.players,
+        complete.games,
+    ):
+        assert [word for word, _ in offer(context, "") if not word.startswith("checkpoint:")] == []
+    assert complete.tournaments(context, "") == [] and complete.games_and_files(context, "[") == []
+
+
+def test_a_shell_is_answered(tmp_path: Path) -> None:
+    words = {"COMP_WORDS": "arena match fast", "COMP_CWORD": "2", "_ARENA_COMPLETE": "complete_bash"}
+    assert arena_alone(folder=tmp_path, **words).stdout.split() == ["fast-random"]
