@@ -38,7 +38,7 @@ def test_every_command_has_examples_that_it_understands(name: str) -> None:
     found = examples(NAMED[name])
     assert found or "gogui-twogtp" in (NAMED[name].help or "")
     for example in found:
-        words = shlex.split(example.partition(" > ")[0])
+        words = shlex.split(re.split(" [<>|] ", example)[0])
         length = max(count for count in range(1, len(words) + 1) if " ".join(words[:count]) in NAMED)
         NAMED[" ".join(words[:length])].make_context("arena", words[length:])  # raises for what isn't there
     own = [example for example in found if (example + " ").startswith(name + " ")]
