@@ -22,9 +22,9 @@ from arena.go.game import Game, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.go.record import Record
 from arena.kifu import Kifu, KifuFile
-from arena.screen.play import Seat
 from arena.screen.play_frame import clock_words
 from arena.screen.review import Review, remarks_of
+from arena.screen.seat import Seat
 from arena.screen.typed import Act, Gone, Mouse, Paste, Press
 from arena.sitting import Analyst, Opponent, Phase, Sitting, TimeLeft
 
@@ -171,7 +171,7 @@ def test_pasted_text_is_typed_and_nothing_more(sit: Sit):
     assert moves(seat) == () and "> c3_" in text(seat)
     press(seat, "enter")
     assert moves(seat) == points("C3")
-    seat.do(Paste("(;GM[1]SZ[19]KM[7.5];B[pd];W[dp]\n;B[pp]\x1b[C"))
+    seat.do(Paste("(;GM[1]SZ[19]KM[7.5];B[pd];W[dp]\n;B[pp]\x1b[C" * 9))
     assert "That is too long to be a move; it was cut." in text(seat)
     press(seat, "escape")
     assert "> _" in text(seat)
@@ -286,17 +286,15 @@ def test_help_is_a_page_that_any_key_leaves(sit: Sit):
     assert "> _" in text(seat)
 
 
-def test_a_copy_of_the_game_is_written_where_it_is_asked_for(sit: Sit, tmp_path: Path):
+def test_a_copy_of_the_game_is_written_where_it_is_asked_for(sit: Sit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     seat = sit("C3", kept=Path("results/play/00001.sgf"))
     type_in(seat, "save")
     assert "Kept in results/play/00001.sgf after every move." in text(seat)
-    type_in(seat, f"save {tmp_path}/a")
-    assert seat.line == ""  # too long a name is cut
-    seat.line = f"save {tmp_path / 'copy.sgf'}"
-    press(seat, "enter")
-    assert "B[cc]" in (tmp_path / "copy.sgf").read_text()
-    seat.line = f"save {tmp_path / 'copy.sgf'}"
-    press(seat, "enter")
+    monkeypatch.chdir(tmp_path)
+    type_in(seat, "save Copy.sgf")
+    assert "Written to Copy.sgf." in text(seat)
+    assert "B[cc]" in (tmp_path / "Copy.sgf").read_text()
+    type_in(seat, "save Copy.sgf")
     assert "can't be written: File exists" in seat.message
 
 

@@ -21,7 +21,8 @@ from arena.go.remarks import Remark, read_remarks
 from arena.screen.curve import draw_curve
 from arena.screen.themes import HIGH_CONTRAST
 from arena.screen.typed import Act, Mouse, Paste, Press
-from arena.screen.viewer import Viewer, costs, result_words
+from arena.screen.viewer import Viewer, costs
+from arena.screen.words import result_words
 from arena.store import Event, Store
 
 CLUB = """(;FF[4]GM[1]SZ[5]KM[6.5]RU[Chinese]PB[Anna]PW[Bruno]BR[3k]RE[W+3.5]DT[2026-02-03]C[A club game.]

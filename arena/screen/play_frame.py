@@ -19,7 +19,7 @@ from arena.screen import style
 from arena.screen.board import Overlay, draw_board, stone_sign
 from arena.screen.scene import Block, Scene
 from arena.screen.themes import DARK, Theme
-from arena.screen.viewer import folded, result_words
+from arena.screen.words import folded, result_words
 from arena.sitting import Count, Phase, Preview, Snapshot
 
 LETTERS = "ABCDE"
@@ -265,7 +265,10 @@ class PlayFrame:
                 where = f"   Enter plays {point}"
             elif snapshot.phase is not Phase.OVER:
                 where = f"   {point}"
-        line = Text(style.spell(style.clip(f"> {self.line}_", width), self.ascii_only), "bold")
+        typed = self.line
+        while cell_len(typed) > max(0, width - 3):  # its end is where something happens
+            typed = typed[1:]
+        line = Text(style.spell(f"> {typed}_", self.ascii_only), "bold")
         return [line.append(style.clip(where, max(0, width - line.cell_len)), self.theme.label)]
 
     def _hint(self, width: int) -> list[Text]:

@@ -5,7 +5,6 @@ No terminal is read or written here, and nothing is evaluated.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -14,7 +13,6 @@ import numpy as np
 from rich.cells import cell_len
 from rich.text import Text
 
-from arena.go.game import Ending, Outcome
 from arena.go.moves import BLACK, Colour, Move, gtp_from_move
 from arena.go.record import Record
 from arena.go.remarks import Remark
@@ -24,6 +22,7 @@ from arena.screen.curve import draw_curve
 from arena.screen.scene import Block, Picture, Scene
 from arena.screen.themes import DARK, Theme
 from arena.screen.typed import Act, Mouse, Paste, Press, Typed
+from arena.screen.words import captures, folded, joined, lead, result_words
 
 STRIDE = 10
 """Moves that PgUp and PgDn go."""
@@ -211,7 +210,7 @@ class Viewer:
         who.append(style.spell(f"  {signs[1]} {names[1] or 'White'}", self.ascii_only), "bold")
         rules = record.rules
         about = [ended(record), f"{rules.name} rules, komi {rules.komi:g}", record.date, record.id]
-        return [who, *self.said(_joined(about, width), width, self.theme.label)]
+        return [who, *self.said(joined(about, width), width, self.theme.label)]
 
     def facts(self, width: int) -> list[Text]:
         """Which move, what was taken, whose turn it is, who is ahead."""
@@ -306,35 +305,6 @@ def ended(record: Record) -> str:
     return f"{result_words(outcome)} ({record.reason})" if record.reason else result_words(outcome)
 
 
-def result_words(outcome: Outcome) -> str:
-    """``Black won by 3.5 points``, ``White won by resignation``, ``draw``."""
-    if outcome.winner is None:
-        return "draw"
-    who = f"{outcome.winner.name.title()} won"
-    if outcome.margin is not None:
-        points = abs(outcome.margin)
-        return f"{who} by {points:g} point{'s' if points != 1 else ''}"
-    ways = {
-        Ending.SCORE: "",
-        Ending.RESIGN: " by resignation",
-        Ending.TIME: " on time",
-        Ending.ADJUDICATED: " by adjudication",
-    }
-    return who + ways.get(outcome.ending, " by forfeit")
-
-
-def captures(black: int, white: int) -> str:
-    """How many stones of each colour were taken."""
-    return f"taken: {stone_sign(Colour.BLACK)} {black} · {stone_sign(Colour.WHITE)} {white}"
-
-
-def lead(margin: float) -> str:
-    """``Black leads by 3.5``, of Black's margin."""
-    if abs(margin) < 0.05:
-        return "nobody leads"
-    return f"{'Black' if margin > 0 else 'White'} leads by {abs(margin):.1f}"
-
-
 def moves_in_words(record: Record, start: int, end: int) -> str:
     """The moves after ``start`` up to number ``end``: ``1 ● E5 2 ○ C3``."""
     size = record.rules.size
@@ -342,20 +312,6 @@ def moves_in_words(record: Record, start: int, end: int) -> str:
         f"{number} {stone_sign(_mover(record, number))} {gtp_from_move(move, size)}"
         for number, move in enumerate(record.moves[start:end], start + 1)
     )
-
-
-def folded(words: str, width: int, height: int, ascii_only: bool, text_style: str = "") -> list[Text]:
-    """Words in lines of this width; of too many lines the first, and a sign that there were more."""
-    lines = [
-        part
-        for line in words.splitlines()
-        for part in textwrap.wrap(style.spell(line, ascii_only), max(8, width)) or [""]
-    ]
-    if len(lines) > height:
-        lines = [*lines[: height - 1], style.clip(f"{lines[height - 1]} ...", width)] if height > 0 else []
-        if lines and not lines[-1].endswith("..."):
-            lines[-1] = f"{lines[-1][: width - 4].rstrip()} ..."
-    return [Text(line, text_style) for line in lines]
 
 
 def _mover(record: Record, number: int) -> Colour:
@@ -379,12 +335,3 @@ def _positions(record: Record) -> list[tuple[np.ndarray, tuple[int, int]]]:
 
 def _named(name: str, rank: str, width: int) -> str:
     return style.shorten(f"{name} {rank}".strip(), max(6, width))
-
-
-def _joined(parts: Sequence[str], width: int) -> str:
-    """As many of the parts, from the first on, as there is room for."""
-    line = ""
-    for part in filter(None, parts):
-        longer = f"{line} · {part}" if line else part
-        line = longer if cell_len(longer) <= width or not line else line
-    return line
