@@ -16,23 +16,15 @@ from played import Clock
 from arena import BotFault, IllegalMove, RecordError, StoreError, UserError
 from arena.bot import Bot, Candidate, Decision, Limits
 from arena.clock import TimeLeft
+from arena.counting import count, estimated, group_at
+from arena.fair import Nigiri
 from arena.go.board import Board
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, Colour, gtp_from_move, move_from_gtp
 from arena.go.record import Record, read_sgf
 from arena.kifu import Help, Kifu, KifuFile, is_held, kept_games
-from arena.sitting import (
-    Analyst,
-    Nigiri,
-    Opponent,
-    Phase,
-    Refused,
-    Sitting,
-    Snapshot,
-    count,
-    estimated,
-    group_at,
-)
+from arena.sitting import Analyst, Opponent, Refused, Sitting
+from arena.snapshot import Phase, Snapshot
 from arena.store import Player
 
 PATIENCE = 60.0

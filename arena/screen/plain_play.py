@@ -18,12 +18,14 @@ from rich.console import Console
 from rich.text import Text
 
 from arena import IllegalMove
+from arena.counting import Count, Estimate
 from arena.go.game import Ending
 from arena.go.moves import BLACK, GTP_COLUMNS, Colour, Move, gtp_from_move, move_from_gtp, pass_move, star_points
 from arena.screen import style
 from arena.screen.board import AREAS, ASCII_AREAS, ASCII_SIGNS, OWNED, SIGNS, STAR
 from arena.settings import suggest
-from arena.sitting import Advice, Count, Estimate, Phase, Refused, Sitting, Snapshot, Turn
+from arena.sitting import Refused, Sitting
+from arena.snapshot import Advice, Phase, Snapshot, Turn
 
 SHOWN_CANDIDATES = 3
 SHOWN_MOVES = 6
