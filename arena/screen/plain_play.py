@@ -53,6 +53,7 @@ COUNTING = {
     "d4": "the group there is alive, or dead after all",
     "done": "agree, and count",
     "continue": "take the passes back and play on",
+    **{name: COMMANDS[name] for name in ("undo", "board", "resign", "save", "quit", "help")},
 }
 
 
@@ -241,7 +242,7 @@ class Talk:
                 if now.phase is Phase.PLAY:
                     self._say(self.prompt.removesuffix(": ") + ": type a point such as d4, or help.")
             case ["help" | "?"]:
-                self._say(_listed(COUNTING | COMMANDS if now.phase is Phase.COUNT else COMMANDS))
+                self._say(_listed(COUNTING if now.phase is Phase.COUNT else COMMANDS))
             case ["quit" | "exit" | "q"]:
                 return False
             case ["pass"]:
