@@ -148,7 +148,7 @@ def test_a_finished_game_is_stored_and_counts_unless_there_was_help(
             "fast-random": "fast-random",
         }
     assert "ada" in arena("elo", folder=tmp_path).stdout
-    assert "play/00002" in arena("games", "--event", "play", folder=tmp_path).stdout
+    assert "resign (unrated: undo)" in arena("games", "--event", "play", folder=tmp_path, columns=200).stdout
 
 
 def test_a_game_is_left_and_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
