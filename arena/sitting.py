@@ -218,13 +218,18 @@ class Sitting:
             self._end(Outcome(loser.opponent, Ending.RESIGN))
 
     def undo(self) -> None:
-        """Take back the person's last move and what was played since; also while the bot thinks, and after the end.
+        """Take back the person's last move and what was played since, also while the bot thinks and after the end; a
+        resignation alone, where that was last.
 
         The game is unrated then. Raises Refused when there is nothing to take back, or time is over.
         """
         with self._changing():
             if self._outcome is not None and self._outcome.ending is Ending.TIME:
                 raise Refused("Time is over; begin a new game.")
+            if self._has_resigned:
+                self._note(Help.UNDO)
+                self._go_back(len(self._turns))
+                return
             own = [turn.number for turn in self._turns if turn.colour in self._kifu.people]
             if not own:
                 raise Refused("There is no move of yours to take back.")
@@ -384,6 +389,17 @@ class Sitting:
 
     def _name(self, colour: Colour) -> str:
         return self._kifu.record.black if colour is BLACK else self._kifu.record.white
+
+    @property
+    def _has_resigned(self) -> bool:
+        """Whether a person has given the game up."""
+        outcome = self._outcome
+        return (
+            outcome is not None
+            and outcome.ending is Ending.RESIGN
+            and outcome.winner is not None
+            and outcome.winner.opponent in self._kifu.people
+        )
 
     def _note(self, help: Help) -> None:
         if help not in self._helps:

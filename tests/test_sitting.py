@@ -282,7 +282,8 @@ def test_a_resignation_can_be_taken_back() -> None:
         play(sitting, "C3")
         sitting.resign()
         sitting.undo()
-        assert sitting.snapshot().outcome is None and sitting.snapshot().moves == ()
+        now = sitting.snapshot()
+        assert (now.outcome, played(now), now.to_play, now.unrated) == (None, "C3 B3", BLACK, "undo")
 
 
 # --- Clocks ---
