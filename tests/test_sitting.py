@@ -541,7 +541,7 @@ def test_two_arenas_do_not_play_one_game(tmp_path: Path) -> None:
         assert is_held(tmp_path, file.id)
         with pytest.raises(UserError, match="another terminal"):
             KifuFile.open(tmp_path, file.id)
-    assert not is_held(tmp_path, file.id)
+    assert not is_held(tmp_path, file.id) and not list(tmp_path.rglob(".*"))
     with KifuFile.create(tmp_path, {"play/00002"}) as other:
         assert other.id == "play/00003"
 
