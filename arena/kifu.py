@@ -222,8 +222,11 @@ def kept_games(results: Path) -> list[tuple[str, Kifu]]:
 
 def is_held(results: Path, id: str) -> bool:
     """Whether an arena plays this game right now."""
+    path = results / f"{id}.sgf"
+    if not _lock_of(path).exists():
+        return False
     try:
-        _locked(results / f"{id}.sgf").close()
+        KifuFile(path, _locked(path)).close()
     except UserError:
         return True
     return False
@@ -237,9 +240,16 @@ def _id_of(path: Path) -> str:
     return f"{EVENT}/{path.stem}"
 
 
+def _lock_of(path: Path) -> Path:
+    return path.with_name(f".{path.stem}.lock")
+
+
 def _locked(path: Path) -> IO[str]:
     """The lock of a game's file; it is given back when it is closed, or with the process. Raises UserError."""
-    lock = open(path.with_name(f".{path.stem}.lock"), "a+", encoding="utf-8")
+    try:
+        lock = open(_lock_of(path), "a+", encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"{path.parent} can't be written ({error.strerror}); use a folder that can be") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

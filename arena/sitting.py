@@ -14,28 +14,23 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from functools import cache
 from queue import SimpleQueue
-from random import Random
 from threading import Condition, RLock, Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
 from arena import ArenaError, BotFault, BotTimeout, IllegalMove, UserError
 from arena.bot import Bot, Candidate, Decision, Limits
 from arena.clock import LAG, Clock, TimeLeft
-from arena.go.board import Board
-from arena.go.game import Ending, Game, Outcome, Rules, Scoring
+from arena.counting import PLAYOUTS, Estimate, count, dead_stones, estimated, group_at
+from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, Colour, Move, pass_move
 from arena.go.record import Record
 from arena.kifu import Help, Kifu
 from arena.match import check_decision
-
-if TYPE_CHECKING:
-    from bots.search.rollouts import Weights
+from arena.snapshot import Advice, Phase, Preview, Snapshot, Turn
 
 AGREED = frozenset({"chinese", "japanese"})
 """The rules by which players agree on dead stones after two passes; by the others all stones on the board are alive."""
@@ -49,23 +44,12 @@ HINT = Limits(seconds=1.0)
 ATTEMPTS = 20
 """How often it is asked until it knows a move: a slow net has visited none after the first time."""
 
-PLAYOUTS = 400
-"""Playouts of an estimate of the score."""
-
 GRACE = 2.0
 """Seconds that a bot has to come to its end when the sitting closes."""
 
 
 class Refused(ArenaError):
     """What can't be done now; the text is a sentence for the person."""
-
-
-class Phase(StrEnum):
-    """Where a game stands. After two passes, by rules that ask for it, dead stones are marked before it is over."""
-
-    PLAY = "play"
-    COUNT = "count"
-    OVER = "over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,148 +66,6 @@ class Analyst:
 
     name: str
     build: Callable[[], Bot]
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A move that was played. ``captured`` are the points it took off, of whichever colour; ``win_rate`` in [0, 1] is
-    what the bot that made it gave itself, where it told."""
-
-    number: int
-    colour: Colour
-    move: Move
-    captured: tuple[Move, ...] = ()
-    win_rate: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What a move would do now, before it is placed: either ``refusal`` says why it can't be, or ``captured`` are the
-    points that it would take off."""
-
-    move: Move
-    refusal: str = ""
-    captured: tuple[Move, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """What an analyst thinks of the present position: its candidates, the best first, for ``colour``, who is to move.
-
-    Their win rates are in [0, 1] and of that colour. ``fault`` says in a line why there are none, if it failed.
-    """
-
-    analyst: str
-    colour: Colour
-    candidates: tuple[Candidate, ...]
-    fault: str = ""
-
-    @property
-    def visits(self) -> int:
-        return sum(candidate.visits for candidate in self.candidates)
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """What the present position comes to by so many playouts: ``margin`` is Black's, komi counted; ``ownership`` is
-    size² int8, in per cent, positive for Black (as ``screen.board.draw_board`` takes it)."""
-
-    margin: float
-    ownership: bytes
-    playouts: int
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """The points of both sides under the rules in force, the stones at ``dead`` taken off.
-
-    ``black`` and ``white`` are stones and surrounded points by area scoring, surrounded points and prisoners by
-    territory scoring; White has ``komi`` besides, and ``bonus`` for handicap stones.
-    """
-
-    black: int
-    white: int
-    komi: float
-    bonus: int
-    dead: tuple[Move, ...]
-
-    @property
-    def margin(self) -> float:
-        """Black's."""
-        return self.black - self.white - self.komi - self.bonus
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A sitting at a moment: all that a front shows. Frozen, and without references to what changes.
-
-    ``version`` grows with every change. ``names`` and ``prisoners`` (stones of that colour taken off) are of Black and
-    White; so is ``clocks``, what they show now, None without one. ``thinking`` is the colour whose bot is at work.
-    ``dead`` are the stones that count as dead in the phases after play, None while the program looks for them, and
-    ``count`` is what that comes to. ``advice`` and ``estimate`` are about the present position, or None; ``advising``
-    and ``estimating`` tell that they are on their way. ``reason`` says in a line how a forfeit came about, ``unrated``
-    why the game won't count for ratings (empty where it will), and ``trouble`` what is wrong with keeping it.
-    """
-
-    version: int
-    id: str
-    rules: Rules
-    phase: Phase
-    names: tuple[str, str]
-    people: tuple[Colour, ...]
-    setup: tuple[tuple[Move, ...], tuple[Move, ...]]
-    points: bytes
-    ko_point: Move | None
-    to_play: Colour
-    turns: tuple[Turn, ...]
-    prisoners: tuple[int, int]
-    thinking: Colour | None
-    is_paused: bool
-    clocks: tuple[TimeLeft | None, TimeLeft | None]
-    advice: Advice | None
-    advising: bool
-    estimate: Estimate | None
-    estimating: bool
-    dead: tuple[Move, ...] | None
-    count: Count | None
-    outcome: Outcome | None
-    reason: str
-    helps: tuple[Help, ...]
-    unrated: str
-    trouble: str
-
-    @property
-    def size(self) -> int:
-        return self.rules.size
-
-    @property
-    def stones(self) -> np.ndarray:
-        """(size, size) uint8: 0 empty, 1 black, 2 white; read-only."""
-        return np.frombuffer(self.points, np.uint8).reshape(self.size, self.size)
-
-    @property
-    def moves(self) -> tuple[Move, ...]:
-        return tuple(turn.move for turn in self.turns)
-
-    @property
-    def last(self) -> Move | None:
-        """The last move, where there is one: a point, or the pass."""
-        return self.turns[-1].move if self.turns else None
-
-    @property
-    def handicap(self) -> int:
-        """Black's setup stones when White has none and begins, else 0."""
-        black, white = self.setup
-        first = self.turns[0].colour if self.turns else self.to_play
-        return len(black) if first is WHITE and not white else 0
-
-    @property
-    def is_persons_turn(self) -> bool:
-        """Whether a move is waited for that a person makes."""
-        return self.phase is Phase.PLAY and self.to_play in self.people
-
-    def name(self, colour: Colour) -> str:
-        return self.names[colour - 1]
 
 
 class Sitting:
@@ -372,16 +214,22 @@ class Sitting:
                 raise Refused("The game is over.")
             people = self._kifu.people
             loser = self._game.to_play if self._game.to_play in people else people[0]
+            self._seconds[self._game.to_play] += self._elapsed
             self._end(Outcome(loser.opponent, Ending.RESIGN))
 
     def undo(self) -> None:
-        """Take back the person's last move and what was played since; also while the bot thinks, and after the end.
+        """Take back the person's last move and what was played since, also while the bot thinks and after the end; a
+        resignation alone, where that was last.
 
         The game is unrated then. Raises Refused when there is nothing to take back, or time is over.
         """
         with self._changing():
             if self._outcome is not None and self._outcome.ending is Ending.TIME:
                 raise Refused("Time is over; begin a new game.")
+            if self._has_resigned:
+                self._note(Help.UNDO)
+                self._go_back(len(self._turns))
+                return
             own = [turn.number for turn in self._turns if turn.colour in self._kifu.people]
             if not own:
                 raise Refused("There is no move of yours to take back.")
@@ -541,6 +389,17 @@ class Sitting:
 
     def _name(self, colour: Colour) -> str:
         return self._kifu.record.black if colour is BLACK else self._kifu.record.white
+
+    @property
+    def _has_resigned(self) -> bool:
+        """Whether a person has given the game up."""
+        outcome = self._outcome
+        return (
+            outcome is not None
+            and outcome.ending is Ending.RESIGN
+            and outcome.winner is not None
+            and outcome.winner.opponent in self._kifu.people
+        )
 
     def _note(self, help: Help) -> None:
         if help not in self._helps:
@@ -854,115 +713,3 @@ def explained(error: IllegalMove) -> str:
     text = str(error)
     more = next((more for words, more in _WHY.items() if text.endswith(words)), "")
     return f"{text}{more}."
-
-
-def count(game: Game, dead: tuple[Move, ...] = ()) -> Count:
-    """The points of both sides as the board stands, the stones at ``dead`` taken off first."""
-    board = game.board.without(dead) if dead else game.board
-    owners, stones = board.owners(), board.stones.reshape(-1)
-    points = {}
-    for colour in Colour:
-        if game.rules.scoring is Scoring.AREA:
-            points[colour] = int((owners == colour).sum())
-        else:
-            taken = game.prisoners(colour.opponent) + game.board.count(colour.opponent) - board.count(colour.opponent)
-            points[colour] = int(((owners == colour) & (stones == 0)).sum()) + taken
-    bonus = game.handicap if game.rules.handicap_points else 0
-    return Count(points[BLACK], points[WHITE], game.rules.komi, bonus, tuple(dead))
-
-
-def group_at(board: Board, move: Move) -> set[Move]:
-    """The stones that share the fate of the one at ``move``: its chain, and those of its colour that it has two
-    liberties in common with, and so on."""
-    stones = board.stones.reshape(-1).tolist()
-    chains = [chain for chain in _chains(stones, board.size) if stones[min(chain)] == stones[move]]
-    liberties = [{near for point in chain for near in _near(point, board.size) if not stones[near]} for chain in chains]
-    found = {next(index for index, chain in enumerate(chains) if move in chain)}
-    todo = list(found)
-    while todo:
-        one = todo.pop()
-        for index in set(range(len(chains))) - found:
-            if len(liberties[one] & liberties[index]) >= 2:
-                found.add(index)
-                todo.append(index)
-    return set().union(*(chains[index] for index in found))
-
-
-def _chains(stones: list[int], size: int) -> list[set[Move]]:
-    """Connected stones of one colour."""
-    left, found = {point for point, stone in enumerate(stones) if stone}, []
-    while left:
-        todo = [left.pop()]
-        chain = set(todo)
-        while todo:
-            for near in _near(point := todo.pop(), size):
-                if near in left and stones[near] == stones[point]:
-                    left.discard(near)
-                    chain.add(near)
-                    todo.append(near)
-        found.append(chain)
-    return found
-
-
-def _near(point: int, size: int) -> list[int]:
-    row, column = divmod(point, size)
-    places = [(row - 1, column), (row, column - 1), (row, column + 1), (row + 1, column)]
-    return [r * size + c for r, c in places if 0 <= r < size and 0 <= c < size]
-
-
-# --- Judgement by playouts ---
-
-
-@cache
-def _weights(size: int) -> Weights:
-    """The shipped rollout policy on boards of this size."""
-    from bots.nets.checkpoint import SHIPPED
-    from bots.nets.rollout import RolloutPolicy
-    from bots.search.rollouts import SHARPNESS
-
-    return RolloutPolicy.open(SHIPPED / "rollout-9x9").weights(size, SHARPNESS)
-
-
-def dead_stones(board: Board) -> tuple[Move, ...]:
-    """What playouts of the shipped policy take for dead where both sides have passed."""
-    from bots.search.dead import judge
-
-    return judge(board, _weights(board.size)).moves
-
-
-def estimated(game: Game, playouts: int = PLAYOUTS) -> Estimate:
-    """What a position comes to by so many playouts, in half of which either side begins."""
-    from bots.search.dead import judge
-
-    shares = judge(game.board, _weights(game.rules.size), playouts, game.move_seed() >> 32).ownership
-    points = float(shares.sum())
-    if game.rules.scoring is Scoring.TERRITORY:  # who has placed a stone more has a point less
-        placed = {colour: game.prisoners(colour) + game.board.count(colour) for colour in Colour}
-        points -= placed[BLACK] - placed[WHITE]
-    bonus = game.handicap if game.rules.handicap_points else 0
-    margin = points - game.rules.komi - bonus
-    return Estimate(margin, np.rint(100 * shares).astype(np.int8).tobytes(), playouts)
-
-
-# --- Who is Black ---
-
-
-@dataclass(frozen=True, slots=True)
-class Nigiri:
-    """Who guesses right whether a handful of stones is odd or even plays Black."""
-
-    stones: int
-    guessed_odd: bool
-
-    @classmethod
-    def draw(cls, random: Random) -> Nigiri:
-        return cls(random.randint(5, 25), random.random() < 0.5)
-
-    @property
-    def is_right(self) -> bool:
-        return self.guessed_odd == (self.stones % 2 == 1)
-
-    @property
-    def colour(self) -> Colour:
-        """That of who guessed."""
-        return BLACK if self.is_right else WHITE

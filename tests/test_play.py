@@ -104,7 +104,8 @@ def test_a_hint_and_an_estimate_are_said() -> None:
 
 def test_dead_stones_are_marked_by_typing_points() -> None:
     with sat(kifu_of(Rules.preset("japanese", 7), diagram=FINAL)) as sitting:
-        words = said(sitting, "pass", "a1", "a1", "c9", "score", "DONE")
+        words = said(sitting, "pass", "a1", "a1", "help", "c9", "score", "DONE")
+    assert "or dead after all" in words and "continue  take the passes back" in words and "two passes end" not in words
     assert "Both sides have passed." in words
     assert "Dead: White's 1 stone: B5. Black has 8 points, White 3 and komi 6.5. White wins by 1.5 points." in words
     assert "Dead: Black's 21 stones: B7, D7" in words
@@ -147,7 +148,7 @@ def test_a_finished_game_is_stored_and_counts_unless_there_was_help(
             "fast-random": "fast-random",
         }
     assert "ada" in arena("elo", folder=tmp_path).stdout
-    assert "play/00002" in arena("games", "--event", "play", folder=tmp_path).stdout
+    assert "resign (unrated: undo)" in arena("games", "--event", "play", folder=tmp_path, columns=200).stdout
 
 
 def test_a_game_is_left_and_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,23 +16,15 @@ from played import Clock
 from arena import BotFault, IllegalMove, RecordError, StoreError, UserError
 from arena.bot import Bot, Candidate, Decision, Limits
 from arena.clock import TimeLeft
+from arena.counting import count, estimated, group_at
+from arena.fair import Nigiri
 from arena.go.board import Board
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, Colour, gtp_from_move, move_from_gtp
 from arena.go.record import Record, read_sgf
 from arena.kifu import Help, Kifu, KifuFile, is_held, kept_games
-from arena.sitting import (
-    Analyst,
-    Nigiri,
-    Opponent,
-    Phase,
-    Refused,
-    Sitting,
-    Snapshot,
-    count,
-    estimated,
-    group_at,
-)
+from arena.sitting import Analyst, Opponent, Refused, Sitting
+from arena.snapshot import Phase, Snapshot
 from arena.store import Player
 
 PATIENCE = 60.0
@@ -290,7 +282,8 @@ def test_a_resignation_can_be_taken_back() -> None:
         play(sitting, "C3")
         sitting.resign()
         sitting.undo()
-        assert sitting.snapshot().outcome is None and sitting.snapshot().moves == ()
+        now = sitting.snapshot()
+        assert (now.outcome, played(now), now.to_play, now.unrated) == (None, "C3 B3", BLACK, "undo")
 
 
 # --- Clocks ---
@@ -548,7 +541,7 @@ def test_two_arenas_do_not_play_one_game(tmp_path: Path) -> None:
         assert is_held(tmp_path, file.id)
         with pytest.raises(UserError, match="another terminal"):
             KifuFile.open(tmp_path, file.id)
-    assert not is_held(tmp_path, file.id)
+    assert not is_held(tmp_path, file.id) and not list(tmp_path.rglob(".*"))
     with KifuFile.create(tmp_path, {"play/00002"}) as other:
         assert other.id == "play/00003"
 

@@ -289,8 +289,8 @@ def _colour(wish: _Wish, person: Entry, opponent: Entry, say: Callable[[str], No
     """The person's."""
     from random import Random
 
+    from arena.fair import Nigiri
     from arena.go.moves import BLACK, WHITE
-    from arena.sitting import Nigiri
 
     if wish.color != "nigiri":
         return WHITE if wish.color == "white" else BLACK

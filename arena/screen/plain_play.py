@@ -18,12 +18,14 @@ from rich.console import Console
 from rich.text import Text
 
 from arena import IllegalMove
+from arena.counting import Count, Estimate
 from arena.go.game import Ending
 from arena.go.moves import BLACK, GTP_COLUMNS, Colour, Move, gtp_from_move, move_from_gtp, pass_move, star_points
 from arena.screen import style
 from arena.screen.board import AREAS, ASCII_AREAS, ASCII_SIGNS, OWNED, SIGNS, STAR
 from arena.settings import suggest
-from arena.sitting import Advice, Count, Estimate, Phase, Refused, Sitting, Snapshot, Turn
+from arena.sitting import Refused, Sitting
+from arena.snapshot import Advice, Phase, Snapshot, Turn
 
 SHOWN_CANDIDATES = 3
 SHOWN_MOVES = 6
@@ -51,6 +53,7 @@ COUNTING = {
     "d4": "the group there is alive, or dead after all",
     "done": "agree, and count",
     "continue": "take the passes back and play on",
+    **{name: COMMANDS[name] for name in ("undo", "board", "resign", "save", "quit", "help")},
 }
 
 
@@ -239,7 +242,7 @@ class Talk:
                 if now.phase is Phase.PLAY:
                     self._say(self.prompt.removesuffix(": ") + ": type a point such as d4, or help.")
             case ["help" | "?"]:
-                self._say(_listed(COUNTING | COMMANDS if now.phase is Phase.COUNT else COMMANDS))
+                self._say(_listed(COUNTING if now.phase is Phase.COUNT else COMMANDS))
             case ["quit" | "exit" | "q"]:
                 return False
             case ["pass"]:
