@@ -18,6 +18,7 @@ from terminal import Terminal
 from arena import UserError
 from arena.analysis import Evaluation, analyse
 from arena.bot import Bot, Candidate, Decision, Limits
+from arena.clock import TimeLeft
 from arena.go.game import Game, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.go.record import Record
@@ -26,7 +27,8 @@ from arena.screen.play_frame import clock_words
 from arena.screen.review import Review, remarks_of
 from arena.screen.seat import Seat
 from arena.screen.typed import Act, Gone, Mouse, Paste, Press
-from arena.sitting import Analyst, Opponent, Phase, Sitting, TimeLeft
+from arena.sitting import Analyst, Opponent, Sitting
+from arena.snapshot import Phase
 
 PATIENCE = 60.0
 

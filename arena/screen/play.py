@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from arena.counting import estimated
 from arena.go.game import Game
 from arena.screen import style
 from arena.screen.plain_play import result_words
@@ -19,7 +20,8 @@ from arena.screen.seat import Seat
 from arena.screen.stage import Stage
 from arena.screen.themes import DARK, Theme
 from arena.screen.typed import Gone, Mouse, Paste, Press
-from arena.sitting import Phase, Sitting, estimated
+from arena.sitting import Sitting
+from arena.snapshot import Phase
 
 STARTING = "Getting ready; the first time, compiling takes up to a minute."
 
@@ -44,7 +46,9 @@ def show_sitting(
         sitting.subscribe(lambda: stage.tell(None))
         seat.message = STARTING
         stage.draw(seat.picture(*stage.size).lines)
+        sitting.pause()
         estimated(Game(seat.snapshot.rules), playouts=2)  # a compiler at work would leave the screen dead later
+        sitting.go_on()
         seat.message = ""
         while _play(seat, stage) and evaluate is not None:
             people = seat.snapshot.people

@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from arena.clock import TimeLeft
+from arena.counting import Count
 from arena.go.board import Board
 from arena.go.game import Scoring
 from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move, pass_move
@@ -20,7 +21,7 @@ from arena.screen.board import Overlay, draw_board, stone_sign
 from arena.screen.scene import Block, Scene
 from arena.screen.themes import DARK, Theme
 from arena.screen.words import folded, result_words
-from arena.sitting import Count, Phase, Preview, Snapshot
+from arena.snapshot import Phase, Preview, Snapshot
 
 LETTERS = "ABCDE"
 """How the candidates of a hint are called on the board, the best first."""

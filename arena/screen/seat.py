@@ -18,7 +18,8 @@ from arena.screen.themes import DARK, Theme
 from arena.screen.typed import Act, Gone, Mouse, Paste, Press, Typed
 from arena.screen.words import folded
 from arena.settings import suggest
-from arena.sitting import Phase, Preview, Refused, Sitting
+from arena.sitting import Refused, Sitting
+from arena.snapshot import Phase, Preview
 
 BUSY_EVERY = 0.1
 """Seconds between two frames while somebody thinks; and while clocks run."""
