@@ -358,6 +358,9 @@ def test_hints_stay_on_and_follow_the_game(sit: Sit):
         "",
     ]
     assert " 3  · · · A ·" in text(seat) and "A D3" in text(seat) and "! hide" in text(seat)
+    press(seat, "d", "3")  # the line of play from there
+    assert " 3  · · ·[•]·" in text(seat) and " 2  · 2 · · ·" in text(seat)
+    press(seat, "escape")
     type_in(seat, "c3")
     settled(seat)
     settled(seat)

@@ -26,8 +26,8 @@ from arena.snapshot import Phase, Preview, Snapshot
 LETTERS = "ABCDE"
 """How the candidates of a hint are called on the board, the best first."""
 
-SHOWN_LINE = 6
-"""Moves of the play expected that are told."""
+SHOWN_LINE, SHOWN_NUMBERS = 6, 9
+"""Moves of the play expected that are told, and that are numbered on the board."""
 
 PLAYER = 40
 """Columns of a player's line, at most."""
@@ -124,12 +124,20 @@ class PlayFrame:
         return None
 
     def _letters(self) -> dict[Move, str]:
+        """The candidates of a hint; where the cursor is on one, the play that is expected from there, numbered."""
         advice = self.snapshot.advice
         if not self.shows_hints or advice is None:
             return {}
         passing = pass_move(self.snapshot.size)
-        pairs = zip(advice.candidates, LETTERS, strict=False)
-        return {candidate.move: letter for candidate, letter in pairs if candidate.move != passing}
+        named = [(candidate.move, letter) for candidate, letter in zip(advice.candidates, LETTERS, strict=False)]
+        line = next((candidate.line for candidate in advice.candidates if candidate.move == self.target), ())
+        if len(line) > 1:
+            named = [(move, str(number)) for number, move in enumerate(line[:SHOWN_NUMBERS], 1)]
+        letters: dict[Move, str] = {}
+        for move, sign in named:
+            if move != passing:
+                letters.setdefault(move, sign)
+        return letters
 
     # --- The words ---
 

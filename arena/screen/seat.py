@@ -120,10 +120,10 @@ class Seat:
         if not snapshot.is_persons_turn or position == self._asked:
             return
         self._asked = position
-        if self.shows_hints and snapshot.advice is None and not snapshot.advising:
-            self._try(self._sitting.hint)
         if self.shows_score and snapshot.estimate is None and not snapshot.estimating:
             self._try(self._sitting.score)
+        if self.shows_hints and snapshot.advice is None and not snapshot.advising:
+            self._try(self._sitting.hint)
         self.snapshot = self._sitting.snapshot()
 
     def _try(self, what: Callable[[], None]) -> bool:
