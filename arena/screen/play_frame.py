@@ -219,13 +219,13 @@ class PlayFrame:
         if not self.shows_score or self.snapshot.count is not None:
             return []
         if estimate is None:
-            words = "estimating the score" if self.snapshot.estimating else ""
-        elif abs(estimate.margin) < 0.05:
+            return [self._busy("estimating the score", width)][:height] if self.snapshot.estimating else []
+        if abs(estimate.margin) < 0.05:
             words = "score: even"
         else:
             leader = BLACK if estimate.margin > 0 else WHITE
             words = f"score: {leader.name.title()} leads by about {abs(estimate.margin):.1f}"
-        return self._said(words, width)[:height] if words else []
+        return self._said(words, width)[:height]
 
     def _candidates(self, width: int, height: int) -> list[Text]:
         """The hint's moves with their win rates, visits and lines of play."""
@@ -233,7 +233,7 @@ class PlayFrame:
         if not self.shows_hints:
             return []
         if advice is None:
-            return self._said("looking for a hint", width)[:height] if snapshot.advising else []
+            return [self._busy("looking for a hint", width)][:height] if snapshot.advising else []
         if advice.fault:
             return folded(f"no hint: {advice.fault}", width, height, self.ascii_only, style.WARNING)
         more = " (thinks on)" if snapshot.advising else ""
