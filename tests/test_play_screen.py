@@ -242,6 +242,7 @@ def test_a_ko_is_explained(sit: Sit):
     [
         ("undp", "'undp' is neither a point (A1 to E5) nor a command; did you mean 'undo'?"),
         ("k9", "'k9' is neither a point (A1 to E5) nor a command; ? tells all"),
+        ("p", "'p' is neither a point (A1 to E5) nor a command"),  # of p4, where the board has one
         ("done", "Dead stones are marked when both sides have passed."),
         ("review", "A review comes after the end."),
         ("undo", "There is no move of yours to take back."),
@@ -439,6 +440,26 @@ def test_after_the_end_letters_are_keys(sit: Sit):
 
 
 # --- Every size ---
+
+
+def test_a_terminal_of_80_columns_has_all_beside_the_board(sit: Sit):
+    seat = sit("A2 A1 B2", time="main=300")
+    press(seat, "b", "1")
+    assert screen(seat) == [
+        "5x5 · chinese rules · komi 7",
+        "",
+        "    A B C D E    ● ada                    took 0     5:00",
+        " 5  · · · · ·    ○ bob                    took 0     5:00",
+        " 4  · · · · ·    move 3: ● B2",
+        " 3  · · · · ·    bob to play (○)",
+        " 2  ●(●)· · ·",
+        " 1  ○[◦]· · ·",
+        *[""] * 14,
+        "> b1_",
+        "arrows or mouse, Enter plays · d4 · pass · undo · ! hint · = score · ? help",
+    ]
+    wide = screen(seat, 120, 40)
+    assert wide[:8] == screen(seat)[:8] and wide[-2:] == screen(seat)[-2:] and len(wide) == 40
 
 
 def test_a_terminal_of_40_columns_has_all_below_the_board(sit: Sit):

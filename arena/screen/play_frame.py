@@ -29,6 +29,9 @@ LETTERS = "ABCDE"
 SHOWN_LINE, SHOWN_NUMBERS = 6, 9
 """Moves of the play expected that are told, and that are numbered on the board."""
 
+SCARCE = 10
+"""Seconds from which tenths are shown, and that time is short."""
+
 PLAYER = 40
 """Columns of a player's line, at most."""
 
@@ -172,9 +175,11 @@ class PlayFrame:
         snapshot, width = self.snapshot, min(width, PLAYER)
         took = snapshot.prisoners[colour.opponent - 1]
         clock = snapshot.clocks[colour - 1]
-        told = f"took {took}" + (f"  {clock_words(clock):>7}" if clock is not None else "")
-        name = style.shorten(snapshot.name(colour), max(4, width - len(told) - 4))
         is_up = snapshot.phase is Phase.PLAY and snapshot.to_play is colour
+        told = Text(f"took {took}")
+        if clock is not None:
+            told.append(f"  {clock_words(clock):>7}", style.WARNING if is_up and clock.seconds < SCARCE else "")
+        name = style.shorten(snapshot.name(colour), max(4, width - told.cell_len - 4))
         line = Text().append(style.spell(f"{stone_sign(colour)} {name}", self.ascii_only), "bold" if is_up else "")
         return line.append_text(style.right(told, width - line.cell_len))
 
@@ -308,7 +313,7 @@ def owners_of(stones: np.ndarray, dead: tuple[Move, ...]) -> bytes:
 def clock_words(left: TimeLeft) -> str:
     """``9:41``, tenths below ten seconds, and in byo-yomi for how many moves: ``0:25/5``."""
     seconds = max(0.0, left.seconds)
-    words = f"{seconds:.1f}" if seconds < 10 else style.duration(seconds)
+    words = f"{seconds:.1f}" if seconds < SCARCE else style.duration(seconds)
     return f"{words}/{left.stones}" if left.stones else words
 
 

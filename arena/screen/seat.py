@@ -250,15 +250,15 @@ class Seat:
     # --- Words ---
 
     def _obey(self, words: str) -> bool:
-        """Do what a typed word asks for; False when that is to leave."""
+        """Do what a typed word asks for; False when that is to leave. No word is one letter: that begins a point."""
         sitting, phase = self._sitting, self.snapshot.phase
         match words:
-            case "pass" | "p":
+            case "pass":
                 self._try(sitting.pass_turn)
             case "resign":
                 self._is_resigning = phase is not Phase.OVER
                 self.message = "Enter resigns the game, any other key plays on." if self._is_resigning else GAME_OVER
-            case "undo" | "u":
+            case "undo":
                 if self._try(sitting.undo):
                     self.message = "Taken back."
             case "hint":
@@ -279,9 +279,9 @@ class Seat:
                 self._try(sitting.play_on)
             case "save":
                 self.message = self._where_it_is_kept()
-            case "help" | "h" | "?":
+            case "help":
                 self.shows_help = True
-            case "quit" | "exit" | "q":
+            case "quit" | "exit":
                 return False
             case "review" if phase is Phase.OVER and self._can_review:
                 self.wants_review = True
