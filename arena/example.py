@@ -60,6 +60,11 @@ ARENA_TOML = """\
 # games = 40               # of each two players
 # style = "round robin"    # or "gauntlet": the first against the rest; or "ladder"
 # size = 9                 # and komi, rules, openings, book, plies, seed, limits, adjudicate
+
+# Colours of the board in "arena play" and "arena show": dark, light or high-contrast.
+
+# [screen]
+# theme = "light"
 """
 
 

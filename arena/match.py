@@ -119,7 +119,7 @@ class Room:
         start = perf_counter()
         try:
             decision = self._players[name].choose(table.game, limits)
-            _check(decision, self._rules.size)
+            check_decision(decision, self._rules.size)
         except Exception as error:  # a bot's fault, whatever it is, is that bot's forfeit
             seconds = perf_counter() - start
             late = self._late(table, seconds) if isinstance(error, BotTimeout) else None
@@ -139,7 +139,7 @@ class Room:
             if len(decisions) != len(tables):
                 raise TypeError(f"choose_all gave {len(decisions)} decisions for {len(tables)} games")
             for decision in decisions:
-                _check(decision, self._rules.size)
+                check_decision(decision, self._rules.size)
         except Exception as error:  # as in _take_turn
             if len(tables) == 1:
                 tables[0].seconds[tables[0].game.to_play] += perf_counter() - start
@@ -209,7 +209,7 @@ def _takes_many(bot: Bot) -> bool:
     return type(bot).choose_all is not Bot.choose_all
 
 
-def _check(decision: Decision, size: int) -> None:
+def check_decision(decision: Decision, size: int) -> None:
     """Raise TypeError when a bot's answer is no decision."""
     if not isinstance(decision, Decision):
         raise TypeError(f"a {type(decision).__name__} is no Decision")

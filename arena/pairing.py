@@ -17,6 +17,9 @@ from arena.go.record import Record
 from arena.openings import Opening, draw_openings
 from arena.registry import Entry
 
+PEOPLE = "play"
+"""What games of people are stored under, which is no name for an event."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
@@ -126,6 +129,8 @@ def check_field(what: str, name: str, entries: Sequence[Entry]) -> None:
     """Raise ConfigError for a name that can't be, fewer than two bots, or one that is there twice."""
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
         raise ConfigError(f"'{name}' is no name for a {what}; use letters, digits, '-', '_' and '.'")
+    if name == PEOPLE:
+        raise ConfigError(f"'{name}' is what games of people are stored under; take another name for the {what}")
     if len(entries) < 2:
         raise ConfigError(f"a {what} takes at least 2 bots; {name} has {len(entries)}")
     for one, other in combinations(entries, 2):

@@ -96,6 +96,17 @@ class Entry:
             kind.check(self.config, size)
 
 
+TABLES = {"bots": "[bots.NAME]", "tournaments": "[tournaments.NAME]", "screen": "[screen]"}
+"""What an arena.toml may have, and how it is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenTable:
+    """The ``[screen]`` of an arena.toml; None is what it doesn't say."""
+
+    theme: str | None = setting(None, "colours of the board", choices=("dark", "light", "high-contrast"))
+
+
 @dataclass(frozen=True, slots=True)
 class TournamentTable:
     """One ``[tournaments.NAME]`` of an arena.toml; None is what it doesn't say. ``bots`` are named as when typed."""
@@ -155,8 +166,10 @@ class Registry:
             if source != ARENA:
                 self._add(kind, kind, {}, source)
         self._tournaments: dict[str, TournamentTable] = {}
+        self.screen = ScreenTable()
         if config is not None:
             tables = _read_config(config)
+            self.screen = ScreenTable(**_read_table(ScreenTable, tables["screen"], f"{config}: [screen]"))
             for name, table in tables["bots"].items():
                 self._add_table(name, table, str(config))
             for name, table in tables["tournaments"].items():
@@ -308,7 +321,7 @@ def _package_of(point: EntryPoint) -> str:
 
 
 def _read_config(path: Path) -> dict[str, dict[str, Any]]:
-    """The ``[bots]`` and ``[tournaments]`` tables of an arena.toml. Raises ConfigError."""
+    """The ``[bots]``, ``[tournaments]`` and ``[screen]`` tables of an arena.toml. Raises ConfigError."""
     try:
         data = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -316,20 +329,25 @@ def _read_config(path: Path) -> dict[str, dict[str, Any]]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is no valid TOML: {error}") from error
     for key in data:
-        if key not in ("bots", "tournaments"):
-            raise ConfigError(f"{path}: unknown table '{key}'; it has [bots.NAME] and [tournaments.NAME] tables only")
-    tables = {key: data.get(key, {}) for key in ("bots", "tournaments")}
+        if key not in TABLES:
+            raise ConfigError(f"{path}: unknown table '{key}'; it has {', '.join(TABLES.values())} tables only")
+    tables = {key: data.get(key, {}) for key in TABLES}
     for key, table in tables.items():
         if not isinstance(table, dict):
-            raise ConfigError(f"{path}: '{key}' is no table; write [{key}.NAME]")
+            raise ConfigError(f"{path}: '{key}' is no table; write {TABLES[key]}")
     return tables
 
 
 def _read_tournament(table: Any, where: str) -> TournamentTable:
     """One ``[tournaments.NAME]``. Raises ConfigError for what it can't have, beginning with ``where``."""
+    return TournamentTable(**_read_table(TournamentTable, table, where))
+
+
+def _read_table(kind: type[Any], table: Any, where: str) -> dict[str, Any]:
+    """The settings that a table gives for a dataclass of such. Raises ConfigError, beginning with ``where``."""
     if not isinstance(table, dict):
         raise ConfigError(f"{where} is no table of settings")
-    known = {declared.name: declared for declared in fields(TournamentTable)}
+    known = {declared.name: declared for declared in fields(kind)}
     given: dict[str, Any] = {}
     for key, value in table.items():
         if key not in known:
@@ -341,7 +359,7 @@ def _read_tournament(table: Any, where: str) -> TournamentTable:
             given[key] = tuple(value)
         else:
             raise ConfigError(f'{where}: bots = {value!r} is no list of names, as in ["sl", "mcts:playouts=500"]')
-    return TournamentTable(**given)
+    return given
 
 
 def _where(name: str, source: str) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # players and results are read without games: these pull in t
     from arena.go.game import Outcome, Rules
     from arena.go.record import Record
 
-SCHEMA = 2
+SCHEMA = 3
 _APPLICATION = 0x41524E41  # "ARNA" in the file's header, so that no other program's database is taken for results
 _OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
 _PATIENCE = 10.0  # seconds to wait for a program that holds the file for a moment, such as a backup
@@ -61,11 +61,12 @@ _CREATE = (
         adjudged      INTEGER,           -- 1 Black, 2 White, NULL where nothing was adjudicated
         black_seconds REAL NOT NULL,
         white_seconds REAL NOT NULL,
-        date          TEXT NOT NULL
+        date          TEXT NOT NULL,
+        unrated       TEXT NOT NULL DEFAULT ''  -- why the game doesn't count for ratings; empty where it does
     ) STRICT
     """,
     "CREATE INDEX games_of_event ON games (event, id)",
-    "CREATE INDEX games_of_players ON games (black_player, white_player, canonical, black_score, size)",
+    "CREATE INDEX games_of_players ON games (black_player, white_player, canonical, black_score, size, unrated)",
     """
     CREATE TABLE events (
         id       TEXT PRIMARY KEY,
@@ -92,12 +93,17 @@ _UPGRADES = {
         "ALTER TABLE games ADD COLUMN adjudged INTEGER",
         "ALTER TABLE events ADD COLUMN plan TEXT NOT NULL DEFAULT ''",
     ),
+    2: (
+        "ALTER TABLE games ADD COLUMN unrated TEXT NOT NULL DEFAULT ''",
+        "DROP INDEX games_of_players",
+        "CREATE INDEX games_of_players ON games (black_player, white_player, canonical, black_score, size, unrated)",
+    ),
 }
 """What makes the next schema of each older one."""
 
 # What a record and its row have under the same name and in the same form.
 _NAMES = ("black", "white", "black_player", "white_player", "black_rank", "white_rank")
-_TEXTS = ("id", "event", *_NAMES, "reason", "dossier", "date")
+_TEXTS = ("id", "event", *_NAMES, "reason", "dossier", "date", "unrated")
 _NUMBERS = ("opening", "black_seconds", "white_seconds")
 
 
@@ -141,6 +147,8 @@ class Store:
         self.path = path
         self._connection = connection
         self._lock = lock
+        with _in_one_line(path):
+            self._has_unrated = connection.execute("PRAGMA user_version").fetchone()[0] >= 3
 
     @classmethod
     def open(cls, path: str | Path, *, write: bool = False) -> Store:
@@ -285,9 +293,12 @@ class Store:
         """What ratings are made of: one row for two players and their colours, in the order of their identities.
 
         Games that are identical but for a symmetry, with the same players and result, count once. A forfeit is a loss.
-        Left out are games without an outcome, of a player whose identity isn't known, or of a player with itself.
+        Left out are games without an outcome, unrated ones, and those of a player whose identity isn't known or with
+        itself.
         """
         condition, values = _condition(event=event, size=size)
+        if self._has_unrated:
+            condition += " AND unrated = ''"
         query = f"""
             SELECT black_player, white_player, sum(black_score), count(*) FROM (
                 SELECT DISTINCT black_player, white_player, canonical, black_score FROM games
@@ -538,7 +549,7 @@ def _record_from_row(row: sqlite3.Row) -> Record:
         first=Colour(row["first"]),
         seed=int(row["seed"]),
         adjudged=Colour(row["adjudged"]) if "adjudged" in row.keys() and row["adjudged"] else None,
-        **{name: row[name] for name in (*_TEXTS, *_NUMBERS)},
+        **{name: row[name] for name in (*_TEXTS, *_NUMBERS) if name in row.keys()},
     )
 
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
@@ -51,6 +52,25 @@ PATIENCE = 60.0
 REPOSITORY = Path(__file__).parents[1]
 
 
+class Screen(pyte.Screen):
+    """A screen with a second one, which programs that fill all of it ask for, as real terminals have it."""
+
+    _SECOND = 1049
+
+    def set_mode(self, *modes: int, **more: Any) -> None:
+        super().set_mode(*modes, **more)
+        if self._SECOND in modes and more.get("private"):
+            self._first = deepcopy((self.buffer, self.cursor.x, self.cursor.y))
+            self.erase_in_display(2)
+
+    def reset_mode(self, *modes: int, **more: Any) -> None:
+        super().reset_mode(*modes, **more)
+        if self._SECOND in modes and more.get("private"):
+            self.buffer, self.cursor.x, self.cursor.y = self._first
+            self.ensure_vbounds()
+            self.ensure_hbounds()
+
+
 class Terminal:
     """A context in which a Python program runs in a terminal of this size; ``seen`` is called after all it writes."""
 
@@ -63,7 +83,7 @@ class Terminal:
         seen: Callable[[list[str]], None] = lambda lines: None,
         **environment: str,
     ):
-        self.screen = pyte.Screen(width, height)
+        self.screen = Screen(width, height)
         self._stream = pyte.ByteStream(self.screen)
         self._arguments = arguments
         self._cwd = cwd

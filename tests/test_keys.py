@@ -20,14 +20,19 @@ from terminal import Terminal
 
 from arena.runner import Control, Update
 from arena.screen.boards import HOLD
-from arena.screen.keys import PASTED, Key, Keyboard, Typing
+from arena.screen.keys import Key, Keyboard
 from arena.screen.match import Screen
+from arena.screen.typed import PASTED, Act, Gone, Mouse, Paste, Press, Typed, Typing
 from arena.screen.view import MatchView
 from arena.store import Store
 
 NEXT, PREVIOUS, PAUSE, HELP, QUIT = Key.NEXT, Key.PREVIOUS, Key.PAUSE, Key.HELP, Key.QUIT
 
 # --- What is a key ---
+
+
+def keys_of(typed: list[Typed]) -> list[Key]:
+    return [key for one in typed if (key := Key.of(one)) is not None]
 
 
 @pytest.mark.parametrize(
@@ -46,29 +51,67 @@ NEXT, PREVIOUS, PAUSE, HELP, QUIT = Key.NEXT, Key.PREVIOUS, Key.PAUSE, Key.HELP,
     ],
 )
 def test_keys_are_told_from_other_sequences_and_from_pasted_text(typed: bytes, keys: list[Key]) -> None:
-    assert Typing().read(typed) == keys
+    assert keys_of(Typing().read(typed)) == keys
 
 
-PIECES = [b"n", b"q", b" ", b"x", b"\x1b[C", b"\x1bOD", b"\x1b[15~", b"\x1b[200~pqn \x1b[D q\x1b[201~"]
+@pytest.mark.parametrize(
+    ("sent", "names"),
+    [
+        (b"d4\r", "d 4 enter"),
+        ("é碁".encode(), "é 碁"),
+        (b"\x7f\x08\t\n\x04\x1a", "backspace backspace tab enter ctrl-d ctrl-z"),
+        (b"\x1b[A\x1bOB\x1b[H\x1b[F\x1b[1~\x1b[4~\x1bOH", "up down home end home end home"),
+        (b"\x1b[5~\x1b[6~\x1b[3~\x1b[Z", "page up|page down|delete|shift-tab"),
+        (b"\x1b\x1b[C", "escape right"),
+    ],
+)
+def test_keys_have_names(sent: bytes, names: str) -> None:
+    meant = names.split("|" if "|" in names else " ")
+    assert Typing().read(sent) == [Press(name) for name in meant]
+
+
+@pytest.mark.parametrize(
+    ("sent", "meant"),
+    [
+        (b"\x1b[<0;1;1M\x1b[<0;1;1m", [Mouse(Act.CLICK, 0, 0)]),  # down and up
+        (b"\x1b[<35;230;57M", [Mouse(Act.MOVE, 56, 229)]),
+        (b"\x1b[<32;5;9M", [Mouse(Act.MOVE, 8, 4)]),  # dragged
+        (b"\x1b[<64;2;3M\x1b[<65;2;3M", [Mouse(Act.WHEEL_UP, 2, 1), Mouse(Act.WHEEL_DOWN, 2, 1)]),
+        (b"\x1b[<16;7;8M", [Mouse(Act.CLICK, 7, 6)]),  # with Ctrl
+        (b"\x1b[<2;7;8M\x1b[<66;1;1M", []),  # the right button, the wheel to the left
+    ],
+)
+def test_the_mouse_tells_where_it_is_and_what_it_did(sent: bytes, meant: list[Mouse]) -> None:
+    assert Typing().read(sent) == meant
+
+
+def test_pasted_text_comes_whole_and_does_nothing_else() -> None:
+    assert Typing().read(b"\x1b[200~d4\r\nq \x1b[C\x1b[201~x") == [Paste("d4\nq \x1b[C"), Press("x")]
+    assert Typing().read(b"resign, if you please") == [Paste("resign, if you please")]
+
+
+PIECES = [b"n", b"q", b" ", b"x", b"\x1b[C", b"\x1bOD", b"\x1b[15~", "é碁".encode(), b"\x1b[<35;13;9M"]
+PIECES += [b"\x1b[200~pqn \x1b[D q\x1b[201~"]
 
 
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=12), cuts=st.lists(st.integers(1, 9), max_size=30))
-def test_keys_are_the_same_however_they_are_cut(pieces: list[bytes], cuts: list[int]) -> None:
-    meant = [key for piece in pieces for key in Typing().read(piece)]
-    typing, data, found = Typing(), b"".join(pieces), list[Key]()
+def test_what_is_typed_is_the_same_however_it_is_cut(pieces: list[bytes], cuts: list[int]) -> None:
+    meant = [typed for piece in pieces for typed in Typing().read(piece)]
+    typing, data, found = Typing(), b"".join(pieces), list[Typed]()
     for cut in [*cuts, *[1] * len(data)]:
         found += typing.read(data[:cut])
         data = data[cut:]
     assert found == meant
 
 
-def test_escape_alone_and_a_paste_without_end_are_given_up() -> None:
+def test_escape_alone_is_a_key_once_nothing_follows_and_a_paste_without_end_is_given_up() -> None:
     typing = Typing()
     assert typing.read(b"\x1b") == typing.read(b"[200~np") == []
-    typing.give_up()
+    assert typing.give_up() == []
     assert typing.read(b"\x1b") == []
-    typing.give_up()
-    assert typing.read(b"n") == [NEXT]
+    assert typing.give_up() == [Press("escape")]
+    assert typing.read(b"\x1b[<0;1") == typing.give_up() == []
+    assert keys_of(typing.read(b"n")) == [NEXT]
 
 
 # --- Reading them ---
@@ -87,13 +130,13 @@ def line() -> Iterator[tuple[int, int]]:
 def test_keys_come_at_once_and_unseen_and_the_settings_come_back(line: tuple[int, int]) -> None:
     person, program = line
     before = termios.tcgetattr(program)
-    keys = SimpleQueue[Key]()
+    keys = SimpleQueue[Typed]()
     with Keyboard(keys.put, program) as keyboard:
         assert keyboard.is_on
         os.write(person, b"n")
-        assert keys.get(timeout=20) is NEXT
+        assert keys.get(timeout=20) == Press("n")
         os.write(person, b"\x1b[D\x1a")
-        assert [keys.get(timeout=20), keys.get(timeout=20)] == [PREVIOUS, Key.SUSPEND]
+        assert keys_of([keys.get(timeout=20), keys.get(timeout=20)]) == [PREVIOUS, Key.SUSPEND]
         during = termios.tcgetattr(program)
         assert during[3] & termios.ISIG and not during[3] & termios.ECHO
     assert not keyboard.is_on
@@ -108,9 +151,21 @@ def test_the_settings_come_back_after_an_error_too(line: tuple[int, int]) -> Non
     assert termios.tcgetattr(line[1]) == before
 
 
-def test_a_terminal_that_goes_away_is_no_error(line: tuple[int, int]) -> None:
-    with Keyboard(lambda key: None, line[1]):
+def test_a_terminal_that_goes_away_is_told_and_no_error(line: tuple[int, int]) -> None:
+    typed = SimpleQueue[Typed]()
+    with Keyboard(typed.put, line[1]):
         os.close(line[0])
+        assert typed.get(timeout=20) == Gone()
+
+
+def test_the_mouse_is_asked_for_and_left_alone_in_the_end(line: tuple[int, int]) -> None:
+    person, program = line
+    with pytest.raises(ZeroDivisionError), Keyboard(lambda typed: None, program, mouse=True):
+        asked = os.read(person, 1000)
+        raise ZeroDivisionError
+    left = os.read(person, 1000)
+    for mode in (b"1000", b"1003", b"1006", b"2004"):
+        assert b"\x1b[?%sh" % mode in asked and b"\x1b[?%sl" % mode in left
 
 
 def test_without_a_terminal_there_are_no_keys(tmp_path: Path) -> None:

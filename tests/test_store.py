@@ -81,6 +81,7 @@ FULL = finished(
     dossier="Traceback:\n  line 1\n  größer ● \x00 end",
     black_seconds=1.25,
     white_seconds=0.1,
+    unrated="undo, hint",
 )
 
 
@@ -379,6 +380,8 @@ def test_an_older_schema_is_read_as_it_is_and_brought_up_to_date_to_be_written(p
     with Store.open(path, write=True) as store:
         store.append([old])
         store.add_event(Event("e", "2026-01-01", "{}"))
+    change(path, "DROP INDEX games_of_players", "ALTER TABLE games DROP COLUMN unrated")
+    change(path, "CREATE INDEX games_of_players ON games (black_player, white_player, canonical, black_score, size)")
     change(path, "ALTER TABLE games DROP COLUMN adjudged")
     change(path, "ALTER TABLE events DROP COLUMN plan")
     change(path, "PRAGMA user_version = 1")
@@ -386,10 +389,12 @@ def test_an_older_schema_is_read_as_it_is_and_brought_up_to_date_to_be_written(p
     with Store.open(path) as store:
         assert store.game(old.id) == old
         assert store.event("e") == Event("e", "2026-01-01", "{}", plan="")
+        assert sum(row.games for row in store.result_rows()) == 1
     assert path.read_bytes() == before
     with Store.open(path, write=True) as store:
-        store.append([new])
+        store.append([new, finished(3, unrated="undo")])
         store.add_event(Event("e", "2026-01-01", "{}", plan="two games"))
+        assert sum(row.games for row in store.result_rows()) == 2
         assert store.game(old.id) == old
         assert store.game(new.id) == new
         assert store.event("e").plan == "two games"

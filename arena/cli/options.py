@@ -11,6 +11,7 @@ import typer
 if TYPE_CHECKING:
     from arena.bot import Limits
     from arena.registry import Registry
+    from arena.screen.themes import Theme
 
 RESULTS = "results"
 
@@ -20,6 +21,16 @@ ConfigFile = Annotated[
     typer.Option("--config", help="File of bots; arena.toml of this folder unless given."),
 ]
 
+ThemeName = Annotated[
+    str | None,
+    typer.Option(
+        "--theme",
+        envvar="ARENA_THEME",
+        help="Colours of the board: dark, light or high-contrast; that of arena.toml unless given.",
+        show_default=False,
+    ),
+]
+
 
 def registry_of(config: Path | None, results: Path) -> Registry:
     """The bots of the given file, or of arena.toml where there is one."""
@@ -27,6 +38,20 @@ def registry_of(config: Path | None, results: Path) -> Registry:
 
     default = Path("arena.toml")
     return Registry(config or (default if default.exists() else None), results)
+
+
+def read_theme(name: str | None, registry: Registry) -> Theme:
+    """The theme of this name, or else of arena.toml's ``[screen]``. Raises ConfigError."""
+    from arena import ConfigError
+    from arena.screen.themes import DARK, THEMES
+    from arena.settings import suggest
+
+    wanted = name or registry.screen.theme or DARK.name
+    if wanted not in THEMES:
+        hint = suggest(wanted, THEMES)
+        listed = f"; there are {', '.join(THEMES)}"
+        raise ConfigError(f"--theme: unknown theme '{wanted}'{hint or listed}")
+    return THEMES[wanted]
 
 
 def read_limits(text: str) -> Limits:

@@ -48,7 +48,7 @@ class Record:
     settings and net), where that is known. ``outcome`` is None when the source doesn't say. ``opening`` counts the
     moves that were given, not chosen. ``reason`` tells in a line why a game was forfeited or adjudicated. ``adjudged``
     is whom an adjudication gave the game to: with another ending than that, it was played on to see whether that holds.
-    ``seconds`` are what each side used.
+    ``seconds`` are what each side used. ``unrated`` tells in a few words why the game doesn't count for ratings.
     """
 
     rules: Rules
@@ -72,6 +72,7 @@ class Record:
     adjudged: Colour | None = None
     black_seconds: float = 0.0
     white_seconds: float = 0.0
+    unrated: str = ""
 
     @classmethod
     def from_game(cls, game: Game, **fields: Any) -> Record:
@@ -181,6 +182,8 @@ class Record:
             parts.append(f"ending {self.outcome.ending}")
         if self.adjudged is not None:
             parts.append(f"adjudged {self.adjudged.letter}")
+        if self.unrated:
+            parts.append(f"unrated ({self.unrated})")
         if self.reason:
             parts.append(f"reason: {self.reason}")
         return "; ".join(parts)
@@ -266,6 +269,7 @@ def read_sgf(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_moves: int = 
         seed=_noted_number(note, "seed"),
         opening=_noted_number(note, "opening"),
         adjudged=next((colour for colour in Colour if f"adjudged {colour.letter}" in note), None),
+        unrated=_noted_words(note, "unrated"),
         reason=reason,
     )
     return _legal(record)
@@ -413,6 +417,11 @@ def _outcome(text: str, ending: Ending | None) -> Outcome | None:
 def _noted_number(note: str, name: str) -> int:
     match = re.search(rf"\b{name} (-?[0-9]{{1,40}})\b", note)
     return int(match[1]) if match else 0
+
+
+def _noted_words(note: str, name: str) -> str:
+    match = re.search(rf"\b{name} \(([^()]*)\)", note)
+    return match[1] if match else ""
 
 
 def _legal(record: Record) -> Record:

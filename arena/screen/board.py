@@ -1,30 +1,20 @@
-"""A position drawn for the terminal: stones, star points, coordinates, the last move, whose each point will be.
+"""A position drawn for the terminal: stones, star points, coordinates, the last move, whose each point will be; over it
+a cursor, a stone that isn't placed yet, stones that are as good as taken, and letters.
 
 No game, no captions.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from itertools import groupby
 
 import numpy as np
 from rich.text import Text
 
 from arena.go.moves import BLACK, GTP_COLUMNS, Colour, Move, star_points
-
-# The wood lies between the stones in luminance, far from both, so that they are told apart without hues.
-WOOD_COLOUR = (0xA5, 0x76, 0x3F)
-DARKEST, LIGHTEST = (0x75, 0x54, 0x2D), (0xC0, 0x8A, 0x4A)
-"""Wood that is all Black's or all White's: as far as stones of both colours can still be told from it."""
-
-WOOD = "on #a5763f"
-BLACK_STONE = "bold #000000"
-WHITE_STONE = "bold #ffffff"
-POINT = "#6b4a22"
-MARK = "bold #ffffff"
-
-BLACK_AREA = "#000000"
-WHITE_AREA = "#ffffff"
+from arena.screen.themes import DARK, Theme, shade
 
 OWNED = 50
 """Per cent from which an empty point bears the sign of who is to have it."""
@@ -34,11 +24,35 @@ ASCII_SIGNS = {0: ".", 1: "X", 2: "O"}
 STAR = "+"
 AREAS = {1: "▪", 2: "▫"}
 ASCII_AREAS = {1: "x", 2: "o"}
+SMALL = {1: "•", 2: "◦"}
+"""Stones that aren't there yet, or soon won't be."""
+ASCII_SMALL = {1: "b", 2: "w"}
+
+EDGE = 3
+"""Columns to the left of the wood."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """What is drawn over a position. All of it reads without colours.
+
+    The ``cursor`` stands in square brackets; ``ghost`` is a stone of this colour on it that isn't placed yet, where the
+    point is empty. Stones in ``taken`` are small: dead ones, or those that the ghost would capture. ``letters`` are of
+    one sign each, for empty points; the first of them stands out.
+    """
+
+    cursor: Move | None = None
+    ghost: Colour | None = None
+    taken: Set[Move] = frozenset()
+    letters: Mapping[Move, str] = field(default_factory=dict)
+
+
+NOTHING = Overlay()
 
 
 def board_width(size: int) -> int:
     """Columns that a drawn board takes."""
-    return 3 + 2 * size + 1
+    return EDGE + 2 * size + 1
 
 
 def board_height(size: int) -> int:
@@ -50,8 +64,20 @@ def stone_sign(colour: Colour, ascii_only: bool = False) -> str:
     return (ASCII_SIGNS if ascii_only else SIGNS)[int(colour)]
 
 
+def point_at(size: int, row: int, column: int) -> Move | None:
+    """The point that is drawn in this line and column of a board, counted from 0; None beside the wood."""
+    across = (column - EDGE) // 2
+    return (row - 1) * size + across if 1 <= row <= size and 0 <= across < size else None
+
+
 def draw_board(
-    stones: np.ndarray, last: Move | None = None, *, ascii_only: bool = False, ownership: bytes | None = None
+    stones: np.ndarray,
+    last: Move | None = None,
+    *,
+    ascii_only: bool = False,
+    ownership: bytes | None = None,
+    overlay: Overlay = NOTHING,
+    theme: Theme = DARK,
 ) -> list[Text]:
     """The lines of a position, (size, size) with 0 empty, 1 black, 2 white; ``last`` stands in brackets.
 
@@ -61,34 +87,55 @@ def draw_board(
     colours.
     """
     size = len(stones)
-    owned = np.zeros(size * size, np.int8) if ownership is None else np.frombuffer(ownership, np.int8)
-    signs, areas = (ASCII_SIGNS, ASCII_AREAS) if ascii_only else (SIGNS, AREAS)
+    shares = [0] * (size * size) if ownership is None else np.frombuffer(ownership, np.int8).tolist()
     stars = set(star_points(size))
-    lines = [Text("    " + " ".join(GTP_COLUMNS[:size]) + " ", style="dim")]
+    lines = [Text("    " + " ".join(GTP_COLUMNS[:size]) + " ", style=theme.label)]
     for row in range(size):
-        line = Text().append(f"{size - row:2d} ", "dim")
+        signs = [" "] * (2 * size + 1)  # left of a point, the point, ..., right of the last
+        inks = [""] * len(signs)
+        woods = [theme.under] * len(signs)
         for column in range(size):
-            move = row * size + column
-            stone, share = int(stones[row, column]), int(owned[move])
-            wood = _wood(share)
-            before = "(" if move == last else ")" if column and move - 1 == last else " "
-            line.append(before, f"{MARK} {wood}" if before != " " else wood)
-            if stone:
-                line.append(signs[stone], f"{BLACK_STONE if stone == BLACK else WHITE_STONE} {wood}")
-            elif abs(share) > OWNED:
-                line.append(areas[1 if share > 0 else 2], f"{BLACK_AREA if share > 0 else WHITE_AREA} {wood}")
+            move, at = row * size + column, 2 * column + 1
+            woods[at - 1] = woods[at] = shade(theme, shares[move])
+            stone, areas = int(stones[row, column]), ASCII_AREAS if ascii_only else AREAS
+            if not stone and move == overlay.cursor and overlay.ghost is not None:
+                stone, small = int(overlay.ghost), True
             else:
-                line.append(STAR if move in stars else signs[0], f"{POINT} {wood}")
-        closing = ")" if row * size + size - 1 == last else " "
-        line.append(closing, f"{MARK} {WOOD}" if closing == ")" else WOOD)
+                small = move in overlay.taken
+            if stone:
+                signs[at] = _stone(stone, small, ascii_only)
+                inks[at] = theme.black if stone == BLACK else theme.white
+            elif move in overlay.letters:
+                signs[at] = overlay.letters[move]
+                inks[at] = theme.white
+                if move == next(iter(overlay.letters)):
+                    woods[at] = theme.cursor
+            elif abs(shares[move]) > OWNED:
+                signs[at] = areas[1 if shares[move] > 0 else 2]
+                inks[at] = theme.black if shares[move] > 0 else theme.white
+            else:
+                signs[at] = STAR if move in stars else _sign(0, ascii_only)
+                inks[at] = theme.point
+        for marked, (left, right) in ((last, "()"), (overlay.cursor, "[]")):
+            if marked is not None and marked // size == row:
+                at = 2 * (marked % size) + 1
+                signs[at - 1], signs[at + 1] = left, right
+                inks[at - 1] = inks[at + 1] = theme.mark
+                if marked == overlay.cursor:
+                    woods[at - 1 : at + 2] = [theme.cursor] * 3
+        line = Text().append(f"{size - row:2d} ", theme.label)
+        styles = (f"{ink} {wood}" for ink, wood in zip(inks, woods, strict=True))
+        for drawn, run in groupby(zip(signs, styles, strict=True), key=lambda cell: cell[1]):
+            line.append("".join(sign for sign, _ in run), drawn)
         lines.append(line)
     return lines
 
 
-@lru_cache(maxsize=256)
-def _wood(share: int) -> str:
-    """The style of the wood under a point that is Black's by so many per cent; negative ones are White's."""
-    end = DARKEST if share > 0 else LIGHTEST
-    far = min(100, abs(share)) / 100
-    colour = (round(wood + far * (other - wood)) for wood, other in zip(WOOD_COLOUR, end, strict=True))
-    return "on #" + "".join(f"{part:02x}" for part in colour)
+def _sign(stone: int, ascii_only: bool) -> str:
+    return (ASCII_SIGNS if ascii_only else SIGNS)[stone]
+
+
+def _stone(stone: int, small: bool, ascii_only: bool) -> str:
+    if small:
+        return (ASCII_SMALL if ascii_only else SMALL)[stone]
+    return _sign(stone, ascii_only)

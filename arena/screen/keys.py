@@ -1,4 +1,4 @@
-"""Keys pressed while a screen is shown: read from the terminal one by one, unseen, and handed on. Nothing is drawn.
+"""What is typed while a screen is shown: read from the terminal at once, unseen, and handed on. Nothing is drawn.
 
 Where stdin is no terminal, or while it is another job's, there are no keys.
 """
@@ -6,7 +6,6 @@ Where stdin is no terminal, or while it is another job's, there are no keys.
 from __future__ import annotations
 
 import os
-import re
 import select
 import signal
 import termios
@@ -17,15 +16,14 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self
 
+from arena.screen.typed import Gone, Press, Typed, Typing
+
 SILENCE = 0.3
 """Seconds after which a sequence of signs that has not ended is given up; also how soon a terminal is found again."""
 
-PASTED = 16
-"""So many signs at once are no typing."""
-
 
 class Key(StrEnum):
-    """What a person can ask of a screen."""
+    """What a person can ask of a screen that shows an event."""
 
     NEXT = "next"
     PREVIOUS = "previous"
@@ -34,66 +32,26 @@ class Key(StrEnum):
     QUIT = "quit"
     SUSPEND = "suspend"
 
+    @classmethod
+    def of(cls, typed: Typed) -> Key | None:
+        """What is asked for by what was typed, if anything."""
+        return _KEYS.get(typed.key.lower()) if isinstance(typed, Press) else None
 
-_SIGNS = {
-    b"n": Key.NEXT,
-    b"p": Key.PREVIOUS,
-    b" ": Key.PAUSE,
-    b"?": Key.HELP,
-    b"q": Key.QUIT,
-    b"\x1a": Key.SUSPEND,  # Ctrl-Z
-    b"\x1b[C": Key.NEXT,
-    b"\x1bOC": Key.NEXT,
-    b"\x1b[D": Key.PREVIOUS,
-    b"\x1bOD": Key.PREVIOUS,
+
+_KEYS = {
+    "n": Key.NEXT,
+    "right": Key.NEXT,
+    "p": Key.PREVIOUS,
+    "left": Key.PREVIOUS,
+    " ": Key.PAUSE,
+    "?": Key.HELP,
+    "q": Key.QUIT,
+    "ctrl-z": Key.SUSPEND,
 }
 
-_BEGUN = re.compile(rb"\x1b(\[[0-?]*[ -/]*|O)?")
-"""A sequence of which more may come."""
-
-_SIGN = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1bO[ -~]|\x1b[^\x1b]|.", re.DOTALL)
-"""A control sequence (ECMA-48), a key with Alt, or one byte."""
-
-_PASTE, _PASTED = b"\x1b[200~", b"\x1b[201~"
-"""What a terminal puts around pasted text, where it is asked to."""
-
-
-class Typing:
-    """Tells keys from what else comes from a terminal: other keys' sequences, and pasted text."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-        self._pasting = False
-
-    def read(self, data: bytes) -> list[Key]:
-        """The keys in what has come, in whatever pieces it comes."""
-        if len(data) >= PASTED and b"\x1b" not in data and not self._pasting:
-            return []
-        text, self._rest = self._rest + data, b""
-        found = []
-        while text:
-            if self._pasting:
-                _, ended, after = text.partition(_PASTED)
-                if not ended:
-                    self._rest = text[1 - len(_PASTED) :]
-                    break
-                text, self._pasting = after, False
-            elif _BEGUN.fullmatch(text):
-                self._rest = text
-                break
-            else:
-                match = _SIGN.match(text)
-                sign = match[0] if match else text[:1]
-                text = text[len(sign) :]
-                self._pasting = sign == _PASTE
-                key = _SIGNS.get(sign.lower() if len(sign) == 1 else sign)
-                if key is not None:
-                    found.append(key)
-        return found
-
-    def give_up(self) -> None:
-        """Nothing has come for a while: Escape was pressed alone, or the end of a paste is lost."""
-        self._rest, self._pasting = b"", False
+_ASK_FOR_PASTE, _LEAVE_PASTE = b"\x1b[?2004h", b"\x1b[?2004l"
+_ASK_FOR_MOUSE, _LEAVE_MOUSE = b"\x1b[?1000h\x1b[?1003h\x1b[?1006h", b"\x1b[?1006l\x1b[?1003l\x1b[?1000l"
+"""What a terminal is asked to tell: presses, moves, and both in numbers that go as far as the terminal does."""
 
 
 def is_background(descriptor: int) -> bool:
@@ -120,14 +78,16 @@ def on_signals(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterato
 
 
 class Keyboard:
-    """A context in which the keys pressed at a terminal come to ``on_key``, in a thread of their own.
+    """A context in which what is typed at a terminal comes to ``on_typed``, in a thread of its own; with ``mouse``,
+    what is done with the mouse too, where the terminal tells it.
 
     Ctrl-C stays what it is. Ctrl-Z comes as a key, so that only we are stopped, by ``suspend``, and not the processes
     that we have started. The terminal gets its settings back in the end, whatever happens.
     """
 
-    def __init__(self, on_key: Callable[[Key], None], descriptor: int = 0):
-        self._on_key = on_key
+    def __init__(self, on_typed: Callable[[Typed], None], descriptor: int = 0, mouse: bool = False):
+        self._on_typed = on_typed
+        self._mouse = mouse
         self._descriptor = descriptor
         self._lock = threading.Lock()  # of the terminal's settings
         self._before: list[Any] | None = None  # what they were before we set them
@@ -182,26 +142,42 @@ class Keyboard:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTIN, signal.SIGTTOU})
         typing = Typing()
         while not self._over:
+            if self._is_gone():
+                self._on_typed(Gone())
+                return
             sources = [self._alarm[0], *([self._descriptor] if self._take() else [])]
             ready, _, _ = select.select(sources, [], [], SILENCE)
+            found: list[Typed] = []
             if self._alarm[0] in ready:
                 os.read(self._alarm[0], 64)
             elif not ready:
-                typing.give_up()
+                found = typing.give_up()
             elif not is_background(self._descriptor):
                 try:
                     data = os.read(self._descriptor, 4096)
                 except OSError:
                     data = b""
-                if not data:  # the terminal is gone
+                if not data:
+                    self._on_typed(Gone())
                     return
-                for key in typing.read(data):
-                    self._on_key(key)
+                found = typing.read(data)
+            for typed in found:
+                self._on_typed(typed)
+
+    def _is_gone(self) -> bool:
+        """Whether the terminal was closed; it needn't send anything then, not even an end."""
+        try:
+            termios.tcgetattr(self._descriptor)
+        except termios.error:
+            return True
+        return False
 
     def _take(self) -> bool:
         """Have every key at once and unseen, if the terminal is ours; says whether it is."""
         with self._lock, suppress(termios.error):
-            if self._resting or is_background(self._descriptor):
+            if self._resting:
+                return False
+            if is_background(self._descriptor):
                 self._before, self._ours = None, False  # who has it now sets it as he likes
                 return False
             found = termios.tcgetattr(self._descriptor)
@@ -212,7 +188,7 @@ class Keyboard:
                 signs[termios.VMIN], signs[termios.VTIME] = 1, 0
                 signs[termios.VSUSP] = bytes([os.fpathconf(self._descriptor, "PC_VDISABLE")])
                 termios.tcsetattr(self._descriptor, termios.TCSANOW, [*found[:3], flags, *found[4:6], signs])
-                self._tell(b"\x1b[?2004h")  # paste in brackets
+                self._tell(_ASK_FOR_PASTE + (_ASK_FOR_MOUSE if self._mouse else b""))
             self._ours = True
             return True
         return False
@@ -222,7 +198,7 @@ class Keyboard:
         with self._lock, suppress(termios.error):
             before, self._before, self._ours = self._before, None, False
             if before is not None and not is_background(self._descriptor):
-                self._tell(b"\x1b[?2004l")
+                self._tell((_LEAVE_MOUSE if self._mouse else b"") + _LEAVE_PASTE)
                 termios.tcflush(self._descriptor, termios.TCIFLUSH)
                 termios.tcsetattr(self._descriptor, termios.TCSANOW, before)
 

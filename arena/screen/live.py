@@ -15,6 +15,7 @@ from arena.screen import style
 from arena.screen.frame import Frame, Hint
 from arena.screen.keys import Key, Keyboard, is_background, on_signals
 from arena.screen.paint import Painter
+from arena.screen.typed import Typed
 from arena.screen.view import EventView
 
 FRAMES_A_SECOND = 6
@@ -143,9 +144,11 @@ def show_event(
 def _show_live(screen: LiveScreen, updates: Iterator[Update], console: Console) -> None:
     painter = Painter(screen, console, FRAMES_A_SECOND, lambda: is_background(0))
 
-    def press(key: Key) -> None:
-        screen.press(key)
-        painter.refresh()
+    def press(typed: Typed) -> None:
+        key = Key.of(typed)
+        if key is not None:
+            screen.press(key)
+            painter.refresh()
 
     def terminate() -> None:
         screen.ending = SystemExit(128 + signal.SIGTERM)

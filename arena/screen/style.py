@@ -38,6 +38,12 @@ _ASCII = str.maketrans(
         "←": "<",
         "▪": "x",
         "▫": "o",
+        "•": "b",
+        "◦": "w",
+        "▲": "^",
+        "△": "^",
+        "↑": "^",
+        "↓": "v",
         "²": "2",
     }
     | dict(zip(SPARKS, ASCII_SPARKS, strict=True))

@@ -174,6 +174,8 @@ def games_table(records: Iterable[Record], total: int) -> Sheet:
         outcome = record.outcome
         result = "?" if outcome is None else "draw" if outcome.winner is None else outcome.sgf
         ending = "" if outcome is None else record.reason or str(outcome.ending)
+        if record.unrated:
+            ending += f" (unrated: {record.unrated})"
         rows.append((record.id, record.black, record.white, result, str(len(record.moves)), ending))
     if not rows:
         return Sheet((), (), "There are no such games; 'arena games' without options lists all.")

@@ -1,0 +1,544 @@
+"""The command for people: a game against a bot, or of two people, in the terminal or in a pipe."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import re
+import secrets
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from arena import ConfigError, StoreError, UserError
+from arena.cli import events
+from arena.cli.options import RESULTS, ConfigFile, Results, ThemeName, read_theme, registry_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from arena.analysis import Evaluation
+    from arena.bot import Bot, Limits
+    from arena.fair import Terms
+    from arena.go.game import Rules
+    from arena.go.moves import Colour
+    from arena.go.record import Record
+    from arena.kifu import Kifu, KifuFile
+    from arena.registry import Entry, Registry
+    from arena.screen.review import Evaluate
+    from arena.screen.themes import Theme
+    from arena.sitting import Analyst, Opponent, Sitting
+    from arena.store import Player
+
+COLOURS = ("black", "white", "nigiri")
+
+ANALYSTS = ("alphago", "mcts")
+"""Who gives hints where the bot that is played can't: the first that plays on the size."""
+
+GUEST = "guest"
+"""Who plays without a name, and so without a rating."""
+
+
+def play(
+    bot: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[BOT]",
+            help="Who to play: NAME, NAME:setting=value,... or checkpoint:PATH; human is a second person here. "
+            "With --resume, the id of a game.",
+        ),
+    ] = None,
+    color: Annotated[
+        str | None, typer.Option(help="black (the default), white, or nigiri to draw for it.", show_default=False)
+    ] = None,
+    size: events.Size = None,
+    komi: Annotated[
+        float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above, 0.5 with a handicap.", show_default=False)
+    ] = None,
+    rules: Annotated[
+        str | None,
+        typer.Option(
+            help="chinese (the default) or japanese, where dead stones are agreed on after two passes; cgos or "
+            "tromp-taylor, where all stones on the board are alive.",
+            show_default=False,
+        ),
+    ] = None,
+    handicap: Annotated[
+        int | None, typer.Option(help="Stones that Black has on the board first, 2 to 9.", show_default=False)
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="A clock for you and for a bot without limits of its own: main=600 (seconds for the game), "
+            "main=300,byoyomi=30, or byoyomi=60,stones=5.",
+            show_default=False,
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--as", metavar="NAME", help="Your name on the ladder; your login's.", show_default=False),
+    ] = None,
+    fair: Annotated[
+        bool, typer.Option("--fair", help="Colour, handicap and komi that make it even, by your ratings here.")
+    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the last game, or with that of an id.")] = False,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Every change said in words, for screen readers and logs.")
+    ] = False,
+    ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII signs only.")] = False,
+    theme: ThemeName = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Where all chance starts: of nigiri, and of the bot.", show_default=False)
+    ] = None,
+    results: Results = Path(RESULTS),
+    config: ConfigFile = None,
+) -> None:
+    """Play a game against BOT: type [bold]d4[/bold], [bold]pass[/bold], [bold]undo[/bold], [bold]hint[/bold],
+    [bold]score[/bold], [bold]resign[/bold], [bold]help[/bold].
+
+    The game is kept after every move, whatever happens to the terminal; --resume goes on. Finished games are stored
+    beside those of bots, and count for arena elo unless you had help (undo, hint, score), a handicap or another komi.
+
+    Examples: [bold]arena play alphago[/bold] · [bold]arena play mcts:playouts=200 --size 5 --color white[/bold] ·
+    [bold]arena play alphago --fair --as ada[/bold] · [bold]arena play mcts --time main=600,byoyomi=30[/bold] ·
+    [bold]arena play sl --handicap 3 --rules japanese[/bold] · [bold]arena play --resume[/bold] ·
+    [bold]arena play random --plain < moves.txt[/bold]
+    """
+    from rich.console import Console
+
+    from arena.kifu import KifuFile
+    from arena.sitting import Sitting
+
+    console = Console()
+    say = events.printer(console)
+    registry = registry_of(config, results)
+    colours = read_theme(theme, registry)
+    _store_finished(results, say)
+    with ExitStack() as stack:
+        if resume:
+            given = (color, size, komi, rules, handicap, time, name, seed)
+            if any(value is not None for value in given) or fair:
+                raise ConfigError(
+                    "a game that goes on keeps its players, rules and clock; give --resume and its id only"
+                )
+            file = stack.enter_context(_file_to_resume(results, bot))
+            kifu = file.read()
+            if kifu.is_over:
+                raise UserError(f"{file.id} is over; 'arena games --event play' lists it")
+            kifu, bots = _recast(kifu, registry, say)
+            opponents = _opponents(bots, kifu.record.rules)
+        else:
+            if bot is None:
+                raise ConfigError("name a bot to play, as in: arena play alphago; 'arena bots' lists them")
+            wish = _Wish(color, size, komi, rules, handicap, time, fair, secrets.randbits(48) if seed is None else seed)
+            kifu, bots = _arranged(registry, registry.resolve(bot), name, wish, results, say)
+            opponents = _opponents(bots, kifu.record.rules)
+            file = stack.enter_context(KifuFile.create(results, _stored_ids(results)))
+            kifu = replace(kifu, record=replace(kifu.record, id=file.id))
+            file.write(kifu)
+        analyst = _analyst(opponents, bots, registry, kifu.record.rules.size)
+        sitting, code = Sitting(kifu, opponents, analyst, file.write), 0
+        try:
+            with sitting:
+                evaluate = _evaluator(bots, registry, kifu.record.rules.size)
+                _show(
+                    sitting,
+                    console,
+                    plain=plain,
+                    ascii_only=ascii_only,
+                    kept=file.path,
+                    evaluate=evaluate,
+                    theme=colours,
+                )
+        except KeyboardInterrupt:
+            console.print()
+            code = 130
+        _part(file.read(), file, results, say)
+    if not sitting.has_ended:  # Python would wait for threads of the bot's own
+        sys.stdout.flush()
+        os._exit(code)
+    raise SystemExit(code)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """How a new game is to be played, as it was typed; None is what wasn't."""
+
+    color: str | None
+    size: int | None
+    komi: float | None
+    rules: str | None
+    handicap: int | None
+    time: str | None
+    fair: bool
+    seed: int
+
+
+# --- A new game ---
+
+
+def _arranged(
+    registry: Registry, entry: Entry, name: str | None, wish: _Wish, results: Path, say: Callable[[str], None]
+) -> tuple[Kifu, dict[Colour, Entry]]:
+    """A game before its first move, and the bots in it by colour. Raises UserError."""
+    from datetime import UTC, datetime
+
+    from arena.go.game import Rules, handicap_points
+    from arena.go.moves import BLACK, WHITE
+    from arena.go.record import Record
+    from arena.kifu import EVENT, Kifu
+
+    if wish.color is not None and wish.color not in COLOURS:
+        raise ConfigError(f"--color {wish.color} is none of {', '.join(COLOURS)}")
+    limits = _read_clock(wish.time)
+    person = _person(registry, _own_name(registry) if name is None else name)
+    if entry.bot_kind.interactive:
+        opponent = _person(registry, dict(entry.settings).get("name") or GUEST)
+        if opponent.name == person.name:
+            raise ConfigError(f"two people called {person.name} can't meet; name the other one: human:name=bob")
+    else:
+        opponent = entry.with_limits(limits)
+    size = events.first_given(wish.size, 9)
+    rules = Rules.preset(events.first_given(wish.rules, "chinese"), size, wish.komi)
+    opponent.check(size)
+    colour, stones = _colour(wish, person, opponent, say), wish.handicap or 0
+    if wish.fair:
+        colour, terms = _fair(results, person, opponent, rules, wish, say)
+        stones, rules = terms.handicap, replace(rules, komi=terms.komi)
+    elif stones >= 1 and wish.komi is None:
+        rules = replace(rules, komi=0.5)
+    setup = tuple(handicap_points(size, stones)) if stones not in (0, 1) else ()
+    seats = {colour: person, colour.opponent: opponent}
+    record = Record(
+        rules,
+        (),
+        None,
+        black=seats[BLACK].name,
+        white=seats[WHITE].name,
+        black_player=_identity(seats[BLACK]),
+        white_player=_identity(seats[WHITE]),
+        setup=(tuple(sorted(setup)), ()),
+        first=WHITE if setup else BLACK,
+        event=EVENT,
+        seed=wish.seed,
+        date=datetime.now(UTC).strftime("%Y-%m-%d"),
+    )
+    bots = {colour: seat for colour, seat in seats.items() if not seat.bot_kind.interactive}
+    people = tuple(colour for colour in sorted(seats) if colour not in bots)
+    players = tuple(_player(seat) for seat in seats.values() if _identity(seat))
+    return Kifu(record, people, limits, players=players), bots
+
+
+def _own_name(registry: Registry) -> str:
+    """The login's, or nobody's in particular."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):
+        return GUEST
+    return GUEST if name in {entry.name for entry in registry.entries} or not _is_name(name) else name
+
+
+def _is_name(name: str) -> bool:
+    return re.fullmatch(r"\w[\w .'-]{0,39}", name) is not None
+
+
+def _person(registry: Registry, name: str) -> Entry:
+    """The player that a person of this name is, in whatever game. Raises ConfigError."""
+    if not _is_name(name):
+        raise ConfigError(f"'{name}' is no name for a player; use up to 40 letters, digits, spaces and . - _ '")
+    if name in {entry.name for entry in registry.entries}:
+        raise ConfigError(f"'{name}' is a bot's name; take another with --as")
+    human = registry.entry("human")
+    return replace(human, name=name, settings=tuple((dict(human.settings) | {"name": name}).items()))
+
+
+def _identity(entry: Entry) -> str:
+    """What a player is rated under; empty for a person without a name."""
+    return "" if entry.bot_kind.interactive and entry.name == GUEST else entry.identity
+
+
+def _player(entry: Entry) -> Player:
+    from arena.store import Player
+
+    return Player(entry.identity, entry.name, entry.kind, json.dumps(dict(entry.settings)), entry.net)
+
+
+def _read_clock(text: str | None) -> Limits:
+    """Of ``--time``. Raises ConfigError."""
+    from arena.bot import Limits
+
+    if text is None:
+        return Limits()
+    limits = Limits.read(text, "--time")
+    if limits.time is None or limits.simulations is not None:
+        raise ConfigError(
+            "--time is a clock for the game, as in main=600 or main=300,byoyomi=30; what a bot spends on each move "
+            "stands behind its name: mcts@seconds=2"
+        )
+    return limits
+
+
+def _colour(wish: _Wish, person: Entry, opponent: Entry, say: Callable[[str], None]) -> Colour:
+    """The person's."""
+    from random import Random
+
+    from arena.fair import Nigiri
+    from arena.go.moves import BLACK, WHITE
+
+    if wish.color != "nigiri":
+        return WHITE if wish.color == "white" else BLACK
+    if wish.fair or (wish.handicap or 0) > 0:
+        raise ConfigError("nigiri is for even games; with a handicap, say who is Black: --color black or white")
+    drawn = Nigiri.draw(Random(wish.seed))
+    guess = "odd" if drawn.guessed_odd else "even"
+    plays = "Black" if drawn.is_right else "White"
+    say(f"Nigiri: {opponent.name} took {drawn.stones} stones and {person.name} guessed {guess}, so plays {plays}.")
+    return drawn.colour
+
+
+def _fair(
+    results: Path, person: Entry, opponent: Entry, rules: Rules, wish: _Wish, say: Callable[[str], None]
+) -> tuple[Colour, Terms]:
+    """The person's colour, and what makes the game even, by the ratings on this size. Raises ConfigError."""
+    from arena.fair import fair_terms
+    from arena.go.moves import BLACK, WHITE
+
+    given = {"--color": wish.color, "--handicap": wish.handicap, "--komi": wish.komi}
+    typed = [option for option, value in given.items() if value is not None]
+    if typed:
+        raise ConfigError(f"--fair finds colour, handicap and komi; leave out {typed[0]}, or --fair")
+    gap, words = _gap(results, opponent, person, rules.size)
+    say(words)
+    if not gap:
+        return BLACK, fair_terms(0.0, rules)
+    terms = fair_terms(abs(gap), rules)
+    weaker, stronger = (person, opponent) if gap >= 0 else (opponent, person)
+    stones = f"{terms.handicap} stones" if terms.handicap else "no stones"
+    say(
+        f"Fair: {weaker.name} plays Black with {stones}, and komi is {terms.komi:g}; that is worth {terms.gap:.0f} Elo "
+        f"against {stronger.name} on {rules.size}x{rules.size}."
+    )
+    return (BLACK if gap >= 0 else WHITE), terms
+
+
+def _gap(results: Path, opponent: Entry, person: Entry, size: int) -> tuple[float, str]:
+    """How many Elo the opponent is above the person by the games on this size, 0 where they don't tell; in words, too.
+
+    Where there is no estimate but an end of an interval, that is taken: it is the careful guess.
+    """
+    from arena.report.league import league
+    from arena.store import Store
+
+    found, where = None, f"on {size}x{size}"
+    if (results / "arena.db").exists():
+        with Store.open(results / "arena.db") as store:
+            found = league(store, size=size)
+    for entry in (person, opponent):
+        if found is None or entry.identity not in found.ratings.players:
+            return 0.0, f"{entry.name} has no rated games {where} yet, so it is an even game."
+    assert found is not None
+    estimate = found.ratings.difference(opponent.identity, person.identity)
+    known = (estimate.value, estimate.interval.low, estimate.interval.high)
+    gap = next((value for value in known if value is not None), None)
+    if gap is None:
+        return 0.0, f"No games {where} tell how far {opponent.name} and {person.name} are apart, so it is an even game."
+    stronger, weaker = (opponent, person) if gap >= 0 else (person, opponent)
+    estimate = found.ratings.difference(stronger.identity, weaker.identity)
+    return gap, f"By the games {where}, {stronger.name} is {estimate} Elo above {weaker.name}."
+
+
+# --- A game that goes on ---
+
+
+def _file_to_resume(results: Path, id: str | None) -> KifuFile:
+    """The file of the game of this id, or of the unfinished one that was played last. Raises UserError."""
+    from arena.kifu import EVENT, KifuFile, is_held, kept_games
+
+    if id is not None:
+        number = id.rpartition("/")[2]
+        return KifuFile.open(results, f"{EVENT}/{number:0>5}" if number.isdecimal() else id)
+    kept = [(id, kifu) for id, kifu in kept_games(results) if kifu.record.moves and not kifu.is_over]
+    waiting = [id for id, _ in kept if not is_held(results, id)]
+    if not waiting:
+        raise UserError(f"no game waits in {results / EVENT}; begin one, as in: arena play alphago")
+    return KifuFile.open(results, waiting[-1])
+
+
+def _recast(kifu: Kifu, registry: Registry, say: Callable[[str], None]) -> tuple[Kifu, dict[Colour, Entry]]:
+    """The game with the bots that play it now. Raises UserError when one can't be had any more."""
+    from arena.go.moves import BLACK, Colour
+    from arena.kifu import Help
+
+    bots = {}
+    record = kifu.record
+    for colour in Colour:
+        if colour in kifu.people:
+            continue
+        name, identity = (record.black, record.black_player) if colour is BLACK else (record.white, record.white_player)
+        entry = registry.resolve(name)
+        entry.check(record.rules.size)
+        if entry.identity != identity and Help.OTHER_BOT not in kifu.helps:
+            say(f"{name} is another player now, with other settings or another net; the game is unrated.")
+            kifu = replace(kifu, helps=(*kifu.helps, Help.OTHER_BOT))
+        bots[colour] = entry
+    return kifu, bots
+
+
+# --- Playing ---
+
+
+def _opponents(bots: dict[Colour, Entry], rules: Rules) -> dict[Colour, Opponent]:
+    """The bots, ready to move. Raises UserError for one that can't be had."""
+    from arena.sitting import Opponent
+
+    return {colour: Opponent(_ready(entry, rules), entry.limits) for colour, entry in bots.items()}
+
+
+def _ready(entry: Entry, rules: Rules) -> Bot:
+    """The bot, its kernels compiled before any clock runs."""
+    from arena.bot import Limits
+    from arena.go.game import Game
+
+    bot = entry.build()
+    if entry.bot_kind.boards > 1:
+        try:
+            bot.choose(Game(rules), Limits(simulations=2))
+        except UserError:
+            raise
+        except Exception:  # a fault in the choice of a move is judged in the game, and this is none
+            pass
+    return bot
+
+
+def _analyst(
+    opponents: dict[Colour, Opponent], bots: dict[Colour, Entry], registry: Registry, size: int
+) -> Analyst | None:
+    """Who gives hints: another of the bot that is played where it can analyse, else the first that can."""
+    from arena.bot import Bot
+    from arena.sitting import Analyst
+
+    for colour, opponent in opponents.items():
+        if type(opponent.bot).analyse is not Bot.analyse:
+            return Analyst(bots[colour].name, bots[colour].build)
+    for name in ANALYSTS:
+        with suppress(UserError):
+            entry = registry.resolve(name)
+            entry.check(size)
+            return Analyst(entry.name, entry.build)
+    return None
+
+
+def _evaluator(bots: dict[Colour, Entry], registry: Registry, size: int) -> Evaluate | None:
+    """What a bot makes of a game's positions, for the review: the one that was played where it knows win rates, else
+    the first that does."""
+    from arena.analysis import analyse, patient
+
+    for name in (*(entry.name for entry in bots.values()), *ANALYSTS):
+        with suppress(UserError):
+            entry = registry.resolve(name)
+            if not entry.bot_kind.tells_win_rate:
+                continue
+            entry.check(size)
+
+            def evaluate(record: Record, entry: Entry = entry) -> Iterator[Evaluation]:
+                with closing(patient(entry).build()) as bot:
+                    yield from analyse(record, bot, at_once=1)
+
+            return evaluate
+    return None
+
+
+def _show(
+    sitting: Sitting,
+    console: Console,
+    *,
+    plain: bool,
+    ascii_only: bool,
+    kept: Path,
+    evaluate: Evaluate | None,
+    theme: Theme,
+) -> None:
+    """Play in the way that suits where we are."""
+    from arena.screen.plain_play import Manner, show_plainly
+    from arena.screen.play import show_sitting
+    from arena.screen.stage import has_stage
+
+    if has_stage(console) and not plain:
+        show_sitting(sitting, console, kept=kept, evaluate=evaluate, theme=theme, ascii_only=ascii_only)
+        return
+    manner = Manner(
+        in_words=plain,
+        with_board=not plain,
+        ascii_only=ascii_only or console.options.ascii_only,
+        width=console.width,
+        kept=kept,
+    )
+    show_plainly(sitting, console, manner, sys.stdin)
+
+
+# --- Keeping ---
+
+
+def _part(kifu: Kifu, file: KifuFile, results: Path, say: Callable[[str], None]) -> None:
+    """Say what becomes of the game: it is stored when it is over, and waits when it isn't."""
+    moves = len(kifu.record.moves)
+    own = moves if kifu.record.first in kifu.people else moves // 2  # a bot may have begun
+    if kifu.is_over:
+        try:
+            _store([kifu], results)
+        except StoreError as error:
+            say(f"{file.id} is kept in {file.path}, and is stored by the next arena play: {error}.")
+            return
+        counts = "unrated" if kifu.record.unrated else "it counts for arena elo"
+        say(f"{file.id} is stored ({counts}); its moves are in {file.path}.")
+    elif own:
+        say(f"{file.id} waits after move {moves} in {file.path}; go on with: arena play --resume")
+    else:
+        file.remove()
+        say("No move of yours was played, so nothing is kept.")
+
+
+def _store(kifus: list[Kifu], results: Path) -> None:
+    """Finished games into the results, and the ratings that follow. Raises StoreError."""
+    from arena.store import Store
+
+    with Store.open(results / "arena.db", write=True) as store:
+        store.add_players({player.identity: player for kifu in kifus for player in kifu.players}.values())
+        store.append([kifu.record for kifu in kifus])
+        if any(not kifu.record.unrated for kifu in kifus):
+            from arena.report.frames import write_elo_csv
+
+            write_elo_csv(store, results / "elo.csv")
+
+
+def _store_finished(results: Path, say: Callable[[str], None]) -> None:
+    """Store what an earlier arena finished and had no time to store, or couldn't: as far as that goes now."""
+    from arena.kifu import is_held, kept_games
+
+    stored = _stored_ids(results)
+    left = [kifu for id, kifu in kept_games(results) if kifu.is_over and id not in stored and not is_held(results, id)]
+    if left:
+        try:
+            _store(left, results)
+        except StoreError as error:
+            say(f"{len(left)} finished games still wait to be stored: {error}.")
+        else:
+            say(f"Stored now: {', '.join(kifu.record.id for kifu in left)}.")
+
+
+def _stored_ids(results: Path) -> set[str]:
+    """The ids of the games of people that are in the results."""
+    from arena.kifu import EVENT
+    from arena.store import Store
+
+    if not (results / "arena.db").exists():
+        return set()
+    with Store.open(results / "arena.db") as store:
+        return store.ids(EVENT)

@@ -1,0 +1,75 @@
+"""A person's game on the whole terminal: the loop that keeps the screen alive while bots think and keys come.
+
+What is done by a key is ``seat``'s, how it looks ``play_frame``'s.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from arena.counting import estimated
+from arena.go.game import Game
+from arena.screen import style
+from arena.screen.plain_play import result_words
+from arena.screen.review import Evaluate, Review, show_review
+from arena.screen.seat import Seat
+from arena.screen.stage import Stage
+from arena.screen.themes import DARK, Theme
+from arena.screen.typed import Gone, Mouse, Paste, Press
+from arena.sitting import Sitting
+from arena.snapshot import Phase
+
+STARTING = "Getting ready; the first time, compiling takes up to a minute."
+
+
+def show_sitting(
+    sitting: Sitting,
+    console: Console,
+    *,
+    kept: Path | None = None,
+    evaluate: Evaluate | None = None,
+    theme: Theme = DARK,
+    ascii_only: bool = False,
+) -> None:
+    """Let a person play, to the end and as long as it is looked at, or until he leaves or the terminal is gone.
+
+    ``kept`` is the game's file; ``evaluate`` is asked for a review after the end. Ctrl-C comes through as
+    KeyboardInterrupt, a signal to end as SystemExit; whatever comes, the game is as the sitting has kept it.
+    """
+    ascii_only = ascii_only or console.options.ascii_only
+    seat = Seat(sitting, kept=kept, can_review=evaluate is not None, theme=theme, ascii_only=ascii_only)
+    with Stage(console, sitting.pause, sitting.go_on) as stage:
+        sitting.subscribe(lambda: stage.tell(None))
+        seat.message = STARTING
+        stage.draw(seat.picture(*stage.size).lines)
+        sitting.pause()
+        estimated(Game(seat.snapshot.rules), playouts=2)  # a compiler at work would leave the screen dead later
+        sitting.go_on()
+        seat.message = ""
+        while _play(seat, stage) and evaluate is not None:
+            people = seat.snapshot.people
+            whose = people[0] if len(people) == 1 else None
+            review = Review(sitting.record(), whose, theme=theme, ascii_only=ascii_only)
+            if not show_review(review, evaluate, stage):
+                break
+    if seat.snapshot.phase is Phase.OVER:
+        console.print(Text(style.spell(result_words(seat.snapshot), ascii_only)))
+
+
+def _play(seat: Seat, stage: Stage) -> bool:
+    """Let a person play until he wants to review the game (True) or to leave."""
+    picture = seat.picture(*stage.size)
+    while not seat.wants_review:
+        seat.look()
+        if not stage.is_behind:
+            picture = seat.picture(*stage.size)
+            stage.draw(picture.lines)
+        typed: Any = stage.next(seat.patience)
+        if isinstance(typed, Press | Paste | Mouse | Gone) and not seat.do(typed, picture):
+            return False
+    seat.wants_review = False
+    return True

@@ -1,0 +1,334 @@
+"""A person's game as a scene: the board and what lies over it, both players, the count, what was said. Nothing is done.
+
+Win rates and scores are shown only where the person has asked for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from rich.cells import cell_len
+from rich.text import Text
+
+from arena.clock import TimeLeft
+from arena.counting import Count
+from arena.go.board import Board
+from arena.go.game import Scoring
+from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move, pass_move
+from arena.screen import style
+from arena.screen.board import Overlay, draw_board, stone_sign
+from arena.screen.scene import Block, Scene
+from arena.screen.themes import DARK, Theme
+from arena.screen.words import folded, result_words
+from arena.snapshot import Phase, Preview, Snapshot
+
+LETTERS = "ABCDE"
+"""How the candidates of a hint are called on the board, the best first."""
+
+SHOWN_LINE, SHOWN_NUMBERS = 6, 9
+"""Moves of the play expected that are told, and that are numbered on the board."""
+
+SCARCE = 10
+"""Seconds from which tenths are shown, and that time is short."""
+
+PLAYER = 40
+"""Columns of a player's line, at most."""
+
+SPINNER, ASCII_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\"
+
+HINTS = {
+    Phase.PLAY: (
+        "arrows or mouse, Enter plays · d4 · pass · undo · ! hint · = score · ? help",
+        "arrows Enter · d4 · pass · ! hint · = score · ? help",
+        "arrows Enter · ! hint · = score · ? help",
+        "? help",
+    ),
+    Phase.COUNT: (
+        "arrows, mouse, Enter: dead or alive · done: count · continue: play on · ? help",
+        "Enter dead/alive · done · ? help",
+        "? help",
+    ),
+    Phase.OVER: (
+        "r review · undo · = score · q leave · ? help",
+        "r review · q leave · ? help",
+        "? help",
+    ),
+}
+"""What can be done, the longest wording first."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayFrame:
+    """What is to be drawn: the game as it stands, and what the person is about to do.
+
+    ``target`` is the point that the cursor is on, or that the typed line names; ``preview`` what a move there would do.
+    ``line`` is what is typed, with ``is_named`` the target's name; ``waited`` is for how many seconds the bot, or the
+    program, has been at work.
+    """
+
+    snapshot: Snapshot
+    target: Move | None = None
+    preview: Preview | None = None
+    line: str = ""
+    is_named: bool = False
+    message: str = ""
+    shows_hints: bool = False
+    shows_score: bool = False
+    waited: float = 0.0
+    can_review: bool = True
+    theme: Theme = DARK
+    ascii_only: bool = False
+
+    def scene(self) -> Scene:
+        return Scene(
+            size=self.snapshot.size,
+            board=self._board(),
+            title=self._title,
+            facts=self._facts,
+            blocks=self._blocks(),
+            status=self._status,
+            prompt=self._prompt,
+            hint=self._hint,
+        )
+
+    # --- The board ---
+
+    def _board(self) -> list[Text]:
+        snapshot = self.snapshot
+        on_wood = self.target is not None and self.target != pass_move(snapshot.size)
+        preview = self.preview
+        fits = preview is not None and not preview.refusal and snapshot.is_persons_turn
+        taken = frozenset(preview.captured) if fits and preview is not None else frozenset()
+        if snapshot.phase is not Phase.PLAY and snapshot.dead:
+            taken = frozenset(snapshot.dead)
+        return draw_board(
+            snapshot.stones,
+            snapshot.last,
+            ascii_only=self.ascii_only,
+            ownership=self._ownership(),
+            overlay=Overlay(
+                cursor=self.target if on_wood and snapshot.phase is not Phase.OVER else None,
+                ghost=snapshot.to_play if fits else None,
+                taken=taken,
+                letters=self._letters(),
+            ),
+            theme=self.theme,
+        )
+
+    def _ownership(self) -> bytes | None:
+        """Whose each point is: by the count, or by the estimate where that is asked for."""
+        snapshot = self.snapshot
+        if snapshot.phase is not Phase.PLAY and snapshot.dead is not None and snapshot.count is not None:
+            if snapshot.outcome is None or snapshot.outcome.margin is not None:
+                return owners_of(snapshot.stones, snapshot.dead)
+        if self.shows_score and snapshot.estimate is not None:
+            return snapshot.estimate.ownership
+        return None
+
+    def _letters(self) -> dict[Move, str]:
+        """The candidates of a hint; where the cursor is on one, the play that is expected from there, numbered."""
+        advice = self.snapshot.advice
+        if not self.shows_hints or advice is None:
+            return {}
+        passing = pass_move(self.snapshot.size)
+        named = [(candidate.move, letter) for candidate, letter in zip(advice.candidates, LETTERS, strict=False)]
+        line = next((candidate.line for candidate in advice.candidates if candidate.move == self.target), ())
+        if len(line) > 1:
+            named = [(move, str(number)) for number, move in enumerate(line[:SHOWN_NUMBERS], 1)]
+        letters: dict[Move, str] = {}
+        for move, sign in named:
+            if move != passing:
+                letters.setdefault(move, sign)
+        return letters
+
+    # --- The words ---
+
+    def _title(self, width: int) -> list[Text]:
+        """What is played, and whether it counts: what there is room for."""
+        snapshot, rules = self.snapshot, self.snapshot.rules
+        size, more = f"{rules.size}x{rules.size}", f"{rules.name} rules · komi {rules.komi:g}"
+        stones = f" · handicap {snapshot.handicap}" if snapshot.handicap else ""
+        wordings = [f"{size} · {more}{stones}"]
+        if snapshot.unrated:
+            wordings = [f"{wordings[0]} · unrated: {snapshot.unrated}", f"{wordings[0]} · unrated", f"{size} · unrated"]
+        return self._said(
+            next((words for words in wordings if cell_len(words) <= width), size), width, self.theme.label
+        )
+
+    def _facts(self, width: int) -> list[Text]:
+        snapshot = self.snapshot
+        lines = [self._player(colour, width) for colour in Colour]
+        turns = snapshot.turns
+        if turns:
+            last = turns[-1]
+            took = f", took {len(last.captured)}" if last.captured else ""
+            move = gtp_from_move(last.move, snapshot.size)
+            lines += self._said(f"move {last.number}: {stone_sign(last.colour)} {move}{took}", width)
+        else:
+            lines += self._said("no move yet", width, self.theme.label)
+        lines.append(self._turn(width))
+        return lines
+
+    def _player(self, colour: Colour, width: int) -> Text:
+        """Name, stones that were taken from the other side, clock."""
+        snapshot, width = self.snapshot, min(width, PLAYER)
+        took = snapshot.prisoners[colour.opponent - 1]
+        clock = snapshot.clocks[colour - 1]
+        is_up = snapshot.phase is Phase.PLAY and snapshot.to_play is colour
+        told = Text(f"took {took}")
+        if clock is not None:
+            told.append(f"  {clock_words(clock):>7}", style.WARNING if is_up and clock.seconds < SCARCE else "")
+        name = style.shorten(snapshot.name(colour), max(4, width - told.cell_len - 4))
+        line = Text().append(style.spell(f"{stone_sign(colour)} {name}", self.ascii_only), "bold" if is_up else "")
+        return line.append_text(style.right(told, width - line.cell_len))
+
+    def _turn(self, width: int) -> Text:
+        """Whose turn it is, or what is going on."""
+        snapshot = self.snapshot
+        match snapshot.phase:
+            case Phase.OVER if snapshot.outcome is not None:
+                why = f" ({snapshot.reason})" if snapshot.reason else ""
+                return self._said(f"{result_words(snapshot.outcome)}{why}", width, "bold")[0]
+            case Phase.COUNT:
+                if snapshot.count is None:
+                    return self._busy("looking for dead stones", width)
+                return self._said("which stones are dead?", width, "bold")[0]
+        if snapshot.is_paused:
+            return self._said("paused", width, style.WARNING)[0]
+        if snapshot.thinking is not None:
+            return self._busy(f"{snapshot.name(snapshot.thinking)} thinks", width)
+        turn = "your turn" if len(snapshot.people) == 1 else f"{snapshot.name(snapshot.to_play)} to play"
+        return self._said(f"{turn} ({stone_sign(snapshot.to_play)})", width, "bold")[0]
+
+    def _busy(self, words: str, width: int) -> Text:
+        signs = ASCII_SPINNER if self.ascii_only else SPINNER
+        sign = signs[int(self.waited * 10) % len(signs)]
+        after = f", {style.duration(self.waited)}" if self.waited >= 1 else ""
+        return Text(f"{sign} ").append(style.spell(style.clip(f"{words}{after}", width - 2), self.ascii_only))
+
+    def _blocks(self) -> list[Block]:
+        return [self._count, self._estimate, self._candidates, self._trouble]
+
+    def _count(self, width: int, height: int) -> list[Text]:
+        count = self.snapshot.count
+        if count is None or (self.snapshot.outcome is not None and self.snapshot.outcome.margin is None):
+            return []
+        told = count_words(count, self.snapshot)
+        if self.snapshot.phase is Phase.OVER:
+            told.pop()  # who has won stands above
+        return [line for words in told for line in self._said(words, width)][:height]
+
+    def _estimate(self, width: int, height: int) -> list[Text]:
+        estimate = self.snapshot.estimate
+        if not self.shows_score or self.snapshot.count is not None:
+            return []
+        if estimate is None:
+            return [self._busy("estimating the score", width)][:height] if self.snapshot.estimating else []
+        if abs(estimate.margin) < 0.05:
+            words = "score: even"
+        else:
+            leader = BLACK if estimate.margin > 0 else WHITE
+            words = f"score: {leader.name.title()} leads by about {abs(estimate.margin):.1f}"
+        return self._said(words, width)[:height]
+
+    def _candidates(self, width: int, height: int) -> list[Text]:
+        """The hint's moves with their win rates, visits and lines of play."""
+        snapshot, advice = self.snapshot, self.snapshot.advice
+        if not self.shows_hints:
+            return []
+        if advice is None:
+            return [self._busy("looking for a hint", width)][:height] if snapshot.advising else []
+        if advice.fault:
+            return folded(f"no hint: {advice.fault}", width, height, self.ascii_only, style.WARNING)
+        more = " (thinks on)" if snapshot.advising else ""
+        lines = self._said(f"{advice.analyst}, {advice.visits:,} visits{more}:", width, self.theme.label)
+        for letter, candidate in zip(LETTERS, advice.candidates, strict=False):
+            move = gtp_from_move(candidate.move, snapshot.size)
+            line = " ".join(gtp_from_move(one, snapshot.size) for one in candidate.line[1:SHOWN_LINE])
+            words = f"{letter} {move:<4} {candidate.win_rate:4.0%} {candidate.visits:>6,}  {line}"
+            lines += self._said(words, width)
+        return lines[:height]
+
+    def _trouble(self, width: int, height: int) -> list[Text]:
+        return folded(self.snapshot.trouble, width, height, self.ascii_only, style.WARNING)
+
+    def _status(self, width: int) -> list[Text]:
+        """What was said last, or what the move at the cursor would do."""
+        words, warns = self.message, True
+        preview = self.preview
+        if not words and preview is not None and self.snapshot.is_persons_turn:
+            if preview.refusal:
+                obvious = not self.is_named and self.snapshot.stones.flat[preview.move]
+                words = "" if obvious else preview.refusal
+            elif preview.captured:
+                words, warns = (
+                    f"{gtp_from_move(preview.move, self.snapshot.size)} takes {len(preview.captured)}.",
+                    False,
+                )
+        if not words and self.snapshot.trouble:
+            words = self.snapshot.trouble
+        return folded(words, width, 3, self.ascii_only, style.WARNING if warns else "") if words else []
+
+    def _prompt(self, width: int) -> list[Text]:
+        where = ""
+        snapshot = self.snapshot
+        if not self.line and self.target is not None and self.target != pass_move(snapshot.size):
+            point = gtp_from_move(self.target, snapshot.size)
+            if snapshot.is_persons_turn and self.preview is not None and not self.preview.refusal:
+                where = f"   Enter plays {point}"
+            elif snapshot.phase is not Phase.OVER:
+                where = f"   {point}"
+        typed = self.line
+        while cell_len(typed) > max(0, width - 3):  # its end is where something happens
+            typed = typed[1:]
+        line = Text(style.spell(f"> {typed}_", self.ascii_only), "bold")
+        return [line.append(style.clip(where, max(0, width - line.cell_len)), self.theme.label)]
+
+    def _hint(self, width: int) -> list[Text]:
+        wordings = HINTS[self.snapshot.phase]
+        if self.shows_hints:
+            wordings = tuple(words.replace("! hint", "! hide") for words in wordings)
+        if self.shows_score:
+            wordings = tuple(words.replace("= score", "= hide") for words in wordings)
+        if not self.can_review:
+            wordings = tuple(words.replace("r review · ", "") for words in wordings)
+        words = next((words for words in wordings if cell_len(words) <= width), "")
+        return self._said(words, width, self.theme.label) if words else []
+
+    def _said(self, words: str, width: int, text_style: str = "") -> list[Text]:
+        return [Text(style.spell(style.clip(words, width), self.ascii_only), text_style)]
+
+
+def owners_of(stones: np.ndarray, dead: tuple[Move, ...]) -> bytes:
+    """Whose each point is once the dead stones are off, as ``draw_board`` takes it; ``stones`` is (size, size)."""
+    board = Board(len(stones))
+    for move, stone in enumerate(stones.reshape(-1).tolist()):
+        if stone and move not in dead:
+            board.put(move, Colour(stone))
+    owners = board.owners().astype(np.int8)
+    return np.where(owners == BLACK, 100, np.where(owners == WHITE, -100, 0)).astype(np.int8).tobytes()
+
+
+def clock_words(left: TimeLeft) -> str:
+    """``9:41``, tenths below ten seconds, and in byo-yomi for how many moves: ``0:25/5``."""
+    seconds = max(0.0, left.seconds)
+    words = f"{seconds:.1f}" if seconds < SCARCE else style.duration(seconds)
+    return f"{words}/{left.stones}" if left.stones else words
+
+
+def count_words(count: Count, snapshot: Snapshot) -> list[str]:
+    """How the points of both sides come together, and for whom."""
+    what = "stones and points" if snapshot.rules.scoring is Scoring.AREA else "points and prisoners"
+    bonus = f" + {count.bonus} for handicap" if count.bonus else ""
+    margin = count.margin
+    if margin:
+        leader = BLACK if margin > 0 else WHITE
+        wins = f"{leader.name.title()} would win by {abs(margin):g}"
+    else:
+        wins = "a draw"
+    return [
+        f"{stone_sign(BLACK)} {count.black} {what}",
+        f"{stone_sign(WHITE)} {count.white} + komi {count.komi:g}{bonus}",
+        wins,
+    ]

@@ -1,0 +1,99 @@
+"""What lies over a board: cursor, a stone not yet placed, dead stones, letters; themes. It reads without colours."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from arena.go.board import Board
+from arena.go.moves import BLACK, WHITE, move_from_gtp
+from arena.registry import ScreenTable
+from arena.screen.board import Overlay, board_width, draw_board, point_at
+from arena.screen.themes import THEMES, Theme
+
+STONES = Board.from_diagram(
+    """
+    . X O . .
+    X X O . .
+    . . O . .
+    . . . . .
+    . . . . O
+    """
+).stones
+
+
+def at(*points: str) -> list[int]:
+    return [move_from_gtp(point, 5) for point in points]
+
+
+def rows(ascii_only: bool = False, **what: object) -> list[str]:
+    last = at("C3")[0]
+    return [line.plain[3:] for line in draw_board(STONES, last, overlay=Overlay(**what), ascii_only=ascii_only)][1:]  # type: ignore[arg-type]
+
+
+def test_the_cursor_stands_in_square_brackets_and_the_last_move_in_round_ones():
+    assert rows(cursor=at("D2")[0])[2:4] == [" · ·(○)· · ", " · · ·[·]· "]
+    assert rows(cursor=at("E1")[0])[4] == " · · · ·[○]"
+    assert rows(cursor=at("A5")[0])[0] == "[·]● ○ · · "
+    assert rows(cursor=at("B3")[0])[2] == " ·[·]○)· · "  # beside the last move
+    assert rows(cursor=at("C3")[0])[2] == " · ·[○]· · "  # on it
+
+
+def test_a_ghost_is_a_small_stone_on_empty_points_only():
+    assert rows(cursor=at("D2")[0], ghost=BLACK)[3] == " · · ·[•]· "
+    assert rows(cursor=at("D2")[0], ghost=WHITE)[3] == " · · ·[◦]· "
+    assert rows(cursor=at("E1")[0], ghost=BLACK)[4] == " · · · ·[○]"
+    assert rows(True, cursor=at("D2")[0], ghost=WHITE)[3] == " . . .[w]. "
+
+
+def test_stones_that_are_taken_are_small_and_keep_their_colour():
+    taken = frozenset(at("B5", "A4", "B4", "E1"))
+    assert [rows(taken=taken)[row] for row in (0, 1, 4)] == [" · • ○ · · ", " • • ○ · · ", " · · · · ◦ "]
+    assert rows(True, taken=taken)[0] == " . b O . . "
+
+
+def test_letters_stand_on_empty_points_and_the_first_stands_out():
+    letters = dict(zip(at("D4", "A1", "E1"), "ABC", strict=True))
+    assert [rows(letters=letters)[row] for row in (1, 4)] == [" ● ● ○ A · ", " A · · · ○ ".replace("A", "B")]
+    console = Console(force_terminal=True, color_system="truecolor")
+    lines = draw_board(STONES, overlay=Overlay(letters=letters))
+    styles = {part.text: part.style for line in lines[1:] for part in line.render(console) if part.text in ("A", "B")}
+    assert styles["A"].bgcolor != styles["B"].bgcolor  # type: ignore[union-attr]
+
+
+def test_every_cell_of_the_wood_belongs_to_a_point_and_none_beside_it():
+    assert [point_at(5, 1, column) for column in range(board_width(5) + 1)] == [
+        None,
+        None,
+        None,
+        *(0, 0, 1, 1, 2, 2, 3, 3, 4, 4),
+        None,
+        None,
+    ]
+    assert point_at(5, 0, 5) is None and point_at(5, 6, 5) is None
+    assert point_at(5, 5, 3) == 20
+
+
+def luminance(colour: tuple[int, int, int]) -> float:
+    linear = [(c / 255 / 12.92 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4) for c in colour]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("theme", THEMES.values(), ids=list(THEMES))
+@pytest.mark.parametrize("share", [0, 100, -100])
+def test_in_every_theme_stones_differ_from_what_lies_under_them_in_luminance(theme: Theme, share: int):
+    console = Console(force_terminal=True, color_system="truecolor")
+    stones, owners = np.array([[1, 2, 0, 1, 2]] + [[0] * 5] * 4, np.uint8), bytes([share % 256]) * 25
+    for cursor in (None, 3, 4):
+        line = draw_board(stones, ownership=owners, theme=theme, overlay=Overlay(cursor=cursor))[1]
+        for part in line.render(console):
+            if part.text.strip(" ") in ("●", "○"):
+                ink, wood = (luminance(colour.triplet) for colour in (part.style.color, part.style.bgcolor))  # type: ignore
+                light, dark = max(ink, wood), min(ink, wood)
+                assert (light + 0.05) / (dark + 0.05) > 3  # WCAG 2.1, contrast of graphical objects
+
+
+def test_a_config_may_name_each_theme_that_there_is():
+    choices = next(iter(ScreenTable.__dataclass_fields__.values())).metadata["choices"]
+    assert set(choices) == set(THEMES)

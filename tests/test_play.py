@@ -1,0 +1,359 @@
+"""``arena play``: a person's game in words, from a pipe or at a terminal, kept whatever happens, stored at its end."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commandline import ARENA, Done, arena, environment, refused
+from played import console_of, output_of
+from terminal import Terminal
+from test_sitting import FINAL, Deliberate, Oracle, Scripted, kifu_of, sat
+
+from arena.bot import Limits
+from arena.fair import ELO_PER_POINT, elo_per_point, fair_terms
+from arena.go.game import Ending, Outcome, Rules
+from arena.go.moves import BLACK, WHITE
+from arena.go.record import Record
+from arena.kifu import Kifu, KifuFile, kept_games
+from arena.screen.plain_play import Manner, show_plainly
+from arena.sitting import Analyst, Sitting
+from arena.store import Player, Store
+
+
+def said(sitting: Sitting, *lines: str, width: int = 200, **manner: object) -> str:
+    """What a plain front says to these lines, as one text."""
+    console = console_of(width, 25, terminal=False)
+    typed = io.StringIO("".join(f"{line}\n" for line in lines))
+    show_plainly(sitting, console, Manner(width=width, **manner), typed)  # type: ignore[arg-type]
+    return output_of(console)
+
+
+# --- In words ---
+
+
+def test_every_change_is_said_in_words() -> None:
+    with sat(kifu_of(diagram=".OX..\n.XX..\n.....\n.....\n....."), Scripted("E1", "pass")) as sitting:
+        words = said(sitting, "a5", "C 3", "undo", "resign")
+    assert [line for line in words.splitlines() if line] == [
+        "Game play/00001: ada (Black) against bot (White), 5x5, chinese rules, komi 7. It is unrated: stones set up.",
+        "Type a point such as d4, or: pass, undo, hint, score, board, resign, save, quit, help.",
+        "Black plays A5 and captures 1 stone: B5.",
+        "White plays E1.",
+        "Black plays C3.",
+        "White passes.",
+        "2 moves taken back. Black is to play move 3.",
+        "The game is unrated now (stones set up, undo).",
+        "ada resigns: White (bot) wins. The game is unrated: stones set up, undo.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("x9", "There is no point X9 on this board, which goes from A1 to E5."),
+        ("i3", "There is no point I3 on this board, which goes from A1 to E5; the letter I is left out."),
+        ("c33", "There is no point C33 on this board"),
+        ("passs", "'passs' is no point (A1 to E5) and no command; did you mean 'pass'?"),
+        ("what now", "'what now' is no point (A1 to E5) and no command; help lists them."),
+        ("c3", "C3 is taken: a stone lies there already."),
+        ("done", "Dead stones are marked when both sides have passed."),
+        ("", "Black, move 3: type a point such as d4, or help."),
+        ("hint", "There is no bot here that could give a hint."),
+        ("save /nowhere/at/all.sgf", "/nowhere/at/all.sgf can't be written: No such file or directory."),
+        ("board on", "The board is shown after every answer."),
+        ("HELP", "take back your last move"),
+    ],
+)
+def test_what_is_typed_wrong_or_asked_is_answered_and_the_game_goes_on(line: str, answer: str) -> None:
+    with sat(kifu_of(), Scripted("B3")) as sitting:
+        assert answer in said(sitting, "c3", line, "quit")
+        assert sitting.snapshot().outcome is None and len(sitting.snapshot().turns) == 2
+
+
+def test_the_board_is_told_row_by_row_or_drawn() -> None:
+    with sat(kifu_of(), Scripted("B3", "D5")) as sitting:
+        told = said(sitting, "c3", "c4", "board")
+        assert "Row 5: white D.\nRow 4: black C.\nRow 3: black C; white B.\nAll other rows are empty.\n" in told
+        assert "Last move: White D5." in told
+        drawn = said(sitting, "board", in_words=False, ascii_only=True)
+    assert (
+        "    A B C D E\n 5  . . .(O).\n 4  . . X . .\n 3  . O X . .\n 2  . . . . .\n 1  . . . . .\nLast move: White D5."
+        in drawn
+    )
+
+
+def test_a_large_board_fits_forty_columns() -> None:
+    with sat(kifu_of(Rules.preset("chinese", 19), (BLACK, WHITE))) as sitting:
+        drawn = said(sitting, "d4", "board", width=40, in_words=False)
+    rows = [line for line in drawn.splitlines() if re.match(r" ?\d+ ", line)]
+    assert len(rows) == 19 and max(map(len, rows)) == 3 + 19
+    assert "   ABCDEFGHJKLMNOPQRST" in drawn and "Last move: Black D4." in drawn
+
+
+def test_a_hint_and_an_estimate_are_said() -> None:
+    with sat(kifu_of(), analyst=Analyst("oracle", Oracle)) as sitting:
+        words = said(sitting, "hint", "score", "quit")
+    assert "oracle would play, as Black:\n1. C3: wins 60.0 %, 20 visits; C3\n" in words
+    assert re.search(r"(leads by about \d+\.\d points|is about even), komi counted, by 400 playouts", words)
+
+
+def test_dead_stones_are_marked_by_typing_points() -> None:
+    with sat(kifu_of(Rules.preset("japanese", 7), diagram=FINAL)) as sitting:
+        words = said(sitting, "pass", "a1", "a1", "help", "c9", "score", "DONE")
+    assert "or dead after all" in words and "continue  take the passes back" in words and "two passes end" not in words
+    assert "Both sides have passed." in words
+    assert "Dead: White's 1 stone: B5. Black has 8 points, White 3 and komi 6.5. White wins by 1.5 points." in words
+    assert "Dead: Black's 21 stones: B7, D7" in words
+    assert words.rstrip().endswith("White wins by 1.5 points. The game is unrated: stones set up.")
+
+
+def test_with_small_letters_dead_stones_are_drawn() -> None:
+    with sat(kifu_of(Rules.preset("chinese", 7), diagram=FINAL)) as sitting:
+        assert " 5  . o + X O . O\n" in said(sitting, "pass", "quit", in_words=False, ascii_only=True)
+
+
+# --- As a command ---
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, folder: Path, lines: str, *options: str) -> Done:
+    """``arena play`` in this process, by a pipe of words."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(lines.replace(" ", "\n") + "\n"))
+    return arena("play", *options, folder=folder, columns=200)
+
+
+ADA = ("--as", "ada", "--size", "5", "--seed", "1", "--plain")
+
+
+def test_a_finished_game_is_stored_and_counts_unless_there_was_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = typed(monkeypatch, tmp_path, "c3 resign", "fast-random", *ADA)
+    assert done.returncode == 0, done.stderr
+    assert "play/00001 is stored (it counts for arena elo)" in done.stdout
+    assert "fast-random" in (tmp_path / "results" / "elo.csv").read_text()
+    done = typed(monkeypatch, tmp_path, "c3 undo resign", "fast-random", *ADA)
+    assert "play/00002 is stored (unrated)" in done.stdout
+    with Store.open(tmp_path / "results" / "arena.db") as store:
+        rated, unrated = store.games(event="play")
+        assert (rated.black, rated.white, rated.outcome) == ("ada", "fast-random", Outcome(WHITE, Ending.RESIGN))
+        assert (rated.unrated, unrated.unrated, unrated.seed) == ("", "undo", 1)
+        assert sum(row.games for row in store.result_rows()) == 1
+        assert {player.name: player.kind for player in store.players().values()} == {
+            "ada": "human",
+            "fast-random": "fast-random",
+        }
+    assert "ada" in arena("elo", folder=tmp_path).stdout
+    assert "resign (unrated: undo)" in arena("games", "--event", "play", folder=tmp_path, columns=200).stdout
+
+
+def test_a_game_is_left_and_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = typed(monkeypatch, tmp_path, "c3 hint", "human:name=bob", *ADA, "--time", "main=600,byoyomi=30")
+    assert "play/00001 waits after move 1" in done.stdout and "arena play --resume" in done.stdout
+    done = typed(monkeypatch, tmp_path, "", "human:name=bob", *ADA)
+    assert "nothing is kept" in done.stdout
+    done = typed(monkeypatch, tmp_path, "c4 resign", "--resume", "1")
+    assert "Game play/00001: ada (Black) against bob (White)" in done.stdout and "unrated: hint" in done.stdout
+    assert "It goes on after move 1. Black plays C3." in done.stdout and "White plays C4." in done.stdout
+    refused(typed(monkeypatch, tmp_path, "", "--resume", "1"), "play/00001 is over", "arena games")
+    refused(typed(monkeypatch, tmp_path, "", "--resume"), "no game waits")
+
+
+def test_what_an_earlier_arena_could_not_store_is_stored_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = tmp_path / "results"
+    with Store.open(results / "arena.db", write=True):
+        done = typed(monkeypatch, tmp_path, "c3 resign", "human:name=bob", *ADA)
+        assert done.returncode == 0 and "is stored by the next arena play" in done.stdout
+        assert "another arena" in done.stdout
+    done = typed(monkeypatch, tmp_path, "quit", "human:name=bob", *ADA)
+    assert done.stdout.startswith("Stored now: play/00001.")
+    with Store.open(results / "arena.db") as store:
+        assert store.ids("play") == {"play/00001"} and len(store.players()) == 2
+
+
+def test_a_bot_that_has_changed_goes_on_and_the_game_is_unrated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "arena.toml").write_text('[bots.slow]\nkind = "uct"\nplayouts = 2\n')
+    typed(monkeypatch, tmp_path, "c3", "slow", *ADA)
+    (tmp_path / "arena.toml").write_text('[bots.slow]\nkind = "uct"\nplayouts = 3\n')
+    done = typed(monkeypatch, tmp_path, "resign", "--resume")
+    assert "slow is another player now" in done.stdout and "unrated: another bot went on" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), ("name a bot", "arena play alphago")),
+        (("alphagoo",), ("unknown bot 'alphagoo'", "did you mean 'alphago'")),
+        (("random", "--color", "blue"), ("--color blue", "nigiri")),
+        (("random", "--size", "4"), ("size 4", "5 to 19")),
+        (("random", "--handicap", "3", "--size", "5"), ("3 handicap stones", "5x5")),
+        (("random", "--handicap", "2", "--color", "nigiri"), ("nigiri", "even games")),
+        (("random", "--time", "seconds=3"), ("--time", "main=600")),
+        (("random", "--time", "fast"), ("--time", "unknown limit 'fast'")),
+        (("random", "--rules", "ing"), ("unknown rules 'ing'", "chinese")),
+        (("random", "--as", "mcts"), ("'mcts' is a bot's name", "--as")),
+        (("random", "--as", "a/b"), ("'a/b' is no name",)),
+        (("human:name=ada", "--as", "ada"), ("two people called ada",)),
+        (("random", "--fair", "--komi", "0.5"), ("--fair", "leave out --komi")),
+        (("--resume", "--size", "9"), ("--resume", "keeps")),
+        (("--resume",), ("no game waits", "arena play alphago")),
+        (("--resume", "7"), ("no game 'play/00007'",)),
+    ],
+)
+def test_wrong_options_are_refused_in_one_line(
+    options: tuple[str, ...], words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused(typed(monkeypatch, tmp_path, "", *options), *words)
+    assert not list(tmp_path.rglob("*.sgf"))
+
+
+def test_a_handicap_puts_stones_on_the_board_and_a_drawn_colour_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = typed(monkeypatch, tmp_path, "board quit", "random", "--handicap", "4", "--plain", "--as", "ada")
+    assert "komi 0.5, 4 handicap stones. It is unrated: handicap 4, komi 0.5." in done.stdout
+    assert "Row 7: black C, G" in done.stdout
+    for seed in range(1, 5):
+        options = ("random", "--color", "nigiri", "--size", "5", "--seed", str(seed), "--plain", "--as", "ada")
+        done = typed(monkeypatch, tmp_path, "quit", *options)
+        drawn = re.search(r"took (\d+) stones and ada guessed (odd|even), so plays (Black|White)", done.stdout)
+        assert drawn is not None
+        assert (drawn[3] == "Black") == (int(drawn[1]) % 2 == (drawn[2] == "odd"))
+        assert f"ada ({drawn[3]})" in done.stdout
+
+
+def test_no_tournament_takes_the_name_of_peoples_games(tmp_path: Path) -> None:
+    refused(arena("tournament", "play", "random", "fast-random", folder=tmp_path), "'play'", "games of people")
+
+
+# --- Fair games ---
+
+
+def test_a_fair_game_makes_up_for_the_gap_as_far_as_stones_and_komi_go() -> None:
+    rules = Rules.preset("chinese", 9)
+    even = fair_terms(0.0, rules)
+    assert (even.handicap, even.komi, even.gap) == (0, 7.0, 0.0)
+    worth = ELO_PER_POINT[9]
+    small = fair_terms(5.5 * worth, rules)
+    assert (small.handicap, small.komi, small.gap) == (0, 1.5, 5.5 * worth)
+    large = fair_terms(30 * worth, rules)
+    assert large.handicap == 3 and abs(large.gap - 30 * worth) <= worth / 2
+    gaps = [fair_terms(step * worth, rules).gap for step in range(0, 60)]
+    assert all(abs(gap - step * worth) <= worth / 2 for step, gap in enumerate(gaps))
+    assert fair_terms(9999.0, rules).handicap == 9
+    assert fair_terms(9999.0, Rules.preset("chinese", 5)) == fair_terms(99999.0, Rules.preset("chinese", 5))
+
+
+def test_a_point_is_worth_less_the_larger_the_board() -> None:
+    worths = [elo_per_point(size) for size in range(5, 20)]
+    assert worths == sorted(worths, reverse=True)
+    assert all(elo_per_point(size) == pytest.approx(worth) for size, worth in ELO_PER_POINT.items())
+
+
+def test_fair_asks_the_ratings_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = typed(monkeypatch, tmp_path, "resign", "random", *ADA, "--fair")
+    assert "ada has no rated games on 5x5 yet, so it is an even game." in done.stdout
+    results = tmp_path / "results"
+    with KifuFile.create(results) as file:
+        file.write(Kifu.from_sgf((results / "play" / "00001.sgf").read_text()))
+        kifu = file.read()
+    with Store.open(results / "arena.db", write=True) as store:
+        first = store.game("play/00001")
+        games = []
+        for number, winner in enumerate((WHITE, WHITE, WHITE, BLACK)):
+            moves = (number, number + 5)
+            games.append(
+                Record(
+                    first.rules,
+                    moves,
+                    Outcome(winner, Ending.RESIGN),
+                    black="ada",
+                    white="random",
+                    id=f"x/{number}",
+                    event="x",
+                    black_player=first.black_player,
+                    white_player=first.white_player,
+                )
+            )
+        store.append(games)
+    assert kifu.players == tuple(store_players(results))
+    done = typed(monkeypatch, tmp_path, "quit", "random", *ADA, "--fair")
+    found = re.search(r"By the games on 5x5, random is (\S+) ± \S+ Elo above ada\.", done.stdout)
+    assert found is not None and float(found[1]) > 100
+    assert "Fair: ada plays Black with no stones, and komi is" in done.stdout
+
+
+def store_players(results: Path) -> Iterator[Player]:
+    with Store.open(results / "arena.db") as store:
+        yield from store.players().values()
+
+
+# --- Processes ---
+
+
+def test_a_game_in_a_pipe_that_is_killed_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = [*ARENA, "play", "random", "--size", "5", "--seed", "1", "--as", "ada"]
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=dict(environment(COLUMNS="40", PYTHONUNBUFFERED="1")),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write("c3\nc3\n")
+        process.stdin.flush()
+        seen = []
+        while not seen or "is taken" not in seen[-1]:
+            seen.append(process.stdout.readline())
+            assert seen[-1], seen
+        process.kill()
+    assert "\x1b" not in "".join(seen)
+    answer = next(line.strip() for line in seen if line.startswith("White plays"))
+    ((_, kifu),) = kept_games(tmp_path / "results")
+    assert len(kifu.record.moves) == 2 and not kifu.is_over
+    done = typed(monkeypatch, tmp_path, "resign", "--resume", "--plain")
+    assert f"It goes on after move 2. {answer}" in done.stdout
+    assert "play/00001 is stored" in done.stdout
+
+
+DRIVER = """
+import sys
+from rich.console import Console
+from arena.screen.plain_play import Manner, show_plainly
+from test_sitting import Deliberate, kifu_of, sat
+bot = Deliberate("B3", "D3")
+with sat(kifu_of(), bot) as sitting:
+    sitting.subscribe(lambda: bot.let.set() if sitting.snapshot().helps else None)
+    show_plainly(sitting, Console(), Manner(in_words=False, with_board=True, width=40), sys.stdin)
+print("left with", len(sitting.snapshot().turns), "moves")
+"""
+
+
+def test_at_a_terminal_commands_are_heard_while_the_bot_thinks() -> None:
+    with Terminal("-c", DRIVER, width=40, height=40) as terminal:
+        terminal.until("Black, move 1:")
+        terminal.press("c3\n")
+        terminal.until("bot thinks.")
+        terminal.press("d3\n")
+        terminal.until("It is bot's turn.")
+        terminal.press("undo\n")
+        terminal.until("1 move taken back.")
+        terminal.press("c2\n")
+        terminal.until("White plays D3.")
+        terminal.press("quit\n")
+        assert terminal.until_it_ends() == 0
+        assert "left with 2 moves" in terminal.text
+
+
+def test_time_that_runs_out_is_said_without_a_word_typed() -> None:
+    with sat(kifu_of(time=Limits(main=0.05)), Deliberate()) as sitting:
+        assert sitting.wait(lambda now: now.outcome is not None, 60)
+        assert "ada: out of time. White (bot) wins." in said(sitting, "c3")

@@ -1,0 +1,334 @@
+"""A game is stepped through: what keys and the mouse do, what is seen at every size, what a pipe gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from commandline import arena, refused
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from played import match_of, record_of
+from rich.cells import cell_len
+from terminal import Terminal
+
+from arena.go.game import Ending, Outcome
+from arena.go.moves import BLACK, move_from_gtp
+from arena.go.record import read_sgf
+from arena.go.remarks import Remark, read_remarks
+from arena.screen.curve import draw_curve
+from arena.screen.themes import HIGH_CONTRAST
+from arena.screen.typed import Act, Mouse, Paste, Press
+from arena.screen.viewer import Viewer, costs
+from arena.screen.words import result_words
+from arena.store import Event, Store
+
+CLUB = """(;FF[4]GM[1]SZ[5]KM[6.5]RU[Chinese]PB[Anna]PW[Bruno]BR[3k]RE[W+3.5]DT[2026-02-03]C[A club game.]
+;B[cc]SBKV[60.0]C[In the middle.]
+;W[bc]SBKV[58]
+;B[cb]SBKV[20]V[-7.5]C[Too slow: White gets the left side, and there is hardly anything that Black can do about it.]
+LB[bb:A][bd:B]TR[dd]
+;W[bb]SBKV[22]
+;B[ab]SBKV[9]
+;W[ac];B[tt];W[tt])"""
+
+RECORD = read_sgf(CLUB)
+
+
+def viewer(at: int = 0, **more: object) -> Viewer:
+    return Viewer(RECORD, read_remarks(CLUB, RECORD), at=at, **more)  # type: ignore[arg-type]
+
+
+def screen(viewer: Viewer, width: int, height: int) -> list[str]:
+    lines = [line.plain.rstrip() for line in viewer.scene().fit(width, height).lines]
+    assert len(lines) == height
+    assert max(map(cell_len, lines)) <= width
+    return lines
+
+
+def press(viewer: Viewer, *keys: str) -> int:
+    for key in keys:
+        assert viewer.do(Press(key))
+    return viewer.number
+
+
+# --- What is said about positions ---
+
+
+def said(text: str) -> list[Remark]:
+    """The remarks of a text, without those that say nothing."""
+    return [remark for remark in read_remarks(text, read_sgf(text)) if remark != Remark()]
+
+
+def test_remarks_are_read_beside_the_moves_that_they_belong_to():
+    remarks = read_remarks(CLUB, RECORD)
+    assert [remark.win_rate for remark in remarks] == [None, 0.6, 0.58, 0.2, 0.22, 0.09, None, None, None]
+    assert remarks[0].comment == "A club game." and remarks[1].comment == "In the middle."
+    assert remarks[3].margin == -7.5
+    letters = {move_from_gtp(point, 5): sign for point, sign in (("B4", "A"), ("B2", "B"), ("D2", "△"))}
+    assert remarks[3].letters == letters
+
+
+def test_what_our_own_files_note_of_a_game_is_no_comment():
+    record = record_of(match_of(size=5), 3, "sl")
+    assert said(record.to_sgf().replace("GM[1]", "GM[1]C[seed 3]")) == []
+
+
+@pytest.mark.parametrize(
+    "value", ["SBKV[nonsense]", "SBKV[101]", "V[1e9]", "LB[zz:A]", "LB[:A]", "LB[aa:]", "TR[]", "C[]"]
+)
+def test_remarks_that_make_no_sense_are_left_out(value: str):
+    text = f"(;GM[1]SZ[5];B[cc]{value})"
+    assert said(text) == []
+
+
+def test_remarks_go_past_passes_that_ended_nothing():
+    text = "(;GM[1]SZ[5];B[cc]C[one];W[tt]C[x];B[tt]C[y];W[bc]C[two])"
+    assert [remark.comment for remark in said(text)] == ["one", "two"]
+
+
+def test_a_move_costs_the_side_that_made_it():
+    found = costs(RECORD, [0.5, 0.6, 0.58, 0.2, None, 0.3])
+    assert {number: round(cost, 2) for number, cost in found.items()} == {1: -0.1, 2: -0.02, 3: 0.38}
+
+
+# --- What a person does ---
+
+
+def test_keys_go_through_the_game():
+    seen = viewer()
+    assert press(seen, "right", "n", " ", "enter") == 4
+    assert press(seen, "left", "p") == 2
+    assert press(seen, "left", "left", "left") == 0
+    assert press(seen, "end", "right") == press(seen, "page down") == 8
+    assert press(seen, "page up") == press(seen, "home") == 0
+
+
+def test_a_number_goes_to_its_move():
+    seen = viewer()
+    assert press(seen, "g", "5", "enter") == press(seen, "5", "enter") == 5
+    assert press(seen, "3", "backspace", "7", "enter") == 7
+    assert press(seen, "g", "2", "escape") == 7
+    press(seen, "9", "9", "enter")
+    assert "There is no move 99: the game has 8." in screen(seen, 80, 24)
+    assert press(seen, "1", "home") == 0  # another key gives the number up
+    seen.do(Paste("4\n"))
+    assert press(seen, "enter") == 4
+    assert not seen.do(Press("q"))
+
+
+def test_m_goes_from_mistake_to_mistake():
+    seen = viewer()
+    assert seen.mistakes == [3, 5]
+    assert [press(seen, "m") for _ in range(3)] == [3, 5, 3]
+    press(plain := Viewer(RECORD), "m")
+    assert "This game has no win rates: arena analyze finds them." in screen(plain, 80, 24)
+
+
+def test_the_mouse_finds_the_move_at_a_stone_and_the_wheel_steps():
+    seen = viewer(at=8)
+    picture = seen.scene().fit(80, 24)
+    row = next(index for index, line in enumerate(picture.lines) if line.plain.startswith(" 4 "))
+    seen.do(Mouse(Act.CLICK, row, 6), picture)  # B4
+    assert seen.number == 4
+    seen.do(Mouse(Act.WHEEL_DOWN, 0, 0), picture)
+    seen.do(Mouse(Act.WHEEL_UP, 0, 0), picture)
+    seen.do(Mouse(Act.MOVE, row, 6), picture)
+    seen.do(Mouse(Act.CLICK, 0, 0), picture)
+    assert seen.number == 4
+    seen.do(Mouse(Act.CLICK, row + 3, 12), picture)
+    assert "Nobody played E1." in screen(seen, 80, 24)
+
+
+# --- What is seen ---
+
+
+def test_a_wide_screen_has_all_of_it_beside_the_board():
+    assert screen(viewer(at=3), 80, 24) == [
+        "● Anna 3k  ○ Bruno",
+        "White won by 3.5 points · chinese rules, komi 6.5 · 2026-02-03",
+        "",
+        "    A B C D E    move 3 of 8: ● C4",
+        " 5  · · · · ·    taken: ● 0 · ○ 0",
+        " 4  · A(●)· ·    Black wins 20%, White leads by 7.5",
+        " 3  · ○ ● · ·    this move cost 38% of win rate",
+        " 2  · B · △ ·",
+        " 1  · · · · ·    Too slow: White gets the left side, and there is hardly",
+        "                 anything that Black can do about it.",
+        "",
+        "                 100 %┤",
+        "                      │",
+        "                      │    ▂▂▂▂▁▁▁▁",
+        "                  50 %┤    ████████",
+        "                      │    ████████",
+        "                      │    ████████▃▃▃▃▄▄▄▄",
+        "                   0 %┤    ████████████████▅▅▅▅",
+        "                                   ▲       ×",
+        "",
+        "                 What cost the most (m):",
+        "                   move 3: ● C4  38%",
+        "                   move 5: ● A4  13%",
+        "← → a move · PgUp PgDn ten · Home End · g to a move · m next mistake · q leave",
+    ]
+
+
+def test_a_narrow_screen_has_it_below():
+    assert screen(viewer(at=1), 40, 24) == [
+        "● Anna 3k  ○ Bruno",
+        "White won by 3.5 points · 2026-02-03",
+        "    A B C D E",
+        " 5  · · · · ·",
+        " 4  · · · · ·",
+        " 3  · ·(●)· ·",
+        " 2  · · · · ·",
+        " 1  · · · · ·",
+        "move 1 of 8: ● C3",
+        "taken: ● 0 · ○ 0",
+        "Black wins 60%",
+        "",
+        "In the middle.",
+        "",
+        "100 %┤",
+        "     │",
+        "     │   ▂▂▂▁▁▁",
+        " 50 %┤   ██████",
+        "     │   ██████",
+        "     │   ██████▃▃▃▄▄▄",
+        "  0 %┤   ████████████▅▅▅",
+        "         ▲     ×     ×",
+        "next: 2 ○ B3  3 ● C4  4 ○ B4  5 ● A4 ...",
+        "← → move · g go to · m mistake · q leave",
+    ]
+
+
+def test_ascii_only_is_ascii_only():
+    text = "\n".join(screen(viewer(at=3, ascii_only=True, theme=HIGH_CONTRAST), 100, 30))
+    assert text.isascii()
+    assert " 4  . A(X). .    " in text and " 2  . B . ^ ." in text
+
+
+def test_what_doesnt_fit_is_left_out_and_the_board_comes_first():
+    small = screen(viewer(at=1), 14, 7)
+    assert small[1:5] == ["    A B C D E", " 5  · · · · ·", " 4  · · · · ·", " 3  · ·(●)· ·"]
+    assert " ".join(screen(viewer(at=1), 13, 9)[-3:]).replace(" ", "").startswith("Theboardneeds14x7,thisis13x9.")
+
+
+@settings(max_examples=60, deadline=None)
+@given(width=st.integers(1, 130), height=st.integers(1, 45), at=st.integers(0, 8))
+def test_it_fits_every_terminal(width: int, height: int, at: int):
+    picture = viewer(at=at).scene().fit(width, height)
+    assert len(picture.lines) == height
+    assert all(cell_len(line.plain.rstrip()) <= width for line in picture.lines)
+
+
+def test_a_curve_has_a_column_for_every_move_or_means_of_them():
+    def drawn(rates: list[float | None], at: int = 0) -> list[str]:
+        return [line.plain.rstrip() for line in draw_curve(rates, at, 26, 4, ascii_only=True)]
+
+    assert drawn([1.0, 0.5, 0.0, None, 1.0], 4) == [
+        "100 %|####            ####",
+        " 50 %|####~~~~        ####",
+        "  0 %|########        ####",
+        "                      ^",
+    ]
+    many = drawn([n / 999 for n in range(1000)], 999)
+    assert all(len(line) <= 26 for line in many) and many[-1].endswith("^")
+    assert draw_curve([None, None], 0, 80, 24) == draw_curve([0.5], 0, 12, 24) == draw_curve([0.5], 0, 80, 3) == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        (Outcome.scored(0.5), "Black won by 0.5 points"),
+        (Outcome.scored(-1.0), "White won by 1 point"),
+        (Outcome.scored(0.0), "draw"),
+        (Outcome(BLACK, Ending.RESIGN), "Black won by resignation"),
+        (Outcome(BLACK, Ending.CRASH), "Black won by forfeit"),
+    ],
+)
+def test_a_result_is_told_in_words(outcome: Outcome, words: str):
+    assert result_words(outcome) == words
+
+
+# --- The command ---
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """With an SGF file, and a stored game."""
+    (tmp_path / "club.sgf").write_text(CLUB)
+    match = match_of("alphago", "sl", size=5)
+    with Store.open(tmp_path / "results" / "arena.db", write=True) as store:
+        store.add_event(Event(match.event, "2026-01-01", "{}", "{}"))
+        store.append([record_of(match, 7, "sl")])
+    return tmp_path
+
+
+def test_a_pipe_gets_a_diagram_and_the_moves(folder: Path):
+    done = arena("show", "club.sgf", "--move", "3", folder=folder)
+    assert done.returncode == 0 and done.stdout.splitlines() == [
+        "● Anna 3k  ○ Bruno",
+        "White won by 3.5 points · chinese rules, komi 6.5 · 2026-02-03",
+        "",
+        "    A B C D E ",
+        " 5  · · · · · ",
+        " 4  · A(●)· · ",
+        " 3  · ○ ● · · ",
+        " 2  · B · △ · ",
+        " 1  · · · · · ",
+        "",
+        "move 3 of 8: ● C4",
+        "taken: ● 0 · ○ 0",
+        "Black wins 20%, White leads by 7.5",
+        "this move cost 38% of win rate",
+        "",
+        "Too slow: White gets the left side, and there is hardly anything that Black can do about it.",
+        "",
+        "1 ● C3  2 ○ B3  3 ● C4",
+    ]
+    assert "8 ○ pass" in arena("show", "club.sgf", folder=folder).stdout
+    assert arena("show", "club.sgf", "--ascii", folder=folder).stdout.isascii()
+
+
+def test_a_stored_game_is_shown_by_its_number(folder: Path):
+    done = arena("show", "8", "--theme", "light", folder=folder)
+    assert done.returncode == 0 and "● " in done.stdout and "alphago" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["show", "12"], "there is no game"),
+        (["show", "nowhere.sgf"], "nowhere.sgf"),
+        (["show", "."], "folder"),
+        (["show", "club.sgf", "--move", "9"], "--move 9: the game has 8 moves"),
+        (["show", "club.sgf", "--theme", "drak"], "did you mean 'dark'?"),
+    ],
+)
+def test_what_cant_be_shown_is_told_in_a_line(folder: Path, words: list[str], said: str):
+    refused(arena(*words, folder=folder), said)
+
+
+def test_the_theme_of_arena_toml_counts_unless_another_is_asked_for(folder: Path):
+    (folder / "arena.toml").write_text('[screen]\ntheme = "sepia"\n')
+    refused(arena("show", "club.sgf", folder=folder), "[screen]: theme = 'sepia' is none of dark, light, high-contrast")
+    (folder / "arena.toml").write_text('[screen]\ntheme = "light"\n')
+    assert arena("show", "club.sgf", folder=folder).returncode == 0
+    refused(arena("show", "club.sgf", folder=folder, ARENA_THEME="no"), "unknown theme 'no'")
+
+
+def test_a_person_at_a_terminal_steps_resizes_and_leaves(folder: Path):
+    show = ["-c", "from arena.cli import main; main()", "show", "club.sgf"]
+    with Terminal(*show, cwd=folder) as terminal:
+        terminal.until("the beginning; 8 moves follow")
+        terminal.press("\x1b[C\x1b[C\x1b[C")
+        terminal.until("move 3 of 8")
+        terminal.resize(40, 24)
+        terminal.until(lambda lines: lines[2] == "    A B C D E")
+        terminal.press("\x1b[200~7\x1b[201~\r")
+        terminal.until("move 7 of 8: ● pass")
+        terminal.press("\x1b[<0;8;6M\x1b[<0;8;6m")
+        terminal.until("move 1 of 8: ● C3")
+        terminal.press("q")
+        assert terminal.until_it_ends() == 0
+        assert terminal.is_sane

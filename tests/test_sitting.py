@@ -1,0 +1,567 @@
+"""A person's game without any picture: turns, undo, clocks, advice, dead stones, and the file it is kept in."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from played import Clock
+
+from arena import BotFault, IllegalMove, RecordError, StoreError, UserError
+from arena.bot import Bot, Candidate, Decision, Limits
+from arena.clock import TimeLeft
+from arena.counting import count, estimated, group_at
+from arena.fair import Nigiri
+from arena.go.board import Board
+from arena.go.game import Ending, Game, Outcome, Rules
+from arena.go.moves import BLACK, WHITE, Colour, gtp_from_move, move_from_gtp
+from arena.go.record import Record, read_sgf
+from arena.kifu import Help, Kifu, KifuFile, is_held, kept_games
+from arena.sitting import Analyst, Opponent, Refused, Sitting
+from arena.snapshot import Phase, Snapshot
+from arena.store import Player
+
+PATIENCE = 60.0
+
+
+class Scripted(Bot):
+    """Plays these moves in turn, then passes; an exception in their place is raised, ``resign`` resigns."""
+
+    def __init__(self, *moves: str | Exception):
+        self._moves = list(moves)
+        self.is_closed = False
+        self.asked: list[Limits] = []
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        self.asked.append(limits)
+        move = self._moves.pop(0) if self._moves else "pass"
+        if isinstance(move, Exception):
+            raise move
+        return Decision(None if move == "resign" else move_from_gtp(move, game.rules.size), win_rate=0.4)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Deliberate(Scripted):
+    """Decides when it is let, and says when it has begun."""
+
+    def __init__(self, *moves: str, spend: Callable[[], None] = lambda: None):
+        super().__init__(*moves)
+        self._spend = spend
+        self.begun, self.let = threading.Event(), threading.Event()
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        self.begun.set()
+        assert self.let.wait(PATIENCE)
+        self._spend()
+        return super().choose(game, limits)
+
+
+class Oracle(Scripted):
+    """Analyses: a candidate from the second time on, so many visits each time."""
+
+    def __init__(self, move: str = "C3", fault: Exception | None = None):
+        super().__init__()
+        self._move, self._fault, self._times = move, fault, 0
+
+    def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
+        if self._fault is not None:
+            raise self._fault
+        self._times += 1
+        move = move_from_gtp(self._move, game.rules.size)
+        return [Candidate(move, 10 * self._times, 0.6, (move,))] if self._times > 1 else []
+
+
+def kifu_of(rules: Rules | None = None, people: Sequence[Colour] = (BLACK,), diagram: str = "", **fields: Any) -> Kifu:
+    """A game before its first move, of ada and a bot; ``diagram`` sets stones up."""
+    rules = rules or Rules.preset("chinese", 5)
+    stones = Board.from_diagram(diagram).stones.reshape(-1) if diagram else np.zeros(0)
+    setup = tuple(tuple(np.flatnonzero(stones == colour).tolist()) for colour in Colour)
+    names = {"black": "ada", "white": "bot"} if tuple(people) == (BLACK,) else {"black": "bot", "white": "ada"}
+    usual = {"black_player": "1", "white_player": "2", "setup": (setup[0], setup[1]), "id": "play/00001", "seed": 5}
+    time = fields.pop("time", Limits())
+    return Kifu(Record(rules, (), None, **(usual | names | fields)), tuple(people), time)
+
+
+def sat(kifu: Kifu, bot: Bot | None = None, limits: Limits | None = None, **more: Any) -> Sitting:
+    """The sitting of a game in which the bot plays whatever colour no person does."""
+    others = [colour for colour in Colour if colour not in kifu.people]
+    return Sitting(kifu, {colour: Opponent(bot or Scripted(), limits or Limits()) for colour in others}, **more)
+
+
+def play(sitting: Sitting, *words: str) -> Snapshot:
+    """Moves of people, each when it is their turn; how things stand when the next is due."""
+    for word in words:
+        sitting.play(move_from_gtp(word, sitting.snapshot().size))
+        settled(sitting)
+    return sitting.snapshot()
+
+
+def settled(sitting: Sitting, until: Callable[[Snapshot], bool] | None = None) -> Snapshot:
+    """How things stand as soon as they are as asked for: unless said, when nothing is under way."""
+    usual = until or (lambda now: now.thinking is None and not (now.phase is Phase.COUNT and now.dead is None))
+    assert sitting.wait(usual, PATIENCE)
+    return sitting.snapshot()
+
+
+def played(now: Snapshot) -> str:
+    return " ".join(gtp_from_move(move, now.size) for move in now.moves)
+
+
+# --- Turns ---
+
+
+def test_the_bot_answers_and_all_of_it_is_in_the_snapshot() -> None:
+    heard: list[int] = []
+    with sat(kifu_of(), Scripted("B3", "D3")) as sitting:
+        sitting.subscribe(lambda: heard.append(1))
+        now = play(sitting, "C3", "C4")
+        assert played(now) == "C3 B3 C4 D3"
+        assert (now.phase, now.to_play, now.is_persons_turn, now.thinking) == (Phase.PLAY, BLACK, True, None)
+        assert now.names == ("ada", "bot") and now.turns[1].win_rate == 0.4 and now.turns[0].win_rate is None
+        assert now.stones.sum() == 6 and now.stones[2, 2] == BLACK
+        assert len(heard) == 4 and now.unrated == ""
+        with pytest.raises(ValueError):
+            now.stones[0, 0] = 1
+
+
+def test_the_bot_begins_where_it_is_black() -> None:
+    with sat(kifu_of(people=(WHITE,)), Scripted("C3")) as sitting:
+        assert played(settled(sitting, lambda now: now.is_persons_turn)) == "C3"
+
+
+def test_white_begins_where_there_are_handicap_stones_and_the_game_is_unrated() -> None:
+    kifu = kifu_of(Rules.preset("chinese", 9, 0.5), setup=((20, 60), ()), first=WHITE)
+    with sat(kifu, Scripted("E5")) as sitting:
+        now = settled(sitting, lambda now: now.is_persons_turn)
+        assert (played(now), now.handicap, now.unrated) == ("E5", 2, "handicap 2, komi 0.5")
+
+
+KO = ".XO..\nXO.O.\n.XO..\n.....\n....."
+SENDING_TWO = ".O.O.\nXXOO.\n.XO..\n.XO..\n.XO.."
+"""White's second stone is taken together with the first; White takes one back: the same board again."""
+
+
+@pytest.mark.parametrize(
+    ("diagram", "moves", "refused", "sentence"),
+    [
+        ("", "C3", "C3", "C3 is taken: a stone lies there already."),
+        (
+            ".O...\nO....\n.....\n.....\n.....",
+            "",
+            "A5",
+            "A5 is suicide: your own stones there would have no liberty left.",
+        ),
+        (KO, "C4", "B4", "B4 retakes the ko at once: play elsewhere first."),
+        (
+            SENDING_TWO,
+            "pass A5 C5",
+            "B5",
+            "B5 repeats the position after move 1 (superko): play elsewhere first.",
+        ),
+    ],
+    ids=["taken", "suicide", "ko", "superko"],
+)
+def test_an_illegal_move_is_explained_in_one_sentence(diagram: str, moves: str, refused: str, sentence: str) -> None:
+    with sat(kifu_of(people=(BLACK, WHITE), diagram=diagram)) as sitting:
+        before = play(sitting, *moves.split())
+        move = move_from_gtp(refused, 5)
+        assert sitting.preview(move).refusal == sentence
+        with pytest.raises(IllegalMove) as error:
+            sitting.play(move)
+        assert str(error.value) == sentence
+        assert sitting.snapshot() == before
+
+
+def test_a_preview_shows_what_would_be_captured() -> None:
+    with sat(kifu_of(diagram=".OX..\n.XX..\n.....\n.....\n.....")) as sitting:
+        assert sitting.preview(0).captured == (1,)
+        assert sitting.snapshot().turns == ()
+        now = play(sitting, "A5")
+        assert now.turns[0].captured == (1,) and now.prisoners == (0, 1)
+
+
+def test_nobody_plays_out_of_turn() -> None:
+    bot = Deliberate("C3")
+    with sat(kifu_of(), bot) as sitting:
+        sitting.play(0)
+        with pytest.raises(Refused, match=r"It is bot's turn\."):
+            sitting.play(1)
+        bot.let.set()
+
+
+def test_resigning_ends_the_game_for_the_person_even_while_the_bot_thinks() -> None:
+    bot = Deliberate("C3")
+    with sat(kifu_of(), bot) as sitting:
+        sitting.play(0)
+        assert bot.begun.wait(PATIENCE)
+        sitting.resign()
+        now = sitting.snapshot()
+        assert now.outcome == Outcome(WHITE, Ending.RESIGN) and now.thinking is None
+        bot.let.set()
+        with pytest.raises(Refused, match=r"The game is over\."):
+            sitting.play(1)
+        with pytest.raises(Refused):
+            sitting.resign()
+    assert played(sitting.snapshot()) == "A5" and bot.is_closed and sitting.has_ended
+
+
+def test_the_bot_may_resign() -> None:
+    with sat(kifu_of(), Scripted("resign")) as sitting:
+        assert play(sitting, "C3").outcome == Outcome(BLACK, Ending.RESIGN)
+
+
+@pytest.mark.parametrize(
+    ("does", "ending", "reason"),
+    [
+        (BotFault("the engine died"), Ending.CRASH, "bot: the engine died"),
+        (ValueError("no such array"), Ending.CRASH, "bot: ValueError: no such array"),
+        ("C3", Ending.ILLEGAL, "bot: illegal move 2: C3 is taken"),
+    ],
+)
+def test_a_bot_that_fails_forfeits_and_undo_gives_it_another_chance(
+    does: str | Exception, ending: Ending, reason: str
+) -> None:
+    with sat(kifu_of(), Scripted(does, "B2")) as sitting:
+        now = play(sitting, "C3")
+        assert (now.outcome, now.reason) == (Outcome(BLACK, ending), reason)
+        assert sitting.record().dossier
+        sitting.undo()
+        now = play(sitting, "C3")
+        assert (played(now), now.outcome, now.reason, now.unrated) == ("C3 B2", None, "", "undo")
+
+
+# --- Taking back ---
+
+
+def test_undo_takes_back_both_moves_and_the_game_is_unrated() -> None:
+    with sat(kifu_of(), Scripted("B3", "D3", "E5")) as sitting:
+        play(sitting, "C3", "C4")
+        sitting.undo()
+        now = sitting.snapshot()
+        assert (played(now), now.to_play, now.unrated, now.helps) == ("C3 B3", BLACK, "undo", (Help.UNDO,))
+        assert played(play(sitting, "C2")) == "C3 B3 C2 E5"
+        assert sitting.record().unrated == "undo"
+
+
+def test_undo_while_the_bot_thinks_takes_back_one_move_and_its_answer_is_thrown_away() -> None:
+    bot = Deliberate("B3", "D4")
+    with sat(kifu_of(), bot) as sitting:
+        sitting.play(12)
+        assert bot.begun.wait(PATIENCE)
+        sitting.undo()
+        assert sitting.snapshot().moves == ()
+        bot.let.set()
+        assert played(play(sitting, "C4")) == "C4 D4"
+
+
+def test_with_two_people_undo_takes_back_one_move() -> None:
+    with sat(kifu_of(people=(BLACK, WHITE))) as sitting:
+        play(sitting, "C3", "B3")
+        sitting.undo()
+        assert played(sitting.snapshot()) == "C3"
+
+
+def test_what_is_not_there_can_not_be_taken_back() -> None:
+    with sat(kifu_of(people=(WHITE,)), Scripted("C3")) as sitting:
+        settled(sitting, lambda now: now.is_persons_turn)
+        with pytest.raises(Refused, match="no move of yours"):
+            sitting.undo()
+        assert sitting.snapshot().unrated == ""
+
+
+def test_a_resignation_can_be_taken_back() -> None:
+    with sat(kifu_of(), Scripted("B3")) as sitting:
+        play(sitting, "C3")
+        sitting.resign()
+        sitting.undo()
+        now = sitting.snapshot()
+        assert (now.outcome, played(now), now.to_play, now.unrated) == (None, "C3 B3", BLACK, "undo")
+
+
+# --- Clocks ---
+
+
+def test_a_persons_clock_runs_in_turns_only_and_its_end_loses() -> None:
+    clock = Clock()
+    begin = clock.now
+    with sat(kifu_of(time=Limits(main=10)), Scripted("B3"), Limits(main=10), now=clock) as sitting:
+        clock.now = begin + 4
+        assert sitting.snapshot().clocks == (TimeLeft(6, 0), TimeLeft(10, 0))
+        now = play(sitting, "C3")
+        assert now.clocks == (TimeLeft(6, 0), TimeLeft(10, 0))
+        clock.now = begin + 9.5
+        sitting.tick()
+        assert sitting.snapshot().phase is Phase.PLAY
+        clock.now = begin + 10.5
+        with pytest.raises(Refused):
+            sitting.play(0)
+        now = sitting.snapshot()
+        assert (now.outcome, now.reason) == (Outcome(WHITE, Ending.TIME), "ada: out of time")
+        with pytest.raises(Refused, match="Time is over"):
+            sitting.undo()
+        assert sitting.record().black_seconds == 10.5
+
+
+def test_main_time_runs_into_byo_yomi() -> None:
+    clock = Clock()
+    with sat(kifu_of(time=Limits(main=10, byoyomi=5, stones=2)), now=clock) as sitting:
+        clock.now += 12
+        assert sitting.snapshot().clocks[0] == TimeLeft(3, 2)
+        assert play(sitting, "C3").clocks[0] == TimeLeft(3, 1)
+
+
+def test_a_bot_that_overruns_its_clock_loses() -> None:
+    clock = Clock()
+
+    def spend() -> None:
+        clock.now += 11
+
+    bot = Deliberate("B3", spend=spend)
+    bot.let.set()
+    with sat(kifu_of(), bot, Limits(main=10), now=clock) as sitting:
+        now = play(sitting, "C3")
+        assert now.outcome == Outcome(BLACK, Ending.TIME)
+        assert now.reason == "bot: out of time: 11.00 s used of 10 s main time"
+        limits = bot.asked[0]
+        assert limits.left == TimeLeft(10, 0) and limits.seconds is not None and 0 < limits.seconds < 10
+
+
+def test_a_pause_stops_the_clocks_and_holds_the_answer_back() -> None:
+    clock, bot = Clock(), Deliberate("B3")
+    with sat(kifu_of(time=Limits(main=10)), bot, now=clock) as sitting:
+        clock.now += 1
+        sitting.pause()
+        clock.now += 100
+        assert sitting.snapshot().is_paused and sitting.snapshot().clocks[0] == TimeLeft(9, 0)
+        sitting.go_on()
+        clock.now += 2
+        assert sitting.snapshot().clocks[0] == TimeLeft(7, 0)
+        sitting.play(12)
+        assert bot.begun.wait(PATIENCE)
+        sitting.pause()
+        bot.let.set()
+        assert not sitting.wait(lambda now: now.thinking is None, 0.05)
+        sitting.go_on()
+        assert played(settled(sitting)) == "C3 B3"
+
+
+# --- Advice ---
+
+
+def test_a_hint_comes_from_the_analyst_who_goes_on_where_it_was_and_the_game_is_unrated() -> None:
+    with sat(kifu_of(), Scripted("B3"), analyst=Analyst("oracle", Oracle)) as sitting:
+        sitting.hint()
+        advice = settled(sitting, lambda now: now.advice is not None).advice
+        assert advice is not None and (advice.analyst, advice.colour, advice.visits) == ("oracle", BLACK, 20)
+        sitting.hint()
+        assert sitting.wait(lambda now: now.advice is not None and now.advice.visits == 30, PATIENCE)
+        now = play(sitting, "A1")
+        assert (now.advice, now.advising, now.unrated) == (None, False, "hint")
+
+
+def test_an_analyst_that_fails_says_why() -> None:
+    with sat(kifu_of(), analyst=Analyst("oracle", lambda: Oracle(fault=ValueError("no net")))) as sitting:
+        sitting.hint()
+        advice = settled(sitting, lambda now: now.advice is not None).advice
+        assert advice is not None and advice.fault == "ValueError: no net" and advice.candidates == ()
+
+
+def test_without_an_analyst_there_is_no_hint() -> None:
+    with sat(kifu_of()) as sitting:
+        with pytest.raises(Refused, match="no bot here"):
+            sitting.hint()
+        assert sitting.snapshot().unrated == ""
+
+
+SETTLED = "X.XO.\nXXXOO\nX.XO.\nXXXOO\nX.XO."
+"""Nobody can do anything any more: Black has 15 points by area, White 10."""
+
+
+def test_an_estimate_of_a_settled_board_is_its_count() -> None:
+    with sat(kifu_of(diagram=SETTLED)) as sitting:
+        sitting.score(20)
+        estimate = settled(sitting, lambda now: now.estimate is not None).estimate
+        assert estimate is not None
+        assert (estimate.margin, estimate.playouts) == (15 - 10 - 7, 20)
+        owners = np.frombuffer(estimate.ownership, np.int8).reshape(5, 5)
+        assert (owners[:, :3] == 100).all() and (owners[:, 3:] == -100).all()
+        assert "score" in sitting.snapshot().unrated
+
+
+def test_an_estimate_by_territory_counts_who_has_placed_more() -> None:
+    game = Game(Rules.preset("japanese", 5), black=np.flatnonzero(Board.from_diagram(SETTLED).stones == 1).tolist())
+    for move in np.flatnonzero(Board.from_diagram(SETTLED).stones == 2).tolist():
+        game.board.put(move, WHITE)
+    whole = Game(game.rules, 0, game.setup[0], np.flatnonzero(game.board.stones == 2).tolist(), BLACK)
+    assert estimated(whole, 10).margin == whole.margin()
+
+
+# --- The count ---
+
+FINAL = ".X.XO.O\nXXXXOOO\n.O.XO.O\nXXXXOOO\n.X.XO.O\nXXXXOOO\nXXXXOOO"
+"""White's stone at B5 is dead: by area Black owns 28 points, White 21."""
+
+
+@pytest.mark.parametrize(("name", "margin"), [("chinese", 28 - 21 - 6.5), ("japanese", 7 + 1 - 3 - 6.5)])
+def test_after_two_passes_dead_stones_are_proposed_and_counted_under_the_rules(name: str, margin: float) -> None:
+    with sat(kifu_of(Rules.preset(name, 7, 6.5), diagram=FINAL)) as sitting:
+        now = play(sitting, "pass")
+        assert now.phase is Phase.COUNT and now.outcome is None
+        assert now.dead == (2 * 7 + 1,) and now.count is not None and now.count.margin == margin
+        sitting.accept()
+        now = sitting.snapshot()
+        assert now.outcome == Outcome.scored(margin) and now.phase is Phase.OVER and now.dead == (15,)
+        assert Help.DEAD not in now.helps
+
+
+def test_dead_stones_that_a_person_changes_leave_the_game_unrated() -> None:
+    with sat(kifu_of(Rules.preset("chinese", 7), diagram=FINAL)) as sitting:
+        play(sitting, "pass")
+        sitting.toggle(0 * 7 + 4)
+        now = sitting.snapshot()
+        assert now.dead is not None and len(now.dead) == 19
+        sitting.toggle(0 * 7 + 4)
+        assert sitting.snapshot().dead == (15,) and Help.DEAD not in sitting.snapshot().helps
+        sitting.toggle(15)
+        with pytest.raises(Refused, match="No stone lies there"):
+            sitting.toggle(14)
+        sitting.accept()
+        now = sitting.snapshot()
+        assert now.outcome == Outcome.scored(25 - 22 - 7.0) and now.helps == (Help.DEAD,)
+
+
+def test_who_does_not_agree_plays_on_and_the_game_stays_rated() -> None:
+    with sat(kifu_of(Rules.preset("chinese", 7), diagram=FINAL), Scripted("pass", "F7")) as sitting:
+        play(sitting, "pass")
+        sitting.play_on()
+        now = sitting.snapshot()
+        assert (now.phase, now.moves, now.to_play, now.helps, now.dead) == (Phase.PLAY, (), BLACK, (), None)
+        with pytest.raises(Refused, match="when both sides have passed"):
+            sitting.accept()
+        assert played(play(sitting, "A5")) == "A5 F7"
+
+
+@pytest.mark.parametrize("name", ["cgos", "tromp-taylor"])
+def test_where_all_stones_are_alive_two_passes_are_the_end(name: str) -> None:
+    with sat(kifu_of(Rules.preset(name, 7), diagram=FINAL)) as sitting:
+        now = play(sitting, "pass")
+        assert now.outcome == Outcome.scored(25 - 22 - 7.0) and now.dead == ()
+
+
+@pytest.mark.parametrize("name", ["chinese", "japanese", "cgos"])
+def test_a_count_comes_to_what_the_game_says(name: str) -> None:
+    for seed in range(20):
+        dice = random.Random(seed)
+        game = Game(Rules.preset(name, 5), black=(6, 18), to_play=WHITE if seed % 2 else None)
+        while not game.is_over and len(game.moves) < 60:
+            game.play(int(dice.choice(np.flatnonzero(game.legal_moves()))))
+        stones = np.flatnonzero(game.board.stones.reshape(-1)).tolist()
+        dead = tuple(sorted(dice.sample(stones, min(3, len(stones)))))
+        assert count(game, dead).margin == game.margin(dead)
+        assert count(game).margin == game.margin()
+
+
+def test_chains_with_two_liberties_in_common_are_one_group() -> None:
+    board = Board.from_diagram("X....\n.X...\n...X.\nXX.O.\n.....")
+    assert group_at(board, 0) == {0, 6}
+    assert group_at(board, 13) == {13}
+    assert group_at(board, 15) == {15, 16}
+
+
+# --- What is kept ---
+
+
+def test_every_change_is_told_to_the_keeper_and_is_enough_to_go_on() -> None:
+    kept: list[Kifu] = []
+    clock = Clock()
+    time = Limits(main=100)
+    with sat(kifu_of(time=time), Scripted("B3", "D3"), time, keep=kept.append, now=clock) as sitting:
+        clock.now += 7
+        play(sitting, "C3", "C4")
+        sitting.undo()
+        before = sitting.snapshot()
+    kifu = Kifu.from_sgf(kept[-1].to_sgf())
+    assert kifu == kept[-1]
+    with sat(kifu, Scripted(), time, now=clock) as again:
+        now = again.snapshot()
+        assert now.turns == tuple(replace(turn, win_rate=None) for turn in before.turns)
+        assert (now.clocks, now.helps, now.points) == (before.clocks, before.helps, before.points)
+
+
+def test_a_count_under_way_and_a_finished_game_are_kept_too() -> None:
+    kept: list[Kifu] = []
+    with sat(kifu_of(Rules.preset("japanese", 7), diagram=FINAL), keep=kept.append) as sitting:
+        play(sitting, "pass")
+        sitting.toggle(15)
+        with sat(Kifu.from_sgf(kept[-1].to_sgf())) as again:
+            now = again.snapshot()
+            assert now.phase is Phase.COUNT and now.dead == ()
+            again.accept()
+            assert again.snapshot().helps == (Help.DEAD,)
+        sitting.accept()
+    over = Kifu.from_sgf(kept[-1].to_sgf())
+    assert over.is_over and over.record.outcome == sitting.snapshot().outcome
+    with sat(over) as again:
+        assert again.snapshot().phase is Phase.OVER
+
+
+def test_a_keeper_that_fails_is_trouble_but_not_the_end() -> None:
+    def keep(kifu: Kifu) -> None:
+        raise StoreError("no room on the disk")
+
+    with sat(kifu_of(), Scripted("B3"), keep=keep) as sitting:
+        now = play(sitting, "C3")
+        assert (played(now), now.trouble) == ("C3 B3", "no room on the disk")
+
+
+def test_a_game_is_kept_in_a_file_that_other_programs_read(tmp_path: Path) -> None:
+    with KifuFile.create(tmp_path) as file:
+        with sat(
+            replace(kifu_of(), players=(Player("1", "ada", "human", "{}"),)), Scripted("B3"), keep=file.write
+        ) as s:
+            play(s, "C3")
+        text = file.path.read_text()
+        assert read_sgf(text).moves == (12, 11)
+        assert file.read().players == (Player("1", "ada", "human", "{}"),)
+        assert list(tmp_path.rglob(".*.sgf*")) == []
+    assert [id for id, _ in kept_games(tmp_path)] == ["play/00001"]
+
+
+def test_two_arenas_do_not_play_one_game(tmp_path: Path) -> None:
+    with KifuFile.create(tmp_path) as file:
+        file.write(kifu_of())
+        assert is_held(tmp_path, file.id)
+        with pytest.raises(UserError, match="another terminal"):
+            KifuFile.open(tmp_path, file.id)
+    assert not is_held(tmp_path, file.id) and not list(tmp_path.rglob(".*"))
+    with KifuFile.create(tmp_path, {"play/00002"}) as other:
+        assert other.id == "play/00003"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("(;FF[4]SZ[9];B[aa])", "arena play"),
+        ('(;FF[4]SZ[9]ARENA[{"format":9}];B[aa])', "update arena"),
+        ('(;FF[4]SZ[9]ARENA[{"format":1}];B[aa])', "damaged"),
+        ("(;FF[4]SZ[9]ARENA[{];B[aa])", "damaged"),
+        ("", "not an SGF"),
+    ],
+)
+def test_a_file_that_is_no_game_to_go_on_with_is_refused(text: str, words: str) -> None:
+    with pytest.raises(RecordError, match=words):
+        Kifu.from_sgf(text)
+
+
+def test_who_guesses_right_is_black() -> None:
+    assert [Nigiri(7, True).colour, Nigiri(8, True).colour, Nigiri(8, False).colour] == [BLACK, WHITE, BLACK]
+    drawn = {Nigiri.draw(random.Random(seed)).colour for seed in range(20)}
+    assert drawn == {BLACK, WHITE}
