@@ -101,6 +101,8 @@ def play(
     """
     from rich.console import Console
 
+    from arena.counting import estimated
+    from arena.go.game import Game
     from arena.kifu import KifuFile
     from arena.sitting import Sitting
 
@@ -130,6 +132,8 @@ def play(
             file = stack.enter_context(KifuFile.create(results, _stored_ids(results)))
             kifu = replace(kifu, record=replace(kifu.record, id=file.id))
             file.write(kifu)
+        if kifu.time.time is not None:
+            estimated(Game(kifu.record.rules), playouts=2)  # what is compiled later would run on somebody's clock
         analyst = _analyst(opponents, bots, registry, kifu.record.rules.size)
         sitting, code = Sitting(kifu, opponents, analyst, file.write), 0
         try:
