@@ -20,7 +20,7 @@ from rich.text import Text
 from arena import IllegalMove
 from arena.go.moves import GTP_COLUMNS, move_from_gtp
 from arena.screen import style
-from arena.screen.words import (
+from arena.screen.sentences import (
     Manner,
     advice_words,
     count_words,
