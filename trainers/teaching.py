@@ -270,7 +270,7 @@ def play_games(
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """How far the playing of games is. Unknown, ``minutes_left`` is None."""
+    """How far the playing of games is."""
 
     games: int
     wanted: int
@@ -278,7 +278,7 @@ class Made:
     """Positions to learn from, in the games of this sitting."""
     moves_per_second: float
     """Searches, deep and cheap, all threads together."""
-    minutes_left: float | None
+    minutes_left: float
 
 
 def make_games(config: Config, recipe: Recipe, cache: Path, on_made: Callable[[Made], None] = lambda _: None) -> None:
@@ -323,9 +323,11 @@ def make_games(config: Config, recipe: Recipe, cache: Path, on_made: Callable[[M
         over.clear()
 
     with _interrupted_by_sigterm(), ThreadPoolExecutor(config.players) as pool:
+        working = [pool.submit(work, teacher) for teacher in teachers]
         try:
-            working = [pool.submit(work, teacher) for teacher in teachers]
-            while not all(future.done() for future in working) or not finished.empty():
+            while not (all(future.done() for future in working) and finished.empty()):
+                if any(future.done() and future.exception() for future in working):
+                    break
                 try:
                     game = finished.get(timeout=0.2)
                 except Empty:
