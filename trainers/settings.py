@@ -335,7 +335,7 @@ class Distill(Supervised):
         0.5, RECORDS, "the share of the moves that are thought over in full; only those are learned from", 0.01, 1
     )
     cheap_visits: int = option(30, RECORDS, "visits of a search for the other moves", 2)
-    plies: int = option(6, RECORDS, "a game begins with 0 to so many random moves", 0, 20)
+    plies: int = option(8, RECORDS, "a game begins with 0 to so many random moves", 0, 20)
     temperature: float = option(
         0.8, RECORDS, "first moves are drawn from the visits ^ (1 / temperature); 0 plays the best", 0, 10
     )
