@@ -17,11 +17,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from types import FrameType
 from typing import Protocol, cast
 
 import numpy as np
@@ -284,8 +285,9 @@ class Made:
 def make_games(config: Config, recipe: Recipe, cache: Path, on_made: Callable[[Made], None] = lambda _: None) -> None:
     """Play the games that aren't in ``cache`` yet, or begin no more once ``play_minutes`` are over.
 
-    A file appears when ``chunk`` games are over, and at the end. Interrupted, by SIGINT or SIGTERM, it writes all games
-    that are over and raises KeyboardInterrupt; a later call goes on with those that aren't there.
+    A file appears when ``chunk`` games are over, and at the end. After SIGINT or SIGTERM it ends the present round of
+    moves, writes all games that are over and raises KeyboardInterrupt; a later call goes on with those that aren't
+    there.
     """
     folder = _folder(cache, recipe)
     there, seconds = _inventory(folder)
@@ -322,19 +324,17 @@ def make_games(config: Config, recipe: Recipe, cache: Path, on_made: Callable[[M
         written, marked = written + len(over), now
         over.clear()
 
-    with _interrupted_by_sigterm(), ThreadPoolExecutor(config.players) as pool:
+    with _noting_signals() as asked, ThreadPoolExecutor(config.players) as pool:
         working = [pool.submit(work, teacher) for teacher in teachers]
         try:
             while not (all(future.done() for future in working) and finished.empty()):
-                if any(future.done() and future.exception() for future in working):
-                    break
-                try:
+                if asked.is_set() or any(future.done() and future.exception() for future in working):
+                    stopped.set()
+                with suppress(Empty):
                     game = finished.get(timeout=0.2)
-                except Empty:
-                    continue
-                over.append(game)
-                moves += len(game.moves)
-                findings += len(game.plies)
+                    over.append(game)
+                    moves += len(game.moves)
+                    findings += len(game.plies)
                 if len(over) >= config.chunk:
                     write()
                     elapsed, still = time.monotonic() - begun, config.games - ready - written
@@ -347,21 +347,29 @@ def make_games(config: Config, recipe: Recipe, cache: Path, on_made: Callable[[M
                 over.append(finished.get())
             if over:
                 write()
-        for future in working:
-            future.result()
+    for future in working:
+        future.result()
+    if asked.is_set():
+        raise KeyboardInterrupt
 
 
 @contextmanager
-def _interrupted_by_sigterm() -> Iterator[None]:
-    """While inside, SIGTERM raises KeyboardInterrupt, as SIGINT does. Only in the main thread."""
+def _noting_signals() -> Iterator[threading.Event]:
+    """While inside, SIGINT and SIGTERM set the event and do nothing else. Only in the main thread."""
+    asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield asked
         return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+    def ask(_number: int, _frame: FrameType | None) -> None:
+        asked.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield asked
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _folder(cache: Path, recipe: Recipe) -> Path:
