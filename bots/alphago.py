@@ -93,13 +93,23 @@ class AlphaGo(Bot):
 
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
         """Search all the trees in lock step; the games are of one size."""
-        slots = self._forest.slots_of(list(games), keep=self._config.reuse)
         size = games[0].rules.size
-        if self._config.noise > 0:
-            for slot, game in zip(slots, games, strict=True):
-                self._forest.draw_noise(int(slot), game, self._config.alpha)
-        self._search(slots, size, limits)
-        return [self._decide(int(slot), size) for slot in slots]
+        return [self._decide(slot, size) for slot in self._search_all(games, limits)]
+
+    def weigh_all(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
+        """Search as ``choose_all`` does and tell what a net may learn from it: the visits of each move
+        (games, size² + 1) and the win rates (games,) of the sides to move, the means over all visits; float64."""
+        import numpy as np
+
+        size = games[0].rules.size
+        visits, win_rates = np.zeros((len(games), size * size + 1)), np.empty(len(games))
+        for row, slot in enumerate(self._search_all(games, limits)):
+            for candidate in self._forest.candidates(slot, size):
+                visits[row, candidate.move] = candidate.visits
+            if not visits[row].any():  # the tree had no room
+                visits[row, self._forest.best(slot, size)[0]] = 1
+            win_rates[row] = 1 - self._forest.nodes.value[slot, 0]  # a node's value is seen by whoever moved to it
+        return visits, win_rates
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
         slots = self._forest.slots_of([game])
@@ -107,6 +117,15 @@ class AlphaGo(Bot):
             self._forest.draw_noise(int(slots[0]), game, self._config.alpha)
         self._search(slots, game.rules.size, limits)
         return self._forest.candidates(int(slots[0]), game.rules.size, priors=True)
+
+    def _search_all(self, games: Sequence[Game], limits: Limits) -> list[int]:
+        """The slots of the games, their trees searched."""
+        slots = self._forest.slots_of(list(games), keep=self._config.reuse)
+        if self._config.noise > 0:
+            for slot, game in zip(slots, games, strict=True):
+                self._forest.draw_noise(int(slot), game, self._config.alpha)
+        self._search(slots, games[0].rules.size, limits)
+        return [int(slot) for slot in slots]
 
     def _search(self, slots: np.ndarray, size: int, limits: Limits) -> None:
         import numpy as np

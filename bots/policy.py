@@ -42,6 +42,19 @@ class Policy(Bot):
             for game, row, win_rate in zip(games, logits, win_rates, strict=True)
         ]
 
+    def weigh_all(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
+        """What another net may learn from this one: the probability of each sensible move (games, size² + 1) at
+        temperature 1, and the win rates (games,) of the sides to move, NaN where the net has none; float64."""
+        import numpy as np
+
+        logits, win_rates = self._ask(games)
+        shares = np.zeros(logits.shape)
+        for row, game in enumerate(games):
+            moves = self._sensible(game)
+            odds = np.exp(logits[row, moves].astype(np.float64) - logits[row, moves].max())
+            shares[row, moves] = odds / odds.sum()
+        return shares, win_rates.astype(np.float64)
+
     def _ask(self, games: Sequence[Game]) -> tuple[np.ndarray, np.ndarray]:
         """Logits (B, size² + 1) and win rates (B,).
 
@@ -64,11 +77,9 @@ class Policy(Bot):
             win_rates += rates / SYMMETRIES
         return np.log(shares), win_rates
 
-    def _pick(self, game: Game, logits: np.ndarray) -> int:
-        """A sensible legal move by its logit (size² + 1,): own eyes are never filled, and as long as the board as it
-        stands is lost there is no pass, which the other side would answer with the last one."""
-        import numpy as np
-
+    def _sensible(self, game: Game) -> np.ndarray:
+        """The legal moves but for these: own eyes are never filled, and as long as the board as it stands is lost
+        there is no pass, which the other side would answer with the last one."""
         from arena.go.moves import BLACK
 
         sensible = game.legal_moves() & ~game.board.eyes(game.to_play)
@@ -76,6 +87,13 @@ class Policy(Bot):
         margin = game.margin()
         if len(moves) > 1 and (margin < 0 if game.to_play is BLACK else margin > 0):
             moves = moves[:-1]
+        return moves
+
+    def _pick(self, game: Game, logits: np.ndarray) -> int:
+        """A sensible move by its logit (size² + 1,)."""
+        import numpy as np
+
+        moves = self._sensible(game)
         scores = logits[moves].astype(np.float64)
         if self._temperature == 0:
             return int(moves[scores.argmax()])

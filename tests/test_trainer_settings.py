@@ -13,6 +13,7 @@ from test_training import SIZE, random_game
 from arena import ConfigError
 from bots.nets.checkpoint import Checkpoint
 from trainers.settings import (
+    DISTILL_PRESETS,
     GROUPS,
     OWNERSHIP_PRESETS,
     RL_PRESETS,
@@ -27,6 +28,7 @@ from trainers.settings import (
 )
 
 PRESETS = {
+    "distill": DISTILL_PRESETS,
     "sl": SL_PRESETS,
     "ownership": OWNERSHIP_PRESETS,
     "rl": RL_PRESETS,

@@ -368,7 +368,8 @@ class Mixed:
         begin, end = math.floor(first * self.share), math.floor((first + count) * self.share)
         parts = [(self.first, first - begin, count - (end - begin)), (self.second, begin, end - begin)]
         batches = [rows.batch(start, some) for rows, start, some in parts if some]
-        return Batch(*(np.concatenate([getattr(part, item.name) for part in batches]) for item in fields(Batch)))
+        kind = type(batches[0])
+        return kind(*(np.concatenate([getattr(part, item.name) for part in batches]) for item in fields(kind)))
 
 
 def encode_positions(

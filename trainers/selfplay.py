@@ -484,13 +484,13 @@ def play(
                 here[slot] = -1
     seconds = time.perf_counter() - started
     speed = Speed(positions, questions, slots, seconds, net_seconds, encoding_seconds)
-    games = _games(rules, finished, margins)
+    games = games_from_moves(rules, finished, margins)
     everyone = np.concatenate(deciders) if deciders else np.empty(0, np.int8)
     return Played(rules, games, margins, given, everyone, np.asarray(seeds, np.uint64), speed)
 
 
-def _games(rules: Rules, finished: Sequence[np.ndarray], margins: np.ndarray) -> Games:
-    """Rows can be made of these: all are scored as they stand."""
+def games_from_moves(rules: Rules, finished: Sequence[np.ndarray], margins: np.ndarray) -> Games:
+    """Games by their moves and Black's margins, from which rows can be made: all are scored as they stand."""
     count = len(finished)
     moves = np.concatenate(finished) if finished else np.empty(0, np.uint16)
     starts = np.concatenate([[0], np.cumsum([len(game) for game in finished])]).astype(np.int64)

@@ -89,7 +89,7 @@ class Supervised(Records):
 
 ADJUSTABLE = frozenset(
     "records max_rows max_minutes save_minutes tensorboard threads loaders device compile test_positions check_every "
-    "check_positions slots playout_positions".split()
+    "check_positions slots players playout_positions".split()
 )
 """Settings that a resumed run may change: where it runs, its end and its reports, not what a step learns."""
 
@@ -318,6 +318,85 @@ VALUE_PRESETS = {
         save_minutes=1,
         chunk=20_000,
         slots=4_096,
+        loaders=8,
+        device="cuda",
+        bf16=True,
+        compile=True,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Distill(Supervised):
+    """What ``trainers.distill`` is told."""
+
+    teacher: str = option(
+        "alphago:visits=200,mixing=0",
+        RECORDS,
+        "who plays the games and weighs the moves, named as in a match: an alphago, or checkpoint:NAME for a net alone",
+    )
+    games: int = option(2_000, RECORDS, "how many games, each from an opening of its own", 10)
+    play_minutes: float | None = option(
+        None, RECORDS, "begin no more games after so many minutes of playing, all sittings together", 0
+    )
+    deep_share: float = option(
+        0.5, RECORDS, "the share of the moves that are thought over in full; only those are learned from", 0.01, 1
+    )
+    cheap_visits: int = option(30, RECORDS, "visits of a search for the other moves", 2)
+    plies: int = option(8, RECORDS, "a game begins with 0 to so many random moves", 0, 20)
+    temperature: float = option(
+        0.8, RECORDS, "first moves are drawn from the visits ^ (1 / temperature); 0 plays the best", 0, 10
+    )
+    temperature_moves: int = option(16, RECORDS, "up to this move; later the most visited is played", 0)
+    komi: float = option(7.0, RECORDS, "White's", -361, 361)
+    test_share: float = option(0.05, RECORDS, "the share of the games that is the test", 0, 0.9)
+    validation: float = option(0.03, RECORDS, "the share of the games that is kept aside to watch the run", 0, 1)
+    records_share: float = option(
+        0.25, RECORDS, "with --data: the share of the rows that are of records, whose moves it goes on imitating", 0, 1
+    )
+    test_from: str = option(
+        "2018-03-01",
+        RECORDS,
+        "records of this day or later are a test of their own; '' for none; a dataset has its own",
+    )
+    net: str = option("arena-6x56", NET, "its name: arena-BLOCKSxCHANNELS")
+    start: str = option("sl-9x9", NET, "a checkpoint of the same shape to train on from; '' for none")
+    learning_rate: float = option(0.01, LEARNING, "the highest, after the warm-up", 0)
+    sharpening: float = option(1.0, LEARNING, "targets are the shares of the visits ^ this: over 1 sharpens them", 0.1)
+    outcome_share: float = option(
+        0.5, LEARNING, "how much of the value's target is the result of the game; the rest is the search's", 0, 1
+    )
+    value_weight: float = option(0.4, LEARNING, "the weight of the value loss beside the policy loss", 0)
+    ownership_weight: float = option(0.1, LEARNING, "the weight of the ownership loss", 0)
+    score_weight: float = option(0.05, LEARNING, "the weight of the score loss", 0)
+    chunk: int = option(16, MACHINE, "games in a file; a killed command loses those of one", 1)
+    slots: int = option(32, MACHINE, "games at a time, in each thread that plays", 1)
+    players: int = option(1, MACHINE, "threads that play games, each with a teacher of its own", 1)
+
+
+DISTILL_PRESETS = {
+    "tiny": Distill(
+        "tiny-distill",
+        teacher="alphago:visits=20,mixing=0",
+        games=40,
+        cheap_visits=5,
+        test_share=0.2,
+        validation=0.1,
+        batch=32,
+        max_rows=2_000,
+        average=0.99,
+        check_every=1_000,
+    ),
+    "cpu": Distill("distilled", batch=128, max_minutes=30, average=0.998, check_every=20_000, players=2),
+    "gpu": Distill(
+        "distilled",
+        games=20_000,
+        batch=1024,
+        max_minutes=10,
+        check_every=500_000,
+        check_positions=20_000,
+        save_minutes=1,
+        players=16,
         loaders=8,
         device="cuda",
         bf16=True,

@@ -100,6 +100,7 @@ train_app.command("rl")(train.train_rl)
 train_app.command("rollout")(train.train_rollout)
 train_app.command("ownership")(train.train_ownership)
 train_app.command("value")(train.train_value)
+train_app.command("distill")(train.train_distill)
 app.add_typer(train_app, name="train")
 
 add_manuals(app)

@@ -14,9 +14,10 @@ from typing import Annotated, Any
 import typer
 
 from arena import ConfigError, UserError
-from arena.cli.options import RESULTS, Results
+from arena.cli.options import RESULTS, Results, registry_of
 from arena.settings import plain
 from trainers.settings import (
+    DISTILL_PRESETS,
     GROUPS,
     OWNERSHIP_PRESETS,
     RECORDS,
@@ -289,6 +290,65 @@ def _errors(folder: Path, part: str, metrics: Mapping[str, float]) -> Iterator[s
         told = [f"{what} {metrics[name]:.3f}" for what, name in named.items() if name in metrics]
         if told:
             yield f"  {title}: {', '.join(told)}"
+
+
+@command(DISTILL_PRESETS)
+def train_distill(settings: Any, results: Path) -> Path:
+    """Learn what a search finds: its visits become the policy of a net that plays without it, or leads a search anew.
+
+    First --teacher plays games against itself. That takes most of the time; the games stay in results/cache for every
+    later run, and a command that was stopped goes on with them. Then the net of --start learns the shares of the
+    visits, the results and the win rates of the search. The teacher may be the search of the same net, a larger net's
+    search, or a larger net alone (checkpoint:NAME,ensemble=true). With --data it goes on imitating records besides.
+
+    Example: [bold]arena train distill --name better --play-minutes 60 --max-minutes 20 --gate[/bold]
+
+    Example: [bold]arena train distill --teacher alphago:checkpoint=large,visits=400 --name small[/bold]
+    """
+    distill = _trainer("distill")
+    from arena.screen.training import show_training
+
+    def tell(made: Any) -> None:
+        print(
+            f"{settings.name}: {made.games:,} of {made.wanted:,} games played, {made.findings:,} positions to learn "
+            f"from, {made.moves_per_second:.1f} moves/s, {made.minutes_left:.0f} min left",
+            file=sys.stderr,
+        )
+
+    with ExitStack() as stack:
+        shown: list[Callable[[Any], None]] = []
+
+        def on_progress(progress: Any) -> None:
+            if not shown:  # the bar comes once the games are played
+                shown.append(stack.enter_context(show_training(settings.name, right="teacher's move")))
+            shown[0](progress)
+
+        try:
+            folder = distill.train(settings, results, registry_of(None, results), on_progress, tell)
+        except KeyboardInterrupt:
+            print(f"{settings.name}: stopped; the same command goes on with the games that are over.", file=sys.stderr)
+            raise typer.Exit(130) from None
+    print("\n".join(_distilled(folder, _metrics(folder))))
+    print(f"Play it: arena match checkpoint:{folder.name} sl -n 100")
+    return folder
+
+
+def _distilled(folder: Path, metrics: Mapping[str, float]) -> Iterator[str]:
+    """What a net has learned of its teacher, beside what it knew before, where games were kept aside to tell."""
+    part = "test" if "test_top1" in metrics else "validation"
+    if f"{part}_top1" not in metrics:
+        yield f"{folder}: no games were kept aside to measure it by."
+        return
+    yield f"{folder}: on {metrics[f'{part}_positions']:,.0f} {part} positions (before)"
+    figures = {
+        "top1": ("the teacher's move", ".1%"),
+        "policy_loss": ("cross entropy", ".3f"),
+        "value_mse": ("squared error of the result", ".3f"),
+        "win_rate_mse": ("of the teacher's win rate", ".3f"),
+    }
+    for name, (title, spelled) in figures.items():
+        before = metrics.get(f"start_{part}_{name}")
+        yield f"  {title} {metrics[f'{part}_{name}']:{spelled}}" + ("" if before is None else f" ({before:{spelled}})")
 
 
 def _trainer(name: str) -> Any:

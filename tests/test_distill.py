@@ -1,0 +1,457 @@
+"""Distillation: what a teacher found is kept, turns with the board and has the right sign; games go on where they
+stopped, and the net that learns comes nearer to its teacher."""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from fractions import Fraction
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from commandline import arena
+from test_selfplay import random_games
+from test_training import Killed, killed_at
+from test_value import untrained
+from torch.nn import functional
+
+from arena import CheckpointError
+from arena.bot import Limits
+from arena.go.game import Game, Rules
+from arena.go.moves import BLACK, WHITE, Colour, apply_symmetry
+from arena.go.planes import find_encoder
+from arena.registry import Registry
+from bots.nets.checkpoint import Checkpoint
+from bots.nets.inference import Evaluator, sample_planes
+from bots.nets.network import Answer
+from trainers import data, distill, teaching
+from trainers.data import DRAW, LOSS, NO_RESULT, UNKNOWN, WIN, Games
+from trainers.distill import Lesson
+from trainers.loop import Progress, Target
+from trainers.settings import Distill as Config
+from trainers.teaching import Findings, Finished, Made, Recipe
+
+SIZE = 5
+POINTS = SIZE * SIZE
+ENCODER = find_encoder("arena-17")
+
+
+@pytest.fixture(scope="module")
+def net(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return untrained(tmp_path_factory.mktemp("nets") / "first", 1)
+
+
+@pytest.fixture(scope="module")
+def tiny(net: Path) -> Config:
+    return Config(
+        name="tiny",
+        teacher=f"alphago:checkpoint={net},visits=12,mixing=0.5,rollouts=2,memory=1",
+        start=str(net),
+        net="arena-1x8",
+        size=SIZE,
+        komi=2.5,
+        games=16,
+        chunk=5,
+        slots=4,
+        cheap_visits=4,
+        test_share=0.3,
+        validation=0.2,
+        batch=16,
+        max_rows=8 * 16,
+        check_every=128,
+        device="cpu",
+    )
+
+
+@pytest.fixture(scope="module")
+def recipe(tiny: Config) -> Recipe:
+    return Recipe.of(tiny, Registry())
+
+
+@pytest.fixture(scope="module")
+def results(tiny: Config, recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the games of ``tiny`` have been played."""
+    folder = tmp_path_factory.mktemp("results")
+    teaching.make_games(tiny, recipe, folder / "cache")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def findings(tiny: Config, recipe: Recipe, results: Path) -> Findings:
+    return teaching.read_findings(tiny, recipe, results / "cache")
+
+
+def moves_of(games: Games, game: int) -> list[int]:
+    moves: list[int] = games.moves[games.starts[game] : games.starts[game + 1]].tolist()
+    return moves
+
+
+def same(first: Findings, second: Findings) -> bool:
+    return all(
+        np.array_equal(getattr(one, item.name), getattr(other, item.name))
+        for one, other in ((first.games, second.games), (first, second))
+        for item in fields(one)
+        if item.name != "games"
+    )
+
+
+# --- What is kept of the visits ---
+
+
+def test_shares_are_kept_as_exactly_as_there_are_levels() -> None:
+    generator = np.random.default_rng(5)
+    visits = np.stack([generator.multinomial(total, generator.dirichlet([0.2] * 26)) for total in (1, 7, 200, 90_000)])
+    levels = teaching.to_levels(visits)
+    assert levels.dtype == np.uint16
+    for row, kept, shares in zip(visits.tolist(), levels.tolist(), teaching.from_levels(levels), strict=True):
+        exact = [Fraction(number, sum(row)) for number in row]
+        for share, level, read in zip(exact, kept, shares.tolist(), strict=True):
+            assert abs(Fraction(level, 65535) - share) <= Fraction(1, 2 * 65535)
+            assert abs(read - share) < 1e-4 and (level == 0) == (share < Fraction(1, 2 * 65535))
+        assert math.isclose(shares.sum(), 1, rel_tol=1e-5)
+
+
+def test_shares_turn_with_the_board(findings: Findings) -> None:
+    symmetries = np.arange(8)
+    for which in (0, len(findings) // 2):
+        turned = teaching.encode_findings(findings, ENCODER, np.full(8, which), symmetries)
+        plain = teaching.from_levels(findings.levels[which : which + 1])[0]
+        begins = findings.games.starts[np.searchsorted(findings.games.starts, findings.places[which], "right") - 1]
+        stones = Game(Rules.preset("cgos", SIZE))
+        for move in findings.games.moves[begins : findings.places[which]].tolist():
+            stones.play(move)
+        own = (stones.board.stones == int(stones.to_play)).reshape(SIZE, SIZE)
+        for symmetry in range(8):
+            points = apply_symmetry(plain[:-1].reshape(SIZE, SIZE), symmetry)
+            assert np.array_equal(turned.shares[symmetry, :-1].reshape(SIZE, SIZE), points)
+            assert turned.shares[symmetry, -1] == plain[-1]
+            assert np.array_equal(turned.planes[symmetry, 0] > 0, apply_symmetry(own, symmetry))
+        assert (turned.moves == turned.shares.argmax(1)).all()
+
+
+def test_findings_stay_with_their_games_when_some_are_chosen_and_joined(findings: Findings) -> None:
+    games = findings.games
+    owners = np.searchsorted(games.starts, findings.places, side="right") - 1
+    slow = {
+        game: [
+            (int(place - games.starts[game]), level.tobytes(), rate)
+            for place, level, rate, owner in zip(
+                findings.places, findings.levels, findings.win_rates, owners, strict=True
+            )
+            if owner == game
+        ]
+        for game in range(len(games))
+    }
+    chosen = [7, 2, 11]
+    both = Findings.joined([findings.select(np.array(chosen)), findings.select(np.array([3]))])
+    starts, place = both.games.starts, 0
+    for number, game in enumerate([*chosen, 3]):
+        assert moves_of(both.games, number) == moves_of(games, game)
+        for ply, level, rate in slow[game]:
+            assert both.places[place] == starts[number] + ply
+            assert both.levels[place].tobytes() == level and both.win_rates[place] == rate
+            place += 1
+    assert place == len(both) > 10
+
+
+# --- Teachers ---
+
+
+def won_by(colour: Colour, to_play: Colour) -> Game:
+    """A board that is one side's but for its eyes."""
+    stones = [point for point in range(POINTS) if point not in (0, 12, 24)]
+    game = Game(Rules.preset("cgos", SIZE, 2.5), 3, *((stones, ()) if colour is BLACK else ((), stones)), to_play)
+    return game
+
+
+@pytest.mark.parametrize("teacher", ["alphago:checkpoint={},visits=20,mixing=1,memory=1", "checkpoint:{}"])
+def test_what_a_teacher_weighs_is_what_it_would_play(teacher: str, net: Path) -> None:
+    bot = Registry().resolve(teacher.format(net)).build()
+    moves = moves_of(random_games(Rules.preset("cgos", SIZE, 2.5), 1).games, 0)
+    games = []
+    for number in range(6):
+        game = Game(Rules.preset("cgos", SIZE, 2.5), number)
+        for move in moves[: 3 * number]:
+            game.play(move)
+        games.append(game)
+    weights, win_rates = bot.weigh_all(games, Limits())  # type: ignore[attr-defined]
+    twin = Registry().resolve(teacher.format(net)).build()
+    for game, row, rate in zip(games, weights, win_rates, strict=True):
+        assert row[twin.choose(game, Limits()).move] == row.max()
+        assert not row[~game.legal_moves()].any() and row.min() >= 0
+        assert 0 <= rate <= 1
+    if teacher.startswith("checkpoint"):
+        assert np.allclose(weights.sum(1), 1)
+    else:
+        assert (weights.sum(1) == np.rint(weights.sum(1))).all() and weights.sum(1).max() <= 19
+
+
+@pytest.mark.parametrize("to_play", [BLACK, WHITE])
+def test_the_win_rate_of_a_search_is_that_of_the_side_to_move(to_play: Colour, net: Path) -> None:
+    bot = Registry().resolve(f"alphago:checkpoint={net},visits=30,mixing=1,memory=1").build()
+    games = [won_by(colour, to_play) for colour in (BLACK, WHITE)]
+    _, rates = bot.weigh_all(games, Limits())  # type: ignore[attr-defined]
+    wins = [float(to_play is colour) for colour in (BLACK, WHITE)]
+    assert np.allclose(rates, wins, atol=0.1)
+
+
+# --- Games ---
+
+
+class Script:
+    """Weighs all legal moves alike, but for one that it likes; notes how it was asked. A scripted player."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, int | None]] = []
+
+    def weigh_all(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
+        self.asked.append((len(games), limits.simulations))
+        weights = np.stack([game.legal_moves().astype(np.float64) for game in games])
+        weights[:, -1] = 0.01
+        return weights, np.array([len(game.moves) / 1000 for game in games])
+
+
+def play_script(recipe: Recipe, numbers: int = 30, slots: int = 8) -> tuple[Script, list[Finished]]:
+    script = Script()
+    over = list(teaching.play_games(script, recipe, deque(range(numbers)), slots, lambda: True))
+    return script, sorted(over, key=lambda game: game.number)
+
+
+def test_games_are_legal_start_at_random_and_only_deep_moves_are_found(recipe: Recipe) -> None:
+    recipe = replace(recipe, deep_share=0.4, temperature_moves=1000, temperature=1.0)
+    script, over = play_script(recipe)
+    assert [game.number for game in over] == list(range(30))
+    lengths, deep, moves = set(), 0, 0
+    for finished in over:
+        opened, length = recipe.begin(finished.number)
+        lengths.add(length)
+        assert finished.moves[:length].tolist() == opened.moves and length <= recipe.plies
+        game = Game(recipe.rules)
+        for move in finished.moves.tolist():
+            game.play(int(move))
+        assert game.outcome is not None and game.outcome.margin == finished.margin
+        assert finished.is_sound == game.is_passed_out
+        assert finished.plies.min() >= length
+        assert np.allclose(finished.win_rates, finished.plies / 1000)  # each with its own position
+        deep, moves = deep + len(finished.plies), moves + len(finished.moves) - length
+    assert lengths == set(range(recipe.plies + 1))
+    assert abs(deep / moves - 0.4) < 0.05
+    assert {simulations for _, simulations in script.asked} == {None, recipe.cheap_visits}
+    assert sum(asked for asked, simulations in script.asked if simulations is None) == deep
+
+
+def test_what_is_played_beside_a_game_does_not_change_it(recipe: Recipe) -> None:
+    recipe = replace(recipe, temperature_moves=1000)
+    for first, second in zip(play_script(recipe, 9, 1)[1], play_script(recipe, 9, 7)[1], strict=True):
+        assert np.array_equal(first.moves, second.moves) and np.array_equal(first.levels, second.levels)
+
+
+def test_moves_are_drawn_by_their_weights_and_at_temperature_0_the_heaviest_is_played() -> None:
+    weights = np.array([0.0, 1.0, 4.0, 0.0, 3.0])
+    drawn = [teaching.draw_move(weights, 1.0, share) for share in (np.arange(8000) + 0.5) / 8000]
+    assert np.bincount(drawn, minlength=5).tolist() == [0, 1000, 4000, 0, 3000]
+    sharper = [teaching.draw_move(weights, 0.5, share) for share in (np.arange(2600) + 0.5) / 2600]
+    assert np.bincount(sharper, minlength=5).tolist() == [0, 100, 1600, 0, 900]
+    assert teaching.draw_move(weights, 0.0, 0.99) == 2
+    assert teaching.draw_move(weights, 1.0, 0.0) == 1
+
+
+def test_a_game_that_was_cut_off_tells_neither_result_nor_score(tiny: Config, recipe: Recipe, tmp_path: Path) -> None:
+    short = replace(recipe, rules=replace(recipe.rules, move_limit=14))
+    teaching.make_games(replace(tiny, games=10), short, tmp_path)
+    games = teaching.read_findings(tiny, short, tmp_path).games
+    assert (games.lengths == 14).any()
+    for game in range(len(games)):
+        cut = moves_of(games, game)[-2:] != [POINTS, POINTS]
+        assert (games.winners[game] == UNKNOWN) == cut and games.scored[game] != cut
+
+
+def test_games_that_were_stopped_go_on_and_are_the_same(
+    tiny: Config, recipe: Recipe, findings: Findings, tmp_path: Path
+) -> None:
+    seen: list[Made] = []
+
+    def stop(made: Made) -> None:
+        seen.append(made)
+        signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(KeyboardInterrupt):
+        teaching.make_games(tiny, recipe, tmp_path, stop)
+    (files, left) = len(list(tmp_path.glob("*/*"))), teaching.read_findings(tiny, recipe, tmp_path)
+    assert 5 <= len(left.games) < 16 and files in (1, 2)
+    assert seen[0].games == 5 and seen[0].wanted == 16
+    two = replace(tiny, players=2, slots=3)
+    teaching.make_games(two, recipe, tmp_path, seen.append)
+    assert same(teaching.read_findings(two, recipe, tmp_path), findings)
+    before = len(seen)
+    teaching.make_games(two, recipe, tmp_path, seen.append)
+    assert len(seen) == before  # none is missing
+    assert len(teaching.read_findings(replace(tiny, games=10), recipe, tmp_path).games) == 10
+
+
+def test_when_the_minutes_are_over_no_game_is_begun_but_those_that_are_end(
+    tiny: Config, recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hours = count(step=40.0)  # seconds pass whenever somebody looks at the clock
+    monkeypatch.setattr("trainers.teaching.time.monotonic", lambda: next(hours))
+    timed = replace(tiny, play_minutes=1.0)
+    teaching.make_games(timed, recipe, tmp_path)
+    kept = teaching.read_findings(timed, recipe, tmp_path)
+    assert len(kept.games) == 4  # the slots
+    teaching.make_games(timed, recipe, tmp_path)  # nor does another sitting play more
+    assert len(teaching.read_findings(timed, recipe, tmp_path).games) == 4
+
+
+def test_held_out_games_share_nothing_with_the_others(tiny: Config, findings: Findings) -> None:
+    split = teaching.split_findings(tiny, Findings.joined([findings, findings]))
+    parts = (split.train, split.validation, split.test)
+    keys = [
+        {data.canonical_key(np.array(moves_of(part.games, game)), SIZE) for game in range(len(part.games))}
+        for part in parts
+    ]
+    assert sum(map(len, keys)) == len(set.union(*keys)) == len(findings.games) and all(keys)
+    assert sum(map(len, parts)) == len(findings)
+
+
+# --- The loss ---
+
+
+def lesson(results: Sequence[int], win_rates: Sequence[float], shares: torch.Tensor) -> Lesson:
+    rows = len(results)
+    usual = Target(shares.argmax(1), torch.tensor(results), torch.zeros(rows, POINTS), torch.full((rows,), math.nan))
+    return Lesson(usual, shares, torch.tensor(win_rates))
+
+
+def test_the_policy_is_drawn_to_the_shares_of_the_visits() -> None:
+    shares = torch.tensor([[0.7, 0.3, 0.0], [0.0, 0.25, 0.75]])
+    value, told = torch.zeros(2, 3), lesson([WIN, LOSS], [0.5, 0.5], shares)
+    entropy = float(-torch.xlogy(shares, shares).sum(1).mean())
+    best = (shares + 1e-12).log()
+    assert float(distill.loss(Answer(best, value), told, 0.5).policy) == pytest.approx(entropy, abs=1e-4)
+    assert float(distill.loss(Answer(best.flip(1), value), told, 0.5).policy) > entropy + 1
+    assert distill.loss(Answer(best, value), told, 0.5).top1 == 1
+    sharper = shares**2 / (shares**2).sum(1, keepdim=True)
+    least = float(-torch.xlogy(sharper, sharper).sum(1).mean())
+    sharp = distill.loss(Answer((sharper + 1e-12).log(), value), told, 0.5, sharpening=2.0)
+    assert float(sharp.policy) == pytest.approx(least, abs=1e-4) and least < entropy
+
+
+def test_the_value_lies_between_the_result_and_the_win_rate_and_draws_are_left_to_results() -> None:
+    shares, policy = torch.ones(1, 2) / 2, torch.zeros(1, 2)
+
+    def slope(odds: Sequence[float], result: int, rate: float, outcome_share: float) -> torch.Tensor:
+        """How the loss would move the logits of win, draw and loss; (3,)."""
+        logits = torch.tensor([odds]).log().requires_grad_()
+        told = lesson([result], [rate], shares)
+        distill.loss(Answer(policy, logits), told, outcome_share).value.backward()
+        assert logits.grad is not None
+        return -logits.grad[0]
+
+    for odds in ((0.6, 0.2, 0.2), (0.65, 0.1, 0.25), (0.4, 0.6, 0.0001)):  # all of them expect 0.7
+        assert torch.allclose(slope(odds, LOSS, 0.7, 0.0), torch.zeros(3), atol=1e-3)
+    assert (slope((0.6, 0.2, 0.2), LOSS, 0.9, 0.0)[[WIN, LOSS]] * torch.tensor([1, -1]) > 0).all()
+    assert (slope((0.6, 0.2, 0.2), LOSS, 0.7, 0.5)[[WIN, LOSS]] * torch.tensor([-1, 1]) > 0).all()
+    assert slope((0.6, 0.2, 0.2), DRAW, 0.7, 1.0)[DRAW] > 0
+    odds = (0.6, 0.2, 0.2)
+    by_result, by_rate = slope(odds, WIN, 0.1, 1.0), slope(odds, WIN, 0.1, 0.0)
+    assert torch.allclose(slope(odds, WIN, 0.1, 0.25), 0.25 * by_result + 0.75 * by_rate, atol=1e-6)
+    assert torch.allclose(slope(odds, WIN, math.nan, 0.25), by_result)  # what alone is known counts in full
+    assert torch.allclose(slope(odds, NO_RESULT, 0.1, 0.25), by_rate)
+    assert not slope(odds, NO_RESULT, math.nan, 0.25).any()
+
+
+def test_a_sure_net_has_the_errors_that_it_should_have(findings: Findings) -> None:
+    batches = list(teaching.in_order(findings, ENCODER, batch=64))
+
+    def perfect(batch: data.Batch) -> Answer:
+        assert isinstance(batch, teaching.Taught)
+        value = 50.0 * functional.one_hot(torch.from_numpy(batch.results).clamp(min=0), 3).float()
+        return Answer((torch.from_numpy(batch.shares) + 1e-9).log(), value)
+
+    told = distill.measure(perfect, batches)
+    assert told.positions == len(findings) and told.top1 == 1 and told.value_mse < 1e-9
+    assert told.policy_loss == pytest.approx(told.policy_floor, abs=1e-3)
+    assert told.win_rate_mse == pytest.approx(told.teacher_mse) and told.teacher_mse > 0
+
+    def reverse(batch: data.Batch) -> Answer:
+        right = perfect(batch)
+        assert right.value is not None
+        return Answer(right.policy, right.value.flip(1))
+
+    assert distill.measure(reverse, batches).value_mse == pytest.approx(4)
+
+
+# --- Training ---
+
+
+def test_the_net_comes_nearer_to_its_teacher_and_can_be_played(tiny: Config, results: Path) -> None:
+    config = replace(tiny, name="learned", max_rows=40 * 16, check_every=400, average=0.9, learning_rate=0.03)
+    seen: list[Progress] = []
+    folder = distill.train(config, results, Registry(), seen.append)
+    checkpoint = Checkpoint.open(folder)
+    metrics = checkpoint.manifest.metrics
+    assert seen[-1].rows == 40 * 16 and seen[-1].loss < seen[4].loss
+    assert metrics["test_policy_floor"] < metrics["test_policy_loss"] < metrics["start_test_policy_loss"]
+    assert {"validation_top1", "test_top1", "start_test_top1", "test_value_mse", "test_win_rate_mse"} <= metrics.keys()
+    assert checkpoint.manifest.trainer == "distill" and "16 games of alphago:" in checkpoint.manifest.data
+    header = (results / "training" / "learned" / "metrics.csv").read_text().splitlines()[0].split(",")
+    assert {"validation_policy_loss", "validation_value_mse"} <= set(header)
+    policy, win_rates = Evaluator(checkpoint).evaluate(sample_planes(ENCODER, SIZE))
+    assert np.isfinite(policy).all() and ((win_rates > 0) & (win_rates < 1)).all()
+
+
+def test_a_killed_run_goes_on_bit_for_bit_with_records_beside_the_games(
+    tiny: Config, results: Path, tmp_path: Path
+) -> None:
+    archive = tmp_path / "random.sgfs"
+    records = random_games(Rules.preset("cgos", SIZE), 20).records([("one", "other")] * 20)
+    archive.write_text("".join(f"{record.to_sgf()}\n" for record in records))
+    config = replace(tiny, records=(str(archive),), test_from="", name="whole")
+    whole = Checkpoint.open(distill.train(config, results, Registry()))
+    assert whole.manifest.metrics.keys() >= {"records_validation_top1", "test_top1", "start_test_top1"}
+    parts = replace(config, name="parts", save_minutes=0)
+    with pytest.raises(Killed):
+        distill.train(parts, results, Registry(), killed_at(3))
+    again = Checkpoint.open(distill.train(parts, results, Registry()))
+    assert whole.identity == again.identity and whole.manifest.metrics == again.manifest.metrics
+    with pytest.raises(CheckpointError, match="was made with another games"):
+        distill.train(replace(parts, games=20), results, Registry())
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"teacher": "mcts"}, "only tells its move; choose an alphago"),
+        ({"teacher": "alphago@seconds=1"}, "thinks by the clock"),
+        ({"teacher": "alphago:visit=3"}, "did you mean 'visits'"),
+        ({"teacher": "checkpoint:nobody"}, "no checkpoint 'nobody'"),
+        ({"test_share": 0.9, "validation": 0.1}, "no games to learn from"),
+        ({"net": "alphago-2x8", "start": ""}, "has no value"),
+        ({"records": ("nowhere",)}, "nowhere"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_before_games_are_played(
+    tiny: Config, tmp_path: Path, change: dict[str, object], expected: str
+) -> None:
+    with pytest.raises(Exception, match=expected):
+        distill.train(replace(tiny, **change), tmp_path, Registry())  # type: ignore[arg-type]  # wrong on purpose
+    assert not list(tmp_path.rglob("*.npz"))
+
+
+def test_the_command_tells_what_was_learned_and_goes_on_by_name(tiny: Config, net: Path, tmp_path: Path) -> None:
+    told = ("--preset", "tiny", "--size", "5", "--start", str(net), "--net", "arena-1x8", "--games", "12")
+    teacher = ("--teacher", f"checkpoint:{net},ensemble=true", "--max-rows", "64", "--test-share", "0.4")
+    run = arena("train", "distill", *told, *teacher, "--name", "small", folder=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert "the teacher's move" in run.stdout and "before" in run.stdout and "checkpoint:small" in run.stdout
+    further = arena("train", "distill", "--resume", "small", "--max-rows", "96", folder=tmp_path)
+    assert further.returncode == 0, further.stderr
+    assert Checkpoint.open(tmp_path / "results" / "checkpoints" / "small").manifest.rows == 96
+    wrong = arena("train", "distill", *told, "--teacher", "mcts", folder=tmp_path)
+    assert wrong.returncode == 2 and wrong.stderr.count("\n") == 1 and "teacher = mcts" in wrong.stderr

@@ -1,0 +1,503 @@
+"""Games that a teacher plays against itself, and what it found at each move, for another net to learn. None is trained
+here.
+
+The teacher is a search, or a net alone. Of the moves of a game a share is thought over in full, the others quickly, and
+only the first are learned from (playout cap randomization: Wu 2019, "Accelerating self-play learning in Go", section
+3.1): a search for the sake of the game's result needn't be as good as one to learn moves from. Games are played to the
+end: nothing is resigned or adjudicated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from types import FrameType
+from typing import Protocol, cast
+
+import numpy as np
+
+from arena import ConfigError, RecordError
+from arena.bot import Limits
+from arena.go.game import Ending, Game, Rules
+from arena.go.moves import pass_move, symmetry_table
+from arena.go.planes import Encoder
+from arena.openings import Opening, draw_openings
+from arena.registry import Entry, Registry
+from trainers.data import UNKNOWN, Batch, Games, Rows, canonical_key, encode_positions, save_arrays
+from trainers.outcomes import joined
+from trainers.selfplay import draw_seeds, games_from_moves
+from trainers.settings import Distill as Config
+
+FORMAT = 1
+"""Written into the name of every folder of games; a change of what is in its files raises it."""
+
+LEVELS = 65535
+"""Shares of visits are kept in so many steps."""
+
+BLOCK = 256
+"""Openings that are drawn at a time."""
+
+ASIDE = 1
+"""Tells the draws for a move from those of whoever thinks about it, which have the same seed."""
+
+
+class Teacher(Protocol):
+    """A bot that tells what it found, not only what it would play."""
+
+    def weigh_all(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
+        """How it weighs each move (games, size² + 1), at least 0 and not all 0, and the win rates (games,) of the sides
+        to move, NaN where it has none."""
+        ...
+
+
+# --- What was found ---
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Games, and what the teacher found at those of their moves that it thought over in full."""
+
+    games: Games
+    places: np.ndarray  # (findings,) int64, rising: flat indices of ``games.moves``
+    levels: np.ndarray  # (findings, size² + 1) uint16: the shares of the moves, in ``LEVELS`` steps
+    win_rates: np.ndarray  # (findings,) float32 in [0, 1], of the side to move; NaN where the teacher has none
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def select(self, which: np.ndarray) -> Findings:
+        """Those of the games that ``which``, a mask or indices, names."""
+        indices = np.flatnonzero(which) if which.dtype == np.bool_ else which
+        begins = np.searchsorted(self.places, self.games.starts[indices])
+        counts = np.searchsorted(self.places, self.games.starts[indices + 1]) - begins
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        flat = np.arange(starts[-1]) + np.repeat(begins - starts[:-1], counts)
+        games = self.games.select(indices)
+        moved = np.repeat(games.starts[:-1] - self.games.starts[indices], counts)
+        return Findings(games, self.places[flat] + moved, self.levels[flat], self.win_rates[flat])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Findings]) -> Findings:
+        """All of them in one."""
+        offsets = np.cumsum([0, *(len(part.games.moves) for part in parts[:-1])])
+        places = [part.places + offset for part, offset in zip(parts, offsets, strict=True)]
+        return cls(
+            joined([part.games for part in parts]),
+            np.concatenate(places),
+            np.concatenate([part.levels for part in parts]),
+            np.concatenate([part.win_rates for part in parts]),
+        )
+
+
+def to_levels(weights: np.ndarray) -> np.ndarray:
+    """The shares of weights (..., moves), kept in ``LEVELS`` steps; uint16. They are off by half a step at most."""
+    return np.rint(weights / weights.sum(-1, keepdims=True) * LEVELS).astype(np.uint16)
+
+
+def from_levels(levels: np.ndarray) -> np.ndarray:
+    """The shares (..., moves) that ``to_levels`` kept; float32, their sum is 1."""
+    shares = levels.astype(np.float32)
+    return cast(np.ndarray, shares / shares.sum(-1, keepdims=True))
+
+
+# --- Playing ---
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Who plays the games, and how: all that they depend on."""
+
+    teacher: Entry
+    rules: Rules
+    deep_share: float
+    cheap_visits: int
+    plies: int
+    temperature: float
+    temperature_moves: int
+    seed: int
+
+    @classmethod
+    def of(cls, config: Config, registry: Registry) -> Recipe:
+        """Raises ConfigError or CheckpointError for a teacher that can't be."""
+        teacher = registry.resolve(config.teacher)
+        if not hasattr(teacher.bot_kind.build, "weigh_all"):
+            raise ConfigError(
+                f"teacher = {config.teacher} only tells its move; choose an alphago, or checkpoint:NAME for a net alone"
+            )
+        if teacher.limits.seconds is not None or teacher.limits.time is not None:
+            raise ConfigError(
+                f"teacher = {config.teacher} thinks by the clock, and games wouldn't be the same; give visits"
+            )
+        teacher.check(config.size)
+        return cls(
+            teacher,
+            Rules.preset("cgos", config.size, config.komi),
+            config.deep_share,
+            config.cheap_visits,
+            config.plies,
+            config.temperature,
+            config.temperature_moves,
+            config.seed,
+        )
+
+    @property
+    def key(self) -> str:
+        """A name for games by this recipe."""
+        told = [FORMAT, self.teacher.identity, self.rules, *(getattr(self, item.name) for item in fields(self)[2:])]
+        return hashlib.sha256(repr(told).encode()).hexdigest()[:24]
+
+    def begin(self, number: int) -> tuple[Game, int]:
+        """The game of this number after its opening, and the opening's length."""
+        seeds = draw_seeds(2, self.seed, number)
+        length = int(seeds[1] % np.uint64(self.plies + 1))
+        game = Game(self.rules, int(seeds[0]))
+        for move in self._openings(number // BLOCK)[number % BLOCK][:length]:
+            game.play(move)
+        return game, length
+
+    def _openings(self, block: int) -> Sequence[Opening]:
+        return _draw_block(self.rules, self.plies, self.seed, block)
+
+
+@lru_cache(maxsize=8)  # games are begun in the order of their numbers
+def _draw_block(rules: Rules, plies: int, seed: int, block: int) -> Sequence[Opening]:
+    return draw_openings(rules, BLOCK, plies, int(draw_seeds(1, seed, block, ASIDE)[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A game that is over, and what was found of it."""
+
+    number: int
+    moves: np.ndarray  # (moves,) uint16
+    margin: float
+    """Black's, komi counted."""
+    is_sound: bool
+    """Whether both sides passed; else the move limit cut it off, and its result tells nothing."""
+    plies: np.ndarray  # (findings,) int64
+    levels: np.ndarray  # (findings, size² + 1) uint16
+    win_rates: np.ndarray  # (findings,) float32
+
+
+class _Unfinished:
+    """A game in progress, and what was found so far."""
+
+    def __init__(self, recipe: Recipe, number: int):
+        self.number = number
+        self.game, _ = recipe.begin(number)
+        self._recipe = recipe
+        self._found: list[tuple[int, np.ndarray, float]] = []
+        self._draw()
+
+    def _draw(self) -> None:
+        """What chance says of the next move: it depends on the game's seed and length alone."""
+        deep, self._share = np.random.default_rng([self.game.move_seed(), ASIDE]).random(2)
+        self.is_deep = bool(deep < self._recipe.deep_share)
+
+    def play(self, weights: np.ndarray, win_rate: float) -> None:
+        """Note what was found of the present position, where it was thought over in full, and play a move."""
+        ply = len(self.game.moves)
+        if self.is_deep:
+            self._found.append((ply, to_levels(weights), win_rate))
+        temperature = self._recipe.temperature if ply < self._recipe.temperature_moves else 0.0
+        self.game.play(draw_move(weights, temperature, float(self._share)))
+        self._draw()
+
+    def finished(self) -> Finished:
+        outcome, moves = self.game.outcome, self._recipe.rules.size**2 + 1
+        assert outcome is not None and outcome.margin is not None  # nobody resigns
+        return Finished(
+            self.number,
+            np.array(self.game.moves, np.uint16),
+            outcome.margin,
+            outcome.ending is Ending.SCORE,
+            np.array([ply for ply, _, _ in self._found], np.int64),
+            np.array([levels for _, levels, _ in self._found], np.uint16).reshape(-1, moves),
+            np.array([win_rate for _, _, win_rate in self._found], np.float32),
+        )
+
+
+def draw_move(weights: np.ndarray, temperature: float, share: float) -> int:
+    """The move at which the summed weights ^ (1 / ``temperature``) pass ``share`` in [0, 1) of them all; at temperature
+    0 the heaviest, of equals the first."""
+    if temperature == 0:
+        return int(weights.argmax())
+    odds = (weights / weights.max()) ** (1 / temperature)
+    sums = odds.cumsum()
+    return int(np.searchsorted(sums, share * sums[-1], side="right"))
+
+
+def play_games(
+    teacher: Teacher, recipe: Recipe, numbers: deque[int], slots: int, goes_on: Callable[[], bool]
+) -> Iterator[Finished]:
+    """Play the games of ``numbers``, which are taken from its left, ``slots`` at once; a game that ends makes place
+    for the next.
+
+    As long as ``goes_on``, which is asked before every round of moves; then the games in progress are lost. A game is
+    the same whatever is played beside it, as far as the teacher's answers are.
+    """
+    live: list[_Unfinished] = []
+    while goes_on():
+        while len(live) < slots and numbers:
+            try:
+                live.append(_Unfinished(recipe, numbers.popleft()))
+            except IndexError:  # another thread took the last
+                break
+        if not live:
+            return
+        deep, cheap = ([one for one in live if one.is_deep is wanted] for wanted in (True, False))
+        for some, limits in ((deep, Limits()), (cheap, Limits(simulations=recipe.cheap_visits))):
+            if some:
+                answers = zip(*teacher.weigh_all([one.game for one in some], limits), strict=True)
+                for one, (weights, win_rate) in zip(some, answers, strict=True):
+                    one.play(weights, float(win_rate))
+        yield from (one.finished() for one in live if one.game.is_over)
+        live = [one for one in live if not one.game.is_over]
+
+
+# --- The files of games ---
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """How far the playing of games is."""
+
+    games: int
+    wanted: int
+    findings: int
+    """Positions to learn from, in the games of this sitting."""
+    moves_per_second: float
+    """Searches, deep and cheap, all threads together."""
+    minutes_left: float
+
+
+def make_games(config: Config, recipe: Recipe, cache: Path, on_made: Callable[[Made], None] = lambda _: None) -> None:
+    """Play the games that aren't in ``cache`` yet, or begin no more once ``play_minutes`` are over.
+
+    A file appears when ``chunk`` games are over, and at the end. After SIGINT or SIGTERM it ends the present round of
+    moves, writes all games that are over and raises KeyboardInterrupt; a later call goes on with those that aren't
+    there.
+    """
+    folder = _folder(cache, recipe)
+    there, seconds = _inventory(folder)
+    missing = deque(number for number in range(config.games) if number not in there)
+    left = np.inf if config.play_minutes is None else 60 * config.play_minutes - seconds
+    if not missing or left <= 0:
+        return
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError(
+            f"{len(missing):,} games are still to be played: begin without torchrun, and with it once they are"
+        )
+    ready, begun = config.games - len(missing), time.monotonic()
+    finished: SimpleQueue[Finished] = SimpleQueue()
+    stopped = threading.Event()
+    teachers = [cast(Teacher, recipe.teacher.build()) for _ in range(config.players)]
+
+    def goes_on() -> bool:
+        if time.monotonic() - begun > left:
+            missing.clear()
+        return not stopped.is_set()
+
+    def work(teacher: Teacher) -> None:
+        for game in play_games(teacher, recipe, missing, config.slots, goes_on):
+            finished.put(game)
+
+    over: list[Finished] = []
+    written = moves = findings = 0
+    marked = begun
+
+    def write() -> None:
+        nonlocal written, marked
+        now = time.monotonic()
+        _write(folder, recipe.rules, over, now - marked)
+        written, marked = written + len(over), now
+        over.clear()
+
+    with _noting_signals() as asked, ThreadPoolExecutor(config.players) as pool:
+        working = [pool.submit(work, teacher) for teacher in teachers]
+        try:
+            while not (all(future.done() for future in working) and finished.empty()):
+                if asked.is_set() or any(future.done() and future.exception() for future in working):
+                    stopped.set()
+                with suppress(Empty):
+                    game = finished.get(timeout=0.2)
+                    over.append(game)
+                    moves += len(game.moves)
+                    findings += len(game.plies)
+                if len(over) >= config.chunk:
+                    write()
+                    elapsed, still = time.monotonic() - begun, config.games - ready - written
+                    minutes = min(elapsed * still / written, max(0.0, left - elapsed)) / 60
+                    on_made(Made(ready + written, config.games, findings, moves / elapsed, minutes))
+        finally:
+            stopped.set()
+            wait(working)
+            while not finished.empty():
+                over.append(finished.get())
+            if over:
+                write()
+    for future in working:
+        future.result()
+    if asked.is_set():
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _noting_signals() -> Iterator[threading.Event]:
+    """While inside, SIGINT and SIGTERM set the event and do nothing else. Only in the main thread."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def ask(_number: int, _frame: FrameType | None) -> None:
+        asked.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _folder(cache: Path, recipe: Recipe) -> Path:
+    return cache / f"distill-games-{recipe.key}"
+
+
+def _inventory(folder: Path) -> tuple[set[int], float]:
+    """The numbers of the games that are there, and the seconds that they took."""
+    there: set[int] = set()
+    seconds = 0.0
+    for path in folder.glob("*.npz"):
+        with np.load(path, allow_pickle=False) as arrays:
+            there.update(arrays["numbers"].tolist())
+            seconds += float(arrays["seconds"])
+    return there, seconds
+
+
+def _write(folder: Path, rules: Rules, finished: Sequence[Finished], seconds: float) -> None:
+    """One file of games, named after the first of them."""
+    games = games_from_moves(rules, [game.moves for game in finished], np.array([game.margin for game in finished]))
+    sound = np.array([game.is_sound for game in finished])
+    games = replace(games, scored=sound, winners=np.where(sound, games.winners, UNKNOWN).astype(np.uint8))
+    starts = games.starts[:-1]
+    arrays = {item.name: getattr(games, item.name) for item in fields(Games) if item.name != "size"}
+    arrays["places"] = np.concatenate([game.plies + start for game, start in zip(finished, starts, strict=True)])
+    arrays["levels"] = np.concatenate([game.levels for game in finished])
+    arrays["win_rates"] = np.concatenate([game.win_rates for game in finished])
+    numbers = np.array([game.number for game in finished], np.int64)
+    save_arrays(folder / f"{numbers.min():08}.npz", {**arrays, "numbers": numbers, "seconds": np.array(seconds)})
+
+
+def read_findings(config: Config, recipe: Recipe, cache: Path) -> Findings:
+    """The games that ``make_games`` made, in the order of their numbers. Raises RecordError when there is none."""
+    parts, numbers = [], []
+    for path in sorted(_folder(cache, recipe).glob("*.npz")):
+        with np.load(path, allow_pickle=False) as arrays:
+            known = dict(arrays)
+        numbers.append(known.pop("numbers"))
+        del known["seconds"]
+        found = {name: known.pop(name) for name in ("places", "levels", "win_rates")}
+        parts.append(Findings(Games(recipe.rules.size, **known), **found))
+    if not parts:
+        raise RecordError("no game was finished to learn from; give more --play-minutes")
+    drawn, firsts = np.unique(np.concatenate(numbers), return_index=True)
+    return Findings.joined(parts).select(firsts[drawn < config.games])
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Findings apart by game: no game, under no symmetry, is in it twice."""
+
+    train: Findings
+    validation: Findings
+    test: Findings
+
+
+def split_findings(config: Config, findings: Findings) -> Split:
+    """Findings apart, by hashes of the games' moves. Raises ConfigError where nothing is left to learn from or to be
+    tested on."""
+    games = findings.games
+    shares = round(config.test_share * 2**16), round((config.test_share + config.validation) * 2**16)
+    keys = [
+        canonical_key(games.moves[begin:end], games.size)
+        for begin, end in zip(games.starts[:-1], games.starts[1:], strict=True)
+    ]
+    new = np.zeros(len(keys), np.bool_)
+    new[list({key: number for number, key in reversed(list(enumerate(keys)))}.values())] = True
+    drawn = np.array([int.from_bytes(key[:2], "big") for key in keys])
+    side = np.searchsorted(shares, drawn, side="right")  # 0 test, 1 validation, 2 train
+    test, validation, train = (findings.select(new & (side == number)) for number in range(3))
+    if not len(train) or not len(test):
+        raise ConfigError(f"{len(games)} games leave nothing to learn from or for the test; play more games")
+    return Split(train, validation, test)
+
+
+# --- Rows ---
+
+
+@dataclass(frozen=True, slots=True)
+class Taught(Batch):
+    """Training rows with what a teacher found, all for the side to move. ``moves`` are those with the largest share."""
+
+    shares: np.ndarray  # (B, n² + 1) float32: of the visits; of a record, all is the move that was played
+    win_rates: np.ndarray  # (B,) float32 in [0, 1]; NaN where none is known
+
+
+def encode_findings(
+    findings: Findings, encoder: Encoder, which: np.ndarray, symmetries: np.ndarray, threads: int = 1
+) -> Taught:
+    """The rows of the findings ``which`` (B,), each under its symmetry."""
+    batch = encode_positions(findings.games, encoder, findings.places[which], symmetries, threads)
+    shares = from_levels(findings.levels[which])
+    turned = np.empty_like(shares)
+    np.put_along_axis(turned, symmetry_table(findings.games.size)[symmetries].astype(np.int64), shares, 1)
+    known = {item.name: getattr(batch, item.name) for item in fields(Batch)}
+    return Taught(**{**known, "moves": turned.argmax(1)}, shares=turned, win_rates=findings.win_rates[which])
+
+
+class FoundRows(Rows):
+    """Rows of all findings, each once an epoch under a random symmetry."""
+
+    def __init__(self, findings: Findings, encoder: Encoder, seed: int = 0, threads: int = 1):
+        super().__init__(findings.games, encoder, seed, threads)
+        self.findings = findings
+
+    @property
+    def per_epoch(self) -> int:
+        return len(self.findings)
+
+    def batch(self, first: int, count: int) -> Taught:
+        which, symmetries = self.positions(first, count)
+        return encode_findings(self.findings, self.encoder, which, symmetries, self.threads)
+
+
+class PlayedRows(Rows):
+    """Rows of records, as if a teacher had been sure of each move that was played."""
+
+    def batch(self, first: int, count: int) -> Taught:
+        batch = super().batch(first, count)
+        shares = np.zeros((count, pass_move(self.games.size) + 1), np.float32)
+        shares[np.arange(count), batch.moves] = 1
+        known = {item.name: getattr(batch, item.name) for item in fields(Batch)}
+        return Taught(**known, shares=shares, win_rates=np.full(count, np.nan, np.float32))
+
+
+def in_order(findings: Findings, encoder: Encoder, count: int = 0, batch: int = 512) -> Iterator[Taught]:
+    """The first ``count`` findings, or all for 0, as they stand: for measuring."""
+    end = min(count or len(findings), len(findings))
+    for first in range(0, end, batch):
+        which = np.arange(first, min(first + batch, end))
+        yield encode_findings(findings, encoder, which, np.zeros(len(which), np.int64))
