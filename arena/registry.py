@@ -30,6 +30,7 @@ BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
     "mcts": ("uct", {}),
     "sl": ("policy", {"checkpoint": "sl-9x9"}),
     "sl-19x19": ("policy", {"checkpoint": "sl-19x19"}),
+    "rl": ("policy", {"checkpoint": "rl-9x9"}),
 }
 """Entries that ship: name -> (kind, settings). Each kind is an entry under its own name besides."""
 
