@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -92,9 +92,16 @@ class AlphaGo(Bot):
         return self.choose_all([game], limits)[0]
 
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
-        """Search all the trees in lock step; the games are of one size."""
+        """Search all the trees in lock step; the games are of one size. Without rollouts the net itself is asked once
+        more whose each point will be."""
+        from arena.go.planes import encode_games
+
         size = games[0].rules.size
-        return [self._decide(slot, size) for slot in self._search_all(games, limits)]
+        decisions = [self._decide(slot, size) for slot in self._search_all(games, limits)]
+        if self._net.has_ownership and any(decision.ownership is None for decision in decisions):
+            owners = self._net.foresee_owners(encode_games(self._net.encoder, games))
+            return [replace(decision, ownership=points) for decision, points in zip(decisions, owners, strict=True)]
+        return decisions
 
     def weigh_all(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
         """Search as ``choose_all`` does and tell what a net may learn from it: the visits of each move

@@ -202,6 +202,23 @@ def test_leaves_fill_a_batch_where_seconds_are_the_limit_and_stay_one_where_visi
     assert thoughts(0, 2, timed) == thoughts(4, 2, timed)
 
 
+@pytest.mark.parametrize("mixing", [0, 1])
+def test_alphago_tells_whose_points_will_be_with_rollouts_and_without(mixing: float) -> None:
+    """Two walls part the board; what is told is seen by the side to move."""
+    game = Game(Rules.preset("cgos", 9, 7.0))
+    for row in range(9):
+        game.play(row * 9 + 3)
+        game.play(row * 9 + 5)
+    bot = Registry().resolve(f"alphago:mixing={mixing},visits=8").build()
+    of_black = bot.choose(game, Limits()).ownership
+    game.play(4)
+    of_white = bot.choose(game, Limits()).ownership
+    assert of_black is not None and of_white is not None
+    for seen in (of_black, -of_white):
+        points = seen.reshape(9, 9)
+        assert (points[:, :4] > 0.2).all() and (points[:, 5:] < -0.2).all(), points.round(1)
+
+
 def test_a_net_is_refused_on_a_size_that_it_does_not_play(tmp_path: Path) -> None:
     from bots.nets.checkpoint import MANIFEST, find
 

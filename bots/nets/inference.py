@@ -40,7 +40,7 @@ def has_fast_int8(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
     return not INT8_FLAGS.isdisjoint(words)
 
 
-POLICY, VALUE = "policy", "value"
+POLICY, VALUE, OWNERSHIP = "policy", "value", "ownership"
 """What is asked of a net; it may have more to say."""
 
 ASKED = 8
@@ -86,7 +86,8 @@ class Evaluator:
             self.precision = Precision.INT8 if fast else Precision.FP32
         self._session = self._load(self.precision)
         checkpoint.require(POLICY)
-        self.has_value = any(output.name == VALUE for output in self._session.get_outputs())
+        told = {output.name for output in self._session.get_outputs()}
+        self.has_value, self.has_ownership = VALUE in told, OWNERSHIP in told
         if precision == Precision.AUTO and self.precision is Precision.INT8:
             self._doubt()
 
@@ -127,14 +128,7 @@ class Evaluator:
         rates of a net without a value are NaN.
         Raises CheckpointError for a size that the net can't play.
         """
-        manifest = self.checkpoint.manifest
-        size = planes.shape[-1]
-        if planes.ndim != 4 or planes.shape[1] != manifest.planes or planes.shape[2] != size:
-            raise CheckpointError(
-                f"{manifest.name}: planes of shape {planes.shape} don't fit; it takes (B, {manifest.planes}, n, n)"
-            )
-        self.checkpoint.require_size(size)
-        given = {"planes": np.ascontiguousarray(planes, np.float32)}
+        given = self._checked(planes)
         if not self.has_value:
             (policy,) = self._session.run([POLICY], given)
             return policy, np.full(len(policy), np.nan, np.float32)
@@ -142,3 +136,22 @@ class Evaluator:
         odds = np.exp(value.astype(np.float64) - value.max(1, keepdims=True))  # (B, 3): win, draw, loss
         win_rate = (odds[:, 0] + 0.5 * odds[:, 1]) / odds.sum(1)
         return policy, win_rate.astype(np.float32)
+
+    def foresee_owners(self, planes: np.ndarray) -> np.ndarray:
+        """Whose each point will be: (B, n²) float32 in [-1, 1], positive for the side to move.
+
+        ``planes`` are those of ``evaluate``, which raises the same. Only a net that ``has_ownership`` can be asked.
+        """
+        (logits,) = self._session.run([OWNERSHIP], self._checked(planes))
+        return np.tanh(logits / 2)
+
+    def _checked(self, planes: np.ndarray) -> dict[str, np.ndarray]:
+        """What ONNX Runtime is given. Raises CheckpointError for planes that the net can't take."""
+        manifest = self.checkpoint.manifest
+        size = planes.shape[-1]
+        if planes.ndim != 4 or planes.shape[1] != manifest.planes or planes.shape[2] != size:
+            raise CheckpointError(
+                f"{manifest.name}: planes of shape {planes.shape} don't fit; it takes (B, {manifest.planes}, n, n)"
+            )
+        self.checkpoint.require_size(size)
+        return {"planes": np.ascontiguousarray(planes, np.float32)}
