@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
-import json
+import io
 import os
-import re
 import secrets
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,13 +17,13 @@ import typer
 from arena import ConfigError, StoreError, UserError
 from arena.cli import events
 from arena.cli.options import RESULTS, ConfigFile, Results, ThemeName, read_theme, registry_of
+from arena.cli.seats import Wish, arranged
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from arena.analysis import Evaluation
-    from arena.bot import Bot, Limits
-    from arena.fair import Terms
+    from arena.bot import Bot
     from arena.go.game import Rules
     from arena.go.moves import Colour
     from arena.go.record import Record
@@ -34,15 +32,9 @@ if TYPE_CHECKING:
     from arena.screen.review import Evaluate
     from arena.screen.themes import Theme
     from arena.sitting import Analyst, Opponent, Sitting
-    from arena.store import Player
-
-COLOURS = ("black", "white", "nigiri")
 
 ANALYSTS = ("alphago", "mcts")
 """Who gives hints where the bot that is played can't: the first that plays on the size."""
-
-GUEST = "guest"
-"""Who plays without a name, and so without a rating."""
 
 
 def play(
@@ -113,6 +105,8 @@ def play(
     """
     from rich.console import Console
 
+    from arena.counting import estimated
+    from arena.go.game import Game
     from arena.kifu import KifuFile
     from arena.sitting import Sitting
 
@@ -137,12 +131,14 @@ def play(
         else:
             if bot is None:
                 raise ConfigError("name a bot to play, as in: arena play alphago; 'arena bots' lists them")
-            wish = _Wish(color, size, komi, rules, handicap, time, fair, secrets.randbits(48) if seed is None else seed)
-            kifu, bots = _arranged(registry, registry.resolve(bot), name, wish, results, say)
+            wish = Wish(color, size, komi, rules, handicap, time, fair, secrets.randbits(48) if seed is None else seed)
+            kifu, bots = arranged(registry, registry.resolve(bot), name, wish, results, say)
             opponents = _opponents(bots, kifu.record.rules)
             file = stack.enter_context(KifuFile.create(results, _stored_ids(results)))
             kifu = replace(kifu, record=replace(kifu.record, id=file.id))
             file.write(kifu)
+        if kifu.time.time is not None:
+            estimated(Game(kifu.record.rules), playouts=2)  # what is compiled later would run on somebody's clock
         analyst = _analyst(opponents, bots, registry, kifu.record.rules.size)
         sitting, code = Sitting(kifu, opponents, analyst, file.write), 0
         try:
@@ -165,193 +161,6 @@ def play(
         sys.stdout.flush()
         os._exit(code)
     raise SystemExit(code)
-
-
-@dataclass(frozen=True, slots=True)
-class _Wish:
-    """How a new game is to be played, as it was typed; None is what wasn't."""
-
-    color: str | None
-    size: int | None
-    komi: float | None
-    rules: str | None
-    handicap: int | None
-    time: str | None
-    fair: bool
-    seed: int
-
-
-# --- A new game ---
-
-
-def _arranged(
-    registry: Registry, entry: Entry, name: str | None, wish: _Wish, results: Path, say: Callable[[str], None]
-) -> tuple[Kifu, dict[Colour, Entry]]:
-    """A game before its first move, and the bots in it by colour. Raises UserError."""
-    from datetime import UTC, datetime
-
-    from arena.go.game import Rules, handicap_points
-    from arena.go.moves import BLACK, WHITE
-    from arena.go.record import Record
-    from arena.kifu import EVENT, Kifu
-
-    if wish.color is not None and wish.color not in COLOURS:
-        raise ConfigError(f"--color {wish.color} is none of {', '.join(COLOURS)}")
-    limits = _read_clock(wish.time)
-    person = _person(registry, _own_name(registry) if name is None else name)
-    if entry.bot_kind.interactive:
-        opponent = _person(registry, dict(entry.settings).get("name") or GUEST)
-        if opponent.name == person.name:
-            raise ConfigError(f"two people called {person.name} can't meet; name the other one: human:name=bob")
-    else:
-        opponent = entry.with_limits(limits)
-    size = events.first_given(wish.size, 9)
-    rules = Rules.preset(events.first_given(wish.rules, "chinese"), size, wish.komi)
-    opponent.check(size)
-    colour, stones = _colour(wish, person, opponent, say), wish.handicap or 0
-    if wish.fair:
-        colour, terms = _fair(results, person, opponent, rules, wish, say)
-        stones, rules = terms.handicap, replace(rules, komi=terms.komi)
-    elif stones >= 1 and wish.komi is None:
-        rules = replace(rules, komi=0.5)
-    setup = tuple(handicap_points(size, stones)) if stones not in (0, 1) else ()
-    seats = {colour: person, colour.opponent: opponent}
-    record = Record(
-        rules,
-        (),
-        None,
-        black=seats[BLACK].name,
-        white=seats[WHITE].name,
-        black_player=_identity(seats[BLACK]),
-        white_player=_identity(seats[WHITE]),
-        setup=(tuple(sorted(setup)), ()),
-        first=WHITE if setup else BLACK,
-        event=EVENT,
-        seed=wish.seed,
-        date=datetime.now(UTC).strftime("%Y-%m-%d"),
-    )
-    bots = {colour: seat for colour, seat in seats.items() if not seat.bot_kind.interactive}
-    people = tuple(colour for colour in sorted(seats) if colour not in bots)
-    players = tuple(_player(seat) for seat in seats.values() if _identity(seat))
-    return Kifu(record, people, limits, players=players), bots
-
-
-def _own_name(registry: Registry) -> str:
-    """The login's, or nobody's in particular."""
-    try:
-        name = getpass.getuser()
-    except (OSError, KeyError):
-        return GUEST
-    return GUEST if name in {entry.name for entry in registry.entries} or not _is_name(name) else name
-
-
-def _is_name(name: str) -> bool:
-    return re.fullmatch(r"\w[\w .'-]{0,39}", name) is not None
-
-
-def _person(registry: Registry, name: str) -> Entry:
-    """The player that a person of this name is, in whatever game. Raises ConfigError."""
-    if not _is_name(name):
-        raise ConfigError(f"'{name}' is no name for a player; use up to 40 letters, digits, spaces and . - _ '")
-    if name in {entry.name for entry in registry.entries}:
-        raise ConfigError(f"'{name}' is a bot's name; take another with --as")
-    human = registry.entry("human")
-    return replace(human, name=name, settings=tuple((dict(human.settings) | {"name": name}).items()))
-
-
-def _identity(entry: Entry) -> str:
-    """What a player is rated under; empty for a person without a name."""
-    return "" if entry.bot_kind.interactive and entry.name == GUEST else entry.identity
-
-
-def _player(entry: Entry) -> Player:
-    from arena.store import Player
-
-    return Player(entry.identity, entry.name, entry.kind, json.dumps(dict(entry.settings)), entry.net)
-
-
-def _read_clock(text: str | None) -> Limits:
-    """Of ``--time``. Raises ConfigError."""
-    from arena.bot import Limits
-
-    if text is None:
-        return Limits()
-    limits = Limits.read(text, "--time")
-    if limits.time is None or limits.simulations is not None:
-        raise ConfigError(
-            "--time is a clock for the game, as in main=600 or main=300,byoyomi=30; what a bot spends on each move "
-            "stands behind its name: mcts@seconds=2"
-        )
-    return limits
-
-
-def _colour(wish: _Wish, person: Entry, opponent: Entry, say: Callable[[str], None]) -> Colour:
-    """The person's."""
-    from random import Random
-
-    from arena.fair import Nigiri
-    from arena.go.moves import BLACK, WHITE
-
-    if wish.color != "nigiri":
-        return WHITE if wish.color == "white" else BLACK
-    if wish.fair or (wish.handicap or 0) > 0:
-        raise ConfigError("nigiri is for even games; with a handicap, say who is Black: --color black or white")
-    drawn = Nigiri.draw(Random(wish.seed))
-    guess = "odd" if drawn.guessed_odd else "even"
-    plays = "Black" if drawn.is_right else "White"
-    say(f"Nigiri: {opponent.name} took {drawn.stones} stones and {person.name} guessed {guess}, so plays {plays}.")
-    return drawn.colour
-
-
-def _fair(
-    results: Path, person: Entry, opponent: Entry, rules: Rules, wish: _Wish, say: Callable[[str], None]
-) -> tuple[Colour, Terms]:
-    """The person's colour, and what makes the game even, by the ratings on this size. Raises ConfigError."""
-    from arena.fair import fair_terms
-    from arena.go.moves import BLACK, WHITE
-
-    given = {"--color": wish.color, "--handicap": wish.handicap, "--komi": wish.komi}
-    typed = [option for option, value in given.items() if value is not None]
-    if typed:
-        raise ConfigError(f"--fair finds colour, handicap and komi; leave out {typed[0]}, or --fair")
-    gap, words = _gap(results, opponent, person, rules.size)
-    say(words)
-    if not gap:
-        return BLACK, fair_terms(0.0, rules)
-    terms = fair_terms(abs(gap), rules)
-    weaker, stronger = (person, opponent) if gap >= 0 else (opponent, person)
-    stones = f"{terms.handicap} stones" if terms.handicap else "no stones"
-    say(
-        f"Fair: {weaker.name} plays Black with {stones}, and komi is {terms.komi:g}; that is worth {terms.gap:.0f} Elo "
-        f"against {stronger.name} on {rules.size}x{rules.size}."
-    )
-    return (BLACK if gap >= 0 else WHITE), terms
-
-
-def _gap(results: Path, opponent: Entry, person: Entry, size: int) -> tuple[float, str]:
-    """How many Elo the opponent is above the person by the games on this size, 0 where they don't tell; in words, too.
-
-    Where there is no estimate but an end of an interval, that is taken: it is the careful guess.
-    """
-    from arena.report.league import league
-    from arena.store import Store
-
-    found, where = None, f"on {size}x{size}"
-    if (results / "arena.db").exists():
-        with Store.open(results / "arena.db") as store:
-            found = league(store, size=size)
-    for entry in (person, opponent):
-        if found is None or entry.identity not in found.ratings.players:
-            return 0.0, f"{entry.name} has no rated games {where} yet, so it is an even game."
-    assert found is not None
-    estimate = found.ratings.difference(opponent.identity, person.identity)
-    known = (estimate.value, estimate.interval.low, estimate.interval.high)
-    gap = next((value for value in known if value is not None), None)
-    if gap is None:
-        return 0.0, f"No games {where} tell how far {opponent.name} and {person.name} are apart, so it is an even game."
-    stronger, weaker = (opponent, person) if gap >= 0 else (person, opponent)
-    estimate = found.ratings.difference(stronger.identity, weaker.identity)
-    return gap, f"By the games {where}, {stronger.name} is {estimate} Elo above {weaker.name}."
 
 
 # --- A game that goes on ---
@@ -480,6 +289,8 @@ def _show(
         width=console.width,
         kept=kept,
     )
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # whatever comes through a pipe, it is wrong input at worst
     show_plainly(sitting, console, manner, sys.stdin)
 
 

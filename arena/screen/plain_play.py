@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import queue
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import TextIO
@@ -18,18 +18,30 @@ from rich.console import Console
 from rich.text import Text
 
 from arena import IllegalMove
-from arena.counting import Count, Estimate
-from arena.go.game import Ending
-from arena.go.moves import BLACK, GTP_COLUMNS, Colour, Move, gtp_from_move, move_from_gtp, pass_move, star_points
+from arena.go.moves import GTP_COLUMNS, move_from_gtp
 from arena.screen import style
-from arena.screen.board import AREAS, ASCII_AREAS, ASCII_SIGNS, OWNED, SIGNS, STAR
+from arena.screen.sentences import (
+    Manner,
+    advice_words,
+    count_words,
+    dead_words,
+    drawn,
+    estimate_words,
+    introduction,
+    listed,
+    result_words,
+    sentence,
+    side,
+    some,
+    time_left,
+    told,
+)
 from arena.settings import suggest
 from arena.sitting import Refused, Sitting
-from arena.snapshot import Advice, Phase, Snapshot, Turn
+from arena.snapshot import Phase, Snapshot
 
-SHOWN_CANDIDATES = 3
-SHOWN_MOVES = 6
-"""Moves of a candidate's line of play that are told."""
+LONGEST_ECHO = 40
+"""Signs of a wrong line that are said again."""
 
 SLOW = 1.0
 """Seconds after which it is said that the bot thinks."""
@@ -55,18 +67,6 @@ COUNTING = {
     "continue": "take the passes back and play on",
     **{name: COMMANDS[name] for name in ("undo", "board", "resign", "save", "quit", "help")},
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Manner:
-    """How a plain front talks: whether the board is told ``in_words`` or drawn, whether it is shown after every
-    answer, in which signs and how wide, and where the game is kept."""
-
-    in_words: bool = True
-    with_board: bool = False
-    ascii_only: bool = False
-    width: int = 80
-    kept: Path | None = None
 
 
 def show_plainly(sitting: Sitting, console: Console, manner: Manner, lines: TextIO) -> None:
@@ -173,8 +173,8 @@ class Talk:
         if now.phase is Phase.COUNT:
             return "dead stones: "
         clock = now.clocks[now.to_play - 1]
-        left = "" if clock is None else f", {_time(clock.seconds, clock.stones)}"
-        return f"{_side(now.to_play)}, move {len(now.turns) + 1}{left}: "
+        left = "" if clock is None else f", {time_left(clock.seconds, clock.stones)}"
+        return f"{side(now.to_play)}, move {len(now.turns) + 1}{left}: "
 
     def say_who_thinks(self) -> None:
         now = self._sitting.snapshot()
@@ -192,7 +192,7 @@ class Talk:
         )
         if common < len(before.turns):
             back = len(before.turns) - common
-            self._say(f"{_some(back, 'move')} taken back. {_side(now.to_play)} is to play move {len(now.turns) + 1}.")
+            self._say(f"{some(back, 'move')} taken back. {side(now.to_play)} is to play move {len(now.turns) + 1}.")
         for turn in now.turns[common:]:
             self._say(sentence(turn, now.size))
         if now.unrated != before.unrated and now.helps != before.helps and now.phase is not Phase.OVER:
@@ -242,7 +242,7 @@ class Talk:
                 if now.phase is Phase.PLAY:
                     self._say(self.prompt.removesuffix(": ") + ": type a point such as d4, or help.")
             case ["help" | "?"]:
-                self._say(_listed(COUNTING if now.phase is Phase.COUNT else COMMANDS))
+                self._say(listed(COUNTING if now.phase is Phase.COUNT else COMMANDS))
             case ["quit" | "exit" | "q"]:
                 return False
             case ["pass"]:
@@ -277,6 +277,7 @@ class Talk:
         return True
 
     def _point(self, word: str, typed: str, now: Snapshot) -> None:
+        typed = style.clip(typed, LONGEST_ECHO)
         try:
             move = move_from_gtp(word, now.size)
         except ValueError:
@@ -304,186 +305,3 @@ class Talk:
 
     def _show(self, now: Snapshot) -> None:
         self._say(told(now) if self._manner.in_words else drawn(now, self._manner))
-
-
-# --- Words ---
-
-
-def introduction(now: Snapshot) -> str:
-    """Who plays whom, by what rules."""
-    stones = f", {now.handicap} handicap stones" if now.handicap else ""
-    unrated = f" It is unrated: {now.unrated}." if now.unrated else ""
-    return (
-        f"Game {now.id}: {now.names[0]} (Black) against {now.names[1]} (White), {now.size}x{now.size}, "
-        f"{now.rules.name} rules, komi {now.rules.komi:g}{stones}.{unrated}"
-    )
-
-
-def sentence(turn: Turn, size: int) -> str:
-    """``Black plays D4 and captures 2 stones: C4, D5.``"""
-    if turn.move == pass_move(size):
-        return f"{_side(turn.colour)} passes."
-    text = f"{_side(turn.colour)} plays {gtp_from_move(turn.move, size)}"
-    if turn.move in turn.captured:
-        return f"{text}, which takes {_stones_at(turn.captured, size)} of its own off the board."
-    if turn.captured:
-        return f"{text} and captures {_stones_at(turn.captured, size)}."
-    return f"{text}."
-
-
-def advice_words(advice: Advice, size: int) -> str:
-    """A line for each of the best candidates."""
-    if advice.fault:
-        return f"No hint: {advice.fault}."
-    lines = [f"{advice.analyst} would play, as {_side(advice.colour)}:"]
-    for number, candidate in enumerate(advice.candidates[:SHOWN_CANDIDATES], 1):
-        line = " ".join(gtp_from_move(move, size) for move in candidate.line[:SHOWN_MOVES])
-        move, share = gtp_from_move(candidate.move, size), style.per_cent(candidate.win_rate)
-        lines.append(f"{number}. {move}: wins {share}, {_some(candidate.visits, 'visit')}; {line}")
-    return "\n".join(lines)
-
-
-def estimate_words(estimate: Estimate) -> str:
-    margin = estimate.margin
-    side = "Black" if margin > 0 else "White"
-    lead = "The game is about even" if abs(margin) < 0.5 else f"{side} leads by about {abs(margin):.1f} points"
-    likely = [0, 0, 0]
-    for share in estimate.ownership:
-        percent = share - 256 if share > 127 else share
-        likely[0 if percent > OWNED else 1 if percent < -OWNED else 2] += 1
-    return (
-        f"{lead}, komi counted, by {estimate.playouts} playouts. Black is likely to have {likely[0]} points of the "
-        f"board and White {likely[1]}; {likely[2]} are open."
-    )
-
-
-def dead_words(now: Snapshot) -> str:
-    """Which stones count as dead."""
-    parts = []
-    for colour in Colour:
-        dead = [move for move in now.dead or () if now.points[move] == colour]
-        if dead:
-            parts.append(f"{_side(colour)}'s {_stones_at(dead, now.size)}")
-    return f"Dead: {'; '.join(parts)}." if parts else "No stones are dead."
-
-
-def count_words(now: Snapshot) -> str:
-    """What the board comes to, as it is marked."""
-    return "" if now.count is None else f"{points_words(now.count)} {_verdict(now.count.margin)}"
-
-
-def points_words(count: Count) -> str:
-    white = [f"{count.white:g}", f"komi {count.komi:g}", *([f"{count.bonus} for handicap"] if count.bonus else [])]
-    return f"Black has {_some(count.black, 'point')}, White {' and '.join(white)}."
-
-
-def result_words(now: Snapshot) -> str:
-    """How the game ended, and whether it counts."""
-    outcome = now.outcome
-    if outcome is None:
-        return "The game goes on."
-    if outcome.margin is not None:
-        limit = f"The game has reached its limit of {now.rules.move_limit} moves. "
-        text = f"{limit if outcome.ending is Ending.MOVE_LIMIT else ''}{count_words(now) or _verdict(outcome.margin)}"
-    elif outcome.winner is None:
-        text = "The game is a draw."
-    else:
-        loser, winner = outcome.winner.opponent, outcome.winner
-        if outcome.ending is Ending.RESIGN:
-            text = f"{now.name(loser)} resigns: {_side(winner)} ({now.name(winner)}) wins."
-        else:
-            text = f"{now.reason}. {_side(winner)} ({now.name(winner)}) wins."
-    return f"{text} The game is unrated: {now.unrated}." if now.unrated else text
-
-
-def _verdict(margin: float) -> str:
-    if not margin:
-        return "The game is a draw."
-    return f"{'Black' if margin > 0 else 'White'} wins by {_some(abs(margin), 'point')}."
-
-
-def told(now: Snapshot) -> str:
-    """The position row by row, from the top."""
-    lines = []
-    for row in range(now.size):
-        parts = []
-        for colour in Colour:
-            columns = [GTP_COLUMNS[column] for column in range(now.size) if now.stones[row, column] == colour]
-            if columns:
-                parts.append(f"{_side(colour).lower()} {', '.join(columns)}")
-        if parts:
-            lines.append(f"Row {now.size - row}: {'; '.join(parts)}.")
-    lines.append("All other rows are empty." if lines else "The board is empty.")
-    if len(lines) == now.size + 1:
-        lines.pop()
-    return "\n".join([*lines, *_below(now)])
-
-
-def _below(now: Snapshot) -> list[str]:
-    """What a board alone doesn't tell."""
-    lines = []
-    if now.turns:
-        lines.append(f"Last move: {_side(now.turns[-1].colour)} {gtp_from_move(now.turns[-1].move, now.size)}.")
-    if any(now.prisoners):
-        black, white = now.prisoners
-        lines.append(f"Taken off so far: {_some(black, 'black stone')}, {_some(white, 'white stone')}.")
-    return lines
-
-
-# --- The board as text ---
-
-
-def drawn(now: Snapshot, manner: Manner, ownership: bytes | None = None) -> str:
-    """The position as text; the last move in brackets, dead stones in small letters, and with ``ownership`` small signs
-    on points that are likely to be somebody's. Without gaps, and so without brackets, where it is too wide."""
-    size = now.size
-    gap = " " if 3 + 2 * size + 1 <= manner.width else ""
-    signs, areas = (ASCII_SIGNS, ASCII_AREAS) if manner.ascii_only else (SIGNS, AREAS)
-    stars, dead = set(star_points(size)), set(now.dead or ())
-    letters = (gap or "").join(GTP_COLUMNS[:size])
-    lines = [f"   {gap}{letters}"]
-    for row in range(size):
-        line = f"{size - row:2d} "
-        for column in range(size):
-            move = row * size + column
-            before = "(" if move == now.last else ")" if column and move - 1 == now.last else " "
-            line += before if gap else ""
-            stone, share = now.points[move], 0 if ownership is None else _signed(ownership[move])
-            if stone:
-                line += ASCII_AREAS[stone] if move in dead else signs[stone]
-            elif abs(share) > OWNED:
-                line += areas[1 if share > 0 else 2]
-            else:
-                line += STAR if move in stars else signs[0]
-        lines.append(line + (")" if gap and row * size + size - 1 == now.last else ""))
-    notes = _below(now)
-    if dead:
-        notes.append("Small x and o are dead stones.")
-    elif ownership is not None:
-        notes.append(f"{areas[1]} is likely to be Black's, {areas[2]} White's.")
-    return "\n".join([*lines, *notes])
-
-
-def _signed(byte: int) -> int:
-    return byte - 256 if byte > 127 else byte
-
-
-def _side(colour: Colour) -> str:
-    return "Black" if colour is BLACK else "White"
-
-
-def _some(number: float, noun: str) -> str:
-    return f"{number:g} {noun}" if number == 1 else f"{number:g} {noun}s"
-
-
-def _stones_at(points: Sequence[Move], size: int) -> str:
-    return f"{_some(len(points), 'stone')}: {', '.join(gtp_from_move(point, size) for point in points)}"
-
-
-def _listed(commands: dict[str, str]) -> str:
-    wide = max(map(len, commands))
-    return "\n".join(f"{name:<{wide}}  {what}" for name, what in commands.items())
-
-
-def _time(seconds: float, stones: int) -> str:
-    return style.duration(seconds) + (f" for {_some(stones, 'move')}" if stones else "")

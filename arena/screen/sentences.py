@@ -1,0 +1,216 @@
+"""A person's game in sentences, and the board as plain text: what is said without pictures. Nothing is typed here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from arena.counting import Count, Estimate
+from arena.go.game import Ending
+from arena.go.moves import BLACK, GTP_COLUMNS, Colour, Move, gtp_from_move, pass_move, star_points
+from arena.screen import style
+from arena.screen.board import AREAS, ASCII_AREAS, ASCII_SIGNS, OWNED, SIGNS, STAR
+from arena.snapshot import Advice, Snapshot, Turn
+
+SHOWN_CANDIDATES = 3
+SHOWN_MOVES = 6
+"""Moves of a candidate's line of play that are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a plain front talks: whether the board is told ``in_words`` or drawn, whether it is shown after every
+    answer, in which signs and how wide, and where the game is kept."""
+
+    in_words: bool = True
+    with_board: bool = False
+    ascii_only: bool = False
+    width: int = 80
+    kept: Path | None = None
+
+
+def introduction(now: Snapshot) -> str:
+    """Who plays whom, by what rules."""
+    stones = f", {now.handicap} handicap stones" if now.handicap else ""
+    unrated = f" It is unrated: {now.unrated}." if now.unrated else ""
+    return (
+        f"Game {now.id}: {now.names[0]} (Black) against {now.names[1]} (White), {now.size}x{now.size}, "
+        f"{now.rules.name} rules, komi {now.rules.komi:g}{stones}.{unrated}"
+    )
+
+
+def sentence(turn: Turn, size: int) -> str:
+    """``Black plays D4 and captures 2 stones: C4, D5.``"""
+    if turn.move == pass_move(size):
+        return f"{side(turn.colour)} passes."
+    text = f"{side(turn.colour)} plays {gtp_from_move(turn.move, size)}"
+    if turn.move in turn.captured:
+        return f"{text}, which takes {_stones_at(turn.captured, size)} of its own off the board."
+    if turn.captured:
+        return f"{text} and captures {_stones_at(turn.captured, size)}."
+    return f"{text}."
+
+
+def advice_words(advice: Advice, size: int) -> str:
+    """A line for each of the best candidates."""
+    if advice.fault:
+        return f"No hint: {advice.fault}."
+    lines = [f"{advice.analyst} would play, as {side(advice.colour)}:"]
+    for number, candidate in enumerate(advice.candidates[:SHOWN_CANDIDATES], 1):
+        line = " ".join(gtp_from_move(move, size) for move in candidate.line[:SHOWN_MOVES])
+        move, share = gtp_from_move(candidate.move, size), style.per_cent(candidate.win_rate)
+        lines.append(f"{number}. {move}: wins {share}, {some(candidate.visits, 'visit')}; {line}")
+    return "\n".join(lines)
+
+
+def estimate_words(estimate: Estimate) -> str:
+    """Who leads, and how much of the board is likely to be whose."""
+    margin = estimate.margin
+    side = "Black" if margin > 0 else "White"
+    lead = "The game is about even" if abs(margin) < 0.5 else f"{side} leads by about {abs(margin):.1f} points"
+    likely = [0, 0, 0]
+    for share in estimate.ownership:
+        percent = _signed(share)
+        likely[0 if percent > OWNED else 1 if percent < -OWNED else 2] += 1
+    return (
+        f"{lead}, komi counted, by {estimate.playouts} playouts. Black is likely to have {some(likely[0], 'point')} of "
+        f"the board and White {likely[1]}; {likely[2]} are open."
+    )
+
+
+def dead_words(now: Snapshot) -> str:
+    """Which stones count as dead."""
+    parts = []
+    for colour in Colour:
+        dead = [move for move in now.dead or () if now.points[move] == colour]
+        if dead:
+            parts.append(f"{side(colour)}'s {_stones_at(dead, now.size)}")
+    return f"Dead: {'; '.join(parts)}." if parts else "No stones are dead."
+
+
+def count_words(now: Snapshot) -> str:
+    """What the board comes to, as it is marked."""
+    return "" if now.count is None else f"{points_words(now.count)} {_verdict(now.count.margin)}"
+
+
+def points_words(count: Count) -> str:
+    """``Black has 45 points, White 36 and komi 7.``"""
+    white = [f"{count.white:g}", f"komi {count.komi:g}", *([f"{count.bonus} for handicap"] if count.bonus else [])]
+    return f"Black has {some(count.black, 'point')}, White {' and '.join(white)}."
+
+
+def result_words(now: Snapshot) -> str:
+    """How the game ended, and whether it counts."""
+    outcome = now.outcome
+    if outcome is None:
+        return "The game goes on."
+    if outcome.margin is not None:
+        limit = f"The game has reached its limit of {now.rules.move_limit} moves. "
+        text = f"{limit if outcome.ending is Ending.MOVE_LIMIT else ''}{count_words(now) or _verdict(outcome.margin)}"
+    elif outcome.winner is None:
+        text = "The game is a draw."
+    else:
+        loser, winner = outcome.winner.opponent, outcome.winner
+        if outcome.ending is Ending.RESIGN:
+            text = f"{now.name(loser)} resigns: {side(winner)} ({now.name(winner)}) wins."
+        else:
+            text = f"{now.reason}. {side(winner)} ({now.name(winner)}) wins."
+    return f"{text} The game is unrated: {now.unrated}." if now.unrated else text
+
+
+def _verdict(margin: float) -> str:
+    if not margin:
+        return "The game is a draw."
+    return f"{'Black' if margin > 0 else 'White'} wins by {some(abs(margin), 'point')}."
+
+
+def told(now: Snapshot) -> str:
+    """The position row by row, from the top."""
+    lines = []
+    for row in range(now.size):
+        parts = []
+        for colour in Colour:
+            columns = [GTP_COLUMNS[column] for column in range(now.size) if now.stones[row, column] == colour]
+            if columns:
+                parts.append(f"{side(colour).lower()} {', '.join(columns)}")
+        if parts:
+            lines.append(f"Row {now.size - row}: {'; '.join(parts)}.")
+    lines.append("All other rows are empty." if lines else "The board is empty.")
+    if len(lines) == now.size + 1:
+        lines.pop()
+    return "\n".join([*lines, *_below(now)])
+
+
+def _below(now: Snapshot) -> list[str]:
+    """What a board alone doesn't tell."""
+    lines = []
+    if now.turns:
+        lines.append(f"Last move: {side(now.turns[-1].colour)} {gtp_from_move(now.turns[-1].move, now.size)}.")
+    if any(now.prisoners):
+        black, white = now.prisoners
+        lines.append(f"Taken off so far: {some(black, 'black stone')}, {some(white, 'white stone')}.")
+    return lines
+
+
+# --- The board as text ---
+
+
+def drawn(now: Snapshot, manner: Manner, ownership: bytes | None = None) -> str:
+    """The position as text; the last move in brackets, dead stones in small letters, and with ``ownership`` small signs
+    on points that are likely to be somebody's. Without gaps, and so without brackets, where it is too wide."""
+    size = now.size
+    gap = " " if 3 + 2 * size + 1 <= manner.width else ""
+    signs, areas = (ASCII_SIGNS, ASCII_AREAS) if manner.ascii_only else (SIGNS, AREAS)
+    stars, dead = set(star_points(size)), set(now.dead or ())
+    letters = gap.join(GTP_COLUMNS[:size])
+    lines = [f"   {gap}{letters}"]
+    for row in range(size):
+        line = f"{size - row:2d} "
+        for column in range(size):
+            move = row * size + column
+            before = "(" if move == now.last else ")" if column and move - 1 == now.last else " "
+            line += before if gap else ""
+            stone, share = now.points[move], 0 if ownership is None else _signed(ownership[move])
+            if stone:
+                line += ASCII_AREAS[stone] if move in dead else signs[stone]
+            elif abs(share) > OWNED:
+                line += areas[1 if share > 0 else 2]
+            else:
+                line += STAR if move in stars else signs[0]
+        lines.append(line + (")" if gap and row * size + size - 1 == now.last else ""))
+    notes = _below(now)
+    if dead:
+        notes.append("Small x and o are dead stones.")
+    elif ownership is not None:
+        notes.append(f"{areas[1]} is likely to be Black's, {areas[2]} White's.")
+    return "\n".join([*lines, *notes])
+
+
+def _signed(byte: int) -> int:
+    """A byte of an ownership as the number from -100 to 100 that it is."""
+    return byte - 256 if byte > 127 else byte
+
+
+def side(colour: Colour) -> str:
+    return "Black" if colour is BLACK else "White"
+
+
+def some(number: float, noun: str) -> str:
+    """``1 point``, ``2.5 points``."""
+    return f"{number:g} {noun}" if number == 1 else f"{number:g} {noun}s"
+
+
+def _stones_at(points: Sequence[Move], size: int) -> str:
+    return f"{some(len(points), 'stone')}: {', '.join(gtp_from_move(point, size) for point in points)}"
+
+
+def listed(commands: dict[str, str]) -> str:
+    """A line for each command and what it does."""
+    wide = max(map(len, commands))
+    return "\n".join(f"{name:<{wide}}  {what}" for name, what in commands.items())
+
+
+def time_left(seconds: float, stones: int) -> str:
+    """What a clock shows: ``4:35``, ``0:12 for 3 moves``."""
+    return style.duration(seconds) + (f" for {some(stones, 'move')}" if stones else "")
