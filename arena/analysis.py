@@ -240,7 +240,8 @@ def notes(record: Record, evaluations: Sequence[Evaluation], bot: str) -> dict[i
 
 def _comment(evaluation: Evaluation, move: PlayedMove | None, size: int) -> Iterator[str]:
     if move is not None:
-        said = "the bot's own choice" if move.is_best else f"{move.loss:+.1%} of lost win rate"
+        points = f"{100 * abs(move.loss):.1f} points of win rate"
+        said = "the bot's own choice" if move.is_best else f"{'cost' if move.loss >= 0 else 'gained'} {points}"
         yield f"{move.number}. {move.colour.name.title()} {gtp_from_move(move.move, size)}: {said}"
         if not move.is_best:
             yield f"Instead: {spelled(move.before.line, size)}"

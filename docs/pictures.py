@@ -32,7 +32,7 @@ from rich.text import Text
 
 HERE = Path(__file__).parent
 
-PATIENCE = 900.0
+PATIENCE = 1800.0
 """Seconds that a scene may take."""
 
 

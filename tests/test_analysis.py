@@ -172,7 +172,7 @@ def test_the_sgf_has_what_was_found_where_it_was_found_and_is_the_same_game() ->
     root, first, second, third = (text[begin:end] for begin, end in zip(begins, [*begins[1:], None], strict=True))
     assert "AN[a bot\\]]" in root and "SBKV[50.00]" in root and "V[-7.0]" in root
     assert "LB[ae:A][ad:B]" in root and root.index("Black wins 50.0%") < root.index("reason: it was late")
-    assert "SBKV[40.00]" in first and "DO[]" in first and "1. Black C3: +10.0% of lost win rate" in first
+    assert "SBKV[40.00]" in first and "DO[]" in first and "1. Black C3: cost 10.0 points of win rate" in first
     assert "SBKV[70.00]" in second and "BM[1]" in second and "TR" not in second  # the best point has a label by then
     assert "SBKV[80.00]" in third and "DO[" not in third and "BM[" not in third
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import stat
 import sys
@@ -12,12 +13,14 @@ from pathlib import Path
 
 import pytest
 from commandline import ROOT, arena, refused
+from played import console_of, output_of
 
 from arena import doctor
 from arena.doctor import Place, examine
 from arena.example import ARENA_TOML, engine_command, engine_table
 from arena.finding import Finding, Verdict
 from arena.registry import Registry
+from arena.screen.check import show_check
 from arena.store import Store
 
 OK, NOTE, FAILED = Verdict.OK, Verdict.NOTE, Verdict.FAILED
@@ -52,25 +55,37 @@ for line in sys.stdin:
 """
 
 
-def test_a_new_place_is_in_order(tmp_path: Path) -> None:
+def test_all_is_looked_at_and_the_exit_code_says_whether_something_failed(tmp_path: Path) -> None:
+    (tmp_path / "arena.toml").write_text('[bots.x]\nkind = "policy"\ncheckpoint = "none"\n')
     done = arena("doctor", "--json", folder=tmp_path)
-    assert done.returncode == 0, done.stdout
-    found = {row["step"]: row for row in json.loads(done.stdout)}
+    rows = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert [row["step"] for row in rows if row["verdict"] == "failed"] == ["config"]
+    found = {row["step"]: row for row in rows}
     assert list(found)[:4] == ["versions", "training", "processor", "terminal"]
     assert "arena 0." in found["versions"]["text"] and "numba" in found["versions"]["text"]
     assert found["nets"]["verdict"] == "ok" and "where it was exported" in found["nets"]["text"]
     assert "the first match makes them" in found["results"]["text"]
-    assert "arena init" in found["config"]["text"]
-    assert not list(tmp_path.iterdir())  # it leaves nothing
+    assert os.listdir(tmp_path) == ["arena.toml"]  # it leaves nothing
 
 
-def test_the_screen_tells_each_step_and_the_exit_code_what_came_of_it(tmp_path: Path) -> None:
-    (tmp_path / "arena.toml").write_text('[bots.x]\nkind = "policy"\ncheckpoint = "none"\n')
-    done = arena("doctor", folder=tmp_path)
-    assert done.returncode == 1
-    line = next(line for line in done.stdout.splitlines() if "no checkpoint 'none'" in line)
-    assert line.split()[1:3] == ["failed", "config"]
-    assert "Correct [bots.x], or put # before its lines." in done.stdout
+def test_findings_are_shown_a_line_each_with_what_to_do_below(tmp_path: Path) -> None:
+    where = place(tmp_path, '[bots.x]\nkind = "policy"\ncheckpoint = "none"\n')
+    console = console_of(80, 40, terminal=False)
+    assert show_check("arena doctor", examine(where, ["terminal", "config"]), console) is FAILED
+    lines = output_of(console).splitlines()
+    assert lines[1].split()[1:3] == ["ok", "terminal"]
+    assert lines[3].split()[1:3] == ["failed", "config"] and "no checkpoint 'none'" in lines[3]
+    assert lines[4].strip() == "Correct [bots.x], or put # before its lines."
+    assert "arena init" in findings(place(tmp_path), "config")[0].text
+
+
+def test_lines_to_copy_stay_lines_on_a_terminal() -> None:
+    console = console_of(40, 40, color_system=None)
+    table = engine_table("gnugo")
+    show_check("arena doctor", iter([Finding("engines", OK, "gnugo", table)]), console)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output_of(console))
+    assert all(f"    {line}\n" in text for line in table.splitlines())
 
 
 def test_damaged_results_fail_and_sound_ones_are_counted(tmp_path: Path) -> None:

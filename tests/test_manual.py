@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from commandline import arena, arena_alone
+from commandline import ROOT, arena, arena_alone
 from played import match_of, record_of
 
 from arena.cli import app, complete
@@ -33,16 +33,43 @@ def examples(command: typer.core.TyperCommand) -> list[str]:
     return re.findall(r"\[bold\](arena.*?)\[/bold\]", (command.help or "").partition("Example")[2])
 
 
+def understand(line: str) -> None:
+    """Raise click's error for a command or an option that isn't there, or a value that it doesn't take."""
+    words = shlex.split(line, comments=True)
+    end = next((at for at, word in enumerate(words) if word in ("<", ">", "|")), len(words))
+    words = words[:end]
+    length = max(count for count in range(1, len(words) + 1) if " ".join(words[:count]) in NAMED)
+    NAMED[" ".join(words[:length])].make_context("arena", words[length:])
+
+
 @pytest.mark.parametrize("name", NAMED)
 def test_every_command_has_examples_that_it_understands(name: str) -> None:
     found = examples(NAMED[name])
     assert found or "gogui-twogtp" in (NAMED[name].help or "")
     for example in found:
-        words = shlex.split(re.split(" [<>|] ", example)[0])
-        length = max(count for count in range(1, len(words) + 1) if " ".join(words[:count]) in NAMED)
-        NAMED[" ".join(words[:length])].make_context("arena", words[length:])  # raises for what isn't there
+        understand(example)
     own = [example for example in found if (example + " ").startswith(name + " ")]
     assert own or not found, f"none of {found} shows {name}"
+
+
+GUIDES = [ROOT / "README.md", ROOT / "trainers" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
+def test_every_command_of_a_guide_is_one_that_arena_understands(path: Path) -> None:
+    blocks = re.findall(r"```sh\n(.*?)```", path.read_text(), re.DOTALL)
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    told = [line for line in lines if line.startswith("arena ")]
+    assert len(told) >= 3
+    for line in told:
+        understand(line)
+
+
+@pytest.mark.parametrize("path", GUIDES[2:], ids=lambda path: path.stem)
+def test_guides_are_linked_from_the_readme_and_their_links_lead_somewhere(path: Path) -> None:
+    assert f"(docs/{path.name})" in (ROOT / "README.md").read_text()
+    for link in re.findall(r"\]\(([^)]+)\)", path.read_text()):
+        assert (path.parent / link).is_file(), link
 
 
 @pytest.mark.parametrize("width", [40, 80, 140])

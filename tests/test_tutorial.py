@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commandline import arena, arena_alone, refused
+from commandline import arena, refused
 from played import console_of, output_of
 from terminal import Terminal
 
@@ -154,8 +155,9 @@ def test_both_passing_counts_the_board() -> None:
 # --- The command ---
 
 
-def test_the_tutorial_runs_in_a_pipe(tmp_path: Path) -> None:
-    done = arena_alone("tutorial", "--from", "10", "--plain", folder=tmp_path, typed="12\n13\nresign\n")
+def test_the_tutorial_runs_in_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("12\n13\nresign\n"))
+    done = arena("tutorial", "--from", "10", "--plain", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Not 12." in done.stdout and "> 13" in done.stdout and "White has won." in done.stdout
     assert "arena tutorial --from 11 --against mcts" in " ".join(done.stdout.split())

@@ -49,4 +49,6 @@ def _print(found: Finding, console: Console) -> None:
     grid.add_column(overflow="fold")
     text = STYLES[found.verdict]
     grid.add_row(Text(words[0], text), Text(words[1], style.LABEL), Text(words[2]))
-    console.print(grid, *details)
+    console.print(grid)
+    for detail in details:  # the terminal breaks what is too long, so that it can be copied whole
+        console.print(detail, soft_wrap=True)
