@@ -50,5 +50,5 @@ def _print(found: Finding, console: Console) -> None:
     text = STYLES[found.verdict]
     grid.add_row(Text(words[0], text), Text(words[1], style.LABEL), Text(words[2]))
     console.print(grid)
-    for line in details:  # the terminal breaks what is too long, so that it can be copied whole
-        console.print(line, soft_wrap=True)
+    for detail in details:  # the terminal breaks what is too long, so that it can be copied whole
+        console.print(detail, soft_wrap=True)
