@@ -221,6 +221,15 @@ def test_it_fits_every_terminal(width: int, height: int, at: int):
     assert all(cell_len(line.plain.rstrip()) <= width for line in picture.lines)
 
 
+def test_a_comment_in_letters_of_two_cells_is_folded_and_not_cut():
+    text = "白は左辺を取り、黒はもう手がない。" * 3
+    seen = Viewer(RECORD, [Remark(text)])
+    for width, height in ((40, 24), (60, 24), (100, 30)):
+        picture = seen.scene().fit(width, height)
+        shown = "".join(line.plain[0 if width == 40 else 17 :].strip() for line in picture.lines)
+        assert text in shown and max(cell_len(line.plain.rstrip()) for line in picture.lines) <= width
+
+
 def test_a_curve_has_a_column_for_every_move_or_means_of_them():
     def drawn(rates: list[float | None], at: int = 0) -> list[str]:
         return [line.plain.rstrip() for line in draw_curve(rates, at, 26, 4, ascii_only=True)]
