@@ -7,8 +7,9 @@ from rich.text import Text
 
 from arena.screen import style
 from arena.screen.stage import Stage
+from arena.screen.steps import moves_in_words
 from arena.screen.typed import Gone
-from arena.screen.viewer import Viewer, moves_in_words
+from arena.screen.viewer import Viewer
 
 
 def step_through(viewer: Viewer, stage: Stage) -> None:
