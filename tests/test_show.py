@@ -197,7 +197,7 @@ def test_a_narrow_screen_has_it_below():
         "     │   ██████▃▃▃▄▄▄",
         "  0 %┤   ████████████▅▅▅",
         "         ▲     ×     ×",
-        "next: 2 ○ B3  3 ● C4  4 ○ B4  5 ● A4 ...",
+        "2 ○ B3    3 ● C4    4 ○ B4    5 ● A4",
         "← → move · g go to · m mistake · q leave",
     ]
 
@@ -294,7 +294,7 @@ def test_a_pipe_gets_a_diagram_and_the_moves(folder: Path):
         "",
         "Too slow: White gets the left side, and there is hardly anything that Black can do about it.",
         "",
-        "1 ● C3  2 ○ B3  3 ● C4",
+        "1 ● C3    2 ○ B3    3 ● C4",
     ]
     assert "8 ○ pass" in arena("show", "club.sgf", folder=folder).stdout
     assert arena("show", "club.sgf", "--ascii", folder=folder).stdout.isascii()

@@ -51,10 +51,12 @@ def ended(record: Record) -> str:
     return f"{result_words(outcome)} ({record.reason})" if record.reason else result_words(outcome)
 
 
-def moves_in_words(record: Record, start: int, end: int) -> str:
-    """The moves after ``start`` up to number ``end``: ``1 ● E5 2 ○ C3``."""
-    size = record.rules.size
-    return "  ".join(
-        f"{number} {stone_sign(mover(record, number))} {gtp_from_move(move, size)}"
+def move_lines(record: Record, start: int, end: int, width: int) -> list[str]:
+    """The moves after ``start`` up to number ``end`` in columns: ``1 ● E5    2 ○ C3``, as many as fit."""
+    size, digits = record.rules.size, len(str(end))
+    items = [
+        f"{number:>{digits}} {stone_sign(mover(record, number))} {gtp_from_move(move, size):<4}"
         for number, move in enumerate(record.moves[start:end], start + 1)
-    )
+    ]
+    row = max(1, (width + 2) // (digits + 9))
+    return ["  ".join(items[at : at + row]).rstrip() for at in range(0, len(items), row)]

@@ -17,7 +17,7 @@ from arena.screen import style
 from arena.screen.board import Overlay, draw_board, stone_sign
 from arena.screen.curve import draw_curve
 from arena.screen.scene import Block, Picture, Scene
-from arena.screen.steps import costs, ended, mover, moves_in_words, positions
+from arena.screen.steps import costs, ended, move_lines, mover, positions
 from arena.screen.themes import DARK, Theme
 from arena.screen.typed import Act, Mouse, Paste, Press, Typed
 from arena.screen.words import captures, folded, joined, lead
@@ -29,6 +29,9 @@ MISTAKE = 0.05
 """Win rate that a move must cost to be called a mistake."""
 
 MOST_MISTAKES = 3
+
+SHOWN_NEXT = 10
+"""Moves that follow which are told."""
 
 KEYS = (
     "← → a move · PgUp PgDn ten · Home End · g to a move · m next mistake · o owners · q leave",
@@ -262,9 +265,10 @@ class Viewer:
         return lines
 
     def _next_moves(self, width: int, height: int) -> list[Text]:
-        """The moves of the game around this one."""
-        words = moves_in_words(self.record, self.number, self.number + 12)
-        return folded(f"next: {words}", width, min(2, height), self.ascii_only, self.theme.label) if words else []
+        """The moves of the game that follow."""
+        last = min(len(self.record.moves), self.number + SHOWN_NEXT)
+        found = move_lines(self.record, self.number, last, width)
+        return [line for words in found[: min(2, height)] for line in self.said(words, width, self.theme.label)]
 
     def _prompt(self, width: int) -> list[Text]:
         if self._number_typed is None:
