@@ -16,11 +16,11 @@ from arena import ConfigError
 from arena.go.game import Rules, handicap_points
 from arena.go.moves import BLACK, WHITE, Colour
 
-ELO_PER_POINT = {9: 15.0, 13: 12.0, 19: 10.0}
-"""By size. On 9x9 as measured by players against themselves with less komi or a stone more: 17 for ``sl`` at a
-temperature of 0.7 (400 games), 13 for ``mcts`` with 300 playouts (420 games). On 13x13 likewise, for ``sl-19x19`` at a
-temperature of 0.5. On 19x19 what KGS takes a stone to be worth from 30 to 5 kyu, 0.85 in log odds or 148 Elo
-(gokgs.com/help/rmath.html), over its 15 points; from 2 dan it is 1.3."""
+ELO_PER_POINT = {9: 17.0, 13: 12.0, 19: 10.0}
+"""By size, by a logistic fit of games of players against themselves with less komi or stones more: on 9x9 17 ± 6 for
+``sl`` at a temperature of 0.7 (400 games) and 17 ± 5 for ``mcts`` with 300 playouts (420 games), on 13x13 12 ± 6 for
+``sl-19x19`` at a temperature of 0.5 (120 games). On 19x19 it is what KGS takes a stone to be worth for people from 30
+to 5 kyu, 0.85 in log odds or 148 Elo (gokgs.com/help/rmath.html), over its 15 points; from 2 dan it is 1.3."""
 
 MOST = 9
 """Handicap stones at most."""

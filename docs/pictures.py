@@ -62,19 +62,29 @@ def stored(games: int) -> Callable[[str], bool]:
 
 
 SCENES = (
-    Scene("match", ["match", "alphago", "sl", "-n", "100"], 100, 24, stored(12)),
+    Scene("match", ["match", "sl", "mcts:playouts=100", "-n", "100"], 100, 24, stored(30)),
     Scene(
         "league",
-        ["tournament", "league", "random", "mcts:playouts=200", "mcts", "sl", "alphago", "-n", "10"],
+        [
+            "tournament",
+            "league",
+            "random",
+            "mcts:playouts=50",
+            "mcts:playouts=200",
+            "sl:temperature=1",
+            "sl",
+            "-n",
+            "20",
+        ],
         124,
         24,
-        stored(30),
+        stored(120),
     ),
     Scene(
         "analysis",
         ["analyze", "1", "--bot", "alphago", "--visits", "50"],
         100,
-        200,
+        34,
         lambda text: "marks the largest" in text,
         before=[["match", "sl", "sl:temperature=0.5", "-n", "2"]],
     ),
@@ -119,9 +129,14 @@ def film(scene: Scene, folder: Path) -> Screen:
     typed = list(scene.typed)
     end = monotonic() + PATIENCE
     try:
-        while not scene.is_ready("\n".join(screen.display)) or typed:
-            if not select.select([ours], [], [], max(0.0, end - monotonic()))[0]:
+        is_settled = False  # a frame may come in pieces
+        while not (is_settled and not typed and scene.is_ready("\n".join(screen.display))):
+            waiting = 0.05 if scene.is_ready("\n".join(screen.display)) else max(0.0, end - monotonic())
+            is_settled = not select.select([ours], [], [], waiting)[0]
+            if monotonic() >= end:
                 raise SystemExit(f"{scene.name}: it never showed what was waited for:\n" + "\n".join(screen.display))
+            if is_settled:
+                continue
             try:
                 stream.feed(os.read(ours, 65536))
             except OSError:  # the program has ended

@@ -36,7 +36,8 @@ def examples(command: typer.core.TyperCommand) -> list[str]:
 def understand(line: str) -> None:
     """Raise click's error for a command or an option that isn't there, or a value that it doesn't take."""
     words = shlex.split(line, comments=True)
-    words = words[: next((place for place, word in enumerate(words) if word in "<>|"), len(words))]
+    end = next((at for at, word in enumerate(words) if word in ("<", ">", "|")), len(words))
+    words = words[:end]
     length = max(count for count in range(1, len(words) + 1) if " ".join(words[:count]) in NAMED)
     NAMED[" ".join(words[:length])].make_context("arena", words[length:])
 

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from played import Clock
+from played import Clock, console_of
 from rich.cells import cell_len
 from terminal import Terminal
 
-from arena import UserError
 from arena.analysis import Evaluation, analyse
 from arena.bot import Bot, Candidate, Decision, Limits
 from arena.clock import TimeLeft
@@ -24,8 +23,9 @@ from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.go.record import Record
 from arena.kifu import Kifu, KifuFile
 from arena.screen.play_frame import clock_words
-from arena.screen.review import Review, remarks_of
+from arena.screen.review import Review, remarks_of, show_review
 from arena.screen.seat import Seat
+from arena.screen.stage import Stage
 from arena.screen.typed import Act, Gone, Mouse, Paste, Press
 from arena.sitting import Analyst, Opponent, Sitting
 from arena.snapshot import Phase
@@ -548,9 +548,22 @@ def test_remarks_tell_what_the_bot_would_have_played():
     assert remarks[3].comment.splitlines()[0].startswith("instead of D4: ")
 
 
-def test_a_bot_that_fails_in_a_review_is_told():
+@pytest.mark.parametrize(("last", "stays"), [(Press("q"), True), (Gone(), False)])
+def test_a_person_looks_around_while_a_review_goes_on_and_leaves(last: Press | Gone, stays: bool):
+    stage, review = Stage(console_of(80, 24)), Review(RECORD)
+
+    def evaluate(record: Record) -> Iterator[Evaluation]:
+        yield from evaluations()
+        for typed in (Press("home"), Press("m"), Press("m"), last):
+            stage.tell(typed)
+
+    assert show_review(review, evaluate, stage) is stays
+    assert review.is_complete and review.number == 4
+
+
+def test_what_went_wrong_in_a_review_is_told():
     review = Review(RECORD)
-    review.fault = str(UserError("oracle: no net"))
+    review.fault = "oracle: no net"
     assert "oracle: no net" in "\n".join(line.plain for line in review.scene().fit(80, 24).lines)
 
 

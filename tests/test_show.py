@@ -17,9 +17,10 @@ from arena.go.moves import BLACK, move_from_gtp
 from arena.go.record import read_sgf
 from arena.go.remarks import Remark, read_remarks
 from arena.screen.curve import draw_curve
+from arena.screen.steps import costs
 from arena.screen.themes import HIGH_CONTRAST
 from arena.screen.typed import Act, Mouse, Paste, Press
-from arena.screen.viewer import Viewer, costs
+from arena.screen.viewer import Viewer
 from arena.screen.words import result_words
 from arena.store import Event, Store
 
@@ -196,7 +197,7 @@ def test_a_narrow_screen_has_it_below():
         "     │   ██████▃▃▃▄▄▄",
         "  0 %┤   ████████████▅▅▅",
         "         ▲     ×     ×",
-        "next: 2 ○ B3  3 ● C4  4 ○ B4  5 ● A4 ...",
+        "2 ○ B3    3 ● C4    4 ○ B4    5 ● A4",
         "← → move · g go to · m mistake · q leave",
     ]
 
@@ -219,6 +220,15 @@ def test_it_fits_every_terminal(width: int, height: int, at: int):
     picture = viewer(at=at).scene().fit(width, height)
     assert len(picture.lines) == height
     assert all(cell_len(line.plain.rstrip()) <= width for line in picture.lines)
+
+
+def test_a_comment_in_letters_of_two_cells_is_folded_and_not_cut():
+    text = "白は左辺を取り、黒はもう手がない。" * 3
+    seen = Viewer(RECORD, [Remark(text)])
+    for width, height in ((40, 24), (60, 24), (100, 30)):
+        picture = seen.scene().fit(width, height)
+        shown = "".join(line.plain[0 if width == 40 else 17 :].strip() for line in picture.lines)
+        assert text in shown and max(cell_len(line.plain.rstrip()) for line in picture.lines) <= width
 
 
 def test_a_curve_has_a_column_for_every_move_or_means_of_them():
@@ -284,7 +294,7 @@ def test_a_pipe_gets_a_diagram_and_the_moves(folder: Path):
         "",
         "Too slow: White gets the left side, and there is hardly anything that Black can do about it.",
         "",
-        "1 ● C3  2 ○ B3  3 ● C4",
+        "1 ● C3    2 ○ B3    3 ● C4",
     ]
     assert "8 ○ pass" in arena("show", "club.sgf", folder=folder).stdout
     assert arena("show", "club.sgf", "--ascii", folder=folder).stdout.isascii()

@@ -14,9 +14,9 @@ from rich.text import Text
 from arena.counting import estimated
 from arena.go.game import Game
 from arena.screen import style
-from arena.screen.plain_play import result_words
 from arena.screen.review import Evaluate, Review, show_review
 from arena.screen.seat import Seat
+from arena.screen.sentences import result_words
 from arena.screen.stage import Stage
 from arena.screen.themes import DARK, Theme
 from arena.screen.typed import Gone, Mouse, Paste, Press

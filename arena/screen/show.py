@@ -7,8 +7,9 @@ from rich.text import Text
 
 from arena.screen import style
 from arena.screen.stage import Stage
+from arena.screen.steps import move_lines
 from arena.screen.typed import Gone
-from arena.screen.viewer import Viewer, moves_in_words
+from arena.screen.viewer import Viewer
 
 
 def step_through(viewer: Viewer, stage: Stage) -> None:
@@ -31,7 +32,7 @@ def print_game(viewer: Viewer, console: Console) -> None:
         lines += [Text(), *(Text(style.spell(line, viewer.ascii_only)) for line in viewer.remark.comment.splitlines())]
     for line in lines:
         console.print(line, soft_wrap=not console.is_terminal)
-    words = moves_in_words(viewer.record, 0, viewer.number)
-    if words:
+    if viewer.number:
         console.print()
+    for words in move_lines(viewer.record, 0, viewer.number, width):
         console.print(Text(style.spell(words, viewer.ascii_only)))

@@ -6,23 +6,21 @@ No terminal is read or written here, and nothing is evaluated.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise
 
-import numpy as np
 from rich.cells import cell_len
 from rich.text import Text
 
-from arena.go.moves import BLACK, Colour, Move, gtp_from_move
+from arena.go.moves import Colour, Move, gtp_from_move
 from arena.go.record import Record
 from arena.go.remarks import Remark
 from arena.screen import style
 from arena.screen.board import Overlay, draw_board, stone_sign
 from arena.screen.curve import draw_curve
 from arena.screen.scene import Block, Picture, Scene
+from arena.screen.steps import costs, ended, move_lines, mover, positions
 from arena.screen.themes import DARK, Theme
 from arena.screen.typed import Act, Mouse, Paste, Press, Typed
-from arena.screen.words import captures, folded, joined, lead, result_words
+from arena.screen.words import captures, folded, joined, lead
 
 STRIDE = 10
 """Moves that PgUp and PgDn go."""
@@ -31,6 +29,9 @@ MISTAKE = 0.05
 """Win rate that a move must cost to be called a mistake."""
 
 MOST_MISTAKES = 3
+
+SHOWN_NEXT = 10
+"""Moves that follow which are told."""
 
 KEYS = (
     "← → a move · PgUp PgDn ten · Home End · g to a move · m next mistake · o owners · q leave",
@@ -63,7 +64,7 @@ class Viewer:
         self.number = min(max(0, at), len(record.moves))
         self.theme = theme
         self.ascii_only = ascii_only
-        self._positions = _positions(record)
+        self._positions = positions(record)
         self._number_typed: str | None = None  # what is typed of a move's number
         self._message = ""
         self._shows_owners = True
@@ -217,7 +218,7 @@ class Viewer:
         record, number = self.record, self.number
         _, taken = self._positions[number]
         if number:
-            colour = _mover(record, number)
+            colour = mover(record, number)
             move = gtp_from_move(record.moves[number - 1], record.rules.size)
             words = f"move {number} of {len(record.moves)}: {stone_sign(colour)} {move}"
         else:
@@ -257,16 +258,17 @@ class Viewer:
         lines = self.said("What cost the most (m):", width, self.theme.label)
         for number in self.mistakes[: height - 1]:
             move = gtp_from_move(self.record.moves[number - 1], self.record.rules.size)
-            sign = stone_sign(_mover(self.record, number))
+            sign = stone_sign(mover(self.record, number))
             cost = self.costs.get(number)
             told = "" if cost is None else f"  {cost:.0%}"
             lines += self.said(f"  move {number}: {sign} {move}{told}", width)
         return lines
 
     def _next_moves(self, width: int, height: int) -> list[Text]:
-        """The moves of the game around this one."""
-        words = moves_in_words(self.record, self.number, self.number + 12)
-        return folded(f"next: {words}", width, min(2, height), self.ascii_only, self.theme.label) if words else []
+        """The moves of the game that follow."""
+        last = min(len(self.record.moves), self.number + SHOWN_NEXT)
+        found = move_lines(self.record, self.number, last, width)
+        return [line for words in found[: min(2, height)] for line in self.said(words, width, self.theme.label)]
 
     def _prompt(self, width: int) -> list[Text]:
         if self._number_typed is None:
@@ -285,52 +287,6 @@ class Viewer:
     def said(self, words: str, width: int, text_style: str = "") -> list[Text]:
         """A line, cut where it is too long."""
         return [Text(style.spell(style.clip(words, width), self.ascii_only), text_style)]
-
-
-def costs(record: Record, win_rates: Sequence[float | None]) -> dict[int, float]:
-    """What moves cost those who played them, by their numbers, where the win rates (Black's) before and after are
-    known."""
-    found = {}
-    for number, (before, after) in enumerate(pairwise(win_rates), 1):
-        if before is not None and after is not None:
-            found[number] = (before - after) * (1 if _mover(record, number) is BLACK else -1)
-    return found
-
-
-def ended(record: Record) -> str:
-    """How a game ended, in words."""
-    outcome = record.outcome
-    if outcome is None:
-        return "no result"
-    return f"{result_words(outcome)} ({record.reason})" if record.reason else result_words(outcome)
-
-
-def moves_in_words(record: Record, start: int, end: int) -> str:
-    """The moves after ``start`` up to number ``end``: ``1 ● E5 2 ○ C3``."""
-    size = record.rules.size
-    return "  ".join(
-        f"{number} {stone_sign(_mover(record, number))} {gtp_from_move(move, size)}"
-        for number, move in enumerate(record.moves[start:end], start + 1)
-    )
-
-
-def _mover(record: Record, number: int) -> Colour:
-    """Who made the move of this number."""
-    return record.first if number % 2 else record.first.opponent
-
-
-def _positions(record: Record) -> list[tuple[np.ndarray, tuple[int, int]]]:
-    """The stones after each number of moves, and how many of each colour were taken. Raises RecordError."""
-    room = max(record.rules.move_limit, len(record.moves) + 1)  # the limit would end the game
-    whole = replace(record, rules=replace(record.rules, move_limit=room), outcome=None)
-    whole.replay()  # says what is wrong
-    game = replace(whole, moves=()).replay()
-    found = [(game.board.stones, (0, 0))]
-    for move in record.moves:
-        game.outcome = None
-        game.play(move)
-        found.append((game.board.stones, (game.prisoners(Colour.BLACK), game.prisoners(Colour.WHITE))))
-    return found
 
 
 def _named(name: str, rank: str, width: int) -> str:

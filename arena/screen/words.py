@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.text import Text
 
 from arena.go.game import Ending, Outcome
@@ -45,16 +45,19 @@ def lead(margin: float) -> str:
 
 def folded(words: str, width: int, height: int, ascii_only: bool, text_style: str = "") -> list[Text]:
     """Words in lines of this width; of too many lines the first, and a sign that there were more."""
-    lines = [
-        part
-        for line in words.splitlines()
-        for part in textwrap.wrap(style.spell(line, ascii_only), max(8, width)) or [""]
-    ]
+    lines = [part for line in words.splitlines() for part in _wrapped(style.spell(line, ascii_only), max(8, width))]
     if len(lines) > height:
         lines = [*lines[: height - 1], style.clip(f"{lines[height - 1]} ...", width)] if height > 0 else []
         if lines and not lines[-1].endswith("..."):
             lines[-1] = f"{lines[-1][: width - 4].rstrip()} ..."
     return [Text(line, text_style) for line in lines]
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """Broken between words; anywhere in scripts whose letters are wide, as they have none."""
+    if cell_len(line) > len(line):
+        return chop_cells(line, width)
+    return textwrap.wrap(line, width) or [""]
 
 
 def joined(parts: Sequence[str], width: int) -> str:
