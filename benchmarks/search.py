@@ -20,8 +20,8 @@ def puct(boards: int = 32) -> None:
     from bots import alphago, policy
 
     for name, bot in (
-        ("alphago, lambda 0", alphago.AlphaGo(alphago.Config(mixing=0.0, reuse=False))),
-        ("alphago, default", alphago.AlphaGo(alphago.Config(reuse=False))),
+        ("alphago", alphago.AlphaGo(alphago.Config(reuse=False))),
+        ("alphago, lambda 0.5", alphago.AlphaGo(alphago.Config(mixing=0.5, reuse=False))),
         ("sl", policy.Policy(policy.Config())),
     ):
         net = bot._net

@@ -33,7 +33,7 @@ class Config:
     visits: int = setting(
         100, "visits of the root a move, those kept from the last counted, where no limit says otherwise", low=2
     )
-    mixing: float = setting(0.5, "lambda: 0 trusts the net's value, 1 the rollouts", low=0, high=1)
+    mixing: float = setting(0.0, "lambda: 0 trusts the net's value, 1 the rollouts; 0.5 in the paper", low=0, high=1)
     rising: float = setting(
         0.0, "how much higher lambda is on a full board than on an empty one, where rollouts tell less", low=-1, high=1
     )
