@@ -177,17 +177,16 @@ def develop(scene: Scene, screen: Screen) -> str:
 
 
 def _line(cells: Mapping[int, Any], width: int) -> Text:
-    """A row of the screen; what is alike side by side is one piece, which keeps the picture small."""
+    """A row of the screen. What is alike side by side is one piece, which keeps a picture small, but blanks are pieces
+    of their own: some viewers drop them at the beginning of another."""
+    written = [column for column in range(width) if cells[column].data != " " or cells[column].bg != "default"]
     line = Text()
-    runs = groupby((cells[column] for column in range(width)), lambda cell: cell._replace(data=""))
-    for look, run in runs:
+    shown = (cells[column] for column in range(max(written, default=-1) + 1))
+    for (look, _), run in groupby(shown, lambda cell: (cell._replace(data=""), cell.data == " ")):
         style = Style(
             color=_colour(look.fg), bgcolor=_colour(look.bg), bold=look.bold, dim=look.blink, reverse=look.reverse
         )
         line.append("".join(cell.data for cell in run), style)
-    if cells[width - 1].bg == "default":
-        end = max((column for column in range(width) if cells[column].bg != "default"), default=-1) + 1
-        line.right_crop(width - max(end, len(line.plain.rstrip())))
     return line
 
 
