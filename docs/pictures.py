@@ -18,12 +18,14 @@ import subprocess
 import sys
 import tempfile
 import termios
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from io import StringIO
+from itertools import groupby
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pyte
 from rich.console import Console
@@ -87,6 +89,14 @@ SCENES = (
         34,
         lambda text: "marks the largest" in text,
         before=[["match", "sl", "sl:temperature=0.5", "-n", "2"]],
+    ),
+    Scene(
+        "play",
+        ["play", "mcts:playouts=300", "--as", "me"],
+        100,
+        18,
+        lambda text: re.search(r"[4-9],\d\d\d visits", text) is not None,
+        typed=[("no move yet", "e5\r"), ("move 2:", "g7\r"), ("move 4:", "c6\r"), ("move 6:", "!")],
     ),
 )
 
@@ -166,15 +176,17 @@ def develop(scene: Scene, screen: Screen) -> str:
     return console.export_svg(title="arena " + " ".join(scene.words), unique_id=f"arena-{scene.name}")
 
 
-def _line(cells: object, width: int) -> Text:
+def _line(cells: Mapping[int, Any], width: int) -> Text:
+    """A row of the screen. What is alike side by side is one piece, which keeps a picture small, but blanks are pieces
+    of their own: some viewers drop them at the beginning of another."""
+    written = [column for column in range(width) if cells[column].data != " " or cells[column].bg != "default"]
     line = Text()
-    for column in range(width):
-        cell = cells[column]  # type: ignore[index]
+    shown = (cells[column] for column in range(max(written, default=-1) + 1))
+    for (look, _), run in groupby(shown, lambda cell: (cell._replace(data=""), cell.data == " ")):
         style = Style(
-            color=_colour(cell.fg), bgcolor=_colour(cell.bg), bold=cell.bold, dim=cell.blink, reverse=cell.reverse
+            color=_colour(look.fg), bgcolor=_colour(look.bg), bold=look.bold, dim=look.blink, reverse=look.reverse
         )
-        line.append(cell.data, style)
-    line.rstrip()
+        line.append("".join(cell.data for cell in run), style)
     return line
 
 
