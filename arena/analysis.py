@@ -50,8 +50,8 @@ class Evaluation:
     """What a bot thinks of one position. All of it but ``candidates`` is Black's view.
 
     ``number`` moves have led to it, so it is 0 for the first. ``win_rate`` is in [0, 1], and that of the best move.
-    ``margin`` is the score that the playouts came to in the mean, komi counted, and ``ownership`` (size²,) in [-1, 1]
-    whose each point was in them; None for a bot without playouts. ``candidates``, the best first, are there when the
+    ``ownership`` (size²,) in [-1, 1] is whose each point will be, and ``margin`` the score by that, komi counted; None
+    for a bot that doesn't tell. ``candidates``, the best first, are there when the
     bot searches; their win rates are of the side to move. ``line`` is the play expected, the best move itself first.
     """
 

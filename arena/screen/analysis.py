@@ -96,7 +96,7 @@ class AnalysisSheet:
                 words += f" The largest mistake{'s' * (len(listed) > 1)}: {', '.join(listed)}."
             yield Text(style.spell(words, ascii_only))
         yield Text(
-            "Black %: how likely Black wins after the move; score: who is ahead then, in the mean of playouts. "
+            "Black %: how likely Black wins after the move; score: who is ahead then, by whose each point will be. "
             "Loss: points of win rate that the move cost whoever played it. '!' marks the largest mistakes.",
             style.LABEL,
         )
