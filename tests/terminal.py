@@ -30,7 +30,8 @@ job = os.fork()
 if not job:
     os.setpgid(0, 0)
     os.tcsetpgrp(0, os.getpid())
-    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+    for number in (signal.SIGTTOU, signal.SIGHUP, signal.SIGINT):  # under nohup, a job would be deaf to the last two
+        signal.signal(number, signal.SIG_DFL)
     os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 os.write(1, b"job %d\\n" % job)
 while True:

@@ -345,9 +345,16 @@ def test_two_hundred_pairs_of_games_have_openings_that_differ_under_all_symmetri
 
 
 def test_the_entry_that_stands_for_a_trainers_checkpoints(folder: Path) -> None:
-    (folder / "arena.toml").write_text('[bots.rl]\nkind = "policy"\n')
+    (folder / "arena.toml").write_text('[bots.zero]\nkind = "policy"\n')
     registry = Registry(folder / "arena.toml", folder / "results")
-    for trainer, entry in (("rl", "rl"), ("sl", "sl"), ("zero", "sl"), ("random", "sl"), ("learner", "learner")):
+    for trainer, entry in (
+        ("rl", "rl"),
+        ("sl", "sl"),
+        ("zero", "zero"),
+        ("value", "sl"),
+        ("random", "sl"),
+        ("learner", "learner"),
+    ):
         assert entry_for(registry, learn(folder / "net", STRONG, trainer=trainer).folder) == entry
     assert entry_for(registry, find("rollout-9x9")) == "mcts"
 

@@ -375,7 +375,8 @@ def test_a_name_is_looked_for_in_the_results_then_among_the_shipped(net: Checkpo
 def test_the_nets_that_ship_verify(folder: Path) -> None:
     shipped = Checkpoint.open(folder)
     assert shipped.manifest.name == folder.name
-    assert shipped.manifest.metrics["test_positions"] > 0
+    metrics = shipped.manifest.metrics
+    assert metrics.get("test_positions", 0) > 0 or metrics.get("share_games", 0) > 0
     Evaluator(shipped, "fp32")
     Evaluator(shipped, "int8")
     load_network(shipped)

@@ -28,7 +28,7 @@ NINE = Rules.preset("cgos", 9)
 BLACK_WINS = Outcome(BLACK, Ending.SCORE, 3.0)
 WHITE_WINS = Outcome(WHITE, Ending.RESIGN)
 FORK = multiprocessing.get_context("forkserver")  # real processes to kill, without an interpreter's start for each
-FORK.set_forkserver_preload(["arena.go.record", "pytest"])
+FORK.set_forkserver_preload(["arena.ready", "pytest"])  # a process has one server: what all tests ask of it
 
 
 def finished(number: int, **fields: Any) -> Record:

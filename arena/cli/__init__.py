@@ -17,7 +17,7 @@ from arena.cli import (
     gate,
     inspect,
     look,
-    people,
+    match,
     play,
     report,
     serve,
@@ -58,9 +58,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    play.match,
-    play.plan,
-    people.play,
+    match.match,
+    match.plan,
+    play.play,
     tournament.tournament,
     tournament.ladder,
     look.bots,

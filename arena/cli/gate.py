@@ -12,8 +12,8 @@ import typer
 
 from arena import CheckpointError, ConfigError, UserError
 from arena.cli import complete, events
+from arena.cli.match import SPRT_GAMES
 from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
-from arena.cli.play import SPRT_GAMES
 
 if TYPE_CHECKING:
     from arena.bot_file import Change

@@ -1,194 +1,355 @@
-"""The commands of two players: a match, and how long one would take."""
+"""The command for people: a game against a bot, or of two people, in the terminal or in a pipe."""
 
 from __future__ import annotations
 
+import io
+import os
+import secrets
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arena import ConfigError
-from arena.cli import complete, events
-from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
+from arena import ConfigError, StoreError, UserError
+from arena.cli import events
+from arena.cli.options import RESULTS, ConfigFile, Results, ThemeName, read_theme, registry_of
+from arena.cli.seats import Wish, arranged
 
 if TYPE_CHECKING:
-    from arena.ratings import Sprt
-    from arena.report.tally import Tally
-    from arena.schedule import Match
-    from arena.store import Store
+    from rich.console import Console
 
-SPRT_GAMES = 5_000
-"""Where a sequential test ends at the latest unless told otherwise."""
+    from arena.analysis import Evaluation
+    from arena.bot import Bot
+    from arena.go.game import Rules
+    from arena.go.moves import Colour
+    from arena.go.record import Record
+    from arena.kifu import Kifu, KifuFile
+    from arena.registry import Entry, Registry
+    from arena.screen.review import Evaluate
+    from arena.screen.themes import Theme
+    from arena.sitting import Analyst, Opponent, Sitting
 
-PILOT = 10
-"""Games that are played where there are fewer than ``FORETELLING``, to foretell the rest from."""
-
-FORETELLING = 8
-
-First = Annotated[
-    str,
-    typer.Argument(
-        metavar="A", help="A bot: NAME, NAME:setting=value,... or checkpoint:PATH.", autocompletion=complete.bots
-    ),
-]
-Second = Annotated[str, typer.Argument(metavar="B", help="The bot it meets.", autocompletion=complete.bots)]
+ANALYSTS = ("alphago", "mcts")
+"""Who gives hints where the bot that is played can't: the first that plays on the size."""
 
 
-def match(
-    first: First,
-    second: Second,
-    games: Annotated[
-        int | None,
-        typer.Option("-n", "--games", help="How many games, at most with --sprt; 100, or 5000.", show_default=False),
+def play(
+    bot: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[BOT]",
+            help="Who to play: NAME, NAME:setting=value,... or checkpoint:PATH; human is a second person here. "
+            "With --resume, the id of a game.",
+        ),
+    ] = None,
+    color: Annotated[
+        str | None, typer.Option(help="black (the default), white, or nigiri to draw for it.", show_default=False)
     ] = None,
     size: events.Size = None,
-    komi: events.Komi = None,
-    rules: events.RuleSet = None,
-    openings: events.Openings = None,
-    plies: events.Plies = None,
-    book: events.BookPath = None,
-    seed: events.Seed = None,
-    limits: events.LimitsText = None,
-    adjudicate: events.Adjudicate = None,
-    workers: events.Workers = 0,
-    sprt: Annotated[
-        tuple[float, float] | None,
+    komi: Annotated[
+        float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above, 0.5 with a handicap.", show_default=False)
+    ] = None,
+    rules: Annotated[
+        str | None,
         typer.Option(
-            metavar="ELO0 ELO1",
-            help="Stop as soon as it is shown that A is stronger by ELO1 rather than ELO0, or the reverse.",
+            help="chinese (the default) or japanese, where dead stones are agreed on after two passes; cgos or "
+            "tromp-taylor, where all stones on the board are alive.",
             show_default=False,
         ),
     ] = None,
-    alpha: Annotated[float, typer.Option(help="The risk of accepting ELO1 where ELO0 is true.")] = 0.05,
-    beta: Annotated[float, typer.Option(help="The risk of accepting ELO0 where ELO1 is true.")] = 0.05,
-    new: Annotated[bool, typer.Option("--new", help="Start afresh instead of resuming.")] = False,
+    handicap: Annotated[
+        int | None, typer.Option(help="Stones that Black has on the board first, 2 to 9.", show_default=False)
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="A clock for you and for a bot without limits of its own: main=600 (seconds for the game), "
+            "main=300,byoyomi=30, or byoyomi=60,stones=5.",
+            show_default=False,
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--as", metavar="NAME", help="Your name on the ladder; your login's.", show_default=False),
+    ] = None,
+    fair: Annotated[
+        bool, typer.Option("--fair", help="Colour, handicap and komi that make it even, by your ratings here.")
+    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the last game, or with that of an id.")] = False,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Every change said in words, for screen readers and logs.")
+    ] = False,
+    ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII signs only.")] = False,
+    theme: ThemeName = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Where all chance starts: of nigiri, and of the bot.", show_default=False)
+    ] = None,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """Play A against B with colours swapped, live, until N games are stored.
+    """Play a game against BOT: type [bold]d4[/bold], [bold]pass[/bold], [bold]undo[/bold], [bold]hint[/bold],
+    [bold]score[/bold], [bold]resign[/bold], [bold]help[/bold].
 
-    The same command goes on where an earlier one stopped, and a larger -n adds games. How many it takes: arena plan.
+    The game is kept after every move, whatever happens to the terminal; --resume goes on. Finished games are stored
+    beside those of bots, and count for arena elo unless you had help (undo, hint, score), a handicap or another komi.
 
-    Examples: [bold]arena match sl alphago -n 100[/bold] · [bold]arena match uct:playouts=500 uct:playouts=2000[/bold] ·
-    [bold]arena match checkpoint:new sl --sprt 0 35[/bold] · [bold]arena match mcts gnugo --limits seconds=1[/bold] ·
-    [bold]arena match mcts@seconds=1 mcts@seconds=4 --book games.sgf --plies 8[/bold]
+    Examples: [bold]arena play alphago[/bold] · [bold]arena play mcts:playouts=200 --size 5 --color white[/bold] ·
+    [bold]arena play alphago --fair --as ada[/bold] · [bold]arena play mcts --time main=600,byoyomi=30[/bold] ·
+    [bold]arena play sl --handicap 3 --rules japanese[/bold] · [bold]arena play --resume[/bold] ·
+    [bold]arena play random --plain < moves.txt[/bold]
     """
     from rich.console import Console
 
-    from arena.runner import Control
-    from arena.schedule import Match
-    from arena.screen.match import show_match
-    from arena.store import Store
+    from arena.counting import estimated
+    from arena.go.game import Game
+    from arena.kifu import KifuFile
+    from arena.sitting import Sitting
 
-    console, control = Console(), Control()
-    test = _read_sprt(sprt, alpha, beta)
-    if games is None:
-        games = 100 if test is None else SPRT_GAMES
-    processes = events.count_workers(workers)
-    given = events.Given(size, komi, rules, openings, plies, seed, limits, adjudicate, book)
-    registry, say = registry_of(config, results), events.printer(console)
-    terms = given.terms(say)
-    played = Match(given.player(registry, first), given.player(registry, second), games=games, **terms)
-    events.say_if_used_in_turn(terms, games, say)
-    played.pairings()  # openings that don't exist are refused before anything is stored
-    with Store.open(results / "arena.db", write=True) as store:
-        played = replace(played, run=max(1, _runs(store, played) + new))
-        events.note_event(store, played)
-        with events.event_kept(played, store, console, results):
-            updates = events.play_published(played, store, processes, control, test)
-            show_match(played, updates, console, sprt=test, control=control)
+    console = Console()
+    say = events.printer(console)
+    registry = registry_of(config, results)
+    colours = read_theme(theme, registry)
+    _store_finished(results, say)
+    with ExitStack() as stack:
+        if resume:
+            given = (color, size, komi, rules, handicap, time, name, seed)
+            if any(value is not None for value in given) or fair:
+                raise ConfigError(
+                    "a game that goes on keeps its players, rules and clock; give --resume and its id only"
+                )
+            file = stack.enter_context(_file_to_resume(results, bot))
+            kifu = file.read()
+            if kifu.is_over:
+                raise UserError(f"{file.id} is over; 'arena games --event play' lists it")
+            kifu, bots = _recast(kifu, registry, say)
+            opponents = _opponents(bots, kifu.record.rules)
+        else:
+            if bot is None:
+                raise ConfigError("name a bot to play, as in: arena play alphago; 'arena bots' lists them")
+            wish = Wish(color, size, komi, rules, handicap, time, fair, secrets.randbits(48) if seed is None else seed)
+            kifu, bots = arranged(registry, registry.resolve(bot), name, wish, results, say)
+            opponents = _opponents(bots, kifu.record.rules)
+            file = stack.enter_context(KifuFile.create(results, _stored_ids(results)))
+            kifu = replace(kifu, record=replace(kifu.record, id=file.id))
+            file.write(kifu)
+        if kifu.time.time is not None:
+            estimated(Game(kifu.record.rules), playouts=2)  # what is compiled later would run on somebody's clock
+        analyst = _analyst(opponents, bots, registry, kifu.record.rules.size)
+        sitting, code = Sitting(kifu, opponents, analyst, file.write), 0
+        try:
+            with sitting:
+                evaluate = _evaluator(bots, registry, kifu.record.rules.size)
+                _show(
+                    sitting,
+                    console,
+                    plain=plain,
+                    ascii_only=ascii_only,
+                    kept=file.path,
+                    evaluate=evaluate,
+                    theme=colours,
+                )
+        except KeyboardInterrupt:
+            console.print()
+            code = 130
+        _part(file.read(), file, results, say)
+    if not sitting.has_ended:  # Python would wait for threads of the bot's own
+        sys.stdout.flush()
+        os._exit(code)
+    raise SystemExit(code)
 
 
-def plan(
-    first: First,
-    second: Second,
-    to_see: Annotated[
-        float, typer.Option("--to-see", metavar="ELO", help="The difference that is to be seen, in Elo.")
-    ] = 30.0,
-    size: events.Size = None,
-    komi: events.Komi = None,
-    rules: events.RuleSet = None,
-    openings: events.Openings = None,
-    plies: events.Plies = None,
-    book: events.BookPath = None,
-    seed: events.Seed = None,
-    limits: events.LimitsText = None,
-    adjudicate: events.Adjudicate = None,
-    workers: events.Workers = 0,
-    results: Results = Path(RESULTS),
-    config: ConfigFile = None,
+# --- A game that goes on ---
+
+
+def _file_to_resume(results: Path, id: str | None) -> KifuFile:
+    """The file of the game of this id, or of the unfinished one that was played last. Raises UserError."""
+    from arena.kifu import EVENT, KifuFile, is_held, kept_games
+
+    if id is not None:
+        number = id.rpartition("/")[2]
+        return KifuFile.open(results, f"{EVENT}/{number:0>5}" if number.isdecimal() else id)
+    kept = [(id, kifu) for id, kifu in kept_games(results) if kifu.record.moves and not kifu.is_over]
+    waiting = [id for id, _ in kept if not is_held(results, id)]
+    if not waiting:
+        raise UserError(f"no game waits in {results / EVENT}; begin one, as in: arena play alphago")
+    return KifuFile.open(results, waiting[-1])
+
+
+def _recast(kifu: Kifu, registry: Registry, say: Callable[[str], None]) -> tuple[Kifu, dict[Colour, Entry]]:
+    """The game with the bots that play it now. Raises UserError when one can't be had any more."""
+    from arena.go.moves import BLACK, Colour
+    from arena.kifu import Help
+
+    bots = {}
+    record = kifu.record
+    for colour in Colour:
+        if colour in kifu.people:
+            continue
+        name, identity = (record.black, record.black_player) if colour is BLACK else (record.white, record.white_player)
+        entry = registry.resolve(name)
+        entry.check(record.rules.size)
+        if entry.identity != identity and Help.OTHER_BOT not in kifu.helps:
+            say(f"{name} is another player now, with other settings or another net; the game is unrated.")
+            kifu = replace(kifu, helps=(*kifu.helps, Help.OTHER_BOT))
+        bots[colour] = entry
+    return kifu, bots
+
+
+# --- Playing ---
+
+
+def _opponents(bots: dict[Colour, Entry], rules: Rules) -> dict[Colour, Opponent]:
+    """The bots, ready to move. Raises UserError for one that can't be had."""
+    from arena.sitting import Opponent
+
+    return {colour: Opponent(_ready(entry, rules), entry.limits) for colour, entry in bots.items()}
+
+
+def _ready(entry: Entry, rules: Rules) -> Bot:
+    """The bot, its kernels compiled before any clock runs."""
+    from arena.bot import Limits
+    from arena.go.game import Game
+
+    bot = entry.build()
+    if entry.bot_kind.boards > 1:
+        try:
+            bot.choose(Game(rules), Limits(simulations=2))
+        except UserError:
+            raise
+        except Exception:  # a fault in the choice of a move is judged in the game, and this is none
+            pass
+    return bot
+
+
+def _analyst(
+    opponents: dict[Colour, Opponent], bots: dict[Colour, Entry], registry: Registry, size: int
+) -> Analyst | None:
+    """Who gives hints: another of the bot that is played where it can analyse, else the first that can."""
+    from arena.bot import Bot
+    from arena.sitting import Analyst
+
+    for colour, opponent in opponents.items():
+        if type(opponent.bot).analyse is not Bot.analyse:
+            return Analyst(bots[colour].name, bots[colour].build)
+    for name in ANALYSTS:
+        with suppress(UserError):
+            entry = registry.resolve(name)
+            entry.check(size)
+            return Analyst(entry.name, entry.build)
+    return None
+
+
+def _evaluator(bots: dict[Colour, Entry], registry: Registry, size: int) -> Evaluate | None:
+    """What a bot makes of a game's positions, for the review: the one that was played where it knows win rates, else
+    the first that does."""
+    from arena.analysis import analyse, patient
+
+    for name in (*(entry.name for entry in bots.values()), *ANALYSTS):
+        with suppress(UserError):
+            entry = registry.resolve(name)
+            if not entry.bot_kind.tells_win_rate:
+                continue
+            entry.check(size)
+
+            def evaluate(record: Record, entry: Entry = entry) -> Iterator[Evaluation]:
+                with closing(patient(entry).build()) as bot:
+                    yield from analyse(record, bot, at_once=1)
+
+            return evaluate
+    return None
+
+
+def _show(
+    sitting: Sitting,
+    console: Console,
+    *,
+    plain: bool,
+    ascii_only: bool,
+    kept: Path,
+    evaluate: Evaluate | None,
+    theme: Theme,
 ) -> None:
-    """Foretell how many games and how much time it takes to see a difference of so many Elo between A and B.
+    """Play in the way that suits where we are."""
+    from arena.screen.plain_play import Manner, show_plainly
+    from arena.screen.play import show_sitting
+    from arena.screen.stage import has_stage
 
-    It counts the stored games of the same match. Where there are hardly any, the first ten are played and stored: the
-    beginning of the match that [bold]arena match[/bold] goes on with when it gets the same options.
+    if has_stage(console) and not plain:
+        show_sitting(sitting, console, kept=kept, evaluate=evaluate, theme=theme, ascii_only=ascii_only)
+        return
+    manner = Manner(
+        in_words=plain,
+        with_board=not plain,
+        ascii_only=ascii_only or console.options.ascii_only,
+        width=console.width,
+        kept=kept,
+    )
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # whatever comes through a pipe, it is wrong input at worst
+    show_plainly(sitting, console, manner, sys.stdin)
 
-    Example: [bold]arena plan mcts:playouts=500 mcts:playouts=600 --to-see 30[/bold]
-    """
-    from rich.console import Console
 
-    from arena.runner import Control
-    from arena.schedule import Match
-    from arena.screen.match import show_match
-    from arena.screen.plan import plan_sheet
-    from arena.store import Store
+# --- Keeping ---
 
-    if not 1 <= to_see <= 1000:
-        raise ConfigError(f"--to-see {to_see:g} can't be planned for; give from 1 to 1000 Elo")
-    console, control = Console(), Control()
-    processes = events.count_workers(workers)
-    given = events.Given(size, komi, rules, openings, plies, seed, limits, adjudicate, book)
-    registry, say = registry_of(config, results), events.printer(console)
-    terms = given.terms(say)
-    played = Match(given.player(registry, first), given.player(registry, second), games=PILOT, **terms)
-    for entry in played.players.values():
-        if entry.bot_kind.interactive:
-            raise ConfigError(f"{entry.name} plays at the terminal; only games of two bots can be planned")
-    if (results / "arena.db").exists():
-        with Store.open(results / "arena.db") as store:
-            tally = _stored(store, played)
-        if tally.games >= FORETELLING:
-            console.print(plan_sheet(tally, to_see, processes))
+
+def _part(kifu: Kifu, file: KifuFile, results: Path, say: Callable[[str], None]) -> None:
+    """Say what becomes of the game: it is stored when it is over, and waits when it isn't."""
+    moves = len(kifu.record.moves)
+    own = moves if kifu.record.first in kifu.people else moves // 2  # a bot may have begun
+    if kifu.is_over:
+        try:
+            _store([kifu], results)
+        except StoreError as error:
+            say(f"{file.id} is kept in {file.path}, and is stored by the next arena play: {error}.")
             return
-    played.pairings()
+        counts = "unrated" if kifu.record.unrated else "it counts for arena elo"
+        say(f"{file.id} is stored ({counts}); its moves are in {file.path}. What each cost: arena analyze {file.id}")
+    elif own:
+        say(f"{file.id} waits after move {moves} in {file.path}; go on with: arena play --resume")
+    else:
+        file.remove()
+        say("No move of yours was played, so nothing is kept.")
+
+
+def _store(kifus: list[Kifu], results: Path) -> None:
+    """Finished games into the results, and the ratings that follow. Raises StoreError."""
+    from arena.store import Store
+
     with Store.open(results / "arena.db", write=True) as store:
-        played = replace(played, run=max(1, _runs(store, played)))
-        if played.event not in {event.id for event in store.events()}:  # else its plan is larger
-            events.note_event(store, played)
-        say(f"A pilot of {PILOT} games, which are the beginning of this match:")
-        with events.event_kept(played, store, console, results):
-            updates = events.play_published(played, store, processes, control)
-            show_match(played, updates, console, control=control)
-        tally = _stored(store, played)
-    console.print()
-    console.print(plan_sheet(tally, to_see, processes))
+        store.add_players({player.identity: player for kifu in kifus for player in kifu.players}.values())
+        store.append([kifu.record for kifu in kifus])
+        if any(not kifu.record.unrated for kifu in kifus):
+            from arena.report.frames import write_elo_csv
+
+            write_elo_csv(store, results / "elo.csv")
 
 
-def _runs(store: Store, played: Match) -> int:
-    """How often this match was begun."""
-    return sum(event.id.rpartition("-")[0] == played.key for event in store.events())
+def _store_finished(results: Path, say: Callable[[str], None]) -> None:
+    """Store what an earlier arena finished and had no time to store, or couldn't: as far as that goes now."""
+    from arena.kifu import is_held, kept_games
+
+    stored = _stored_ids(results)
+    left = [kifu for id, kifu in kept_games(results) if kifu.is_over and id not in stored and not is_held(results, id)]
+    if left:
+        try:
+            _store(left, results)
+        except StoreError as error:
+            say(f"{len(left)} finished games still wait to be stored: {error}.")
+        else:
+            say(f"Stored now: {', '.join(kifu.record.id for kifu in left)}.")
 
 
-def _stored(store: Store, played: Match) -> Tally:
-    """The games of all runs of a match; identical ones count once in what is made of them."""
-    from arena.report.tally import Tally
+def _stored_ids(results: Path) -> set[str]:
+    """The ids of the games of people that are in the results."""
+    from arena.kifu import EVENT
+    from arena.store import Store
 
-    tally = Tally(*played.players)
-    for event in store.events():
-        if event.id.rpartition("-")[0] == played.key:
-            for record in store.games(event=event.id):
-                tally.add(record)
-    return tally
-
-
-def _read_sprt(hypotheses: tuple[float, float] | None, alpha: float, beta: float) -> Sprt | None:
-    """The sequential test of ``--sprt``. Raises ConfigError."""
-    from arena.ratings import Sprt
-
-    if hypotheses is None:
-        return None
-    try:
-        return Sprt(*hypotheses, alpha=alpha, beta=beta)
-    except ValueError as error:
-        raise ConfigError(f"--sprt: {error}") from None
+    if not (results / "arena.db").exists():
+        return set()
+    with Store.open(results / "arena.db") as store:
+        return store.ids(EVENT)

@@ -1,0 +1,194 @@
+"""The commands of two players: a match, and how long one would take."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from arena import ConfigError
+from arena.cli import complete, events
+from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
+
+if TYPE_CHECKING:
+    from arena.ratings import Sprt
+    from arena.report.tally import Tally
+    from arena.schedule import Match
+    from arena.store import Store
+
+SPRT_GAMES = 5_000
+"""Where a sequential test ends at the latest unless told otherwise."""
+
+PILOT = 10
+"""Games that are played where there are fewer than ``FORETELLING``, to foretell the rest from."""
+
+FORETELLING = 8
+
+First = Annotated[
+    str,
+    typer.Argument(
+        metavar="A", help="A bot: NAME, NAME:setting=value,... or checkpoint:PATH.", autocompletion=complete.bots
+    ),
+]
+Second = Annotated[str, typer.Argument(metavar="B", help="The bot it meets.", autocompletion=complete.bots)]
+
+
+def match(
+    first: First,
+    second: Second,
+    games: Annotated[
+        int | None,
+        typer.Option("-n", "--games", help="How many games, at most with --sprt; 100, or 5000.", show_default=False),
+    ] = None,
+    size: events.Size = None,
+    komi: events.Komi = None,
+    rules: events.RuleSet = None,
+    openings: events.Openings = None,
+    plies: events.Plies = None,
+    book: events.BookPath = None,
+    seed: events.Seed = None,
+    limits: events.LimitsText = None,
+    adjudicate: events.Adjudicate = None,
+    workers: events.Workers = 0,
+    sprt: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            metavar="ELO0 ELO1",
+            help="Stop as soon as it is shown that A is stronger by ELO1 rather than ELO0, or the reverse.",
+            show_default=False,
+        ),
+    ] = None,
+    alpha: Annotated[float, typer.Option(help="The risk of accepting ELO1 where ELO0 is true.")] = 0.05,
+    beta: Annotated[float, typer.Option(help="The risk of accepting ELO0 where ELO1 is true.")] = 0.05,
+    new: Annotated[bool, typer.Option("--new", help="Start afresh instead of resuming.")] = False,
+    results: Results = Path(RESULTS),
+    config: ConfigFile = None,
+) -> None:
+    """Play A against B with colours swapped, live, until N games are stored.
+
+    The same command goes on where an earlier one stopped, and a larger -n adds games. How many it takes: arena plan.
+
+    Examples: [bold]arena match sl alphago -n 100[/bold] · [bold]arena match uct:playouts=500 uct:playouts=2000[/bold] ·
+    [bold]arena match checkpoint:new sl --sprt 0 35[/bold] · [bold]arena match mcts gnugo --limits seconds=1[/bold] ·
+    [bold]arena match mcts@seconds=1 mcts@seconds=4 --book games.sgf --plies 8[/bold]
+    """
+    from rich.console import Console
+
+    from arena.runner import Control
+    from arena.schedule import Match
+    from arena.screen.match import show_match
+    from arena.store import Store
+
+    console, control = Console(), Control()
+    test = _read_sprt(sprt, alpha, beta)
+    if games is None:
+        games = 100 if test is None else SPRT_GAMES
+    processes = events.count_workers(workers)
+    given = events.Given(size, komi, rules, openings, plies, seed, limits, adjudicate, book)
+    registry, say = registry_of(config, results), events.printer(console)
+    terms = given.terms(say)
+    played = Match(given.player(registry, first), given.player(registry, second), games=games, **terms)
+    events.say_if_used_in_turn(terms, games, say)
+    played.pairings()  # openings that don't exist are refused before anything is stored
+    with Store.open(results / "arena.db", write=True) as store:
+        played = replace(played, run=max(1, _runs(store, played) + new))
+        events.note_event(store, played)
+        with events.event_kept(played, store, console, results):
+            updates = events.play_published(played, store, processes, control, test)
+            show_match(played, updates, console, sprt=test, control=control)
+
+
+def plan(
+    first: First,
+    second: Second,
+    to_see: Annotated[
+        float, typer.Option("--to-see", metavar="ELO", help="The difference that is to be seen, in Elo.")
+    ] = 30.0,
+    size: events.Size = None,
+    komi: events.Komi = None,
+    rules: events.RuleSet = None,
+    openings: events.Openings = None,
+    plies: events.Plies = None,
+    book: events.BookPath = None,
+    seed: events.Seed = None,
+    limits: events.LimitsText = None,
+    adjudicate: events.Adjudicate = None,
+    workers: events.Workers = 0,
+    results: Results = Path(RESULTS),
+    config: ConfigFile = None,
+) -> None:
+    """Foretell how many games and how much time it takes to see a difference of so many Elo between A and B.
+
+    It counts the stored games of the same match. Where there are hardly any, the first ten are played and stored: the
+    beginning of the match that [bold]arena match[/bold] goes on with when it gets the same options.
+
+    Example: [bold]arena plan mcts:playouts=500 mcts:playouts=600 --to-see 30[/bold]
+    """
+    from rich.console import Console
+
+    from arena.runner import Control
+    from arena.schedule import Match
+    from arena.screen.match import show_match
+    from arena.screen.plan import plan_sheet
+    from arena.store import Store
+
+    if not 1 <= to_see <= 1000:
+        raise ConfigError(f"--to-see {to_see:g} can't be planned for; give from 1 to 1000 Elo")
+    console, control = Console(), Control()
+    processes = events.count_workers(workers)
+    given = events.Given(size, komi, rules, openings, plies, seed, limits, adjudicate, book)
+    registry, say = registry_of(config, results), events.printer(console)
+    terms = given.terms(say)
+    played = Match(given.player(registry, first), given.player(registry, second), games=PILOT, **terms)
+    for entry in played.players.values():
+        if entry.bot_kind.interactive:
+            raise ConfigError(f"{entry.name} plays at the terminal; only games of two bots can be planned")
+    if (results / "arena.db").exists():
+        with Store.open(results / "arena.db") as store:
+            tally = _stored(store, played)
+        if tally.games >= FORETELLING:
+            console.print(plan_sheet(tally, to_see, processes))
+            return
+    played.pairings()
+    with Store.open(results / "arena.db", write=True) as store:
+        played = replace(played, run=max(1, _runs(store, played)))
+        if played.event not in {event.id for event in store.events()}:  # else its plan is larger
+            events.note_event(store, played)
+        say(f"A pilot of {PILOT} games, which are the beginning of this match:")
+        with events.event_kept(played, store, console, results):
+            updates = events.play_published(played, store, processes, control)
+            show_match(played, updates, console, control=control)
+        tally = _stored(store, played)
+    console.print()
+    console.print(plan_sheet(tally, to_see, processes))
+
+
+def _runs(store: Store, played: Match) -> int:
+    """How often this match was begun."""
+    return sum(event.id.rpartition("-")[0] == played.key for event in store.events())
+
+
+def _stored(store: Store, played: Match) -> Tally:
+    """The games of all runs of a match; identical ones count once in what is made of them."""
+    from arena.report.tally import Tally
+
+    tally = Tally(*played.players)
+    for event in store.events():
+        if event.id.rpartition("-")[0] == played.key:
+            for record in store.games(event=event.id):
+                tally.add(record)
+    return tally
+
+
+def _read_sprt(hypotheses: tuple[float, float] | None, alpha: float, beta: float) -> Sprt | None:
+    """The sequential test of ``--sprt``. Raises ConfigError."""
+    from arena.ratings import Sprt
+
+    if hypotheses is None:
+        return None
+    try:
+        return Sprt(*hypotheses, alpha=alpha, beta=beta)
+    except ValueError as error:
+        raise ConfigError(f"--sprt: {error}") from None
