@@ -1,4 +1,4 @@
-"""The AlphaGo hybrid: PUCT with a policy net's priors, leaves judged by net and rollouts (Silver et al. 2016)."""
+"""The AlphaGo hybrid: PUCT with a policy net's priors, leaves judged by the net, rollouts or both (Silver et al. 2016)."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def check(config: Config, size: int) -> None:
 
 
 BOT = BotKind(
-    summary="PUCT with a policy net and rollouts, after AlphaGo",
+    summary="PUCT with a net, and rollouts on demand, after AlphaGo",
     config=Config,
     build=AlphaGo,
     boards=64,
