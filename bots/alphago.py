@@ -1,4 +1,4 @@
-"""The AlphaGo hybrid: PUCT with a policy net's priors, leaves judged by the net, rollouts or both (Silver et al. 2016)."""
+"""The AlphaGo hybrid: PUCT with a policy net, leaves judged by net, rollouts or both (Silver et al. 2016)."""
 
 from __future__ import annotations
 
