@@ -45,6 +45,7 @@ from arena.screen.match import Screen, show_match
 from arena.screen.paint import Painter
 from arena.screen.summary import headline, summary
 from arena.screen.tables import bots_table, elo_table, games_table, statistics_table
+from arena.screen.themes import THEMES, Theme
 from arena.screen.training import show_training
 from arena.screen.view import MatchView
 from arena.store import Player, Store
@@ -239,6 +240,15 @@ def test_ownership_is_shown_while_a_game_is_under_way():
         assert sum(line.count("▪") for line in lines_of(Screen(view), width, height)) == 80
     view.add(Update(glances=(glance_of(match, 0, "E5 C3"),)))
     assert "▪" not in "".join(lines_of(Screen(view), 80, 24))
+
+
+@pytest.mark.parametrize("theme", THEMES.values(), ids=list(THEMES))
+def test_the_board_of_a_match_has_the_colours_that_were_asked_for(theme: Theme):
+    console = Console(force_terminal=True, color_system="truecolor", width=120, height=40, _environ={})
+    with console.capture() as shown:
+        console.print(Screen(running_view(match_of(), Clock()), theme=theme))
+    woods = {name: f"48;2;{';'.join(map(str, known.wood))}m" in shown.get() for name, known in THEMES.items()}
+    assert woods == {name: name == theme.name for name in THEMES}
 
 
 def test_games_that_repeat_raise_a_warning_at_once():

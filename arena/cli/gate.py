@@ -13,7 +13,7 @@ import typer
 from arena import CheckpointError, ConfigError, UserError
 from arena.cli import complete, events
 from arena.cli.match import SPRT_GAMES
-from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
+from arena.cli.options import RESULTS, ConfigFile, Results, read_theme, registry_of
 
 if TYPE_CHECKING:
     from arena.bot_file import Change
@@ -122,6 +122,7 @@ def run_gate(wanted: Wanted) -> Ruling:
     console, control = Console(), Control()
     say = events.printer(console)
     processes = events.count_workers(wanted.workers)
+    theme = read_theme(None, registry_of(wanted.config, wanted.results))
     found = _find(wanted, say)
     try:
         found.match.pairings()  # openings that don't exist are refused before anything is stored
@@ -130,7 +131,7 @@ def run_gate(wanted: Wanted) -> Ruling:
             judge = Judge(found.match)
             with events.event_kept(found.match, store, console, wanted.results):
                 updates = events.play_published(found.match, store, processes, control, judge.sprt)
-                show_match(found.match, judged(updates, judge), console, sprt=judge.sprt, control=control)
+                show_match(found.match, judged(updates, judge), console, sprt=judge.sprt, control=control, theme=theme)
             evidence = judge.evidence()
             changed = _adopt(found, wanted) if evidence.ruling is Ruling.ACCEPTED else None
     except UserError:

@@ -12,7 +12,7 @@ import typer
 from arena import UserError
 from arena.cli import complete
 from arena.cli.events import count_workers, printer
-from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
+from arena.cli.options import RESULTS, ConfigFile, Results, read_theme, registry_of
 
 if TYPE_CHECKING:
     from arena.finding import Begun, Finding
@@ -128,7 +128,7 @@ def watch(
     from arena.screen.watch import show_watched
     from arena.store import Store
 
-    console = Console()
+    console, theme = Console(), read_theme(None, registry_of(None, results))
     with Store.open(results / "arena.db") as store:
         look = look_at(store.path)
         stored = None if event is None else store.event(event)
@@ -137,7 +137,7 @@ def watch(
         played = event_from_json((stored or store.event(look.live.event)).plan)
         watched = Watch(played, store, look)
         try:
-            show_watched(played, watched, console)
+            show_watched(played, watched, console, theme)
         except KeyboardInterrupt:
             words = f"You have left; {played.event} goes on in process {look.live.process}. See it again: arena watch"
             console.print(words, soft_wrap=not console.is_terminal, markup=False, highlight=False)

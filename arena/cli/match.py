@@ -10,7 +10,7 @@ import typer
 
 from arena import ConfigError
 from arena.cli import complete, events
-from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
+from arena.cli.options import RESULTS, ConfigFile, Results, read_theme, registry_of
 
 if TYPE_CHECKING:
     from arena.ratings import Sprt
@@ -88,6 +88,7 @@ def match(
     processes = events.count_workers(workers)
     given = events.Given(size, komi, rules, openings, plies, seed, limits, adjudicate, book)
     registry, say = registry_of(config, results), events.printer(console)
+    theme = read_theme(None, registry)
     terms = given.terms(say)
     played = Match(given.player(registry, first), given.player(registry, second), games=games, **terms)
     events.say_if_used_in_turn(terms, games, say)
@@ -97,7 +98,7 @@ def match(
         events.note_event(store, played)
         with events.event_kept(played, store, console, results):
             updates = events.play_published(played, store, processes, control, test)
-            show_match(played, updates, console, sprt=test, control=control)
+            show_match(played, updates, console, sprt=test, control=control, theme=theme)
 
 
 def plan(
@@ -140,6 +141,7 @@ def plan(
     processes = events.count_workers(workers)
     given = events.Given(size, komi, rules, openings, plies, seed, limits, adjudicate, book)
     registry, say = registry_of(config, results), events.printer(console)
+    theme = read_theme(None, registry)
     terms = given.terms(say)
     played = Match(given.player(registry, first), given.player(registry, second), games=PILOT, **terms)
     for entry in played.players.values():
@@ -159,7 +161,7 @@ def plan(
         say(f"A pilot of {PILOT} games, which are the beginning of this match:")
         with events.event_kept(played, store, console, results):
             updates = events.play_published(played, store, processes, control)
-            show_match(played, updates, console, control=control)
+            show_match(played, updates, console, control=control, theme=theme)
         tally = _stored(store, played)
     console.print()
     console.print(plan_sheet(tally, to_see, processes))

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 RESULTS = "results"
 
+THEME_VARIABLE = "ARENA_THEME"
+
 Results = Annotated[Path, typer.Option("--results", help="Folder of the database, CSV files and checkpoints.")]
 ConfigFile = Annotated[
     Path | None,
@@ -25,7 +27,7 @@ ThemeName = Annotated[
     str | None,
     typer.Option(
         "--theme",
-        envvar="ARENA_THEME",
+        envvar=THEME_VARIABLE,
         help="Colours of the board: dark, light or high-contrast; that of arena.toml unless given.",
         show_default=False,
     ),
@@ -41,12 +43,12 @@ def registry_of(config: Path | None, results: Path) -> Registry:
 
 
 def read_theme(name: str | None, registry: Registry) -> Theme:
-    """The theme of this name, or else of arena.toml's ``[screen]``. Raises ConfigError."""
+    """The theme of this name, or else of ARENA_THEME, or of arena.toml's ``[screen]``. Raises ConfigError."""
     from arena import ConfigError
     from arena.screen.themes import DARK, THEMES
     from arena.settings import suggest
 
-    wanted = name or registry.screen.theme or DARK.name
+    wanted = name or os.environ.get(THEME_VARIABLE) or registry.screen.theme or DARK.name
     if wanted not in THEMES:
         hint = suggest(wanted, THEMES)
         listed = f"; there are {', '.join(THEMES)}"

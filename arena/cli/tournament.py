@@ -9,7 +9,7 @@ import typer
 
 from arena import ConfigError
 from arena.cli import complete, events
-from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
+from arena.cli.options import RESULTS, ConfigFile, Results, read_theme, registry_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from arena.registry import Entry, Registry, TournamentTable
     from arena.report.league import Crosstable
     from arena.schedule import Ladder, Tournament
+    from arena.screen.themes import Theme
 
 LADDER_GAMES = 100
 """Games of a ladder for each of its bots, unless told otherwise."""
@@ -76,14 +77,15 @@ def tournament(
 
     processes = events.count_workers(workers)
     registry = registry_of(config, results)
-    declared = _declared(registry, "tournament", name, bots)
+    theme, declared = read_theme(None, registry), _declared(registry, "tournament", name, bots)
     style = None if gauntlet is None else "gauntlet" if gauntlet else "round robin"
     style = events.first_given(style, declared.style, "round robin")
     given = events.Given(size, komi, rules, openings, plies, seed, limits, adjudicate, book).over(declared)
     console = Console()
     if style == "ladder":
-        played = _ladder(name, _players(registry, given, bots, declared), games, None, None, given, declared, console)
-        _play(played, processes, console, results)
+        entries = _players(registry, given, bots, declared)
+        ranked = _ladder(name, entries, games, None, None, given, declared, console)
+        _play(ranked, processes, console, results, theme)
         return
     if declared.to_see is not None or declared.block is not None:
         raise ConfigError(f'[tournaments.{name}]: to_see and block are of a ladder; add style = "ladder", or drop them')
@@ -91,7 +93,8 @@ def tournament(
     terms, games_each = given.terms(say), events.first_given(games, declared.games, 20)
     entries = _players(registry, given, bots, declared)
     events.say_if_used_in_turn(terms, games_each, say)
-    _play(Tournament(name, entries, games_each=games_each, style=Style(style), **terms), processes, console, results)
+    played = Tournament(name, entries, games_each=games_each, style=Style(style), **terms)
+    _play(played, processes, console, results, theme)
 
 
 def ladder(
@@ -152,7 +155,8 @@ def ladder(
     given = events.Given(size, komi, rules, openings, plies, seed, limits, adjudicate, book).over(declared)
     console = Console()
     entries = _players(registry, given, bots, declared)
-    _play(_ladder(name, entries, games, to_see, block, given, declared, console), processes, console, results)
+    played = _ladder(name, entries, games, to_see, block, given, declared, console)
+    _play(played, processes, console, results, read_theme(None, registry))
 
 
 def _declared(registry: Registry, command: str, name: str, bots: list[str] | None) -> TournamentTable:
@@ -196,7 +200,7 @@ def _ladder(
     )
 
 
-def _play(played: Tournament | Ladder, workers: int, console: Console, results: Path) -> None:
+def _play(played: Tournament | Ladder, workers: int, console: Console, results: Path, theme: Theme) -> None:
     """Play it live, and say what it came to."""
     from arena.runner import Control
     from arena.schedule import Ladder
@@ -211,7 +215,7 @@ def _play(played: Tournament | Ladder, workers: int, console: Console, results: 
         events.note_event(store, played)
         with events.event_kept(played, store, console, results):
             updates = events.play_published(played, store, workers, control)
-            table = show_tournament(played, updates, console, control=control)
+            table = show_tournament(played, updates, console, control=control, theme=theme)
             if isinstance(played, Ladder):
                 events.printer(console)(_precision(table))
 

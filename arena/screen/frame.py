@@ -25,6 +25,7 @@ from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move
 from arena.screen import style
 from arena.screen.board import board_height, board_width, draw_board, stone_sign
 from arena.screen.boards import Watched
+from arena.screen.themes import DARK, Theme
 from arena.screen.view import EventView
 
 FACTS = 50
@@ -69,6 +70,7 @@ class Frame(ABC):
         ascii_only: bool,
         spinner: Spinner,
         hint: Hint | None = None,
+        theme: Theme = DARK,
     ):
         self.event = view.event
         self.width = min(width, self.widest)
@@ -78,6 +80,7 @@ class Frame(ABC):
         self.names = list(view.event.players)
         self._view = view
         self._hint = hint or Hint()
+        self._theme = theme
 
     @abstractmethod
     def _title(self) -> list[Text]:
@@ -240,10 +243,11 @@ class Frame(ABC):
         watched, rules = self._view.boards.watched, self.event.rules
         if watched is None:
             empty = np.zeros((rules.size, rules.size), np.uint8)
-            return [Text(), *draw_board(empty, ascii_only=self.ascii_only), Text(), Text()]
+            return [Text(), *draw_board(empty, ascii_only=self.ascii_only, theme=self._theme), Text(), Text()]
         last = watched.moves[-1] if watched.moves else None
         stones = _stones(rules, watched.moves)
-        position = draw_board(stones, last, ascii_only=self.ascii_only, ownership=watched.ownership)
+        owners = watched.ownership
+        position = draw_board(stones, last, ascii_only=self.ascii_only, ownership=owners, theme=self._theme)
         return [self._caption(watched, width), *position, *(self._thinker(watched, colour, width) for colour in Colour)]
 
     def _caption(self, watched: Watched, width: int) -> Text:

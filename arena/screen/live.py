@@ -15,6 +15,7 @@ from arena.screen import style
 from arena.screen.frame import Frame, Hint
 from arena.screen.keys import Key, Keyboard, is_background, on_signals
 from arena.screen.paint import Painter
+from arena.screen.themes import DARK, Theme
 from arena.screen.typed import Typed
 from arena.screen.view import EventView
 
@@ -50,9 +51,10 @@ class LiveScreen:
     frame: Callable[..., Frame]
     """What draws the view: the arguments are those of ``Frame``."""
 
-    def __init__(self, view: EventView[Any], control: Control | None = None):
+    def __init__(self, view: EventView[Any], control: Control | None = None, theme: Theme = DARK):
         self.view = view
         self.control = control
+        self._theme = theme
         self.has_keys = False  # a person can press some, and is told which
         self.shows_help = False
         self.ending: BaseException | None = None  # what the event is to be ended with
@@ -111,7 +113,9 @@ class LiveScreen:
             self._spinner = Spinner("line" if ascii_only else "dots")
         hint = self._hint() if self.has_keys else None
         with self._lock:
-            yield self.frame(self.view, options.max_width, console.height - 1, ascii_only, self._spinner, hint).draw()
+            yield self.frame(
+                self.view, options.max_width, console.height - 1, ascii_only, self._spinner, hint, self._theme
+            ).draw()
 
     def _hint(self) -> Hint:
         hints, help = (HINTS, HELP) if self.control is not None else (WATCHER_HINTS, WATCHER_HELP)

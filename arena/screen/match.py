@@ -15,6 +15,7 @@ from arena.screen import style
 from arena.screen.live import LiveScreen, pace, show_event
 from arena.screen.match_frame import MatchFrame
 from arena.screen.summary import print_summary, setting_line
+from arena.screen.themes import DARK, Theme
 from arena.screen.view import MatchView
 
 
@@ -31,6 +32,7 @@ def show_match(
     clock: Callable[[], float] = monotonic,
     sprt: Sprt | None = None,
     control: Control | None = None,
+    theme: Theme = DARK,
 ) -> Tally:
     """Show a match until its updates end or ``sprt`` is decided, then sum it up; returns what was counted.
 
@@ -40,7 +42,7 @@ def show_match(
     view = MatchView(match, clock, sprt)
     first, second = match.players
     head = f"{first} against {second}: {match.games} games, {setting_line(match)}"
-    show_event(Screen(view, control), updates, console, head, lambda: _progress(view))
+    show_event(Screen(view, control, theme), updates, console, head, lambda: _progress(view))
     print_summary(match, view.tally, console, sprt, view.test)
     return view.tally
 

@@ -10,6 +10,7 @@ from arena.go.moves import BLACK, WHITE
 from arena.screen import style
 from arena.screen.frame import Frame, Hint
 from arena.screen.summary import setting_line
+from arena.screen.themes import DARK, Theme
 from arena.screen.view import MatchView
 
 LABELS = 12
@@ -26,8 +27,9 @@ class MatchFrame(Frame):
         ascii_only: bool,
         spinner: Spinner,
         hint: Hint | None = None,
+        theme: Theme = DARK,
     ):
-        super().__init__(view, width, height, ascii_only, spinner, hint)
+        super().__init__(view, width, height, ascii_only, spinner, hint, theme)
         self.view = view
         self.match = view.match
         self.tally = view.tally

@@ -16,6 +16,7 @@ from arena.screen import style
 from arena.screen.live import LiveScreen, pace, show_event
 from arena.screen.summary import forfeit_lines, print_facts, setting_line, some
 from arena.screen.tables import Sheet
+from arena.screen.themes import DARK, Theme
 from arena.screen.tournament_frame import TournamentFrame, rank_players
 from arena.screen.tournament_view import ALARM, TournamentView
 
@@ -32,6 +33,7 @@ def show_tournament(
     console: Console,
     clock: Callable[[], float] = monotonic,
     control: Control | None = None,
+    theme: Theme = DARK,
 ) -> Crosstable:
     """Show a tournament or a ladder until its updates end, then sum it up; returns what was counted.
 
@@ -43,7 +45,7 @@ def show_tournament(
     if view.may_end_early:
         games += " at most"
     head = f"{tournament.name}: {tournament.style} of {bots}, {games}, {setting_line(tournament)}"
-    show_event(Screen(view, control), updates, console, head, lambda: _progress(view))
+    show_event(Screen(view, control, theme), updates, console, head, lambda: _progress(view))
     print_standings(tournament, view.tally, console)
     return view.tally
 

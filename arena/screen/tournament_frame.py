@@ -15,6 +15,7 @@ from arena.screen import style
 from arena.screen.board import board_height, board_width
 from arena.screen.frame import FACTS, GAP, Frame, Hint
 from arena.screen.summary import setting_line
+from arena.screen.themes import DARK, Theme
 from arena.screen.tournament_view import TournamentView
 
 RANK, ELO, SHORT_ELO, GAMES, SCORE = 3, 16, 12, 6, 8
@@ -49,8 +50,9 @@ class TournamentFrame(Frame):
         ascii_only: bool,
         spinner: Spinner,
         hint: Hint | None = None,
+        theme: Theme = DARK,
     ):
-        super().__init__(view, width, height, ascii_only, spinner, hint)
+        super().__init__(view, width, height, ascii_only, spinner, hint, theme)
         self.view = view
         self.ranking = rank_players(view.tally, view.league)
         draws = float(view.tournament.rules.komi).is_integer()

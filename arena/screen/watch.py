@@ -9,17 +9,18 @@ from arena.live import End, Watch
 from arena.schedule import Ladder, Match, Tournament
 from arena.screen import style
 from arena.screen.match import show_match
+from arena.screen.themes import DARK, Theme
 from arena.screen.tournament import show_tournament
 
 
-def show_watched(event: Match | Tournament | Ladder, watch: Watch, console: Console) -> None:
+def show_watched(event: Match | Tournament | Ladder, watch: Watch, console: Console, theme: Theme = DARK) -> None:
     """Show an event until it ends or nobody plays it any more. Ctrl-C and the key to quit come through as
     KeyboardInterrupt; the event goes on."""
     live = watch.look.live
     if isinstance(event, Match):
-        games = show_match(event, watch.updates(), console, watch.clock, live.sprt).games
+        games = show_match(event, watch.updates(), console, watch.clock, live.sprt, theme=theme).games
     else:
-        games = show_tournament(event, watch.updates(), console, watch.clock).games
+        games = show_tournament(event, watch.updates(), console, watch.clock, theme=theme).games
     go_on = f"; go on with: {live.command}" if live.command else "; the same command plays the rest"
     stored = f"{games} of {event.games} games are stored{go_on}"
     match watch.end:
