@@ -38,6 +38,9 @@ class Config:
         0.0, "how much higher lambda is on a full board than on an empty one, where rollouts tell less", low=-1, high=1
     )
     rollouts: int = setting(4, "playouts a leaf", low=1, high=1000)
+    rollout_moves: int = setting(
+        0, "moves after which a playout is cut and the board scored as it stands; 0 plays to the end", low=0
+    )
     answering: bool = setting(False, "playouts that answer atari and play shapes, instead of uniform ones")
     exploration: float = setting(0.8, "c of PUCT, for results from 0 to 1", low=0)
     c_base: float = setting(0.0, "visits from which c grows with their logarithm; 0 keeps it constant", low=0)
@@ -80,6 +83,7 @@ class AlphaGo(Bot):
             mixing=config.mixing,
             rising=config.rising,
             rollouts=config.rollouts,
+            rollout_moves=config.rollout_moves,
             answering=config.answering,
             any_symmetry=config.symmetries,
             stop_early=config.stop_early,

@@ -33,6 +33,7 @@ TRUST_NET = puct.Knowledge(
     mixing=0.0,
     rising=0.0,
     rollouts=1,
+    rollout_moves=0,
     answering=False,
     any_symmetry=False,
     stop_early=False,
@@ -129,6 +130,16 @@ def children(forest: tree.Forest, slot: int, size: int) -> dict[int, tuple[int, 
         )
         for node in range(first, first + count)
     }
+
+
+@pytest.mark.parametrize("answering", [False, True])
+def test_a_rollout_that_is_cut_is_scored_as_the_board_stands(answering: bool) -> None:
+    """From an empty board three moves can't make up for White's 7 points; a whole game can."""
+    to_the_end = TRUST_ROLLOUTS._replace(rollouts=40, answering=answering)
+    forest = tree.Forest(capacity=100)
+    for knowledge, certain in ((to_the_end, False), (to_the_end._replace(rollout_moves=3), True)):
+        slot = search(forest, [Game(Rules.preset("cgos", 9), seed=1)], flat_net, 1, knowledge)[0]
+        assert (forest.nodes.value[slot, 0] == 1.0) == certain  # the root is seen by White
 
 
 @pytest.mark.parametrize("per_game", [1, 4])

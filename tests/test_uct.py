@@ -12,7 +12,7 @@ import pytest
 from arena import ConfigError
 from arena.bot import Limits
 from arena.go.game import Game, Rules
-from arena.go.kernels import CELLS, point_of, seeded
+from arena.go.kernels import CELLS, longest_playout, point_of, seeded
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.registry import Registry
 from bots.search import tree, uct
@@ -33,7 +33,9 @@ def vital_points(boards, move, colour, region):
 
 @numba.njit
 def play_out(boards, colour, last, seed, when, habits):
-    margin, moves, _ = answering_playout(boards[0], colour, last, seeded(seed), when, 1, habits)
+    margin, moves, _ = answering_playout(
+        boards[0], colour, last, seeded(seed), when, 1, longest_playout(boards[0]), habits
+    )
     return margin, moves
 
 

@@ -423,21 +423,27 @@ def _is_playable(board, p, colour):
 
 
 @inlined
-def playout(board, colour, random_state):
-    """Play uniformly random legal moves, own eyes kept, until both pass; (Black's margin before komi, moves, state).
-
-    Neither the hash nor ``place`` nor ``ring`` is kept: look at the board afterwards, but don't play on.
-    """
-    return recorded_playout(board, colour, random_state, False, board.place, 0)
+def longest_playout(board):
+    """Moves after which a playout ends at the latest: no superko is looked for, so it might go in circles."""
+    return 3 * np.int64(board.side) * np.int64(board.side)
 
 
 @inlined
-def recorded_playout(board, colour, random_state, recording, when, time):
+def playout(board, colour, random_state, limit):
+    """Play uniformly random legal moves, own eyes kept, until both pass or after ``limit`` moves, where the board is
+    scored as it stands; (Black's margin before komi, moves, state).
+
+    Neither the hash nor ``place`` nor ``ring`` is kept: look at the board afterwards, but don't play on.
+    """
+    return recorded_playout(board, colour, random_state, limit, False, board.place, 0)
+
+
+@inlined
+def recorded_playout(board, colour, random_state, limit, recording, when, time):
     """``playout``; with ``recording``, where ``when`` (CELLS,) is 0 it gets ``2 * time + colour - 1`` of the first
     stone that is played there, ``time`` counting up from the argument."""
     passes = 0
     moves = 0
-    limit = 3 * board.side * board.side
     random_state = next_random(random_state)
     while passes < 2 and moves < limit:
         left = np.int64(board.empty_count)
@@ -470,7 +476,7 @@ def recorded_playout(board, colour, random_state, recording, when, time):
             passes += 1
         colour = 3 - colour
         moves += 1
-    return stones_score(board), moves, random_state
+    return stones_score(board) if passes == 2 else area_score(board), moves, random_state
 
 
 # What follows is called from Python. A board is passed as (boards, index): arrays travel, records don't.
@@ -715,7 +721,7 @@ def run_playouts(boards, colour, count, seed, margins):
     board = boards[1]
     for i in range(count):
         boards[1] = boards[0]
-        margin, moves, state = playout(board, colour, state)
+        margin, moves, state = playout(board, colour, state, longest_playout(board))
         margins[i] = margin
         total += moves
     return total

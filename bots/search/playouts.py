@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import WIDTH, U, area_score, below, is_eye, is_legal, next_random, place, seeded
+from arena.go.kernels import WIDTH, U, area_score, below, is_eye, is_legal, longest_playout, next_random, place, seeded
 from arena.go.tactics import is_self_atari, is_shape, last_liberty
 
 
@@ -157,16 +157,16 @@ def answer_nakade(board, last, colour, region):
 
 
 @kernel
-def answering_playout(board, colour, last, state, when, time, habits=HABITS):
-    """Play until both pass or one side is far ahead; (Black's margin before komi, moves, state).
+def answering_playout(board, colour, last, state, when, time, limit, habits=HABITS):
+    """Play until both pass, one side is far ahead or ``limit`` moves are made; (Black's margin before komi, moves,
+    state).
 
     ``last`` is the point that was just played, 0 for a pass. Where nobody had played before, ``when`` (CELLS,) gets
     ``2 * time + colour - 1`` of the first stone, ``time`` counting up from the argument.
     """
     passes = 0
     moves = 0
-    limit = 3 * board.side * board.side
-    mercy = board.side * board.side // habits.mercy if habits.mercy else limit
+    mercy = board.side * board.side // habits.mercy if habits.mercy else board.side * board.side
     taken = np.int64(2)  # stones that the last move captured; for all one knows, the one before did
     region = np.empty(EYE_SPACE, np.int64)
     while passes < 2 and moves < limit:
@@ -228,7 +228,8 @@ def run_answering_playouts(boards, colour, last, count, seed, margins, habits=HA
     for i in range(count):
         boards[1] = boards[0]
         when[:] = 0
-        margin, moves, state = answering_playout(boards[1], colour, last, state, when, 1, habits)
+        limit = longest_playout(boards[1])
+        margin, moves, state = answering_playout(boards[1], colour, last, state, when, 1, limit, habits)
         margins[i] = margin
         total += moves
     return total

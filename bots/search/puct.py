@@ -17,6 +17,7 @@ from arena.go.kernels import (
     below,
     is_eye,
     is_legal,
+    longest_playout,
     move_of,
     next_random,
     place,
@@ -40,6 +41,7 @@ class Knowledge(NamedTuple):
     mixing: float  # lambda on an empty board: 0 trusts the net's value, 1 the rollouts
     rising: float  # how much higher it is on a full board
     rollouts: int  # playouts a leaf
+    rollout_moves: int  # where one is cut and the board is scored as it stands; 0 plays to the end
     answering: bool  # rollouts that answer instead of uniform ones
     any_symmetry: bool  # evaluate each leaf under a random symmetry
     stop_early: bool  # end a search whose move can't change any more
@@ -350,13 +352,14 @@ def expand_leaves(roots, nodes, owners, knowledge, tables, leaves, count, logits
         if mixing > 0:
             total = np.float32(0)
             state = root.random
+            limit = np.int64(knowledge.rollout_moves) or longest_playout(board)
             for _ in range(knowledge.rollouts):
                 scratch[0] = board
                 if knowledge.answering:
                     last = np.int64(nodes.point[slot, node]) if depth > 1 else np.int64(root.last)
-                    margin, played, state = answering_playout(scratch[0], colour, last, state, when, 1)
+                    margin, played, state = answering_playout(scratch[0], colour, last, state, when, 1, limit)
                 else:
-                    margin, played, state = playout(scratch[0], colour, state)
+                    margin, played, state = playout(scratch[0], colour, state, limit)
                 note_owners(scratch[0], owners, slot)
                 total += _result(margin - root.komi)
                 moves += played

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import CELLS, EDGE, WIDTH, U, area_score, move_of, next_random, place, seeded
+from arena.go.kernels import CELLS, EDGE, WIDTH, U, area_score, longest_playout, move_of, next_random, place, seeded
 
 FEATURES = "rollout-1"
 """The name of this set of features; what a code means never changes under it."""
@@ -549,7 +549,7 @@ def policy_playout(board, colour, last, previous, weights, state, when, time):
     passes = 0
     moves = 0
     captured = np.int64(0)
-    limit = 3 * board.side * board.side
+    limit = longest_playout(board)
     while passes < 2 and moves < limit:
         side = colour - 1
         own = kept[U(side)]

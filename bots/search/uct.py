@@ -21,6 +21,7 @@ from arena.go.kernels import (
     below,
     is_eye,
     is_legal,
+    longest_playout,
     next_random,
     play,
     point_of,
@@ -283,14 +284,15 @@ def _simulate(
         previous = last
         last = p
         node = child
+    longest = longest_playout(board)
     if passes >= 2:
         points = np.int64(area_score(board))
     elif know.trained:
         points, _, state = policy_playout(board, colour, last, previous, weights, state, when, depth)
     elif know.answering:
-        points, _, state = answering_playout(board, colour, last, state, when, depth, know.habits)
+        points, _, state = answering_playout(board, colour, last, state, when, depth, longest, know.habits)
     else:
-        points, _, state = recorded_playout(board, colour, state, True, when, depth)
+        points, _, state = recorded_playout(board, colour, state, longest, True, when, depth)
     note_owners(board, owned, 0)
     margin = points - root.komi
     result = np.float32(1) if margin > 0 else np.float32(0) if margin < 0 else np.float32(0.5)  # for Black
