@@ -8,7 +8,7 @@ for it, who wins, whose each point will be and by how much (Wu 2019, "Accelerati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -21,20 +21,21 @@ from bots.nets.network import SCORE_UNIT, Answer
 from trainers import data, supervised
 from trainers.loop import Progress, Target
 from trainers.settings import SL as Config
-from trainers.supervised import Ask, Lesson
+from trainers.settings import Distill
+from trainers.supervised import Answering, Ask, Weighed, from_records
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """The parts of the loss, each a scalar, and the share of rows whose likeliest move was played."""
+    """The parts of the loss, each a scalar, and the share that was foreseen: of rows, their likeliest move."""
 
     policy: Tensor
     value: Tensor
     ownership: Tensor
     score: Tensor
-    top1: float
+    right: float
 
-    def total(self, config: Config) -> Tensor:
+    def total(self, config: Config | Distill) -> Tensor:
         return (
             self.policy
             + config.value_weight * self.value
@@ -49,7 +50,7 @@ def loss(answer: Answer, target: Target, label_smoothing: float = 0.0) -> Losses
     Cross entropy of the move, of the result and, as a mean over points, of the owner (a point of no one's is half of
     each side's); Huber's loss of the score. Rows where one of them isn't known don't count for it.
     """
-    assert answer.policy is not None  # what ``Lesson.needs`` says
+    assert answer.policy is not None  # what ``train`` asks for
     value = ownership = score = answer.policy.new_zeros(())
     if answer.value is not None:
         known = (target.results != data.NO_RESULT).sum().clamp(min=1)
@@ -69,7 +70,7 @@ def loss(answer: Answer, target: Target, label_smoothing: float = 0.0) -> Losses
         value=value,
         ownership=ownership,
         score=score,
-        top1=float((answer.policy.detach().argmax(1) == target.moves).float().mean()),
+        right=float((answer.policy.detach().argmax(1) == target.moves).float().mean()),
     )
 
 
@@ -143,16 +144,18 @@ def measure(ask: Ask, batches: Iterable[data.Batch]) -> Score:
     )
 
 
+def figures(ask: Ask, batches: Iterable[data.Batch]) -> dict[str, float]:
+    """``measure``, by name."""
+    return asdict(measure(ask, batches))
+
+
 def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:
     """Train, or go on where a run of this name stopped; the checkpoint's folder. See ``supervised.train``."""
-    lesson = Lesson("sl", ("policy",), partial(_weighed, config), _figures)
-    return supervised.train(config, lesson, results, on_progress)
+    supervised.check(config, "sl", ("policy",), results)
+    read = partial(from_records, config, results, "sl", partial(weigh, config), figures)
+    return supervised.train(config, results, read, on_progress)
 
 
-def _weighed(config: Config, answer: Answer, target: Target) -> tuple[Tensor, float]:
-    losses = loss(answer, target, config.label_smoothing)
-    return losses.total(config), losses.top1
-
-
-def _figures(ask: Ask, batches: Iterable[data.Batch]) -> Mapping[str, float]:
-    return asdict(measure(ask, batches))
+def weigh(config: Config, answering: Answering, planes: Tensor, target: Target) -> Weighed:
+    losses = loss(answering(planes), target, config.label_smoothing)
+    return Weighed(losses.total(config), losses.right)
