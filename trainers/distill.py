@@ -28,7 +28,7 @@ from trainers.export import win_rates
 from trainers.loop import Progress, Target, to_tensors
 from trainers.settings import Distill as Config
 from trainers.sl import Losses
-from trainers.supervised import Answering, Ask, Lesson, Weighed, ask_start, encoder_of, figures_of, named
+from trainers.supervised import Answering, Ask, Lesson, Weighed, ask_start, encoder_of, named
 from trainers.teaching import (
     Findings,
     FoundRows,
@@ -193,7 +193,7 @@ class Material:
         if len(findings):
             told |= named(part, asdict(measure(ask, in_order(findings, encoder, count))))
         if self.records is not None and len(getattr(self.records, part)):
-            told |= named("records", figures_of(config, self.records, part, ask, sl.figures))
+            told |= named("records", sl.figures_of(config, self.records, part, ask, sl.figures))
         return told
 
 

@@ -18,7 +18,8 @@ from bots.nets.network import Answer
 from trainers import data, supervised
 from trainers.loop import Progress, Target
 from trainers.settings import Ownership as Config
-from trainers.supervised import Answering, Ask, Weighed, from_records
+from trainers.sl import from_records
+from trainers.supervised import Answering, Ask, Weighed
 
 
 def loss(answer: Answer, target: Target, squared: bool) -> tuple[Tensor, float]:

@@ -8,21 +8,25 @@ for it, who wins, whose each point will be and by how much (Wu 2019, "Accelerati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from bots.nets.network import SCORE_UNIT, Answer
-from trainers import data, supervised
-from trainers.loop import Progress, Target
+from trainers import data, dataset, supervised
+from trainers.loop import Progress, Target, to_tensors
 from trainers.settings import SL as Config
-from trainers.settings import Distill
-from trainers.supervised import Answering, Ask, Weighed, from_records
+from trainers.settings import Distill, Supervised
+from trainers.supervised import Answering, Ask, Lesson, Loss, Weighed, encoder_of, named
+
+Measure = Callable[[Ask, Iterable[data.Batch]], Mapping[str, float]]
+"""Figures of a net over rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +151,35 @@ def measure(ask: Ask, batches: Iterable[data.Batch]) -> Score:
 def figures(ask: Ask, batches: Iterable[data.Batch]) -> dict[str, float]:
     """``measure``, by name."""
     return asdict(measure(ask, batches))
+
+
+def from_records(
+    config: Supervised, results: Path, trainer: str, loss: Loss[Target], measure: Measure
+) -> Lesson[Target]:
+    """The lesson that all positions of game records teach.
+
+    Raises RecordError for records that can't be used, ConfigError for settings that can't be.
+    """
+    encoder = encoder_of(config)
+    split = dataset.read_split(config, results / "cache")
+    kept = split.validation if len(split.validation) else split.train
+    return Lesson(
+        trainer,
+        komi=float(np.median(split.train.komis)),
+        rows=lambda seed: data.Rows(split.train, encoder, seed, config.loaders),
+        kept=data.Rows(kept, encoder, config.seed + 1),
+        to_tensors=to_tensors,
+        begin=lambda _: loss,
+        watch=lambda ask: figures_of(config, split, "validation", ask, measure),
+        test=lambda ask: figures_of(config, split, "test", ask, measure) if len(split.test) else {},
+    )
+
+
+def figures_of(config: Supervised, split: data.Split, part: str, ask: Ask, measure: Measure) -> dict[str, float]:
+    """The figures of a net over whole games of ``part`` (validation, test), which their names begin with."""
+    count = config.check_positions if part == "validation" else config.test_positions
+    some = data.some_games(getattr(split, part), count, config.seed)
+    return named(part, measure(ask, data.in_order(some, encoder_of(config))))
 
 
 def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:

@@ -4,14 +4,13 @@ saving. What is learned, and from what, is a ``Lesson``."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,9 +20,9 @@ from arena.go.planes import Encoder, find_encoder
 from bots.nets.catalogue import Net, named_network, usual_encoder
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import Answer
-from trainers import data, dataset
+from trainers import data
 from trainers.export import describe, export, start_from
-from trainers.loop import STATE_FILE, Plan, Progress, Run, Target, Workers, keep_freed_memory, pick_device, to_tensors
+from trainers.loop import STATE_FILE, Plan, Progress, Run, Workers, keep_freed_memory, pick_device, to_tensors
 from trainers.settings import ADJUSTABLE, Supervised, write_file
 
 CALIBRATION, PARITY_ROWS = 256, 1024
@@ -37,11 +36,8 @@ Ask = Callable[[data.Batch], Answer]
 Answering = Callable[[Tensor], Answer]
 """What a net says of planes (B, P, n, n), in float32."""
 
-Measure = Callable[[Ask, Iterable[data.Batch]], Mapping[str, float]]
-"""Figures of a net over rows."""
-
 Wanted = TypeVar("Wanted")
-"""What a net should have said of some rows: ``Target``, or more than that."""
+"""What a net should say of some rows: ``Target``, or more than that."""
 
 
 class Weighed(NamedTuple):
@@ -55,7 +51,7 @@ class Weighed(NamedTuple):
 
 
 Loss = Callable[[Answering, Tensor, Wanted], Weighed]
-"""What the step learns from planes (B, P, n, n) and what should be said of them, once the net was asked."""
+"""Asks the net about planes (B, P, n, n), and weighs what it says by what it should say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,38 +73,9 @@ class Lesson(Generic[Wanted]):
     watch: Callable[[Ask], Mapping[str, float]]
     """Figures of a net over validation positions, again and again."""
     test: Callable[[Ask], Mapping[str, float]]
-    """Figures at the end of the budget."""
+    """Figures over test positions, once the budget is spent."""
     played: str = ""
     """What games were played for it, for the manifest."""
-
-
-def from_records(
-    config: Supervised, results: Path, trainer: str, loss: Loss[Target], measure: Measure
-) -> Lesson[Target]:
-    """A lesson of all positions of game records.
-
-    Raises RecordError for records that can't be used, ConfigError for settings that can't be.
-    """
-    encoder = encoder_of(config)
-    split = dataset.read_split(config, results / "cache")
-    kept = split.validation if len(split.validation) else split.train
-    return Lesson(
-        trainer,
-        komi=float(np.median(split.train.komis)),
-        rows=lambda seed: data.Rows(split.train, encoder, seed, config.loaders),
-        kept=data.Rows(kept, encoder, config.seed + 1),
-        to_tensors=to_tensors,
-        begin=lambda _: loss,
-        watch=lambda ask: figures_of(config, split, "validation", ask, measure),
-        test=lambda ask: figures_of(config, split, "test", ask, measure) if len(split.test) else {},
-    )
-
-
-def figures_of(config: Supervised, split: data.Split, part: str, ask: Ask, measure: Measure) -> dict[str, float]:
-    """The figures of a net over whole games of ``part`` (validation, test), which their names begin with."""
-    count = config.check_positions if part == "validation" else config.test_positions
-    some = data.some_games(getattr(split, part), count, config.seed)
-    return named(part, measure(ask, data.in_order(some, encoder_of(config))))
 
 
 def named(prefix: str, figures: Mapping[str, float]) -> dict[str, float]:
