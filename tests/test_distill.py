@@ -32,7 +32,7 @@ from bots.nets.inference import Evaluator, sample_planes
 from bots.nets.network import Answer
 from trainers import data, distill, teaching
 from trainers.data import DRAW, LOSS, NO_RESULT, UNKNOWN, WIN, Games
-from trainers.distill import Lesson
+from trainers.distill import TaughtTarget
 from trainers.loop import Progress, Target
 from trainers.settings import Distill as Config
 from trainers.teaching import Findings, Finished, Made, Recipe
@@ -322,20 +322,20 @@ def test_held_out_games_share_nothing_with_the_others(tiny: Config, findings: Fi
 # --- The loss ---
 
 
-def lesson(results: Sequence[int], win_rates: Sequence[float], shares: torch.Tensor) -> Lesson:
+def taught(results: Sequence[int], win_rates: Sequence[float], shares: torch.Tensor) -> TaughtTarget:
     rows = len(results)
     usual = Target(shares.argmax(1), torch.tensor(results), torch.zeros(rows, POINTS), torch.full((rows,), math.nan))
-    return Lesson(usual, shares, torch.tensor(win_rates))
+    return TaughtTarget(usual, shares, torch.tensor(win_rates))
 
 
 def test_the_policy_is_drawn_to_the_shares_of_the_visits() -> None:
     shares = torch.tensor([[0.7, 0.3, 0.0], [0.0, 0.25, 0.75]])
-    value, told = torch.zeros(2, 3), lesson([WIN, LOSS], [0.5, 0.5], shares)
+    value, told = torch.zeros(2, 3), taught([WIN, LOSS], [0.5, 0.5], shares)
     entropy = float(-torch.xlogy(shares, shares).sum(1).mean())
     best = (shares + 1e-12).log()
     assert float(distill.loss(Answer(best, value), told, 0.5).policy) == pytest.approx(entropy, abs=1e-4)
     assert float(distill.loss(Answer(best.flip(1), value), told, 0.5).policy) > entropy + 1
-    assert distill.loss(Answer(best, value), told, 0.5).top1 == 1
+    assert distill.loss(Answer(best, value), told, 0.5).right == 1
     sharper = shares**2 / (shares**2).sum(1, keepdim=True)
     least = float(-torch.xlogy(sharper, sharper).sum(1).mean())
     sharp = distill.loss(Answer((sharper + 1e-12).log(), value), told, 0.5, sharpening=2.0)
@@ -348,7 +348,7 @@ def test_the_value_lies_between_the_result_and_the_win_rate_and_draws_are_left_t
     def slope(odds: Sequence[float], result: int, rate: float, outcome_share: float) -> torch.Tensor:
         """How the loss would move the logits of win, draw and loss; (3,)."""
         logits = torch.tensor([odds]).log().requires_grad_()
-        told = lesson([result], [rate], shares)
+        told = taught([result], [rate], shares)
         distill.loss(Answer(policy, logits), told, outcome_share).value.backward()
         assert logits.grad is not None
         return -logits.grad[0]

@@ -12,7 +12,7 @@ import torch
 from test_training import Killed, killed_at, random_game
 from torch.nn import functional
 
-from arena import CheckpointError, ConfigError
+from arena import CheckpointError, ConfigError, RecordError
 from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
 from bots.nets.catalogue import named_network
@@ -24,6 +24,7 @@ from trainers.data import DRAW, LOSS, NO_RESULT, WIN, Games
 from trainers.export import describe, export, load_network
 from trainers.loop import Progress, Target
 from trainers.outcomes import Made, Positions, Probe, Recipe
+from trainers.settings import SETTINGS_FILE
 from trainers.settings import Value as Config
 
 SIZE = 7
@@ -316,6 +317,7 @@ def test_records_teach_one_position_a_game_or_all(tiny: Config, archive: Path, t
     [
         ({"source": "records"}, "--data"),
         ({"records": ("x.sgf",)}, "source = self-play reads no game records"),
+        ({"source": "both", "records": ("nowhere.sgf",)}, "nowhere.sgf: can't be read"),
         ({"freeze": "trunk", "start": ""}, "name a checkpoint"),
         ({"test_share": 0.9, "validation": 0.1}, "no games to learn from"),
         ({"net": "gocnn-3x16", "start": ""}, "has no policy and no value"),
@@ -326,9 +328,25 @@ def test_records_teach_one_position_a_game_or_all(tiny: Config, archive: Path, t
 def test_a_setting_that_cannot_be_is_refused(
     tiny: Config, tmp_path: Path, change: dict[str, object], expected: str
 ) -> None:
-    with pytest.raises((ConfigError, CheckpointError), match=expected):
+    with pytest.raises((ConfigError, CheckpointError, RecordError), match=expected):
         value.train(replace(tiny, **change), tmp_path)  # type: ignore[arg-type]  # wrong on purpose
     assert not any(tmp_path.iterdir())
+
+
+def test_a_run_has_its_settings_while_games_are_played_and_a_state_that_does_not_fit_is_told_before(
+    tiny: Config, results: Path, tmp_path: Path
+) -> None:
+    def stop(_: Made) -> None:
+        raise Killed
+
+    with pytest.raises(Killed):
+        value.train(tiny, tmp_path, on_made=stop)
+    assert (tmp_path / "training" / "tiny" / SETTINGS_FILE).is_file()  # what --resume reads
+    begun, seen = replace(tiny, name="begun", max_rows=16), list[Made]()
+    value.train(begun, results)
+    with pytest.raises(CheckpointError, match="was made with another games"):
+        value.train(replace(begun, games=80), results, on_made=seen.append)
+    assert seen == []
 
 
 def test_torchrun_is_told_to_wait_for_the_games(tiny: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

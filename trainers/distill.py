@@ -9,9 +9,8 @@ net's search, or the search of the very net that learns: one round of expert ite
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -21,17 +20,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from arena import ConfigError
-from arena.go.game import Rules
 from arena.go.planes import Encoder
 from arena.registry import Registry
-from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import SCORE_UNIT, Answer
 from trainers import data, dataset, sl, supervised
-from trainers.export import describe, export, win_rates
-from trainers.loop import STATE_FILE, Progress, Run, Target, Workers, keep_freed_memory, pick_device, to_tensors
-from trainers.settings import ADJUSTABLE, write_file
+from trainers.export import win_rates
+from trainers.loop import Progress, Target, to_tensors
 from trainers.settings import Distill as Config
-from trainers.supervised import Ask, Learned, ask_with, build, encoder_of
+from trainers.sl import Losses
+from trainers.supervised import Answering, Ask, Lesson, Weighed, ask_start, encoder_of, named
 from trainers.teaching import (
     Findings,
     FoundRows,
@@ -50,32 +47,13 @@ from trainers.teaching import (
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
-    """What a net should have said."""
+class TaughtTarget:
+    """What a net should have said, after a teacher."""
 
     usual: Target
     """Its moves are those with the largest share."""
     shares: Tensor  # (B, n² + 1)
     win_rates: Tensor  # (B,), of the side to move; NaN where none is known
-
-
-@dataclass(frozen=True, slots=True)
-class Losses:
-    """The parts of the loss, each a scalar, and the share of rows whose likeliest move is the teacher's."""
-
-    policy: Tensor
-    value: Tensor
-    ownership: Tensor
-    score: Tensor
-    top1: float
-
-    def total(self, config: Config) -> Tensor:
-        return (
-            self.policy
-            + config.value_weight * self.value
-            + config.ownership_weight * self.ownership
-            + config.score_weight * self.score
-        )
 
 
 def sharpened(shares: Tensor, power: float) -> Tensor:
@@ -84,7 +62,7 @@ def sharpened(shares: Tensor, power: float) -> Tensor:
     return raised / raised.sum(1, keepdim=True)
 
 
-def loss(answer: Answer, lesson: Lesson, outcome_share: float, sharpening: float = 1.0) -> Losses:
+def loss(answer: Answer, target: TaughtTarget, outcome_share: float, sharpening: float = 1.0) -> Losses:
     """How far an answer is from what it should be.
 
     Of the policy it is the cross entropy with the teacher's shares. Of the value it is the cross entropy of win, draw
@@ -93,24 +71,24 @@ def loss(answer: Answer, lesson: Lesson, outcome_share: float, sharpening: float
     counts in full.
     """
     assert answer.policy is not None and answer.value is not None  # what ``check`` asks for
-    usual = sl.loss(answer, lesson.usual)
-    wanted = sharpened(lesson.shares, sharpening)
+    usual = sl.loss(answer, target.usual)
+    wanted = sharpened(target.shares, sharpening)
     policy = -(wanted * answer.policy.log_softmax(1)).sum(1).mean()
 
-    decided, judged = lesson.usual.results != data.NO_RESULT, ~lesson.win_rates.isnan()
+    decided, judged = target.usual.results != data.NO_RESULT, ~target.win_rates.isnan()
     by_result = functional.cross_entropy(
-        answer.value, lesson.usual.results, ignore_index=data.NO_RESULT, reduction="none"
+        answer.value, target.usual.results, ignore_index=data.NO_RESULT, reduction="none"
     )
     logs = answer.value.log_softmax(1)
     half = np.log(0.5)
     wins = torch.logaddexp(logs[:, data.WIN], logs[:, data.DRAW] + half)
     losses = torch.logaddexp(logs[:, data.LOSS], logs[:, data.DRAW] + half)
-    rate = lesson.win_rates.nan_to_num()
+    rate = target.win_rates.nan_to_num()
     by_rate = -(rate * wins + (1 - rate) * losses)
     first = torch.where(judged, outcome_share, 1.0) * decided
     second = torch.where(decided, 1 - outcome_share, 1.0) * judged
     value = (first * by_result + second * by_rate).sum() / (decided | judged).sum().clamp(min=1)
-    return Losses(policy, value, usual.ownership, usual.score, usual.top1)
+    return replace(usual, policy=policy, value=value)
 
 
 # --- Measuring ---
@@ -213,15 +191,10 @@ class Material:
         told: dict[str, float] = {}
         findings: Findings = getattr(self.found, part)
         if len(findings):
-            told |= _named(part, asdict(measure(ask, in_order(findings, encoder, count))))
-        if self.records is not None and len(games := getattr(self.records, part)):
-            some = data.some_games(games, count, config.seed)
-            told |= _named(f"records_{part}", asdict(sl.measure(ask, data.in_order(some, encoder))))
+            told |= named(part, asdict(measure(ask, in_order(findings, encoder, count))))
+        if self.records is not None and len(getattr(self.records, part)):
+            told |= named("records", sl.figures_of(config, self.records, part, ask, sl.figures))
         return told
-
-
-def _named(part: str, figures: Mapping[str, float]) -> dict[str, float]:
-    return {f"{part}_{name}": figure for name, figure in figures.items()}
 
 
 # --- Training ---
@@ -246,135 +219,48 @@ def train(
     """Play the games that are still missing, then train, or go on where a run of this name stopped; the checkpoint's
     folder. The teacher is one of ``registry``.
 
-    Files go under ``results``: cache/ (the games, too), training/NAME/ and checkpoints/NAME/. Interrupted while games
-    are played it raises KeyboardInterrupt, and later it saves its state and returns. Raises RecordError for records
-    that can't be used, ConfigError for settings that can't be, CheckpointError for a state that doesn't fit.
+    See ``supervised.train``; the games are in cache/, too. Interrupted while they are played it raises
+    KeyboardInterrupt.
     """
     check(config, results)
     recipe = Recipe.of(config, registry)
-    folder = results / "training" / config.name
-    if (folder / STATE_FILE).exists():  # one that doesn't fit is told before games are played
-        _begin(config, results, torch.device("cpu"), Workers())
-    else:
-        write_file(config, folder)
+    supervised.claim(config, results)
     make_games(config, recipe, results / "cache", on_made)
-    material = Material.read(config, recipe, results)
-    with Workers.joined(config.processes, partial(_join, config, recipe, results)) as workers:
-        learned = learn(config, results, material, workers, on_progress)
-    if workers.rank:
-        return results / "checkpoints" / config.name
-    return save_checkpoint(config, recipe, results, material, learned)
+    return supervised.train(config, results, partial(lesson_of, config, recipe, results), on_progress)
 
 
-def _join(config: Config, recipe: Recipe, results: Path, workers: Workers) -> None:
-    learn(config, results, Material.read(config, recipe, results), workers)
+def lesson_of(config: Config, recipe: Recipe, results: Path) -> Lesson[TaughtTarget]:
+    """What is learned from games that are there; raises as ``Material.read`` does."""
+    material, encoder = Material.read(config, recipe, results), encoder_of(config)
+    figures, split = partial(material.figures, config, encoder), material.found
+    parts = (split.train, split.validation, split.test)
+
+    def test(ask: Ask) -> Mapping[str, float]:
+        before = ask_start(config, results)
+        return figures("test", ask) | ({} if before is None else named("start", figures("test", before)))
+
+    return Lesson(
+        "distill",
+        komi=config.komi,
+        rows=partial(material.rows, config, encoder),
+        kept=FoundRows(split.validation if len(split.validation) else split.train, encoder, config.seed + 1),
+        to_tensors=to_taught,
+        begin=lambda _: partial(weigh, config),
+        watch=partial(figures, "validation"),
+        test=test,
+        played=f"{sum(len(part.games) for part in parts)} games of {config.teacher} ({recipe.teacher.identity}), "
+        f"{sum(map(len, parts))} positions",
+    )
 
 
-def _begin(config: Config, results: Path, device: torch.device, workers: Workers) -> Run:
-    """The run of this name, as it was left or as it begins."""
-    settings = {key: value for key, value in asdict(config).items() if key not in ADJUSTABLE}
-    folder = results / "training" / config.name
-    network = build(config, results).to(device)
-    run = Run(network, supervised.plan_of(config), folder, settings, workers, config.tensorboard)
-    run.restore()
-    return run
-
-
-def to_lesson(batch: data.Batch, device: torch.device) -> tuple[Tensor, Lesson]:
+def to_taught(batch: data.Batch, device: torch.device) -> tuple[Tensor, TaughtTarget]:
     """Planes (B, P, n, n) and what the net should say of them, on ``device``."""
     assert isinstance(batch, Taught)  # what ``Material.rows`` gives
     planes, usual = to_tensors(batch, device)
     shares, rates = (torch.from_numpy(part).to(device) for part in (batch.shares, batch.win_rates))
-    return planes, Lesson(usual, shares, rates)
+    return planes, TaughtTarget(usual, shares, rates)
 
 
-def learn(
-    config: Config,
-    results: Path,
-    material: Material,
-    workers: Workers,
-    on_progress: Callable[[Progress], None] = lambda _: None,
-) -> Learned:
-    """Train until the budget is spent or a signal comes; the first of the workers also watches, measures and saves."""
-    encoder = encoder_of(config)
-    device = pick_device(config.device, workers)
-    keep_freed_memory()
-    torch.set_num_threads(config.threads)
-    run = _begin(config, results, device, workers)
-    network, averaged = run.network, build(config, results).to(device)
-    if workers.rank == 0:
-        write_file(config, run.folder)
-    answer_of = torch.compile(network) if config.compile else network
-
-    def figures(part: str, weights: Mapping[str, Tensor]) -> dict[str, float]:
-        averaged.load_state_dict(weights)
-        return material.figures(config, encoder, part, ask_with(averaged, device))
-
-    share = config.batch // workers.count
-    rows = material.rows(config, encoder, config.seed)
-    ready = partial(to_lesson, device=device)
-    ahead = data.Prefetch(rows, ready, run.rows + workers.rank * share, share, config.batch)
-    with run.stopping_on_signals(), ahead as batches:
-        began = time.monotonic()
-        for planes, lesson in batches:
-            waited = time.monotonic() - began
-            if run.is_over:
-                break
-            network.train()
-            with torch.autocast(device.type, torch.bfloat16, enabled=config.bf16):
-                answer: Answer = answer_of(planes)
-            losses = loss(answer.to(torch.float32), lesson, config.outcome_share, config.sharpening)
-            progress = run.step(losses.total(config), config.batch, losses.top1, waited)
-            on_progress(progress)
-            passed = run.rows // config.check_every > (run.rows - config.batch) // config.check_every
-            if workers.rank == 0 and passed:
-                run.log(
-                    loss=round(progress.loss, 4),
-                    right=round(progress.right, 4),
-                    rows_per_second=round(progress.rows_per_second, 1),
-                    waiting=round(progress.waiting, 4),
-                    **{key: round(value, 4) for key, value in figures("validation", run.averaged).items()},
-                )
-            began = time.monotonic()
-    metrics: dict[str, float] = {}
-    if workers.rank == 0:
-        run.save()
-        metrics = figures("validation", run.averaged)
-        if run.done >= 1:
-            metrics |= figures("test", run.averaged)
-            if config.start:
-                first = figures("test", build(config, results).state_dict())
-                metrics |= {f"start_{name}": figure for name, figure in first.items()}
-                averaged.load_state_dict(run.averaged)
-    return Learned(averaged.cpu(), run.rows, run.seconds / 60, metrics)
-
-
-def save_checkpoint(config: Config, recipe: Recipe, results: Path, material: Material, learned: Learned) -> Path:
-    """Export a net with all that is known of its training; its folder."""
-    encoder = encoder_of(config)
-    split, files = material.found, [Path(path) for path in config.records]
-    parts = (split.train, split.validation, split.test)
-    sources = [
-        f"{sum(len(part.games) for part in parts)} games of {config.teacher} ({recipe.teacher.identity}), "
-        f"{sum(map(len, parts))} positions"
-    ]
-    if files:
-        sources.append(f"{', '.join(file.name for file in files)}; sha256 {data.digest_of(files)}")
-    manifest = describe(
-        learned.network,
-        config.name,
-        encoder,
-        Rules.preset("cgos", config.size, config.komi),
-        trainer="distill",
-        data="; ".join(sources),
-        rows=learned.rows,
-        minutes=round(learned.minutes, 1),
-        settings={**asdict(config), "records": [file.name for file in files], "start": Path(config.start).name},
-        metrics={key: round(value, 5) for key, value in learned.metrics.items()},
-        parent=Checkpoint.open(find(config.start, results)).identity if config.start else "",
-    )
-    calibration = material.rows(config, encoder, config.seed + 1).batch(0, supervised.CALIBRATION)
-    kept = split.validation if len(split.validation) else split.train
-    checked = FoundRows(kept, encoder, config.seed + 1).batch(0, supervised.PARITY_ROWS)
-    folder = results / "checkpoints" / config.name
-    return export(learned.network, folder, manifest, calibration.planes, checked.planes).folder
+def weigh(config: Config, answering: Answering, planes: Tensor, target: TaughtTarget) -> Weighed:
+    losses = loss(answering(planes), target, config.outcome_share, config.sharpening)
+    return Weighed(losses.total(config), losses.right)

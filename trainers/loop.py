@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
@@ -28,6 +28,7 @@ from torch import Tensor, distributed, nn
 
 from arena import CheckpointError, ConfigError
 from trainers.data import Batch
+from trainers.settings import RL, Supervised
 
 STATE_FORMAT = "1"
 STATE_FILE = "state.safetensors"
@@ -88,6 +89,12 @@ class Plan:
             raise ConfigError(f"unknown optimizer '{self.optimizer}'; there are muon, adamw, sgd")
         if self.schedule not in ("cosine", "linear", "constant"):
             raise ConfigError(f"unknown schedule '{self.schedule}'; there are cosine, linear, constant")
+
+    @classmethod
+    def of(cls, settings: Supervised | RL, **others: Any) -> Plan:
+        """The plan of a trainer's settings, those that have the names of its fields, and of ``others``."""
+        told = {**asdict(settings), **others}
+        return cls(**{item.name: told[item.name] for item in fields(cls) if item.name in told})
 
     def done(self, rows: int, seconds: float, steps: int = 0) -> float:
         """The share of the budget that is spent: 1 or more when the run is over."""

@@ -18,7 +18,8 @@ from bots.nets.network import Answer
 from trainers import data, supervised
 from trainers.loop import Progress, Target
 from trainers.settings import Ownership as Config
-from trainers.supervised import Ask, Lesson
+from trainers.sl import from_records
+from trainers.supervised import Answering, Ask, Weighed
 
 
 def loss(answer: Answer, target: Target, squared: bool) -> tuple[Tensor, float]:
@@ -27,7 +28,7 @@ def loss(answer: Answer, target: Target, squared: bool) -> tuple[Tensor, float]:
 
     A point of no one's is half of each side's.
     """
-    assert answer.ownership is not None  # what ``Lesson.needs`` says
+    assert answer.ownership is not None  # what ``train`` asks for
     scored = ~target.scores.isnan()
     count = scored.sum().clamp(min=1)
     shares = (target.owners.to(answer.ownership.dtype) + 1) / 2
@@ -61,5 +62,10 @@ def measure(ask: Ask, batches: Iterable[data.Batch]) -> Mapping[str, float]:
 
 def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:
     """Train, or go on where a run of this name stopped; the checkpoint's folder. See ``supervised.train``."""
-    lesson = Lesson("ownership", ("ownership",), partial(loss, squared=config.loss == "squared"), measure)
-    return supervised.train(config, lesson, results, on_progress)
+    supervised.check(config, "ownership", ("ownership",), results)
+    read = partial(from_records, config, results, "ownership", partial(weigh, config), measure)
+    return supervised.train(config, results, read, on_progress)
+
+
+def weigh(config: Config, answering: Answering, planes: Tensor, target: Target) -> Weighed:
+    return Weighed(*loss(answering(planes), target, config.loss == "squared"))

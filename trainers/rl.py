@@ -267,22 +267,6 @@ def rules_of(config: Config) -> Rules:
     return Rules.preset("cgos", config.size, config.komi)
 
 
-def plan_of(config: Config) -> Plan:
-    """The part of the settings that the loop needs."""
-    return Plan(
-        learning_rate=config.learning_rate,
-        max_minutes=config.max_minutes,
-        max_steps=config.max_iterations,
-        warm_up=config.warm_up,
-        schedule=config.schedule,
-        optimizer=config.optimizer,
-        weight_decay=config.weight_decay,
-        average=config.average,
-        clip=config.clip,
-        save_minutes=config.save_minutes,
-    )
-
-
 class Pool:
     """Snapshots of the learner in a folder: the first net, which is 0, and the latest others, by iteration."""
 
@@ -352,7 +336,8 @@ class _Training:
         self.pool = Pool(self.folder / POOL, config.pool_every, config.pool_size)
         settings = {key: value for key, value in asdict(config).items() if key not in RL_ADJUSTABLE}
         settings |= {"start": self.start.identity}
-        self.state = Run(self.learner, plan_of(config), self.folder, settings, tensorboard=config.tensorboard)
+        plan = Plan.of(config, max_steps=config.max_iterations)
+        self.state = Run(self.learner, plan, self.folder, settings, tensorboard=config.tensorboard)
         self.ratings: list[Rating] = []
 
     def _net(self) -> Net:

@@ -13,28 +13,33 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from bots.nets.network import SCORE_UNIT, Answer
-from trainers import data, supervised
-from trainers.loop import Progress, Target
+from trainers import data, dataset, supervised
+from trainers.loop import Progress, Target, to_tensors
 from trainers.settings import SL as Config
-from trainers.supervised import Ask, Lesson
+from trainers.settings import Distill, Supervised
+from trainers.supervised import Answering, Ask, Lesson, Loss, Weighed, encoder_of, named
+
+Measure = Callable[[Ask, Iterable[data.Batch]], Mapping[str, float]]
+"""Figures of a net over rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """The parts of the loss, each a scalar, and the share of rows whose likeliest move was played."""
+    """The parts of the loss, each a scalar, and the share that was foreseen: of rows, their likeliest move."""
 
     policy: Tensor
     value: Tensor
     ownership: Tensor
     score: Tensor
-    top1: float
+    right: float
 
-    def total(self, config: Config) -> Tensor:
+    def total(self, config: Config | Distill) -> Tensor:
         return (
             self.policy
             + config.value_weight * self.value
@@ -49,7 +54,7 @@ def loss(answer: Answer, target: Target, label_smoothing: float = 0.0) -> Losses
     Cross entropy of the move, of the result and, as a mean over points, of the owner (a point of no one's is half of
     each side's); Huber's loss of the score. Rows where one of them isn't known don't count for it.
     """
-    assert answer.policy is not None  # what ``Lesson.needs`` says
+    assert answer.policy is not None  # what ``train`` asks for
     value = ownership = score = answer.policy.new_zeros(())
     if answer.value is not None:
         known = (target.results != data.NO_RESULT).sum().clamp(min=1)
@@ -69,7 +74,7 @@ def loss(answer: Answer, target: Target, label_smoothing: float = 0.0) -> Losses
         value=value,
         ownership=ownership,
         score=score,
-        top1=float((answer.policy.detach().argmax(1) == target.moves).float().mean()),
+        right=float((answer.policy.detach().argmax(1) == target.moves).float().mean()),
     )
 
 
@@ -143,16 +148,47 @@ def measure(ask: Ask, batches: Iterable[data.Batch]) -> Score:
     )
 
 
+def figures(ask: Ask, batches: Iterable[data.Batch]) -> dict[str, float]:
+    """``measure``, by name."""
+    return asdict(measure(ask, batches))
+
+
+def from_records(
+    config: Supervised, results: Path, trainer: str, loss: Loss[Target], measure: Measure
+) -> Lesson[Target]:
+    """The lesson that all positions of game records teach.
+
+    Raises RecordError for records that can't be used, ConfigError for settings that can't be.
+    """
+    encoder = encoder_of(config)
+    split = dataset.read_split(config, results / "cache")
+    kept = split.validation if len(split.validation) else split.train
+    return Lesson(
+        trainer,
+        komi=float(np.median(split.train.komis)),
+        rows=lambda seed: data.Rows(split.train, encoder, seed, config.loaders),
+        kept=data.Rows(kept, encoder, config.seed + 1),
+        to_tensors=to_tensors,
+        begin=lambda _: loss,
+        watch=lambda ask: figures_of(config, split, "validation", ask, measure),
+        test=lambda ask: figures_of(config, split, "test", ask, measure) if len(split.test) else {},
+    )
+
+
+def figures_of(config: Supervised, split: data.Split, part: str, ask: Ask, measure: Measure) -> dict[str, float]:
+    """The figures of a net over whole games of ``part`` (validation, test), which their names begin with."""
+    count = config.check_positions if part == "validation" else config.test_positions
+    some = data.some_games(getattr(split, part), count, config.seed)
+    return named(part, measure(ask, data.in_order(some, encoder_of(config))))
+
+
 def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:
     """Train, or go on where a run of this name stopped; the checkpoint's folder. See ``supervised.train``."""
-    lesson = Lesson("sl", ("policy",), partial(_weighed, config), _figures)
-    return supervised.train(config, lesson, results, on_progress)
+    supervised.check(config, "sl", ("policy",), results)
+    read = partial(from_records, config, results, "sl", partial(weigh, config), figures)
+    return supervised.train(config, results, read, on_progress)
 
 
-def _weighed(config: Config, answer: Answer, target: Target) -> tuple[Tensor, float]:
-    losses = loss(answer, target, config.label_smoothing)
-    return losses.total(config), losses.top1
-
-
-def _figures(ask: Ask, batches: Iterable[data.Batch]) -> Mapping[str, float]:
-    return asdict(measure(ask, batches))
+def weigh(config: Config, answering: Answering, planes: Tensor, target: Target) -> Weighed:
+    losses = loss(answering(planes), target, config.label_smoothing)
+    return Weighed(losses.total(config), losses.right)

@@ -1,14 +1,16 @@
-"""What trainers share that learn from records: reading, the loop over rows, saving. What is learned is a ``Lesson``."""
+"""What trainers share that are told what a net should have said: the loop over rows, its processes, watching, resuming,
+saving. What is learned, and from what, is a ``Lesson``."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Generic, NamedTuple, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,51 +20,75 @@ from arena.go.planes import Encoder, find_encoder
 from bots.nets.catalogue import Net, named_network, usual_encoder
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import Answer
-from trainers import data, dataset
+from trainers import data
 from trainers.export import describe, export, start_from
-from trainers.loop import Plan, Progress, Run, Target, Workers, keep_freed_memory, pick_device, to_tensors
+from trainers.loop import STATE_FILE, Plan, Progress, Run, Workers, keep_freed_memory, pick_device, to_tensors
 from trainers.settings import ADJUSTABLE, Supervised, write_file
+
+CALIBRATION, PARITY_ROWS = 256, 1024
+"""Positions that set the int8 scales, and positions on which the exported nets are compared."""
+
+# --- What is learned ---
 
 Ask = Callable[[data.Batch], Answer]
 """What a net, on the CPU, says of a batch."""
 
+Answering = Callable[[Tensor], Answer]
+"""What a net says of planes (B, P, n, n), in float32."""
+
+Wanted = TypeVar("Wanted")
+"""What a net should say of some rows: ``Target``, or more than that."""
+
+
+class Weighed(NamedTuple):
+    """What a step learns from."""
+
+    loss: Tensor
+    right: float
+    """The share that was foreseen; see ``Progress``."""
+    parts: Mapping[str, Tensor] = MappingProxyType({})
+    """What ``metrics.csv`` tells of the loss beside."""
+
+
+Loss = Callable[[Answering, Tensor, Wanted], Weighed]
+"""Asks the net about planes (B, P, n, n), and weighs what it says by what it should say."""
+
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
-    """What is learned."""
+class Lesson(Generic[Wanted]):
+    """What is learned, and from what."""
 
     trainer: str
     """The trainer's name, for the manifest."""
-    needs: tuple[str, ...]
-    """The fields of ``Answer`` that a net must give to learn it."""
-    loss: Callable[[Answer, Target], tuple[Tensor, float]]
-    """The loss, and the share that was foreseen."""
-    measure: Callable[[Ask, Iterable[data.Batch]], Mapping[str, float]]
-    """Figures of a net over positions."""
+    komi: float
+    """White's, for the manifest."""
+    rows: Callable[[int], data.Source]
+    """The endless order of training rows, by its seed."""
+    kept: data.Source
+    """Rows on which the exported nets are compared."""
+    to_tensors: Callable[[data.Batch, torch.device], tuple[Tensor, Wanted]]
+    """Planes (B, P, n, n) and what the net should say of them."""
+    begin: Callable[[Net], Loss[Wanted]]
+    """The loss for a net that is about to learn; what is not to learn of it is frozen."""
+    watch: Callable[[Ask], Mapping[str, float]]
+    """Figures of a net over validation positions, again and again."""
+    test: Callable[[Ask], Mapping[str, float]]
+    """Figures over test positions, once the budget is spent."""
+    played: str = ""
+    """What games were played for it, for the manifest."""
 
 
-def train(
-    config: Supervised, lesson: Lesson, results: Path, on_progress: Callable[[Progress], None] = lambda _: None
-) -> Path:
-    """Train, or go on where a run of this name stopped, and return the checkpoint's folder.
+def named(prefix: str, figures: Mapping[str, float]) -> dict[str, float]:
+    return {f"{prefix}_{name}": figure for name, figure in figures.items()}
 
-    Files go under ``results``: cache/, training/NAME/ and checkpoints/NAME/. Stopped by SIGINT or SIGTERM it saves its
-    state and a checkpoint without the test figures, and returns as always. Raises RecordError for records that can't be
-    used, ConfigError for settings that can't be, and CheckpointError for a state that doesn't fit.
-    """
-    check(config, lesson.trainer, lesson.needs, results)
-    split = dataset.read_split(config, results / "cache")  # before other processes start: they find it in the cache
-    with Workers.joined(config.processes, partial(join, config, lesson, results)) as workers:
-        learned = learn(config, lesson, results, split, workers, on_progress)
-    if workers.rank:
-        return results / "checkpoints" / config.name
-    return save_checkpoint(config, lesson, results, split, learned)
+
+# --- The settings ---
 
 
 def check(config: Supervised, trainer: str, needs: Sequence[str], results: Path) -> None:
     """Raise ConfigError or CheckpointError for settings that can't be; the net must give the fields ``needs`` of
     ``Answer``."""
-    plan_of(config)
+    Plan.of(config)
     if not config.name or Path(config.name).name != config.name or config.name.startswith("."):
         raise ConfigError(f"'{config.name}' can't name a checkpoint; a folder gets that name")
     encoder = encoder_of(config)
@@ -75,22 +101,6 @@ def check(config: Supervised, trainer: str, needs: Sequence[str], results: Path)
         said = build(config, results).eval()(torch.zeros(1, encoder.planes, config.size, config.size))._asdict()
     if missing := [head for head in needs if said[head] is None]:
         raise ConfigError(f"the net {config.net} has no {' and no '.join(missing)}, which {trainer} trains")
-
-
-def plan_of(config: Supervised) -> Plan:
-    """The part of the settings that the loop needs. Raises ConfigError."""
-    return Plan(
-        learning_rate=config.learning_rate,
-        max_rows=config.max_rows,
-        max_minutes=config.max_minutes,
-        warm_up=config.warm_up,
-        schedule=config.schedule,
-        optimizer=config.optimizer,
-        weight_decay=config.weight_decay,
-        average=config.average,
-        clip=config.clip,
-        save_minutes=config.save_minutes,
-    )
 
 
 def encoder_of(config: Supervised) -> Encoder:
@@ -108,9 +118,84 @@ def build(config: Supervised, results: Path) -> Net:
     return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's hints
 
 
-def join(config: Supervised, lesson: Lesson, results: Path, workers: Workers) -> None:
+# --- Asking nets ---
+
+
+def answering_with(network: Callable[[Tensor], Answer], config: Supervised) -> Answering:
+    """Ask ``network`` as it is, computing as the settings say."""
+
+    def answer(planes: Tensor) -> Answer:
+        with torch.autocast(planes.device.type, torch.bfloat16, enabled=config.bf16):
+            said = network(planes)
+        return said.to(torch.float32)
+
+    return answer
+
+
+def ask_with(network: Net, device: torch.device) -> Ask:
+    """Ask ``network``, which is on ``device``, in evaluation mode."""
+
+    def ask(batch: data.Batch) -> Answer:
+        network.eval()
+        answer: Answer = network(to_tensors(batch, device)[0])
+        return answer.to(torch.device("cpu"))
+
+    return ask
+
+
+def ask_start(config: Supervised, results: Path) -> Ask | None:
+    """Ask the net that the run began with; None when it knew nothing."""
+    if not config.start:
+        return None
+    device = pick_device(config.device, Workers())  # that of the first of the workers, who alone measures
+    return ask_with(build(config, results).to(device), device)
+
+
+# --- Training ---
+
+
+def claim(config: Supervised, results: Path) -> None:
+    """Keep the settings of a run that plays games first, so that it can be resumed by name while it does. Raises
+    CheckpointError where a run of this name left a state that doesn't fit: before the games, not after them."""
+    folder = results / "training" / config.name
+    if (folder / STATE_FILE).exists():
+        open_run(config, build(config, results), results, Workers())
+    else:
+        write_file(config, folder)
+
+
+def train(
+    config: Supervised,
+    results: Path,
+    read: Callable[[], Lesson[Any]],
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> Path:
+    """Train, or go on where a run of this name stopped, and return the checkpoint's folder.
+
+    ``read``, which every process calls, gives the lesson. Files go under ``results``: cache/, training/NAME/ and
+    checkpoints/NAME/. Stopped by SIGINT or SIGTERM it saves its state and a checkpoint without the test figures, and
+    returns as always. Raises what ``read`` raises, and CheckpointError for a state that doesn't fit.
+    """
+    lesson = read()  # before other processes start: they find records in the cache
+    with Workers.joined(config.processes, partial(join, config, results, read)) as workers:
+        learned = learn(config, results, lesson, workers, on_progress)
+    if workers.rank:
+        return results / "checkpoints" / config.name
+    return save_checkpoint(config, results, lesson, learned)
+
+
+def join(config: Supervised, results: Path, read: Callable[[], Lesson[Any]], workers: Workers) -> None:
     """What another process does that shares the batches of ``train``."""
-    learn(config, lesson, results, dataset.read_split(config, results / "cache"), workers)
+    learn(config, results, read(), workers)
+
+
+def open_run(config: Supervised, network: Net, results: Path, workers: Workers) -> Run:
+    """The run of this name, as it was left or as it begins. Raises CheckpointError for a state that doesn't fit."""
+    settings = {key: value for key, value in asdict(config).items() if key not in ADJUSTABLE}
+    folder = results / "training" / config.name
+    run = Run(network, Plan.of(config), folder, settings, workers, config.tensorboard)
+    run.restore()
+    return run
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,104 +208,85 @@ class Learned:
     metrics: Mapping[str, float]
 
 
-def ask_with(network: Net, device: torch.device) -> Ask:
-    """Ask ``network`` in evaluation mode."""
-
-    def ask(batch: data.Batch) -> Answer:
-        network.eval()
-        answer: Answer = network(to_tensors(batch, device)[0])
-        return answer.to(torch.device("cpu"))
-
-    return ask
-
-
 def learn(
     config: Supervised,
-    lesson: Lesson,
     results: Path,
-    split: data.Split,
+    lesson: Lesson[Any],
     workers: Workers,
     on_progress: Callable[[Progress], None] = lambda _: None,
 ) -> Learned:
     """Train until the budget is spent or a signal comes; the first of the workers also watches, measures and saves."""
-    encoder = encoder_of(config)
     device = pick_device(config.device, workers)
     keep_freed_memory()
     torch.set_num_threads(config.threads)
     torch.manual_seed(config.seed + 1000 * workers.rank)  # for dropout
-    watched = data.some_games(split.validation, config.check_positions, config.seed)
     network, averaged = build(config, results).to(device), build(config, results).to(device)
-    settings = {key: value for key, value in asdict(config).items() if key not in ADJUSTABLE}
-    folder = results / "training" / config.name
-    run = Run(network, plan_of(config), folder, settings, workers, config.tensorboard)
-    run.restore()
+    loss = lesson.begin(network.train())
+    run = open_run(config, network, results, workers)
     if workers.rank == 0:
-        write_file(config, folder)
-    answer_of = torch.compile(network) if config.compile else network
+        write_file(config, run.folder)
+    answering = answering_with(torch.compile(network) if config.compile else network, config)
 
-    def score(games: data.Games) -> Mapping[str, float]:
+    def ask() -> Ask:
         averaged.load_state_dict(run.averaged)
-        return lesson.measure(ask_with(averaged, device), data.in_order(games, encoder))
+        return ask_with(averaged, device)
 
     share = config.batch // workers.count
-    rows = data.Rows(split.train, encoder, config.seed, config.loaders)
-    ready = partial(to_tensors, device=device)
-    ahead = data.Prefetch(rows, ready, run.rows + workers.rank * share, share, config.batch)
+    first = run.rows + workers.rank * share
+    rows, ready = lesson.rows(config.seed), lambda batch: lesson.to_tensors(batch, device)
+    ahead = data.Prefetch(rows, ready, first, share, config.batch)
     with run.stopping_on_signals(), ahead as batches:
         asked = time.monotonic()
-        for planes, target in batches:
+        for planes, wanted in batches:
             waited = time.monotonic() - asked
             if run.is_over:
                 break
-            network.train()
-            with torch.autocast(device.type, torch.bfloat16, enabled=config.bf16):
-                answer: Answer = answer_of(planes)
-            loss, right = lesson.loss(answer.to(torch.float32), target)
-            progress = run.step(loss, config.batch, right, waited)
+            weighed = loss(answering, planes, wanted)
+            progress = run.step(weighed.loss, config.batch, weighed.right, waited)
             on_progress(progress)
             if workers.rank == 0 and run.rows // config.check_every > (run.rows - config.batch) // config.check_every:
-                figures = {f"validation_{key}": round(value, 4) for key, value in score(watched).items()}
                 run.log(
                     loss=round(progress.loss, 4),
                     right=round(progress.right, 4),
+                    **{name: round(float(part), 4) for name, part in weighed.parts.items()},
                     rows_per_second=round(progress.rows_per_second, 1),
                     waiting=round(progress.waiting, 4),
-                    **figures,
+                    **{name: round(figure, 4) for name, figure in lesson.watch(ask()).items()},
                 )
             asked = time.monotonic()
     metrics: dict[str, float] = {}
     if workers.rank == 0:
         run.save()
-        metrics = {f"validation_{key}": value for key, value in score(watched).items()}
-        if run.done >= 1 and len(split.test):
-            test = data.some_games(split.test, config.test_positions, config.seed)
-            metrics |= {f"test_{key}": value for key, value in score(test).items()}
+        metrics |= lesson.watch(ask())
+        if run.done >= 1:
+            metrics |= lesson.test(ask())
     return Learned(averaged.cpu(), run.rows, run.seconds / 60, metrics)
 
 
-def save_checkpoint(config: Supervised, lesson: Lesson, results: Path, split: data.Split, learned: Learned) -> Path:
+def save_checkpoint(config: Supervised, results: Path, lesson: Lesson[Any], learned: Learned) -> Path:
     """Export a net with all that is known of its training; its folder."""
     encoder = encoder_of(config)
-    files = [Path(path) for path in config.records]
+    files, settings = [Path(path) for path in config.records], asdict(config)
+    sources = [lesson.played] if lesson.played else []
+    if files:
+        sources.append(f"{', '.join(file.name for file in files)}; sha256 {data.digest_of(files)}")
+    settings["records"] = [file.name for file in files]
+    for folder in {"start", "policy", "finisher"} & settings.keys():  # where it lies here is nobody else's business
+        settings[folder] = Path(settings[folder]).name
     manifest = describe(
         learned.network,
         config.name,
         encoder,
-        Rules.preset("cgos", config.size, float(np.median(split.train.komis))),
+        Rules.preset("cgos", config.size, lesson.komi),
         trainer=lesson.trainer,
-        data=f"{', '.join(file.name for file in files)}; sha256 {data.digest_of(files)}",
+        data="; ".join(sources),
         rows=learned.rows,
         minutes=round(learned.minutes, 1),
-        settings={**asdict(config), "records": [file.name for file in files], "start": Path(config.start).name},
-        metrics={key: round(value, 5) for key, value in learned.metrics.items()},
+        settings=settings,
+        metrics={name: round(figure, 5) for name, figure in learned.metrics.items()},
         parent=Checkpoint.open(find(config.start, results)).identity if config.start else "",
     )
-    checked = split.validation if len(split.validation) else split.train
-    calibration = data.Rows(split.train, encoder, config.seed + 1).batch(0, CALIBRATION)
-    check = data.Rows(checked, encoder, config.seed + 1).batch(0, PARITY_ROWS)
-    folder = results / "checkpoints" / config.name
-    return export(learned.network, folder, manifest, calibration.planes, check.planes).folder
-
-
-CALIBRATION, PARITY_ROWS = 256, 1024
-"""Positions that set the int8 scales, and positions on which the exported nets are compared."""
+    calibration = lesson.rows(config.seed + 1).batch(0, CALIBRATION)
+    checked = lesson.kept.batch(0, PARITY_ROWS)
+    saved = results / "checkpoints" / config.name
+    return export(learned.network, saved, manifest, calibration.planes, checked.planes).folder

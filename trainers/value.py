@@ -8,10 +8,10 @@ are compared with, is in ``outcomes.py``.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -20,18 +20,16 @@ from torch import Tensor
 from torch.nn import functional
 
 from arena import ConfigError
-from arena.go.game import Rules
 from arena.go.planes import Encoder
 from bots.nets.catalogue import Net
-from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import Answer, Network
 from trainers import data, outcomes, sl, supervised
-from trainers.export import describe, export, win_rates
-from trainers.loop import Progress, Run, Target, Workers, keep_freed_memory, pick_device, to_tensors
+from trainers.export import win_rates
+from trainers.loop import Progress, Target, Workers, pick_device, to_tensors
 from trainers.outcomes import Made, Positions, Probe, Recipe
-from trainers.settings import ADJUSTABLE, write_file
 from trainers.settings import Value as Config
-from trainers.supervised import Ask, Learned, ask_with, build, encoder_of
+from trainers.sl import Losses
+from trainers.supervised import Answering, Ask, Lesson, Loss, Weighed, answering_with, ask_start, encoder_of
 
 OPENING = 40
 """Positions before this move are judged apart: there playouts tell least."""
@@ -40,25 +38,6 @@ BATCH = 512
 
 
 # --- The loss ---
-
-
-@dataclass(frozen=True, slots=True)
-class Losses:
-    """The parts of the loss, each a scalar, and the share of decided games whose winner was foreseen."""
-
-    value: Tensor
-    policy: Tensor
-    ownership: Tensor
-    score: Tensor
-    right: float
-
-    def total(self, config: Config) -> Tensor:
-        return (
-            self.value
-            + config.policy_weight * self.policy
-            + config.ownership_weight * self.ownership
-            + config.score_weight * self.score
-        )
 
 
 def expected(value: Tensor) -> Tensor:
@@ -72,7 +51,7 @@ def loss(answer: Answer, target: Target, before: Tensor | None, squared: bool) -
 
     Of the value it is the cross entropy of win, draw and loss, or the squared error of the expected result. Of the
     policy it is the divergence from ``before`` (B, n² + 1), the logits to be kept, or without them the cross entropy of
-    the moves that were played.
+    the moves that were played. What was foreseen is the winner, of decided games.
     """
     assert answer.policy is not None and answer.value is not None  # what ``check`` asks for
     usual = sl.loss(answer, target)
@@ -89,7 +68,17 @@ def loss(answer: Answer, target: Target, before: Tensor | None, squared: bool) -
     decided = known & (results != 0)
     right = (guess.detach() * results > 0) & decided
     share = float(right.sum() / decided.sum().clamp(min=1))
-    return Losses(value, policy, usual.ownership, usual.score, share)
+    return replace(usual, value=value, policy=policy, right=share)
+
+
+def total(losses: Losses, config: Config) -> Tensor:
+    """What is learned: the value, and beside it, by their weights, the rest."""
+    return (
+        losses.value
+        + config.policy_weight * losses.policy
+        + config.ownership_weight * losses.ownership
+        + config.score_weight * losses.score
+    )
 
 
 # --- What is learned from ---
@@ -184,12 +173,18 @@ def compare_playouts(name: str, guess: np.ndarray, positions: Positions, playout
 class Measuring:
     """What a net is measured by, the floor and the probe fitted once on positions of training games."""
 
-    def __init__(self, config: Config, material: Material, encoder: Encoder):
-        self._config, self._material, self._encoder = config, material, encoder
-        self._fitted: dict[str, tuple[Positions, float, Probe]] = {}
-        for name, positions in material.judged("train", config.test_positions, config.seed):
-            fit = Probe.fitted(positions.scores(), positions.results)
-            self._fitted[name.removesuffix("train")] = positions, outcomes.floor(positions.results), fit
+    def __init__(self, config: Config, results: Path, material: Material):
+        self._config, self._results, self._material = config, results, material
+        self._encoder = encoder_of(config)
+
+    @cached_property
+    def _fitted(self) -> Mapping[str, tuple[Positions, float, Probe]]:
+        """By source: positions of training games, the floor and the probe."""
+        fitted = {}
+        for name, positions in self._material.judged("train", self._config.test_positions, self._config.seed):
+            probe = Probe.fitted(positions.scores(), positions.results)
+            fitted[name.removesuffix("train")] = positions, outcomes.floor(positions.results), probe
+        return fitted
 
     def validation(self, ask: Ask) -> Mapping[str, float]:
         """The figures of a net over validation positions."""
@@ -199,10 +194,11 @@ class Measuring:
             told |= judge(name, guesses(ask, positions, self._encoder), positions, constant, probe)
         return told
 
-    def test(self, ask: Ask, before: Ask | None) -> Mapping[str, float]:
+    def test(self, ask: Ask) -> Mapping[str, float]:
         """The figures of a net over test positions and as many of training games, the gap between the two, the errors
         of what it began with, and what playouts tell of some test positions."""
         config, told = self._config, dict[str, float]()
+        before = ask_start(config, self._results)
         for name, positions in self._material.judged("test", config.test_positions, config.seed):
             source = name.removesuffix("test")
             learned, constant, probe = self._fitted[source]
@@ -232,6 +228,8 @@ def check(config: Config, results: Path) -> None:
         raise ConfigError("freeze = trunk keeps what start has learned; name a checkpoint to start from")
     if config.test_share + config.validation >= 1:
         raise ConfigError("test_share and validation leave no games to learn from; lower them")
+    if config.source == "both":
+        outcomes.records_split(config, results / "cache")  # or hours of play would come before what is wrong with them
 
 
 def train(
@@ -241,135 +239,57 @@ def train(
     on_made: Callable[[Made], None] = lambda _: None,
 ) -> Path:
     """Play the games that are still missing, then train, or go on where a run of this name stopped; the checkpoint's
-    folder.
-
-    Files go under ``results``: cache/ (the games, too), training/NAME/ and checkpoints/NAME/. Raises RecordError for
-    records that can't be used, ConfigError for settings that can't be, CheckpointError for a state that doesn't fit.
-    """
+    folder. See ``supervised.train``; the games are in cache/, too."""
     check(config, results)
     if config.source != "records":
         recipe = Recipe.of(config, results)
+        supervised.claim(config, results)
         outcomes.make_games(config, recipe, results / "cache", pick_device(config.device, Workers()), on_made)
-    material = Material.read(config, results)  # before other processes start: they find records in the cache
-    with Workers.joined(config.processes, partial(_join, config, results)) as workers:
-        learned = learn(config, results, material, workers, on_progress)
-    if workers.rank:
-        return results / "checkpoints" / config.name
-    return save_checkpoint(config, results, material, learned)
+    return supervised.train(config, results, partial(lesson_of, config, results), on_progress)
 
 
-def _join(config: Config, results: Path, workers: Workers) -> None:
-    learn(config, results, Material.read(config, results), workers)
-
-
-def freeze_trunk(network: Net) -> Sequence[torch.nn.Module]:
-    """Let only the heads of value, ownership and score learn; the parts that don't, whose norms are to stay, too."""
-    assert isinstance(network, Network)  # the only one with a value
-    heads = {"value", "ownership", "score"}
-    frozen = [part for name, part in network.named_children() if name not in heads]
-    for part in frozen:
-        part.requires_grad_(False)
-    return frozen
-
-
-def learn(
-    config: Config,
-    results: Path,
-    material: Material,
-    workers: Workers,
-    on_progress: Callable[[Progress], None] = lambda _: None,
-) -> Learned:
-    """Train until the budget is spent or a signal comes; the first of the workers also watches, measures and saves."""
-    encoder = encoder_of(config)
-    device = pick_device(config.device, workers)
-    keep_freed_memory()
-    torch.set_num_threads(config.threads)
-    network, averaged = build(config, results).to(device), build(config, results).to(device)
-    teacher = build(config, results).to(device).eval() if config.start and config.freeze == "none" else None
-    still = freeze_trunk(network) if config.freeze == "trunk" else []
-    settings = {key: value for key, value in asdict(config).items() if key not in ADJUSTABLE}
-    folder = results / "training" / config.name
-    run = Run(network, supervised.plan_of(config), folder, settings, workers, config.tensorboard)
-    run.restore()
-    if workers.rank == 0:
-        write_file(config, folder)
-    measuring = Measuring(config, material, encoder) if workers.rank == 0 else None
-    answer_of = torch.compile(network) if config.compile else network
-
-    def asked() -> Ask:
-        averaged.load_state_dict(run.averaged)
-        return ask_with(averaged, device)
-
-    share = config.batch // workers.count
-    rows = material.rows(config, encoder, config.seed)
-    ready = partial(to_tensors, device=device)
-    ahead = data.Prefetch(rows, ready, run.rows + workers.rank * share, share, config.batch)
-    with run.stopping_on_signals(), ahead as batches:
-        began = time.monotonic()
-        for planes, target in batches:
-            waited = time.monotonic() - began
-            if run.is_over:
-                break
-            network.train()
-            for part in still:
-                part.eval()
-            with torch.autocast(device.type, torch.bfloat16, enabled=config.bf16):
-                answer: Answer = answer_of(planes)
-                with torch.no_grad():
-                    before = None if teacher is None else teacher(planes).policy.float()
-            losses = loss(answer.to(torch.float32), target, before, config.loss == "squared")
-            progress = run.step(losses.total(config), config.batch, losses.right, waited)
-            on_progress(progress)
-            passed = run.rows // config.check_every > (run.rows - config.batch) // config.check_every
-            if measuring is not None and passed:
-                run.log(
-                    loss=round(progress.loss, 4),
-                    right=round(progress.right, 4),
-                    policy_loss=round(float(losses.policy.detach()), 4),
-                    rows_per_second=round(progress.rows_per_second, 1),
-                    waiting=round(progress.waiting, 4),
-                    **{key: round(value, 4) for key, value in measuring.validation(asked()).items()},
-                )
-            began = time.monotonic()
-    metrics: dict[str, float] = {}
-    if measuring is not None:
-        run.save()
-        metrics = dict(measuring.validation(asked()))
-        if run.done >= 1:
-            first = ask_with(build(config, results).to(device), device) if config.start else None
-            metrics |= measuring.test(asked(), first)
-    return Learned(averaged.cpu(), run.rows, run.seconds / 60, metrics)
-
-
-def save_checkpoint(config: Config, results: Path, material: Material, learned: Learned) -> Path:
-    """Export a net with all that is known of its training; its folder."""
-    encoder = encoder_of(config)
-    files = [Path(path) for path in config.records]
-    sources = []
-    if config.source != "records":
+def lesson_of(config: Config, results: Path) -> Lesson[Target]:
+    """What is learned from games that are there; raises as ``Material.read`` does."""
+    material, played = Material.read(config, results), ""
+    if material.is_own:
         recipe = Recipe.of(config, results)
-        sources.append(
-            f"{config.games} games of {recipe.policy.manifest.name} ({recipe.policy.identity[:12]}) and "
-            f"{recipe.finisher.manifest.name} ({recipe.finisher.identity[:12]})"
-        )
-    if files:
-        sources.append(f"{', '.join(file.name for file in files)}; sha256 {data.digest_of(files)}")
-    folders = {key: Path(getattr(config, key)).name for key in ("start", "policy", "finisher")}
-    manifest = describe(
-        learned.network,
-        config.name,
-        encoder,
-        Rules.preset("cgos", config.size, float(np.median(material.first.train.komis))),
-        trainer="value",
-        data="; ".join(sources),
-        rows=learned.rows,
-        minutes=round(learned.minutes, 1),
-        settings={**asdict(config), "records": [file.name for file in files], **folders},
-        metrics={key: round(value, 5) for key, value in learned.metrics.items()},
-        parent=Checkpoint.open(find(config.start, results)).identity if config.start else "",
+        named = [f"{net.manifest.name} ({net.identity[:12]})" for net in (recipe.policy, recipe.finisher)]
+        played = f"{config.games} games of {' and '.join(named)}"
+    measuring, encoder, split = Measuring(config, results, material), encoder_of(config), material.first
+    kept = split.validation if len(split.validation) else split.train
+    return Lesson(
+        "value",
+        komi=float(np.median(split.train.komis)),
+        rows=partial(material.rows, config, encoder),
+        kept=data.OneEach(kept, encoder, config.seed + 1, last=material.is_own),
+        to_tensors=to_tensors,
+        begin=partial(begin, config),
+        watch=measuring.validation,
+        test=measuring.test,
+        played=played,
     )
-    calibration = material.rows(config, encoder, config.seed + 1).batch(0, supervised.CALIBRATION)
-    kept = material.first.validation if len(material.first.validation) else material.first.train
-    checked = data.OneEach(kept, encoder, config.seed + 1, last=material.is_own).batch(0, supervised.PARITY_ROWS)
-    folder = results / "checkpoints" / config.name
-    return export(learned.network, folder, manifest, calibration.planes, checked.planes).folder
+
+
+def begin(config: Config, network: Net) -> Loss[Target]:
+    """The loss of a net that begins to learn, whose trunk is frozen or whose policy is held to what it is now."""
+    before = None
+    if config.freeze == "trunk":
+        freeze_trunk(network)
+    elif config.start:
+        before = answering_with(deepcopy(network).eval(), config)
+
+    def weigh(answering: Answering, planes: Tensor, target: Target) -> Weighed:
+        with torch.no_grad():
+            held = None if before is None else before(planes).policy
+        losses = loss(answering(planes), target, held, config.loss == "squared")
+        return Weighed(total(losses, config), losses.right, {"policy_loss": losses.policy.detach()})
+
+    return weigh
+
+
+def freeze_trunk(network: Net) -> None:
+    """Let only the heads of value, ownership and score learn; the norms of the rest keep their means, too."""
+    assert isinstance(network, Network)  # the only one with a value
+    for name, part in network.named_children():
+        if name not in ("value", "ownership", "score"):
+            part.requires_grad_(False).eval()
