@@ -21,7 +21,7 @@ from arena.go.planes import encode_game, find_encoder
 from bots.nets import checkpoint as checkpoints
 from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, SHIPPED, WEIGHTS, Checkpoint, find, save
 from bots.nets.inference import Evaluator, has_fast_int8
-from bots.nets.network import Network, NetworkConfig
+from bots.nets.network import Network, NetworkConfig, expected_result, win_rates
 from trainers.export import describe, export, load_network
 
 ENCODER = find_encoder("arena-17")
@@ -133,6 +133,12 @@ def test_an_untrained_net_hardly_passes() -> None:
     with torch.no_grad():
         policy = network(torch.from_numpy(random_positions(9, 16))).policy
     assert policy.softmax(1)[:, -1].max() < 0.002
+
+
+def test_the_value_tells_the_expected_result_and_the_win_rate_of_the_side_to_move() -> None:
+    logits = torch.tensor([[50.0, 0, 0], [0, 50.0, 0], [0, 0, 50.0], [0, 0, 0]])
+    assert expected_result(logits).tolist() == pytest.approx([1, 0, -1, 0], abs=1e-6)
+    assert win_rates(logits).tolist() == pytest.approx([1, 0.5, 0, 0.5], abs=1e-6)
 
 
 def test_a_net_of_an_impossible_shape_is_refused() -> None:

@@ -192,11 +192,6 @@ def test_a_move_is_credited_with_what_the_forecasts_after_it_say(trace: float) -
             assert found[games.starts[game] + ply] == pytest.approx(gain if ply % 2 == 0 else -gain, abs=1e-5)
 
 
-def test_the_values_forecast_is_a_return_of_the_side_to_move() -> None:
-    logits = torch.tensor([[50.0, 0, 0], [0, 50.0, 0], [0, 0, 50.0], [0, 0, 0]])
-    assert rl.forecast(logits).tolist() == pytest.approx([1, 0, -1, 0], abs=1e-6)
-
-
 # --- The pool and the matches ---
 
 

@@ -309,9 +309,11 @@ def killed_at(step: int) -> Callable[[loop.Progress], None]:
     return watch
 
 
-@pytest.mark.parametrize("optimizer", ["muon", "adamw", "sgd"])
-def test_a_killed_run_goes_on_bit_for_bit(tiny: sl.Config, tmp_path: Path, optimizer: str) -> None:
-    config = replace(tiny, optimizer=optimizer, max_rows=12 * 32, learning_rate=0.01)
+@pytest.mark.parametrize(
+    ("net", "optimizer"), [("", "muon"), ("", "adamw"), ("", "sgd"), ("trencseni-cnn", "adamw")]
+)  # the last has dropout
+def test_a_killed_run_goes_on_bit_for_bit(tiny: sl.Config, tmp_path: Path, net: str, optimizer: str) -> None:
+    config = replace(tiny, net=net or tiny.net, optimizer=optimizer, max_rows=12 * 32, learning_rate=0.01)
     whole = Checkpoint.open(sl.train(config, tmp_path / "whole"))
     with pytest.raises(Killed):
         sl.train(replace(config, save_minutes=0), tmp_path / "parts", killed_at(5))

@@ -22,9 +22,8 @@ from torch.nn import functional
 from arena import ConfigError
 from arena.go.planes import Encoder
 from arena.registry import Registry
-from bots.nets.network import SCORE_UNIT, Answer
+from bots.nets.network import SCORE_UNIT, Answer, expected_result
 from trainers import data, dataset, sl, supervised
-from trainers.export import win_rates
 from trainers.loop import Progress, Target, to_tensors
 from trainers.settings import Distill as Config
 from trainers.sl import Losses
@@ -133,7 +132,7 @@ def measure(ask: Ask, batches: Iterable[Taught]) -> Score:
         sums["right"] += float((policy.argmax(1) == torch.from_numpy(batch.moves)).sum())
         sums["loss"] += float(-(shares * policy.log_softmax(1)).sum())
         sums["floor"] += float(-torch.xlogy(shares, shares).sum())
-        said, found = 2 * win_rates(value).numpy() - 1, 2 * batch.win_rates.astype(np.float64) - 1
+        said, found = expected_result(value.double()).numpy(), 2 * batch.win_rates.astype(np.float64) - 1
         decided, judged = batch.results != data.NO_RESULT, ~np.isnan(found)
         told = 1.0 - batch.results
         results, rates = results + int(decided.sum()), rates + int(judged.sum())

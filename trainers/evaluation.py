@@ -21,7 +21,7 @@ from torch.nn import functional
 from arena.go.moves import SYMMETRIES, apply_symmetry, symmetry_table
 from arena.go.planes import Encoder, find_encoder
 from bots.nets.catalogue import Net
-from bots.nets.network import SCORE_UNIT, Answer
+from bots.nets.network import SCORE_UNIT, Answer, win_rates
 from bots.search.dead import guess_owners
 from trainers import data
 from trainers.settling import playout_weights
@@ -157,7 +157,7 @@ def evaluate(
             np.add.at(by_game[:, 0], owners[done : done + len(batch)], guess.numpy() == batch.moves)
         if answer.value is not None:
             known = batch.results != data.NO_RESULT
-            _forecast(wins, _win_rates(answer.value).numpy()[known], 1 - batch.results[known] / 2)
+            _forecast(wins, win_rates(answer.value).numpy()[known], 1 - batch.results[known] / 2)
         done += len(batch)
         on_progress(done)
     return Evaluation(sums, moves, wins, by_game)
@@ -188,11 +188,6 @@ def _ask_all(network: Net, planes: np.ndarray) -> Answer:
     return Answer(**{name: as_logits[name](part) for name, part in sums.items()})
 
 
-def _win_rates(value: Tensor) -> Tensor:
-    odds = value.softmax(1)
-    return odds[:, 0] + odds[:, 1] / 2
-
-
 def owners_by_playouts(games: data.Games, playouts: int) -> Iterator[np.ndarray]:
     """Of every position of every game in order, who has each point after most playouts of the shipped rollout policy:
     (n²,) int8, 1 the side to move, -1 the other, 0 neither."""
@@ -220,7 +215,7 @@ def _judge(answer: Answer, batch: data.Batch, stones: np.ndarray, by_playouts: n
     if answer.value is not None:
         known = batch.results != data.NO_RESULT
         result = np.where(known, 1.0 - batch.results, 0.0)
-        expected = 2 * _win_rates(answer.value).numpy() - 1
+        expected = 2 * win_rates(answer.value).numpy() - 1
         columns |= {
             "results": known,
             "result": result,

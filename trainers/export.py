@@ -28,7 +28,7 @@ from arena.go.planes import Encoder
 from bots.nets.catalogue import Net, network_from
 from bots.nets.checkpoint import MODEL, MODEL_INT8, WEIGHTS, Checkpoint, Manifest, save
 from bots.nets.classics import AlphaGo, Classic, GoCNN, Trencseni
-from bots.nets.network import Block, Network, PoolingBlock
+from bots.nets.network import Block, Network, PoolingBlock, win_rates
 
 OPSET = 17
 PARITY = 1e-4
@@ -337,12 +337,6 @@ def write_files(network: Net, folder: Path, calibration: np.ndarray, check: np.n
         rates = [win_rates(torch.from_numpy(outputs["value"])) for outputs in (exact, rough)]
         apart = float((rates[0] - rates[1]).abs().mean())
     return Parity(difference, float(same.mean()), apart)
-
-
-def win_rates(value: Tensor) -> Tensor:
-    """Win rates (B,) in [0, 1] from win, draw, loss logits (B, 3), for the side to move."""
-    odds = value.double().softmax(1)
-    return odds[:, 0] + 0.5 * odds[:, 1]
 
 
 def export(network: Net, folder: Path, manifest: Manifest, calibration: np.ndarray, check: np.ndarray) -> Checkpoint:

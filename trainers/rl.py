@@ -32,7 +32,7 @@ from arena.openings import draw_openings
 from arena.ratings import PairCounts, compare, expected_score
 from bots.nets.catalogue import Net
 from bots.nets.checkpoint import Checkpoint, find
-from bots.nets.network import Answer
+from bots.nets.network import Answer, expected_result
 from trainers import data, sl
 from trainers.data import DRAW, LOSS, WIN
 from trainers.export import describe, export, load_network
@@ -122,12 +122,6 @@ def advantages(games: data.Games, forecasts: np.ndarray, trace: float) -> np.nda
 def log_policy(logits: Tensor, sensible: Tensor, temperature: float) -> Tensor:
     """The logs of the probabilities (B, n² + 1) with which moves are drawn; those that can't be have minus infinity."""
     return (logits / temperature).masked_fill(~sensible, -math.inf).log_softmax(1)
-
-
-def forecast(value: Tensor) -> Tensor:
-    """The return to be expected (B,), from the logits of win, draw and loss (B, 3)."""
-    odds = value.softmax(1)
-    return odds[:, WIN] - odds[:, LOSS]
 
 
 def loss(logits: Tensor, moves: Moves, first: Tensor, temperature: float) -> Losses:
@@ -459,7 +453,7 @@ class _Training:
             batch = data.encode_positions(games, self.encoder, some, np.zeros_like(some), config.loaders)
             planes, _ = to_tensors(batch, self.device)
             with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=config.bf16):
-                forecasts[some] = forecast(self.learner(planes).to(torch.float32).value).numpy(force=True)
+                forecasts[some] = expected_result(self.learner(planes).to(torch.float32).value).numpy(force=True)
         return advantages(games, forecasts, config.trace)
 
     def _losses(self, batch: data.Batch, moves: Moves, compare: bool) -> Losses:

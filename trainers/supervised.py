@@ -219,7 +219,6 @@ def learn(
     device = pick_device(config.device, workers)
     keep_freed_memory()
     torch.set_num_threads(config.threads)
-    torch.manual_seed(config.seed + 1000 * workers.rank)  # for dropout
     network, averaged = build(config, results).to(device), build(config, results).to(device)
     loss = lesson.begin(network.train())
     run = open_run(config, network, results, workers)
@@ -241,6 +240,7 @@ def learn(
             waited = time.monotonic() - asked
             if run.is_over:
                 break
+            torch.manual_seed(config.seed + run.rows + share * workers.rank)  # for dropout, the same in a resumed run
             weighed = loss(answering, planes, wanted)
             progress = run.step(weighed.loss, config.batch, weighed.right, waited)
             on_progress(progress)

@@ -22,9 +22,8 @@ from torch.nn import functional
 from arena import ConfigError
 from arena.go.planes import Encoder
 from bots.nets.catalogue import Net
-from bots.nets.network import Answer, Network
+from bots.nets.network import Answer, Network, expected_result
 from trainers import data, outcomes, sl, supervised
-from trainers.export import win_rates
 from trainers.loop import Progress, Target, Workers, pick_device, to_tensors
 from trainers.outcomes import Made, Positions, Probe, Recipe
 from trainers.settings import Value as Config
@@ -40,12 +39,6 @@ BATCH = 512
 # --- The loss ---
 
 
-def expected(value: Tensor) -> Tensor:
-    """The expected result (B,) of logits (B, 3): from -1, the side to move loses, to 1."""
-    odds = value.softmax(1)
-    return odds[:, data.WIN] - odds[:, data.LOSS]
-
-
 def loss(answer: Answer, target: Target, before: Tensor | None, squared: bool) -> Losses:
     """How far an answer is from what it should be; rows without a result, or without a score, don't count for it.
 
@@ -57,7 +50,7 @@ def loss(answer: Answer, target: Target, before: Tensor | None, squared: bool) -
     usual = sl.loss(answer, target)
     known = target.results != data.NO_RESULT
     results = 1.0 - target.results.to(answer.value.dtype)
-    guess = expected(answer.value)
+    guess = expected_result(answer.value)
     value, policy = usual.value, usual.policy
     if squared:
         value = ((guess - results) ** 2 * known).sum() / known.sum().clamp(min=1)
@@ -138,7 +131,7 @@ def guesses(ask: Ask, positions: Positions, encoder: Encoder) -> np.ndarray:
         with torch.no_grad():
             value = ask(batch).value
         assert value is not None
-        parts.append(2 * win_rates(value).numpy() - 1)
+        parts.append(expected_result(value.double()).numpy())
     return np.concatenate(parts)
 
 

@@ -36,6 +36,17 @@ class Answer(NamedTuple):
         return Answer(*(None if part is None else part.to(where) for part in self))
 
 
+def expected_result(value: Tensor) -> Tensor:
+    """The expected result (B,) of logits of win, draw and loss (B, 3): from -1, the side to move loses, to 1."""
+    odds = value.softmax(1)
+    return odds[:, 0] - odds[:, 2]
+
+
+def win_rates(value: Tensor) -> Tensor:
+    """The same as win rates (B,) in [0, 1], a draw being half a win; in float64."""
+    return (1 + expected_result(value.double())) / 2
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkConfig:
     """The shape of a net; everything needed to build it again."""
