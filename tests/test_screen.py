@@ -244,10 +244,10 @@ def test_ownership_is_shown_while_a_game_is_under_way():
 
 @pytest.mark.parametrize("theme", THEMES.values(), ids=list(THEMES))
 def test_the_board_of_a_match_has_the_colours_that_were_asked_for(theme: Theme):
-    console = Console(force_terminal=True, color_system="truecolor", width=120, height=40, _environ={})
-    with console.capture() as shown:
-        console.print(Screen(running_view(match_of(), Clock()), theme=theme))
-    woods = {name: f"48;2;{';'.join(map(str, known.wood))}m" in shown.get() for name, known in THEMES.items()}
+    console = Console(force_terminal=True, width=120, height=40)
+    styles = [segment.style for segment in console.render(Screen(running_view(match_of(), Clock()), theme=theme))]
+    under = {style.bgcolor.triplet for style in styles if style is not None and style.bgcolor is not None}
+    woods = {name: known.wood in under for name, known in THEMES.items()}
     assert woods == {name: name == theme.name for name in THEMES}
 
 
