@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic, sleep
 
 import numpy as np
 import pyte
@@ -41,6 +42,7 @@ from arena.schedule import Match
 from arena.screen import style
 from arena.screen.board import board_height, board_width, draw_board
 from arena.screen.boards import HOLD
+from arena.screen.live import show_event
 from arena.screen.match import Screen, show_match
 from arena.screen.paint import Painter
 from arena.screen.summary import headline, summary
@@ -475,7 +477,27 @@ def test_an_interrupt_comes_through_after_the_updates_are_closed(terminal: bool)
     assert events == ["closed"]
     text = output_of(console)
     assert "beat" not in text
-    assert not terminal or text.rstrip().endswith("\x1b[?25h")
+    assert not terminal or text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
+
+
+def test_bots_that_take_a_moment_to_end_are_waited_for_with_a_word():
+    match = match_of(games=4)
+    screen = Screen(MatchView(match))
+    console = console_of(80, 24)
+
+    def updates() -> Iterator[Update]:
+        try:
+            screen.ending = KeyboardInterrupt()
+            yield Update(workers=1)
+        finally:
+            end = monotonic() + 10
+            while "Ending the bots" not in output_of(console):
+                assert monotonic() < end
+                sleep(0.01)
+
+    with pytest.raises(KeyboardInterrupt):
+        show_event(screen, updates(), console, "", str)
+    assert not any("Ending" in row for row in seen_on(output_of(console)))
 
 
 def test_an_interrupt_between_two_updates_closes_them():
@@ -499,14 +521,16 @@ def test_an_interrupt_between_two_updates_closes_them():
 
 
 def seen_on(text: str) -> list[str]:
-    """What a terminal shows after this output: it knows lines, going up, and erasing to the end of a line."""
+    """What a terminal shows after this output: it knows lines, going up, and erasing a line or its end."""
     rows, row, column = [""], 0, 0
     for code, sign in re.findall(r"(\x1b\[[?\d;]*[a-zA-Z])|(.|\n)", text):
         if code.endswith("A"):
             row -= int(code[2:-1])
             assert row >= 0
         elif code.endswith("K"):
-            rows[row] = rows[row][:column]
+            rows[row] = "" if code[2:-1] == "2" else rows[row][:column]
+        elif sign == "\r":
+            column = 0
         elif sign == "\n":
             row, column = row + 1, 0
             rows += [""] * (row + 1 - len(rows))

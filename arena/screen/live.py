@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from threading import Lock
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.spinner import Spinner
+from rich.status import Status
+from rich.text import Text
 
 from arena.runner import Control, Update
 from arena.screen import style
@@ -134,15 +137,17 @@ def show_event(
     ``updates`` has been closed. On a terminal the key to quit is such an interrupt, and SIGTERM a SystemExit.
     """
     person = any(entry.bot_kind.interactive for entry in screen.view.event.players.values())
+    is_live = console.is_terminal and not console.is_dumb_terminal and not person
     try:
-        if console.is_terminal and not console.is_dumb_terminal and not person:
+        if is_live:
             _show_live(screen, updates, console)
         else:
             _show_lines(screen.view, updates, console, head, progress)
     finally:
         close = getattr(updates, "close", None)
         if close is not None:
-            close()
+            with _waiting(console) if is_live else nullcontext():
+                close()
 
 
 def _show_live(screen: LiveScreen, updates: Iterator[Update], console: Console) -> None:
@@ -176,6 +181,13 @@ def _show_live(screen: LiveScreen, updates: Iterator[Update], console: Console) 
             if screen.view.is_decided:
                 break
         screen.view.finish()
+
+
+def _waiting(console: Console) -> Status:
+    """Says below the last frame what takes a moment: bots that are busy are given some time to end."""
+    ascii_only = console.options.ascii_only
+    words = style.spell("Ending the bots …", ascii_only)
+    return console.status(Text(words, style.LABEL), spinner="line" if ascii_only else "dots")
 
 
 def _show_lines(
