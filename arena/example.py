@@ -61,7 +61,7 @@ ARENA_TOML = """\
 # style = "round robin"    # or "gauntlet": the first against the rest; or "ladder"
 # size = 9                 # and komi, rules, openings, book, plies, seed, limits, adjudicate
 
-# Colours of the board in "arena play" and "arena show": dark, light or high-contrast.
+# Colours of the boards, live or not: dark, light or high-contrast. The variable ARENA_THEME goes before it.
 
 # [screen]
 # theme = "light"

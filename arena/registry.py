@@ -214,6 +214,11 @@ class Registry:
             raise ConfigError(f"unknown bot '{name}'{suggest(name, [*self._entries, 'checkpoint'])}; see: arena bots")
         return self._entries[name]
 
+    def knows(self, spec: str) -> bool:
+        """Whether ``spec`` begins with the name of a bot."""
+        name = re.split("[:@]", spec, maxsplit=1)[0]
+        return name in self._entries or spec.startswith("checkpoint:")
+
     def resolve(self, spec: str) -> Entry:
         """The player that ``spec`` names. Raises ConfigError with a suggestion for an unknown name, setting or limit,
         and CheckpointError for a net that can't be used."""

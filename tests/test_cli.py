@@ -217,6 +217,8 @@ WRONG = [
     (("match", "random", "mcts", "--plies", "-1"), ("-1 plies", "at least 0")),
     (("match", "random", "mcts", "--plies", "0", "--book", "x.sgf"), ("--plies 0 leaves nothing of a book",)),
     (("plan", "human", "mcts"), ("human plays at the terminal", "two bots")),
+    (("tournament", "random", "sl", "mcts"), ("'random' is a bot", "arena tournament league random sl mcts")),
+    (("ladder", "mcts:playouts=9", "sl", "random"), ("is a bot", "arena ladder league mcts:playouts=9 sl random")),
     (("tournament", "x", "random"), ("at least 2 bots",)),
     (("tournament", "x", "random", "mcts", "random"), ("'random' is given twice",)),
     (("tournament", "x", "mcts", "uct"), ("'mcts' and 'uct' are the same bot",)),

@@ -160,10 +160,16 @@ def ladder(
 
 
 def _declared(registry: Registry, command: str, name: str, bots: list[str] | None) -> TournamentTable:
-    """What arena.toml says of a tournament; nothing has to be there when its bots are named."""
+    """What arena.toml says of a tournament; nothing has to be there when its bots are named. Raises ConfigError where
+    the name is missing, and the first bot stands in its place."""
     from arena.registry import TournamentTable
 
-    return registry.tournament(name, command) if not bots or name in registry.tournaments else TournamentTable()
+    if not bots or name in registry.tournaments:
+        return registry.tournament(name, command)
+    if registry.knows(name):
+        typed = " ".join([name, *bots])
+        raise ConfigError(f"'{name}' is a bot, and a name comes before the bots: arena {command} league {typed}")
+    return TournamentTable()
 
 
 def _players(
