@@ -33,15 +33,17 @@ class Config:
     visits: int = setting(
         100, "visits of the root a move, those kept from the last counted, where no limit says otherwise", low=2
     )
-    mixing: float = setting(0.0, "lambda: 0 trusts the net's value, 1 the rollouts; 0.5 in the paper", low=0, high=1)
+    mixing: float = setting(
+        0.9, "lambda on a full board: 0 trusts the net's value, 1 the rollouts; 0.5 in the paper", low=0, high=1
+    )
     rising: float = setting(
-        0.0, "how much higher lambda is on a full board than on an empty one, where rollouts tell less", low=-1, high=1
+        0.9, "the share of lambda that comes with the stones, as rollouts tell more then; 0 keeps it", low=0, high=1
     )
     rollouts: int = setting(4, "playouts a leaf", low=1, high=1000)
     rollout_moves: int = setting(
         0, "moves after which a playout is cut and the board scored as it stands; 0 plays to the end", low=0
     )
-    answering: bool = setting(False, "playouts that answer atari and play shapes, instead of uniform ones")
+    answering: bool = setting(True, "playouts that answer atari and play shapes, instead of uniform ones")
     exploration: float = setting(0.8, "c of PUCT, for results from 0 to 1", low=0)
     c_base: float = setting(0.0, "visits from which c grows with their logarithm; 0 keeps it constant", low=0)
     urgency_loss: float = setting(0.1, "how much worse than its parent an untried move is thought", low=0, high=1)

@@ -181,7 +181,8 @@ def test_a_value_is_the_mean_of_the_results_below_seen_from_alternate_sides() ->
 
 
 @pytest.mark.parametrize(
-    ("mixing", "rising", "expected"), [(0.25, 0.5, (0.25, 0.5)), (0.75, 0.5, (0.75, 1)), (0, 0, (0, 0))]
+    ("mixing", "rising", "expected"),
+    [(0.5, 0, (0.5, 0.5)), (0.5, 0.5, (0.25, 0.375)), (1, 1, (0, 0.5)), (0, 0.5, (0, 0))],
 )
 def test_lambda_rises_with_the_stones_on_the_board(mixing: float, rising: float, expected: tuple[float, float]) -> None:
     """The net calls all even; on an empty board and on one that is half full, the same rollouts count for more."""

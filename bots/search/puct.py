@@ -38,8 +38,8 @@ class Knowledge(NamedTuple):
     urgency_loss: float  # how much worse than its parent a move without visits is thought, at full prior explored
     flattening: float  # temperature of the priors: over 1 they are flattened
     noise: float  # share of the root's noise in the priors there
-    mixing: float  # lambda on an empty board: 0 trusts the net's value, 1 the rollouts
-    rising: float  # how much higher it is on a full board
+    mixing: float  # lambda on a full board: 0 trusts the net's value, 1 the rollouts
+    rising: float  # the share of it that comes with the stones; 0 keeps it constant
     rollouts: int  # playouts a leaf
     rollout_moves: int  # where one is cut and the board is scored as it stands; 0 plays to the end
     answering: bool  # rollouts that answer instead of uniform ones
@@ -345,10 +345,8 @@ def expand_leaves(roots, nodes, owners, knowledge, tables, leaves, count, logits
         else:
             nodes.first[slot, node] = UNEXPANDED
         result = win_rates[i] if colour == 1 else np.float32(1) - win_rates[i]
-        full = np.float32(1) - np.float32(board.empty_count) / np.float32(board.side * board.side)
-        mixing = min(
-            max(np.float32(knowledge.mixing) + np.float32(knowledge.rising) * full, np.float32(0)), np.float32(1)
-        )
+        empty = np.float32(board.empty_count) / np.float32(board.side * board.side)
+        mixing = np.float32(knowledge.mixing) * (np.float32(1) - np.float32(knowledge.rising) * empty)
         if mixing > 0:
             total = np.float32(0)
             state = root.random
