@@ -21,7 +21,7 @@ def puct(boards: int = 32) -> None:
 
     for name, bot in (
         ("alphago", alphago.AlphaGo(alphago.Config(reuse=False))),
-        ("alphago, lambda 0.5", alphago.AlphaGo(alphago.Config(mixing=0.5, reuse=False))),
+        ("alphago, lambda 0", alphago.AlphaGo(alphago.Config(mixing=0, reuse=False))),
         ("sl", policy.Policy(policy.Config())),
     ):
         net = bot._net

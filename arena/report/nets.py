@@ -8,12 +8,13 @@ from pathlib import Path
 from arena import CheckpointError
 from arena.ratings import Estimate
 from arena.report.event import Participant, Report
-from bots.nets.checkpoint import WEIGHTS, Checkpoint, find
+from bots.nets.checkpoint import WEIGHTS, Checkpoint, Manifest, find
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A player whose net's manifest tells its training rows. Players of one ``family`` differ in their nets alone."""
+    """A player whose net's manifest tells its training rows. Players of one ``family`` differ in their nets alone, and
+    one trainer made these."""
 
     name: str
     family: str
@@ -27,19 +28,20 @@ def trained_players(report: Report, results: Path) -> list[Trained]:
     elo = {place.name: place.elo for place in report.places}
     found = []
     for one in report.participants:
-        rows, estimate = _rows(one, results), elo[one.name]
-        if rows and estimate is not None:
+        manifest, estimate = _manifest(one, results), elo[one.name]
+        if manifest is not None and manifest.rows and estimate is not None:
             others = [f"{key}={value}" for key, value in one.settings if key != "checkpoint"]
-            found.append(Trained(one.name, f"{one.kind} {' '.join(others)} {one.limits}", rows, estimate))
+            family = " ".join([one.kind, *others, one.limits, manifest.trainer])
+            found.append(Trained(one.name, family, manifest.rows, estimate))
     return sorted(found, key=lambda one: one.rows) if len({one.rows for one in found}) > 1 else []
 
 
-def _rows(one: Participant, results: Path) -> int:
-    """0 for a player without a net, and when the folder is gone or holds another net by now."""
+def _manifest(one: Participant, results: Path) -> Manifest | None:
+    """None for a player without a net, and when the folder is gone or holds another net by now."""
     if not one.checkpoint or not one.net:
-        return 0
+        return None
     try:
         manifest = Checkpoint.open(find(one.checkpoint, results)).manifest
     except CheckpointError:
-        return 0
-    return manifest.rows if manifest.files[WEIGHTS] == one.net else 0
+        return None
+    return manifest if manifest.files[WEIGHTS] == one.net else None
