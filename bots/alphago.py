@@ -34,10 +34,11 @@ class Config:
         100, "visits of the root a move, those kept from the last counted, where no limit says otherwise", low=2
     )
     mixing: float = setting(
-        0.9, "lambda on a full board: 0 trusts the net's value, 1 the rollouts; 0.5 in the paper", low=0, high=1
+        1.0, "lambda late in a game: 0 trusts the net's value, 1 the rollouts; 0.5 in the paper", low=0, high=1
     )
-    rising: float = setting(
-        0.9, "the share of lambda that comes with the stones, as rollouts tell more then; 0 keeps it", low=0, high=1
+    rising_from: float = setting(0.4, "the share of the points with a stone up to which lambda is 0", low=0, high=1)
+    rising_to: float = setting(
+        0.6, "the share of the points with a stone from which lambda is whole; 0 keeps it constant", low=0, high=1
     )
     rollouts: int = setting(4, "playouts a leaf", low=1, high=1000)
     rollout_moves: int = setting(
@@ -83,7 +84,8 @@ class AlphaGo(Bot):
             flattening=config.flattening,
             noise=config.noise,
             mixing=config.mixing,
-            rising=config.rising,
+            rising_from=config.rising_from,
+            rising_to=config.rising_to,
             rollouts=config.rollouts,
             rollout_moves=config.rollout_moves,
             answering=config.answering,

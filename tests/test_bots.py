@@ -25,7 +25,7 @@ SPECS = [
     "sl:temperature=1",
     "sl:ensemble=true",
     "alphago:visits=12",
-    "alphago:visits=12,mixing=0.5,rollouts=2,leaves=4",
+    "alphago:visits=12,mixing=0.5,rising_to=0,rollouts=2,leaves=4",
     "alphago:visits=12,noise=0.25,c_base=50",
 ]
 
@@ -209,7 +209,7 @@ def test_alphago_tells_whose_points_will_be_with_rollouts_and_without(mixing: fl
     for row in range(9):
         game.play(row * 9 + 3)
         game.play(row * 9 + 5)
-    bot = Registry().resolve(f"alphago:mixing={mixing},visits=8").build()
+    bot = Registry().resolve(f"alphago:mixing={mixing},rising_to=0,visits=8").build()
     of_black = bot.choose(game, Limits()).ownership
     game.play(4)
     of_white = bot.choose(game, Limits()).ownership

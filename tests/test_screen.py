@@ -49,7 +49,7 @@ from arena.screen.summary import headline, summary
 from arena.screen.tables import bots_table, elo_table, games_table, statistics_table
 from arena.screen.themes import THEMES, Theme
 from arena.screen.training import show_training
-from arena.screen.view import MatchView
+from arena.screen.view import SOME_MOVES, MatchView
 from arena.store import Player, Store
 from arena.worker import Glance
 from trainers.rollout import Progress
@@ -333,11 +333,12 @@ def test_the_time_left_follows_from_games_done_and_under_way():
     view = MatchView(match, clock)
     view.add(Update(resumed=True))
     assert view.seconds_left is None
-    view.add(Update(glances=(glance_of(match, 9, "E5"),), workers=1))
+    last = pairings_of(match)[9]
+    moves = (*last.opening, 81)
+    view.add(Update(glances=(Glance(last, moves, (None,) * len(moves)),), workers=1))
     clock.now += 20
     view.add(Update(tuple(record_of(match, n, "sl") for n in range(5)), workers=1))
-    length = 24
-    work = 5 + 5 * 1 / length  # the other five are one move old
+    work = 5 + 5 * 1 / (1 + 24 - len(moves))  # the other five are one move old, besides an opening that took no time
     assert view.seconds_left == pytest.approx(20 * (10 - work) / work)
     view.add(Update(tuple(record_of(match, n, "sl") for n in range(5, 10)), workers=1))
     assert view.seconds_left is None
@@ -350,7 +351,7 @@ def test_the_last_games_side_by_side_take_as_long_as_the_longest_of_them():
     lengths = {n: 48 + (n * 7) % 40 for n in range(40)}  # 48 to 87 moves
 
     def look(n: int) -> Glance:
-        return Glance(pairings_of(match)[n], tuple(range(second)), (None,) * second)
+        return Glance(replace(pairings_of(match)[n], opening=()), tuple(range(second)), (None,) * second)
 
     for second in range(1, 87):
         clock.now += 1
@@ -361,6 +362,22 @@ def test_the_last_games_side_by_side_take_as_long_as_the_longest_of_them():
         if second >= 55:  # some are over
             assert view.seconds_left is not None
             assert 0.4 * (87 - second) < view.seconds_left < 2.5 * (87 - second) + 4
+
+
+def test_a_first_move_that_took_long_tells_nothing_of_the_others():
+    """Eight boards, each seen after its opening, have waited half a minute for one move."""
+    clock, match = Clock(), match_of(games=16)
+    view = MatchView(match, clock)
+    for made, seconds in ((0, 0), (1, 30), (SOME_MOVES, 3)):
+        clock.now += seconds
+        glances = []
+        for pairing in pairings_of(match)[:8]:
+            moves = (*pairing.opening, *range(made))
+            glances.append(Glance(pairing, moves, (None,) * len(moves)))
+        view.add(Update(glances=tuple(glances), workers=1))
+        assert (view.seconds_left is None) == (made < SOME_MOVES)
+    assert view.seconds_left is not None
+    assert view.seconds_left < 2 * 33 * 81 / SOME_MOVES  # as if all moves of both rounds were as slow
 
 
 def test_ascii_consoles_get_ascii_only():

@@ -31,7 +31,8 @@ TRUST_NET = puct.Knowledge(
     flattening=1.0,
     noise=0.0,
     mixing=0.0,
-    rising=0.0,
+    rising_from=0.0,
+    rising_to=0.0,
     rollouts=1,
     rollout_moves=0,
     answering=False,
@@ -181,10 +182,22 @@ def test_a_value_is_the_mean_of_the_results_below_seen_from_alternate_sides() ->
 
 
 @pytest.mark.parametrize(
-    ("mixing", "rising", "expected"),
-    [(0.5, 0, (0.5, 0.5)), (0.5, 0.5, (0.25, 0.375)), (1, 1, (0, 0.5)), (0, 0.5, (0, 0))],
+    ("mixing", "start", "end", "expected"),
+    [
+        (0.5, 0, 0, (0.5, 0.5)),
+        (0.5, 0.4, 0, (0.5, 0.5)),
+        (1, 0, 1, (0, 41 / 81)),
+        (0.5, 0.4, 0.6, (0, 0.5 * (41 / 81 - 0.4) / 0.2)),
+        (0.5, 0.2, 0.5, (0, 0.5)),
+        (1, 0.6, 0.8, (0, 0)),
+        (1, 0.5, 0.5, (0, 1)),
+        (1, 0.8, 0.6, (0, 0)),
+        (0, 0, 0, (0, 0)),
+    ],
 )
-def test_lambda_rises_with_the_stones_on_the_board(mixing: float, rising: float, expected: tuple[float, float]) -> None:
+def test_lambda_rises_with_the_stones_on_the_board(
+    mixing: float, start: float, end: float, expected: tuple[float, float]
+) -> None:
     """The net calls all even; on an empty board and on one that is half full, the same rollouts count for more."""
     half = Game(Rules.preset("cgos", 9, -81.0), seed=1)
     for move in range(0, 81, 2):
@@ -196,8 +209,9 @@ def test_lambda_rises_with_the_stones_on_the_board(mixing: float, rising: float,
             slot = search(forest, [game], flat_net, 1, TRUST_ROLLOUTS._replace(**settings))[0]
             return float(forest.nodes.value[slot, 0]) - 0.5
 
-        assert abs(value(mixing=1.0)) > 0.2
-        assert value(mixing=mixing, rising=rising) == pytest.approx(share * value(mixing=1.0), abs=0.005)
+        whole = value(mixing=1.0)
+        assert abs(whole) > 0.2
+        assert value(mixing=mixing, rising_from=start, rising_to=end) == pytest.approx(share * whole, abs=0.005)
 
 
 def test_priors_are_a_distribution_over_points_and_pass() -> None:

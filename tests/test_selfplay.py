@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from threading import Event
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from reference import ReferenceGame
 from arena import ConfigError, IllegalMove
 from arena.go.game import Ending, Game, Rules
 from arena.go.moves import BLACK
-from arena.go.planes import find_encoder
+from arena.go.planes import Encoder, Positions, find_encoder
 from arena.go.record import read_sgf
 from arena.openings import draw_openings
 from trainers.data import BLACK_WON, DRAWN, WHITE_WON
@@ -33,11 +34,13 @@ class Wishes:
         return np.tile(self.wishes, (len(planes), 1))
 
 
-def random_games(rules: Rules, count: int, seed: int = 1, slots: int = 8, threads: int = 1, plies: int = 2) -> Played:
+def random_games(
+    rules: Rules, count: int, seed: int = 1, slots: int = 8, threads: int = 1, groups: int = 1, plies: int = 2
+) -> Played:
     everyone = np.zeros(count, np.int64)
     openings = draw_openings(rules, count, plies, 3)
     seeds = draw_seeds(count, seed)
-    return play([Uniform()], by_colour(everyone, everyone), rules, seeds, openings, slots, threads)
+    return play([Uniform()], by_colour(everyone, everyone), rules, seeds, openings, slots, threads, groups)
 
 
 def moves_of(played: Played, number: int) -> list[int]:
@@ -132,8 +135,8 @@ def test_who_likes_to_pass_does_not_while_the_board_is_lost() -> None:
 def test_a_game_depends_on_its_seed_and_its_opening_alone() -> None:
     rules = Rules.preset("cgos", 7)
     played = random_games(rules, 40, slots=40)
-    for slots, threads in ((3, 1), (40, 3)):
-        other = random_games(rules, 40, slots=slots, threads=threads)
+    for slots, threads, groups in ((3, 1, 1), (40, 3, 1), (40, 1, 2), (40, 3, 2), (7, 2, 3), (2, 1, 5)):
+        other = random_games(rules, 40, slots=slots, threads=threads, groups=groups)
         assert np.array_equal(other.games.moves, played.games.moves)
         assert np.array_equal(other.margins, played.margins) and np.array_equal(other.deciders, played.deciders)
     changed = random_games(rules, 40, seed=2)
@@ -176,6 +179,43 @@ def test_two_nets_with_a_colour_each_are_asked_about_all_games_at_once() -> None
         decided = played.deciders[played.games.starts[number] : played.games.starts[number + 1]].tolist()
         assert decided == [number % 2, 1 - number % 2] * 6 or decided == [1 - number % 2, number % 2] * 6
         assert decided[0] == 1 - is_black[number]
+
+
+def test_one_group_is_played_while_a_player_is_asked_about_another() -> None:
+    """The first answer comes only after the positions of the other group have been encoded."""
+    encoded = Event()
+
+    batches, waited = [], []
+
+    def encode(positions: Positions, count: int, tables: np.ndarray, planes: np.ndarray) -> None:
+        batches.append(count)
+        if len(batches) == 2:
+            encoded.set()
+
+    class Waiting(Uniform):
+        encoder = Encoder("counting", 1, encode)
+
+        def logits(self, planes: np.ndarray) -> np.ndarray:
+            if not waited:
+                waited.append(encoded.wait(30))
+            return super().logits(planes)
+
+    seats = by_colour(np.zeros(9, np.int64), np.zeros(9, np.int64))
+    played = play([Waiting()], seats, Rules.preset("cgos", 5), draw_seeds(9, 1), groups=2)
+    assert waited == [True]
+    assert batches[:2] == [5, 4] and max(batches) == 5 and played.speed.slots == 5
+    assert played.speed.positions == sum(batches) and played.speed.questions == len(batches)
+
+
+def test_what_a_player_raises_comes_through() -> None:
+    class Broken(Uniform):
+        def logits(self, planes: np.ndarray) -> np.ndarray:
+            raise MemoryError("no room for the net")
+
+    seats = by_colour(np.zeros(4, np.int64), np.zeros(4, np.int64))
+    for groups in (1, 2):
+        with pytest.raises(MemoryError, match="no room"):
+            play([Broken()], seats, Rules.preset("cgos", 5), draw_seeds(4, 1), groups=groups)
 
 
 def test_a_game_can_be_one_players_then_at_random_then_anothers() -> None:

@@ -30,7 +30,7 @@ from bots.search.tree import point_from_move
 from trainers import dataset
 from trainers.data import NO_RESULT, UNKNOWN, Games, Split, canonical_key, one_each, results_of, save_arrays
 from trainers.export import load_network
-from trainers.selfplay import NetPlayer, Played, Player, Uniform, draw_seeds, play
+from trainers.selfplay import NetPlayer, Played, Player, Uniform, draw_seeds, groups_on, play
 from trainers.settings import Value as Config
 from trainers.settling import playout_weights
 
@@ -88,7 +88,9 @@ class Recipe:
         others = [player(self.finisher)] if self.finisher.identity != self.policy.identity else []
         return [player(self.policy), Uniform(), *others]
 
-    def play(self, first: int, last: int, players: Sequence[Player], slots: int, threads: int) -> Played:
+    def play(
+        self, first: int, last: int, players: Sequence[Player], slots: int, threads: int, groups: int = 1
+    ) -> Played:
         """The games ``first`` to ``last``; whatever is played before, they are the same."""
         lengths = self.lengths(first, last)
         finisher = len(players) - 1 if len(players) > 2 else 0
@@ -96,7 +98,7 @@ class Recipe:
         def seats(games: np.ndarray, plies: np.ndarray) -> np.ndarray:
             return np.where(plies < lengths[games], 0, np.where(plies == lengths[games], 1, finisher))
 
-        return play(players, seats, self.rules, draw_seeds(last, self.seed)[first:], slots=slots, threads=threads)
+        return play(players, seats, self.rules, draw_seeds(last, self.seed)[first:], (), slots, threads, groups)
 
 
 class Exported:
@@ -140,7 +142,7 @@ def make_games(
     players = recipe.players(device, threads, config.bf16)
     ready, started, played_here = config.games - sum(last - first for first, last in missing), time.monotonic(), 0
     for first, last in missing:
-        played = recipe.play(first, last, players, config.slots, threads)
+        played = recipe.play(first, last, players, config.slots, threads, groups_on(device))
         games = {item.name: getattr(played.games, item.name) for item in fields(Games) if item.name != "size"}
         save_arrays(_file(cache, recipe, first, last), games)
         played_here += last - first

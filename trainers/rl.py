@@ -37,7 +37,7 @@ from trainers import data, sl
 from trainers.data import DRAW, LOSS, WIN
 from trainers.export import describe, export, load_network
 from trainers.loop import Plan, Run, Workers, keep_freed_memory, pick_device, to_tensors
-from trainers.selfplay import NetPlayer, Played, by_colour, draw_seeds, play, sensible_moves
+from trainers.selfplay import NetPlayer, Played, by_colour, draw_seeds, groups_on, play, sensible_moves
 from trainers.settings import RL as Config
 from trainers.settings import RL_ADJUSTABLE, write_file
 from trainers.supervised import CALIBRATION, PARITY_ROWS
@@ -406,7 +406,8 @@ class _Training:
         players = [NetPlayer(net, self.encoder, self.device, temperature, self.config.bf16) for net in nets]
         openings = draw_openings(self.rules, games // 2, self.config.plies, seed)
         twice = [opening for opening in openings for _ in range(2)]
-        return play(players, seats, self.rules, seeds, twice, threads=self.config.loaders)
+        threads, groups = self.config.loaders, groups_on(self.device)
+        return play(players, seats, self.rules, seeds, twice, threads=threads, groups=groups)
 
     def _learn(self, played: Played, is_black: np.ndarray, iteration: int) -> dict[str, float]:
         """One step from the moves that the learner decided: the sum over the moves of a game, the mean over games."""

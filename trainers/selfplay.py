@@ -9,9 +9,11 @@ resignation, setup stones, rules that count prisoners.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
@@ -424,6 +426,82 @@ class _Room:
         list(self._pool.map(work, map(slice, bounds, bounds[1:])))
 
 
+def groups_on(device: torch.device) -> int:
+    """In how many groups games are best played with nets on a device: on a processor the nets have all of it."""
+    return 1 if device.type == "cpu" else 2
+
+
+class _Question(NamedTuple):
+    """What a player is asked, and about which slots."""
+
+    group: int
+    player: int
+    which: np.ndarray  # (k,) int64
+    planes: np.ndarray  # (k, planes, n, n) float32
+
+
+class _Course:
+    """Games on their way through the slots, which are parted into groups: who is asked what, and what became of it."""
+
+    def __init__(
+        self,
+        room: _Room,
+        players: Sequence[Player],
+        seats: Seats,
+        seeds: np.ndarray,
+        openings: Sequence[Opening],
+        groups: int,
+    ):
+        count = len(seeds)
+        self.finished: list[np.ndarray] = [np.empty(0, np.uint16)] * count
+        self.deciders: list[np.ndarray] = [np.empty(0, np.int8)] * count
+        self.margins, self.given = np.zeros(count), np.zeros(count, np.int64)
+        self.positions = self.questions = 0
+        self.encoding_seconds = 0.0
+        self._room, self._players, self._seats, self._seeds, self._openings = room, players, seats, seeds, openings
+        self._groups = np.array_split(np.arange(room.slots), groups)
+        self._begun = 0
+        self._game = np.full(room.slots, -1)  # of each slot
+        self._decided = np.empty((room.slots, room.rules.move_limit), np.int8)
+
+    def ask(self, group: int) -> _Question | None:
+        """The next question about a group, whose free slots take new games first; None when all of them are over."""
+        slots, lengths = self._groups[group], self._room.tables.lengths
+        for slot in slots[self._game[slots] < 0][: len(self._seeds) - self._begun].tolist():
+            self._begin(slot)
+        waiting = slots[self._game[slots] >= 0]
+        if not len(waiting):
+            return None
+        seated = self._seats(self._game[waiting], lengths[waiting])
+        player = int(np.bincount(seated).argmax())
+        which = waiting[seated == player]
+        started = time.perf_counter()
+        planes = self._room.planes(which, self._players[player].encoder)
+        self.encoding_seconds += time.perf_counter() - started
+        return _Question(group, player, which, planes)
+
+    def _begin(self, slot: int) -> None:
+        opening = self._openings[self._begun] if self._openings else ()
+        self._room.begin(slot, int(self._seeds[self._begun]), opening)
+        self._decided[slot, : len(opening)] = GIVEN
+        self._game[slot], self.given[self._begun] = self._begun, len(opening)
+        self._begun += 1
+
+    def take(self, question: _Question, logits: np.ndarray) -> None:
+        """Play what a player has said; games that are over leave their slots."""
+        which, lengths = question.which, self._room.tables.lengths
+        self._decided[which, lengths[which]] = question.player
+        over, margins = self._room.take_turns(which, logits, self._players[question.player].temperature)
+        self.positions += len(which)
+        self.questions += 1
+        for slot, margin in zip(which[over].tolist(), margins[over].tolist(), strict=True):
+            game, length = self._game[slot], lengths[slot]
+            self.finished[game] = self._room.tables.moves[slot, :length].copy()
+            self.deciders[game] = self._decided[slot, :length].copy()
+            self.margins[game] = margin
+            self._game[slot] = -1
+
+
 def play(
     players: Sequence[Player],
     seats: Seats,
@@ -432,61 +510,51 @@ def play(
     openings: Sequence[Opening] = (),
     slots: int = 1024,
     threads: int = 1,
+    groups: int = 1,
 ) -> Played:
     """Play one game for each of ``seeds`` (games,) uint64, ``slots`` at once; a slot whose game ends takes the next.
 
     ``openings``, one a game or none at all, are moves that are given. Of the players the one is asked next who is to
     move in the most games. So two nets with half of the colours each fall out of step by a move at once, and from then
-    on each is asked about all the games, not half of them. Raises ConfigError for rules that count prisoners and
-    IllegalMove for an opening that can't be played.
+    on each is asked about all the games, not half of them. The slots are parted into ``groups``: with more than one, a
+    player is asked about one of them in a thread of its own while the moves of another are played and its next
+    positions encoded, so that neither waits. Raises ConfigError for rules that count prisoners and IllegalMove for an
+    opening that can't be played.
     """
     count, started = len(seeds), time.perf_counter()
-    finished: list[np.ndarray] = [np.empty(0, np.uint16)] * count
-    deciders: list[np.ndarray] = [np.empty(0, np.int8)] * count
-    margins, given = np.zeros(count), np.zeros(count, np.int64)
     slots = max(1, min(slots, count))
-    here = np.full(slots, -1)  # the game of each slot
-    decided = np.empty((slots, rules.move_limit), np.int8)
-    begun = positions = questions = 0
-    net_seconds = encoding_seconds = 0.0
-    with _Room(rules, slots, threads) as room:
-        lengths = room.tables.lengths
-        while True:
-            for slot in np.flatnonzero(here < 0)[: count - begun].tolist():
-                opening = openings[begun] if openings else ()
-                room.begin(slot, int(seeds[begun]), opening)
-                decided[slot, : len(opening)] = GIVEN
-                here[slot], given[begun] = begun, len(opening)
-                begun += 1
-            waiting = np.flatnonzero(here >= 0)
-            if not len(waiting):
-                break
-            seated = seats(here[waiting], lengths[waiting])
-            asked = int(np.bincount(seated).argmax())
-            which = waiting[seated == asked]
-            player = players[asked]
-            before = time.perf_counter()
-            planes = room.planes(which, player.encoder)
-            encoded = time.perf_counter()
-            logits = player.logits(planes)
-            answered = time.perf_counter()
-            decided[which, lengths[which]] = asked
-            over, ended = room.take_turns(which, logits, player.temperature)
-            encoding_seconds += encoded - before
-            net_seconds += answered - encoded
-            positions += len(which)
-            questions += 1
-            for slot, margin in zip(which[over].tolist(), ended[over].tolist(), strict=True):
-                game, length = here[slot], lengths[slot]
-                finished[game] = room.tables.moves[slot, :length].copy()
-                deciders[game] = decided[slot, :length].copy()
-                margins[game] = margin
-                here[slot] = -1
+    groups = min(groups, slots)
+    net_seconds = 0.0
+
+    def consult(question: _Question) -> np.ndarray:
+        nonlocal net_seconds
+        asked = time.perf_counter()
+        logits = players[question.player].logits(question.planes)
+        net_seconds += time.perf_counter() - asked
+        return logits
+
+    with _Room(rules, slots, threads) as room, ThreadPoolExecutor(1, "players") as pool:
+        course = _Course(room, players, seats, seeds, openings, groups)
+        asked: deque[tuple[_Question, Callable[[], np.ndarray]]] = deque()
+
+        def begin(group: int) -> None:
+            question = course.ask(group)
+            if question is not None:
+                told = partial(consult, question) if groups == 1 else pool.submit(consult, question).result
+                asked.append((question, told))
+
+        for group in range(groups):
+            begin(group)
+        while asked:
+            question, told = asked.popleft()
+            course.take(question, told())
+            begin(question.group)
     seconds = time.perf_counter() - started
-    speed = Speed(positions, questions, slots, seconds, net_seconds, encoding_seconds)
-    games = games_from_moves(rules, finished, margins)
-    everyone = np.concatenate(deciders) if deciders else np.empty(0, np.int8)
-    return Played(rules, games, margins, given, everyone, np.asarray(seeds, np.uint64), speed)
+    in_batch = -(-slots // groups)
+    speed = Speed(course.positions, course.questions, in_batch, seconds, net_seconds, course.encoding_seconds)
+    games = games_from_moves(rules, course.finished, course.margins)
+    everyone = np.concatenate(course.deciders) if count else np.empty(0, np.int8)
+    return Played(rules, games, course.margins, course.given, everyone, np.asarray(seeds, np.uint64), speed)
 
 
 def games_from_moves(rules: Rules, finished: Sequence[np.ndarray], margins: np.ndarray) -> Games:

@@ -331,7 +331,7 @@ class Distill(Supervised):
     """What ``trainers.distill`` is told."""
 
     teacher: str = option(
-        "alphago:visits=200,mixing=0",
+        "alphago:visits=200",
         RECORDS,
         "who plays the games and weighs the moves, named as in a match: an alphago, or checkpoint:NAME for a net alone",
     )
@@ -377,7 +377,7 @@ class Distill(Supervised):
 DISTILL_PRESETS = {
     "tiny": Distill(
         "tiny-distill",
-        teacher="alphago:visits=20,mixing=0",
+        teacher="alphago:visits=20",
         games=40,
         cheap_visits=5,
         test_share=0.2,

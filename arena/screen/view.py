@@ -24,6 +24,9 @@ NORMAL = NormalDist()
 FARTHEST = 8.0
 """Standard deviations above the mean beyond which a length is as unlikely as there."""
 
+SOME_MOVES = 4
+"""Moves on a board that tell how long one takes there; a look may come just before or just after one."""
+
 
 class Lengths:
     """How many moves games take, from those that are over: as if normal, with a spread of a tenth at least."""
@@ -185,9 +188,10 @@ class EventView(Generic[Counted]):
         return None if seconds is None else max(seconds, self._moves_in_a_row(left) * self._seconds_a_move)
 
     def _how_far(self, glance: Glance) -> float:
-        """How much of a game is played, as far as can be told, in [0, 1)."""
+        """How much of a game is played, as far as can be told, in [0, 1). Its opening takes no time."""
         moves = len(glance.moves)
-        return moves / (moves + self._lengths.rest(moves))
+        made = max(0, moves - len(glance.pairing.opening))
+        return made / (made + self._lengths.rest(moves))
 
     def _moves_in_a_row(self, left: int) -> float:
         """The moves of the longest game under way, and where games are left that have no board yet, of one more after
@@ -201,12 +205,14 @@ class EventView(Generic[Counted]):
 
     @property
     def _seconds_a_move(self) -> float:
-        """Of the boards under way, each by itself; 0 while that can't be told."""
+        """Of the boards under way on which some moves were seen made, each by itself; 0 while there are none."""
         made, spent = 0, 0.0
         for glance in self.boards.glances:
             since, before = self._first_looks[glance.pairing.id]
-            made += len(glance.moves) - before
-            spent += self.now - since
+            moves = len(glance.moves) - before
+            if moves >= SOME_MOVES:
+                made += moves
+                spent += self.now - since
         return spent / made if made else 0.0
 
     def _at_once(self, missing: int) -> int:

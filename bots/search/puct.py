@@ -38,8 +38,9 @@ class Knowledge(NamedTuple):
     urgency_loss: float  # how much worse than its parent a move without visits is thought, at full prior explored
     flattening: float  # temperature of the priors: over 1 they are flattened
     noise: float  # share of the root's noise in the priors there
-    mixing: float  # lambda on a full board: 0 trusts the net's value, 1 the rollouts
-    rising: float  # the share of it that comes with the stones; 0 keeps it constant
+    mixing: float  # lambda late in a game: 0 trusts the net's value, 1 the rollouts
+    rising_from: float  # the share of the points with a stone up to which lambda is 0
+    rising_to: float  # and from which it is whole; 0 keeps it constant
     rollouts: int  # playouts a leaf
     rollout_moves: int  # where one is cut and the board is scored as it stands; 0 plays to the end
     answering: bool  # rollouts that answer instead of uniform ones
@@ -319,6 +320,18 @@ def _expand(board, root, nodes, slot, node, colour, passes, logits, table, flatt
     nodes.children[slot, node] = used - first
 
 
+@inlined
+def _lateness(board, knowledge):
+    """How much of lambda has risen with the stones on the board, in [0, 1]."""
+    points = np.int64(board.side) * np.int64(board.side)
+    full = (points - np.int64(board.empty_count)) / points
+    if full >= knowledge.rising_to:
+        return 1.0
+    if full <= knowledge.rising_from:
+        return 0.0
+    return (full - knowledge.rising_from) / (knowledge.rising_to - knowledge.rising_from)
+
+
 @kernel
 def expand_leaves(roots, nodes, owners, knowledge, tables, leaves, count, logits, win_rates):
     """Take the net's answer for the first ``count`` leaves: children with priors, rollouts, and results backed up.
@@ -345,8 +358,7 @@ def expand_leaves(roots, nodes, owners, knowledge, tables, leaves, count, logits
         else:
             nodes.first[slot, node] = UNEXPANDED
         result = win_rates[i] if colour == 1 else np.float32(1) - win_rates[i]
-        empty = np.float32(board.empty_count) / np.float32(board.side * board.side)
-        mixing = np.float32(knowledge.mixing) * (np.float32(1) - np.float32(knowledge.rising) * empty)
+        mixing = np.float32(knowledge.mixing * _lateness(board, knowledge))
         if mixing > 0:
             total = np.float32(0)
             state = root.random
