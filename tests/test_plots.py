@@ -152,7 +152,7 @@ def test_what_cant_be_drawn_is_refused(store: Store, tmp_path: Path) -> None:
 # --- Training ---
 
 
-def net_player(results: Path, name: str, rows: int, **settings: Any) -> Entry:
+def net_player(results: Path, name: str, rows: int, trainer: str = "", **settings: Any) -> Entry:
     """A player whose checkpoint says that it has seen so many rows."""
 
     def write(folder: Path) -> dict[str, float]:
@@ -160,7 +160,7 @@ def net_player(results: Path, name: str, rows: int, **settings: Any) -> Entry:
         (folder / MODEL).write_bytes(b"model")
         return {}
 
-    manifest = Manifest(name, {}, "arena-17", 17, 5, 19, 9, "cgos", 7.0, rows=rows)
+    manifest = Manifest(name, {}, "arena-17", 17, 5, 19, 9, "cgos", 7.0, trainer=trainer, rows=rows)
     save(results / "checkpoints" / name, manifest, write)
     net = hashlib.sha256(name.encode()).hexdigest()
     given = (("checkpoint", name), *settings.items())
@@ -183,6 +183,24 @@ def test_nets_are_set_against_what_they_have_learned(store: Store, tmp_path: Pat
     assert [drawing.title for drawing in drawings][-1] == "Elo over what the nets have learned"
     assert "2 M" in drawings[-1].svg and "500 k" in drawings[-1].svg
     assert draw_png(report, found, tmp_path / "nets.png").stat().st_size > 10_000
+
+
+def test_only_nets_of_one_trainer_and_players_of_the_same_settings_are_joined(store: Store, tmp_path: Path) -> None:
+    made = (
+        ("early", "trainers.sl", 0),
+        ("late", "trainers.sl", 0),
+        ("won", "trainers.rl", 0),
+        ("hot", "trainers.sl", 1),
+    )
+    entries = tuple(
+        net_player(tmp_path, name, 1000 * rows, trainer, temperature=temperature)
+        for rows, (name, trainer, temperature) in enumerate(made, 1)
+    )
+    league = Tournament("league", entries, RULES, 10)
+    store_event(store, league, games_of(league, earlier_wins(league)))
+    early, late, won, hot = trained_players(read_report(store), tmp_path)
+    assert early.family == late.family
+    assert len({late.family, won.family, hot.family}) == 3
 
 
 def test_one_net_alone_has_no_plot_of_training(store: Store, tmp_path: Path) -> None:
