@@ -105,7 +105,7 @@ def _panels(report: Report, trained: Sequence[Trained]) -> Iterator[_Panel]:
     )
     yield _Panel("Elo over the games played", 3.6, lambda axes: _draw_course(axes, report))
     if trained:
-        yield _Panel("Elo over what the nets have learned", 3.6, lambda axes: _draw_training(axes, trained))
+        yield _Panel("Elo over what the nets have learned", 3.6, lambda axes: _draw_training(axes, report, trained))
 
 
 def _draw_intervals(axes: Axes, report: Report) -> None:
@@ -120,6 +120,12 @@ def _draw_intervals(axes: Axes, report: Report) -> None:
     axes.set_ylim(len(rated) - 0.4, -0.6)
     axes.margins(x=0.08)
     axes.tick_params(axis="y", length=0)
+
+
+def _styles(report: Report) -> dict[str, tuple[str, str]]:
+    """The colour and the marker of everybody who is rated, but for the player at 0."""
+    names = [place.name for place in report.places if place.elo is not None and place.name != report.anchor]
+    return {name: (COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]) for number, name in enumerate(names)}
 
 
 def _draw_estimate(axes: Axes, elo: Estimate, at: float, colour: str, marker: str, upright: bool) -> None:
@@ -142,9 +148,7 @@ def _draw_course(axes: Axes, report: Report) -> None:
     axes.axhline(0, color=COLOURS[-1], linewidth=0.8)
     later = [moment for moment in report.course if moment.games >= len(report.records) / 4]
     seen: list[float] = [0.0]
-    names = [place.name for place in report.places if place.elo is not None and place.name != report.anchor]
-    for number, name in enumerate(names):
-        colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+    for name, (colour, marker) in _styles(report).items():
         known = [(moment.games, moment.elo[name]) for moment in report.course if name in moment.elo]
         points = [
             (games, elo.value, elo.interval.low, elo.interval.high)
@@ -181,15 +185,16 @@ def _draw_course(axes: Axes, report: Report) -> None:
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2, fontsize="small")
 
 
-def _draw_training(axes: Axes, trained: Sequence[Trained]) -> None:
-    """Nets that are played in the same way are joined."""
+def _draw_training(axes: Axes, report: Report, trained: Sequence[Trained]) -> None:
+    """Nets of one family are joined; players look as in their course."""
     families = groupby(sorted(trained, key=lambda one: (one.family, one.rows)), key=lambda one: one.family)
-    for number, (_, found) in enumerate(families):
+    styles = _styles(report)
+    for _, found in families:
         family = list(found)
-        colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
         valued = [(one.rows, one.elo.value) for one in family if one.elo.value is not None]
-        axes.plot([rows for rows, _ in valued], [elo for _, elo in valued], color=colour, linewidth=1)
+        axes.plot([rows for rows, _ in valued], [elo for _, elo in valued], color=COLOURS[-1], linewidth=1)
         for one in family:
+            colour, marker = styles.get(one.name, (COLOURS[-1], "o"))  # that of the player at 0
             _draw_estimate(axes, one.elo, one.rows, colour, marker, upright=True)
             end = next(
                 (end for end in (one.elo.value, one.elo.interval.low, one.elo.interval.high) if end is not None), 0
