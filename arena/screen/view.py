@@ -24,6 +24,9 @@ NORMAL = NormalDist()
 FARTHEST = 8.0
 """Standard deviations above the mean beyond which a length is as unlikely as there."""
 
+ENOUGH = 4
+"""Games that tell how long the others take, however many they are."""
+
 SOME_MOVES = 4
 """Moves on a board that tell how long one takes there; a look may come just before or just after one."""
 
@@ -223,8 +226,8 @@ class EventView(Generic[Counted]):
 
 
 def seconds_for_rest(spent: float, work: float, whole: float) -> float | None:
-    """Seconds for what is left of the ``whole``, when ``work`` took what is ``spent``; None while that tells little."""
-    return None if spent < 1 or work < 0.02 * whole else spent * (whole - work) / work
+    """Seconds for the rest of ``whole`` games, when ``work`` took what is ``spent``; None while that tells little."""
+    return None if spent < 1 or work < min(ENOUGH, 0.02 * whole) else spent * (whole - work) / work
 
 
 class MatchView(EventView[Tally]):
