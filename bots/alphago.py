@@ -29,16 +29,16 @@ one board gets 1.5 times as many visits from as much time with 8 leaves a batch 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    checkpoint: str = setting("sl-9x9", "name or folder of the net")
+    checkpoint: str = setting("distilled-9x9", "name or folder of the net")
     visits: int = setting(
         100, "visits of the root a move, those kept from the last counted, where no limit says otherwise", low=2
     )
     mixing: float = setting(
-        1.0, "lambda late in a game: 0 trusts the net's value, 1 the rollouts; 0.5 in the paper", low=0, high=1
+        0.5, "lambda late in a game: 0 trusts the net's value, 1 the rollouts; 0.5 in the paper", low=0, high=1
     )
-    rising_from: float = setting(0.4, "the share of the points with a stone up to which lambda is 0", low=0, high=1)
+    rising_from: float = setting(0.55, "the share of the points with a stone up to which lambda is 0", low=0, high=1)
     rising_to: float = setting(
-        0.6, "the share of the points with a stone from which lambda is whole; 0 keeps it constant", low=0, high=1
+        0.65, "the share of the points with a stone from which lambda is whole; 0 keeps it constant", low=0, high=1
     )
     rollouts: int = setting(4, "playouts a leaf", low=1, high=1000)
     rollout_moves: int = setting(

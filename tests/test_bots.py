@@ -209,7 +209,7 @@ def test_alphago_tells_whose_points_will_be_with_rollouts_and_without(mixing: fl
     for row in range(9):
         game.play(row * 9 + 3)
         game.play(row * 9 + 5)
-    bot = Registry().resolve(f"alphago:mixing={mixing},rising_to=0,visits=8").build()
+    bot = Registry().resolve(f"alphago:mixing={mixing},rising_to=0,visits=40").build()
     of_black = bot.choose(game, Limits()).ownership
     game.play(4)
     of_white = bot.choose(game, Limits()).ownership

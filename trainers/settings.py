@@ -360,7 +360,7 @@ class Distill(Supervised):
         "records of this day or later are a test of their own; '' for none; a dataset has its own",
     )
     net: str = option("arena-6x56", NET, "its name: arena-BLOCKSxCHANNELS")
-    start: str = option("sl-9x9", NET, "a checkpoint of the same shape to train on from; '' for none")
+    start: str = option("distilled-9x9", NET, "a checkpoint of the same shape to train on from; '' for none")
     learning_rate: float = option(0.01, LEARNING, "the highest, after the warm-up", 0)
     sharpening: float = option(1.0, LEARNING, "targets are the shares of the visits ^ this: over 1 sharpens them", 0.1)
     outcome_share: float = option(
