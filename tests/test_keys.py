@@ -358,7 +358,7 @@ def test_a_screen_never_blinks_not_even_as_its_size_changes() -> None:
 
 def test_a_real_match_pauses_quits_and_goes_on(tmp_path: Path) -> None:
     match = ["-c", "from arena.cli import main; main()", "match", "random", "fast-random", "-n", "300"]
-    match += ["--workers", "1", "--size", "5"]
+    match += ["--workers", "1"]
     with Terminal(*match, cwd=tmp_path) as terminal:
         terminal.until(lambda lines: any(re.search(r"[1-9]\d* of 300", line) for line in lines))
         for key in "np":
