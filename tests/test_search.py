@@ -63,9 +63,9 @@ def game_of(moves: str, size: int = 9, preset: str = "cgos", seed: int = 1) -> G
     return game
 
 
-def stones_game(black: str, white: str, size: int = 9, preset: str = "cgos") -> Game:
+def stones_game(black: str, white: str, size: int = 9, preset: str = "cgos", komi: float = 7.0) -> Game:
     """A game in which these stones were played in turn, the side that has run out passing; no pass follows another."""
-    game = Game(Rules.preset(preset, size), seed=1)
+    game = Game(Rules.preset(preset, size, komi=komi), seed=1)
     blacks, whites = black.split(), white.split()
     for number in range(max(len(blacks), len(whites))):
         for word in (blacks[number : number + 1] or ["pass"])[:1] + (whites[number : number + 1] or ["pass"])[:1]:
@@ -331,8 +331,8 @@ SETTLED_WHITE = "A5 B5 C5 D5 E5 F5 G5 A4 B4 C4 D4 E4 F4 G4 A3 D3 G3 A2 B2 C2 D2 
 
 @pytest.mark.parametrize("to_play", [BLACK, WHITE])
 def test_where_all_is_pass_alive_there_is_only_the_pass(to_play: Colour) -> None:
-    game = stones_game(SETTLED_BLACK, SETTLED_WHITE, 7)
-    if to_play is WHITE:
+    game = stones_game(SETTLED_BLACK, SETTLED_WHITE, 7, komi=7.0 if to_play is BLACK else -40.0)
+    if to_play is WHITE:  # who would win at once by a second pass with the other komi
         game.play(pass_move(7))
     assert game.to_play is to_play
     before, after = tree.Forest(50_000), tree.Forest(50_000)
@@ -591,6 +591,46 @@ def test_a_second_pass_is_thought_of_only_where_it_does_not_lose(komi: float, pa
     forest = tree.Forest(10_000)
     slot = int(search(forest, [game], passer, 60)[0])
     assert (forest.best(slot, 9)[0] == pass_move(9)) == passes
+
+
+def net_that_passes(logit: float, mover_wins: float) -> Net:
+    """Likes the pass so much, and thinks that whoever is to move wins so often."""
+
+    def answer(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        logits, win_rates = flat_net(planes)
+        logits[:, -1] = logit
+        return logits, np.full_like(win_rates, mover_wins)
+
+    return answer
+
+
+@pytest.mark.parametrize("per_game", [1, 4])
+def test_a_pass_loses_where_a_second_one_would_end_a_lost_game(per_game: int) -> None:
+    """Black is a stone ahead, less than the komi: by passing White would win, which the net doesn't foresee."""
+    game = game_of("E5 C3 D3 D4")
+    forest = tree.Forest(10_000)
+    slot = int(search(forest, [game], net_that_passes(3.0, 0.5), 60, per_game=per_game)[0])
+    visits, value = children(forest, slot, 9)[pass_move(9)]
+    assert visits > 0 and value == 0
+    assert forest.best(slot, 9)[0] != pass_move(9)
+
+
+def test_uct_does_not_pass_where_a_second_pass_would_end_a_lost_game() -> None:
+    """Black has a stone more than White, which is less than the komi."""
+    forest = tree.Forest(50_000, tree.RaveNodes)
+    slot = simulate(forest, game_of("E5 C3 D3 D4"), 1000, BARE)
+    visits, value = children(forest, slot, 9)[pass_move(9)]
+    assert visits > 0 and value == 0
+
+
+@pytest.mark.parametrize("visits", [2, 60])
+def test_a_second_pass_that_wins_is_all_that_is_searched(visits: int) -> None:
+    """Black has passed behind the komi: the net would never pass, and thinks White lost."""
+    game = game_of("E5 C3 pass")
+    forest = tree.Forest(10_000)
+    slot = int(search(forest, [game], net_that_passes(-8.0, 0.01), visits)[0])
+    assert children(forest, slot, 9) == {pass_move(9): (visits - 1, 1.0)}
+    assert forest.best(slot, 9)[:2] == (pass_move(9), 1.0)
 
 
 def test_a_search_stops_when_its_move_is_decided() -> None:

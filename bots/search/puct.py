@@ -27,7 +27,17 @@ from arena.go.kernels import (
 from arena.go.planes import HISTORY, Positions
 from bots.search.alive import SAFE, mark_alive
 from bots.search.playouts import answering_playout
-from bots.search.tree import AWAITED, FORBIDDEN, MAX_DEPTH, UNEXPANDED, add_child, add_result, copy_child, note_owners
+from bots.search.tree import (
+    AWAITED,
+    FORBIDDEN,
+    MAX_DEPTH,
+    UNEXPANDED,
+    add_child,
+    add_result,
+    copy_child,
+    is_won,
+    note_owners,
+)
 
 
 class Knowledge(NamedTuple):
@@ -196,7 +206,8 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, knowled
             if forbidden:
                 continue
             mover = 3 - np.int64(root.colour)
-            if passes >= 2 or depth > MAX_DEPTH:
+            over = passes >= 2 or depth > MAX_DEPTH
+            if over or (depth > 1 and passes and root.area and is_won(board, root, colour)):
                 _back_up(nodes, slot, path, depth, mover, _result(area_score(board) - root.komi))
                 continue
             if nodes.first[slot, node] == AWAITED:
@@ -277,7 +288,7 @@ def _is_pointless(board, root, p, colour, own):
 def _expand(board, root, nodes, slot, node, colour, passes, logits, table, flattening):
     """Give ``node`` its children in random order, with the softmax of ``logits`` over them as priors.
 
-    A second pass that loses the game for certain has no prior, where there are other moves.
+    A second pass that wins the game is the only child; one that loses it has no prior, where there are other moves.
     """
     own = _fills_own(board, root, colour)
     first = np.int64(root.used)
@@ -285,7 +296,8 @@ def _expand(board, root, nodes, slot, node, colour, passes, logits, table, flatt
     points = board.side * board.side
     state = root.random
     top = np.float32(logits[points])
-    for i in range(board.empty_count):
+    over = passes and root.area and is_won(board, root, colour)
+    for i in range(0 if over else board.empty_count):
         p = np.int64(board.empties[U(i)])
         if is_eye(board, p, colour) or not is_legal(board, p, colour) or _is_pointless(board, root, p, colour, own):
             continue
@@ -301,10 +313,8 @@ def _expand(board, root, nodes, slot, node, colour, passes, logits, table, flatt
         nodes.prior[slot, other] = logit
         used += 1
     passing = np.float32(logits[points])
-    if passes and used > first:
-        margin = area_score(board) - root.komi
-        if margin < 0 if colour == 1 else margin > 0:
-            passing = np.float32(-np.inf)
+    if passes and used > first and is_won(board, root, 3 - colour):
+        passing = np.float32(-np.inf)
     add_child(nodes, slot, used, 0, passing)
     used += 1
     total = np.float32(0)

@@ -33,7 +33,7 @@ from arena.go.tactics import is_lonely, is_self_atari, is_shape, rescue
 from bots.search.atomic import claim, fetch_add, publish
 from bots.search.playouts import HABITS, Habits, answering_playout
 from bots.search.rollouts import policy_playout, policy_priors
-from bots.search.tree import AWAITED, FORBIDDEN, MAX_DEPTH, UNEXPANDED, add_rave_child, note_owners
+from bots.search.tree import AWAITED, FORBIDDEN, MAX_DEPTH, UNEXPANDED, add_rave_child, is_won, note_owners
 
 # What a prior is made of, in simulations won or lost.
 EVEN = 10.0  # half of them won
@@ -284,6 +284,8 @@ def _simulate(
         previous = last
         last = p
         node = child
+        if passes == 1 and root.area and is_won(board, root, colour):
+            passes = 2  # the other pass, which wins, is as good as played
     longest = longest_playout(board)
     if passes >= 2:
         points = np.int64(area_score(board))
