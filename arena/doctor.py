@@ -291,7 +291,7 @@ def _gpu(place: Place) -> Iterator[Finding]:
         return
     listed = "; ".join(line.strip() for line in cards.splitlines())
     if not torch:
-        yield Finding("GPU", Verdict.OK, f"{listed}; only training uses it: pip install 'arena[train]'")
+        yield Finding("GPU", Verdict.OK, f"{listed}; training uses it: pip install 'arena[train]'")
     elif (
         find_spec("torch") and _said([sys.executable, "-c", "import torch; print(torch.cuda.is_available())"]) == "True"
     ):

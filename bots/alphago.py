@@ -63,7 +63,11 @@ class Config:
     reuse: bool = setting(True, "keep what the tree knows from move to move")
     resign: float = setting(0.0, "resign under this win rate; 0 never resigns", low=0, high=0.5)
     memory: int = setting(16, "megabytes of tree for each game", low=1, high=8192)
-    precision: str = setting("auto", "numbers the net is run with", choices=("auto", "fp32", "int8"))
+    precision: str = setting(
+        "auto",
+        "numbers the net is run with; bf16 is for a GPU and big batches",
+        choices=("auto", "fp32", "int8", "bf16"),
+    )
     threads: int = setting(1, "threads of the net; they pay where one board is searched by seconds", low=1, high=64)
 
 
@@ -199,10 +203,11 @@ class AlphaGo(Bot):
 
 
 def check(config: Config, size: int) -> None:
-    """Raise CheckpointError when the net is missing, damaged, without policy or value or can't play on this size."""
+    """Raise CheckpointError when the net is missing, damaged, without policy or value, or can't play so here."""
     checkpoint = Checkpoint.open(find(config.checkpoint))
     checkpoint.require("policy", "value")
     checkpoint.require_size(size)
+    checkpoint.require_precision(config.precision)
 
 
 BOT = BotKind(

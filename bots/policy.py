@@ -21,7 +21,11 @@ class Config:
     checkpoint: str = setting("sl-9x9", "name or folder of the net")
     temperature: float = setting(0.0, "moves are drawn from probabilities ^ (1 / temperature); 0 plays the best", low=0)
     ensemble: bool = setting(False, "ask under all 8 symmetries and take the mean; 8 times slower")
-    precision: str = setting("auto", "numbers the net is run with", choices=("auto", "fp32", "int8"))
+    precision: str = setting(
+        "auto",
+        "numbers the net is run with; bf16 is for a GPU and big batches",
+        choices=("auto", "fp32", "int8", "bf16"),
+    )
 
 
 class Policy(Bot):
@@ -103,10 +107,11 @@ class Policy(Bot):
 
 
 def check(config: Config, size: int) -> None:
-    """Raise CheckpointError when the net is missing, damaged, without a policy or can't play on this size."""
+    """Raise CheckpointError when the net is missing, damaged or without a policy, or can't play so on this size."""
     checkpoint = Checkpoint.open(find(config.checkpoint))
     checkpoint.require("policy")
     checkpoint.require_size(size)
+    checkpoint.require_precision(config.precision)
 
 
 BOT = BotKind(

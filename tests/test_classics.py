@@ -14,12 +14,12 @@ from test_training import SIZE, random_game
 from arena import CheckpointError, ConfigError
 from arena.go.game import Rules
 from arena.go.planes import find_encoder
-from bots.nets.catalogue import named_network, network_from, parameters, usual_encoder
+from bots.nets.catalogue import load_network, named_network, network_from, parameters, usual_encoder
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
 from bots.nets.network import UNTRAINED_PASS
 from trainers import data, ownership, sl
-from trainers.export import describe, export, load_network
+from trainers.export import describe, export
 from trainers.loop import Target
 
 

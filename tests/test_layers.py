@@ -69,7 +69,13 @@ HOMES = {
     "sgfmill": ("arena/go/record.py", "arena/go/remarks.py", "arena/go/collection.py"),
     "tensorboard": ("trainers/",),
     "tomlkit": ("arena/bot_file.py",),
-    "torch": ("bots/nets/network.py", "bots/nets/classics.py", "bots/nets/catalogue.py", "trainers/"),
+    "torch": (
+        "bots/nets/network.py",
+        "bots/nets/classics.py",
+        "bots/nets/catalogue.py",
+        "bots/nets/gpu.py",
+        "trainers/",
+    ),
     "typer": ("arena/cli/",),
 }
 """Where each third party may be imported; annotations may name any."""

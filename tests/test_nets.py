@@ -15,14 +15,18 @@ import torch
 from onnx import numpy_helper
 
 from arena import CheckpointError, ConfigError
+from arena.bot import Limits
 from arena.go import kernels
 from arena.go.game import Game, Rules
 from arena.go.planes import encode_game, find_encoder
+from arena.registry import load_kind
+from bots.alphago import AlphaGo, Config, check
 from bots.nets import checkpoint as checkpoints
+from bots.nets.catalogue import load_network
 from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, SHIPPED, WEIGHTS, Checkpoint, find, save
 from bots.nets.inference import Evaluator, has_fast_int8
 from bots.nets.network import Network, NetworkConfig, expected_result, win_rates
-from trainers.export import describe, export, load_network
+from trainers.export import describe, export
 
 ENCODER = find_encoder("arena-17")
 
@@ -163,6 +167,46 @@ def test_an_answer_is_the_same_bit_for_bit_in_every_batch(net: Checkpoint, preci
         policy, win_rate = evaluator.evaluate(planes[64 - batch :])
         assert np.array_equal(policy, policies[64 - batch :]), f"batch {batch}"
         assert np.array_equal(win_rate, win_rates[64 - batch :]), f"batch {batch}"
+
+
+@pytest.mark.parametrize("size", [5, 9, 19])
+def test_bfloat16_says_what_fp32_says(net: Checkpoint, size: int) -> None:
+    planes = random_positions(size, 32, 5)
+    exact, rough = Evaluator(net, "fp32"), Evaluator(net, "bf16")
+    (policy, win_rates), (rough_policy, rough_win_rates) = exact.evaluate(planes), rough.evaluate(planes)
+    assert rough_policy.dtype == rough_win_rates.dtype == np.float32
+    assert (policy - rough_policy).var(1).mean() < 0.01 * policy.var(1).mean()
+    assert np.abs(win_rates - rough_win_rates).max() < 0.05
+    assert np.abs(exact.foresee_owners(planes) - rough.foresee_owners(planes)).max() < 0.1
+    assert not np.array_equal(policy, rough_policy)
+
+
+def test_a_search_plays_in_bfloat16(net: Checkpoint) -> None:
+    config = Config(checkpoint=str(net.folder), precision="bf16", visits=20)
+    check(config, 9)
+    games = [Game(Rules.preset("cgos", 9), seed=seed) for seed in range(4)]
+    decisions = AlphaGo(config).choose_all(games, Limits())
+    assert [decision.visits for decision in decisions] == [20] * 4
+    assert all(decision.ownership is not None for decision in decisions)
+
+
+@pytest.mark.parametrize("kind", ["alphago", "policy"])
+def test_a_precision_that_is_not_to_be_had_here_is_refused_before_a_game(
+    net: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    bot = load_kind(f"bots.{kind}:BOT")
+    monkeypatch.setattr("bots.nets.checkpoint.find_spec", lambda _: None)
+    with pytest.raises(CheckpointError, match="pip install"):
+        bot.check(bot.config(checkpoint=str(net.folder), precision="bf16"), 9)
+
+    def write(folder: Path) -> dict[str, float]:
+        for path in (net.weights, net.model()):
+            (folder / path.name).write_bytes(path.read_bytes())
+        return {}
+
+    plain = save(tmp_path / "plain", net.manifest, write)
+    with pytest.raises(CheckpointError, match="fp32"):
+        bot.check(bot.config(checkpoint=str(plain.folder), precision="int8"), 9)
 
 
 def test_a_size_or_shape_that_does_not_fit_is_refused(net: Checkpoint) -> None:

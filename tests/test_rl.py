@@ -19,11 +19,11 @@ from arena.go.game import Rules
 from arena.go.planes import find_encoder
 from arena.go.record import read_sgf
 from arena.screen.training import ShareCurve, show_self_play
-from bots.nets.catalogue import named_network
+from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
 from trainers import data, rl
-from trainers.export import describe, export, load_network
+from trainers.export import describe, export
 from trainers.loop import METRICS_FILE
 from trainers.rl import Config, Learner, Moves, Pool, Rating
 from trainers.selfplay import Uniform, by_colour, draw_seeds, play

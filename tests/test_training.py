@@ -24,12 +24,12 @@ from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, apply_symmetry, symmetry_table
 from arena.go.planes import find_encoder
 from arena.go.record import Record
+from bots.nets.catalogue import load_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
 from bots.nets.network import SCORE_UNIT, Answer
 from trainers import data, loop, sl, supervised
 from trainers.data import DRAW, LOSS, NO_RESULT, WIN
-from trainers.export import load_network
 
 SIZE = 7
 ENCODER = find_encoder("arena-17")

@@ -15,13 +15,13 @@ from torch.nn import functional
 from arena import CheckpointError, ConfigError, RecordError
 from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
-from bots.nets.catalogue import named_network
+from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
 from bots.nets.network import Answer
 from trainers import data, outcomes, value
 from trainers.data import DRAW, LOSS, NO_RESULT, WIN, Games
-from trainers.export import describe, export, load_network
+from trainers.export import describe, export
 from trainers.loop import Progress, Target
 from trainers.outcomes import Made, Positions, Probe, Recipe
 from trainers.settings import SETTINGS_FILE

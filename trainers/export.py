@@ -371,13 +371,6 @@ def describe(network: Net, name: str, encoder: Encoder, rules: Rules, **known: A
     )
 
 
-def load_network(checkpoint: Checkpoint) -> Net:
-    """The net of a checkpoint in torch."""
-    network = network_from(checkpoint.manifest.network)
-    network.load_state_dict(load_file(checkpoint.weights))
-    return network
-
-
 def start_from(network: Net, checkpoint: Checkpoint) -> None:
     """Give ``network`` the weights of a checkpoint to train on from; heads that the checkpoint hasn't keep theirs.
 

@@ -23,13 +23,13 @@ from arena import ConfigError
 from arena.go.game import Rules
 from arena.go.kernels import BOARD, new_board, referee
 from arena.go.planes import Encoder, final_owners, find_encoder
+from bots.nets.catalogue import load_network
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.inference import Evaluator
 from bots.search.rollouts import run_policy_playouts
 from bots.search.tree import point_from_move
 from trainers import dataset
 from trainers.data import NO_RESULT, UNKNOWN, Games, Split, canonical_key, one_each, results_of, save_arrays
-from trainers.export import load_network
 from trainers.selfplay import NetPlayer, Played, Player, Uniform, draw_seeds, groups_on, play
 from trainers.settings import Value as Config
 from trainers.settling import playout_weights

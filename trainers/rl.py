@@ -30,12 +30,12 @@ from arena.go.moves import SYMMETRIES
 from arena.go.planes import find_encoder
 from arena.openings import draw_openings
 from arena.ratings import PairCounts, compare, expected_score
-from bots.nets.catalogue import Net
+from bots.nets.catalogue import Net, load_network
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import Answer, expected_result
 from trainers import data, sl
 from trainers.data import DRAW, LOSS, WIN
-from trainers.export import describe, export, load_network
+from trainers.export import describe, export
 from trainers.loop import Plan, Run, Workers, keep_freed_memory, pick_device, to_tensors
 from trainers.selfplay import NetPlayer, Played, by_colour, draw_seeds, groups_on, play, sensible_moves
 from trainers.settings import RL as Config

@@ -42,10 +42,10 @@ def evaluate(
     Example: [bold]arena eval sl-9x9 --data games/ --from 2018-03-01 --positions 50000[/bold]
     """
     try:
+        from bots.nets.catalogue import load_network
         from trainers.data import games_since, load_games, some_games
         from trainers.evaluation import by_ply_as_csv
         from trainers.evaluation import evaluate as measure
-        from trainers.export import load_network
     except ImportError as error:
         raise UserError(f"measuring needs more packages ({error.name}): pip install 'arena[train]'") from None
     from rich.console import Console

@@ -1,4 +1,4 @@
-"""Nets by name, as trainers are told them and as manifests describe them. Trains nothing, loads no weights."""
+"""Nets in torch, by name as trainers are told them and as manifests describe them. Trains nothing."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from safetensors.torch import load_file
 from torch import nn
 
 from arena import CheckpointError, ConfigError
+from bots.nets.checkpoint import Checkpoint
 from bots.nets.classics import FAMILIES, Classic, ClassicConfig
 from bots.nets.network import Network, NetworkConfig
 
@@ -60,6 +62,13 @@ def network_from(description: Mapping[str, Any]) -> Net:
         return FAMILIES[config.family](config)
     except (TypeError, KeyError, ValueError) as error:
         raise CheckpointError(f"the manifest describes a net that this version doesn't know ({error})") from error
+
+
+def load_network(checkpoint: Checkpoint) -> Net:
+    """The net of a checkpoint with its weights. Raises CheckpointError for a net that this version doesn't know."""
+    network = network_from(checkpoint.manifest.network)
+    network.load_state_dict(load_file(checkpoint.weights))
+    return network
 
 
 def parameters(network: nn.Module) -> int:

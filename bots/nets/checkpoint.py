@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,13 @@ class Checkpoint:
         for head in heads:
             if head not in HEADS.get(family, HEADS[""]):
                 raise CheckpointError(f"the net {self.manifest.name} ({family}) has no {head} for this player to ask")
+
+    def require_precision(self, precision: str) -> None:
+        """Raise CheckpointError when this net can't be run with such numbers here."""
+        if precision == "int8":
+            self.model(int8=True)
+        if precision == "bf16" and find_spec("torch") is None:
+            raise CheckpointError("precision bf16 needs torch: pip install 'arena[train]'")
 
     def model(self, int8: bool = False) -> Path:
         """The ONNX file. Raises CheckpointError when this checkpoint has none in int8."""

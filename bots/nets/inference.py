@@ -1,11 +1,13 @@
-"""Asking a net for policies and win rates with ONNX Runtime. No torch, no search, no caching of answers."""
+"""Asking a net for policies and win rates, with ONNX Runtime or on a GPU. No search, no caching of answers."""
 
 from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import onnxruntime
@@ -23,6 +25,7 @@ class Precision(StrEnum):
     AUTO = "auto"
     FP32 = "fp32"
     INT8 = "int8"
+    BF16 = "bf16"
 
 
 INT8_FLAGS = frozenset({"avx2", "avx512_vnni", "avx_vnni", "asimddp"})
@@ -63,18 +66,52 @@ def sample_planes(encoder: Encoder, size: int) -> np.ndarray:
     return np.stack(planes)
 
 
+class Model(Protocol):
+    """What computes a net's answers."""
+
+    outputs: set[str]
+    """What it can be asked for: "policy", "value", "ownership"."""
+
+    def run(self, asked: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
+        """What is asked for about ``planes`` (B, P, n, n) float32, each of it (B, ...) float32."""
+        ...
+
+
+class OnnxModel:
+    """A net in ONNX Runtime on the processor. What it says of a position is the same bit for bit whatever else it is
+    asked in the same call."""
+
+    outputs: set[str]
+
+    def __init__(self, path: Path, threads: int):
+        """Raises CheckpointError for a file that can't be loaded."""
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        options.log_severity_level = 3
+        try:
+            self._session = onnxruntime.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # ONNX Runtime's own errors share no base class
+            raise CheckpointError(f"{path}: ONNX Runtime can't load it ({error}); export the net again") from error
+        self.outputs = {output.name for output in self._session.get_outputs()}
+
+    def run(self, asked: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
+        answers: list[np.ndarray] = self._session.run(list(asked), {"planes": planes})
+        return answers
+
+
 class Evaluator:
     """A net ready to play, on one thread unless more are asked for.
 
     The answer about a position is the same bit for bit whatever other positions are asked about in the same call, so a
-    game doesn't depend on how many are played beside it. It may differ between processors and between precisions.
+    game doesn't depend on how many are played beside it; not so in bfloat16. It may differ between processors and
+    between precisions.
     """
 
     def __init__(self, checkpoint: Checkpoint, precision: str = Precision.AUTO, threads: int = 1):
         """Load the net. ``auto`` takes int8 where the processor is made for it and the checkpoint has it, else fp32: by
         the processor's flags and not by timing, so that the same machine always plays the same game. Where int8 then
-        doesn't compute here what fp32 does, there is a warning in the log, and fp32. Raises CheckpointError for a net
-        that can't be loaded or has no policy, ConfigError for an unknown precision."""
+        doesn't compute here what fp32 does, there is a warning in the log, and fp32. ``bf16`` is for a GPU. Raises
+        CheckpointError for a net that can't be loaded so or has no policy, ConfigError for an unknown precision."""
         if precision not in tuple(Precision):
             raise ConfigError(f"unknown precision '{precision}'; there are {', '.join(Precision)}")
         self.checkpoint = checkpoint
@@ -84,34 +121,31 @@ class Evaluator:
         if self.precision is Precision.AUTO:
             fast = has_fast_int8() and MODEL_INT8 in checkpoint.manifest.files
             self.precision = Precision.INT8 if fast else Precision.FP32
-        self._session = self._load(self.precision)
+        self._model = self._load(self.precision)
         checkpoint.require(POLICY)
-        told = {output.name for output in self._session.get_outputs()}
-        self.has_value, self.has_ownership = VALUE in told, OWNERSHIP in told
+        self.has_value, self.has_ownership = VALUE in self._model.outputs, OWNERSHIP in self._model.outputs
         if precision == Precision.AUTO and self.precision is Precision.INT8:
             self._doubt()
 
-    def _load(self, precision: Precision) -> onnxruntime.InferenceSession:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = self._threads, 1
-        options.log_severity_level = 3
-        path = self.checkpoint.model(int8=precision is Precision.INT8)
-        try:
-            return onnxruntime.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # ONNX Runtime's own errors share no base class
-            raise CheckpointError(f"{path}: ONNX Runtime can't load it ({error}); export the net again") from error
+    def _load(self, precision: Precision) -> Model:
+        if precision is not Precision.BF16:
+            return OnnxModel(self.checkpoint.model(int8=precision is Precision.INT8), self._threads)
+        self.checkpoint.require_precision(precision)
+        from bots.nets.gpu import TorchModel  # torch is heavy, and may not be there
+
+        return TorchModel(self.checkpoint)
 
     def _doubt(self) -> None:
         """Go back to fp32 where int8 answers something else: a processor may saturate where others don't."""
         planes = sample_planes(self.encoder, self.checkpoint.manifest.size)
         policy, win_rates = self.evaluate(planes)
-        int8 = self._session
-        self.precision, self._session = Precision.FP32, self._load(Precision.FP32)
+        int8 = self._model
+        self.precision, self._model = Precision.FP32, self._load(Precision.FP32)
         exact_policy, exact_win_rates = self.evaluate(planes)
         noise = (policy - exact_policy).var(1).mean() / exact_policy.var(1).mean()
         apart = np.abs(win_rates - exact_win_rates).mean() if self.has_value else 0.0
         if noise <= DOUBT and apart <= DOUBT:
-            self.precision, self._session = Precision.INT8, int8
+            self.precision, self._model = Precision.INT8, int8
             return
         logging.getLogger(__name__).warning(
             "%s: int8 isn't fp32 on this processor (its logits are %.0f %% off, its win rates %.2f); it plays in "
@@ -130,9 +164,9 @@ class Evaluator:
         """
         given = self._checked(planes)
         if not self.has_value:
-            (policy,) = self._session.run([POLICY], given)
+            (policy,) = self._model.run([POLICY], given)
             return policy, np.full(len(policy), np.nan, np.float32)
-        policy, value = self._session.run([POLICY, VALUE], given)
+        policy, value = self._model.run([POLICY, VALUE], given)
         odds = np.exp(value.astype(np.float64) - value.max(1, keepdims=True))  # (B, 3): win, draw, loss
         win_rate = (odds[:, 0] + 0.5 * odds[:, 1]) / odds.sum(1)
         return policy, win_rate.astype(np.float32)
@@ -142,11 +176,11 @@ class Evaluator:
 
         ``planes`` are those of ``evaluate``, which raises the same. Only a net that ``has_ownership`` can be asked.
         """
-        (logits,) = self._session.run([OWNERSHIP], self._checked(planes))
+        (logits,) = self._model.run([OWNERSHIP], self._checked(planes))
         return np.tanh(logits / 2)
 
-    def _checked(self, planes: np.ndarray) -> dict[str, np.ndarray]:
-        """What ONNX Runtime is given. Raises CheckpointError for planes that the net can't take."""
+    def _checked(self, planes: np.ndarray) -> np.ndarray:
+        """The planes as a model takes them. Raises CheckpointError for planes that the net can't take."""
         manifest = self.checkpoint.manifest
         size = planes.shape[-1]
         if planes.ndim != 4 or planes.shape[1] != manifest.planes or planes.shape[2] != size:
@@ -154,4 +188,4 @@ class Evaluator:
                 f"{manifest.name}: planes of shape {planes.shape} don't fit; it takes (B, {manifest.planes}, n, n)"
             )
         self.checkpoint.require_size(size)
-        return {"planes": np.ascontiguousarray(planes, np.float32)}
+        return np.ascontiguousarray(planes, np.float32)
