@@ -45,7 +45,7 @@ class Config:
         0, "moves after which a playout is cut and the board scored as it stands; 0 plays to the end", low=0
     )
     answering: bool = setting(True, "playouts that answer atari and play shapes, instead of uniform ones")
-    exploration: float = setting(0.8, "c of PUCT, for results from 0 to 1", low=0)
+    exploration: float = setting(0.5, "c of PUCT, for results from 0 to 1", low=0)
     c_base: float = setting(0.0, "visits from which c grows with their logarithm; 0 keeps it constant", low=0)
     urgency_loss: float = setting(0.1, "how much worse than its parent an untried move is thought", low=0, high=1)
     flattening: float = setting(1.0, "temperature of the priors: over 1 flattens them", low=0.01)
