@@ -42,7 +42,7 @@ class Policy(Bot):
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
         logits, win_rates = self._ask(games)
         return [
-            Decision(self._pick(game, row), None if isnan(win_rate) else float(win_rate))
+            Decision(pick(game, row, self._temperature), None if isnan(win_rate) else float(win_rate))
             for game, row, win_rate in zip(games, logits, win_rates, strict=True)
         ]
 
@@ -54,7 +54,7 @@ class Policy(Bot):
         logits, win_rates = self._ask(games)
         shares = np.zeros(logits.shape)
         for row, game in enumerate(games):
-            moves = self._sensible(game)
+            moves = sensible(game)
             odds = np.exp(logits[row, moves].astype(np.float64) - logits[row, moves].max())
             shares[row, moves] = odds / odds.sum()
         return shares, win_rates.astype(np.float64)
@@ -81,29 +81,30 @@ class Policy(Bot):
             win_rates += rates / SYMMETRIES
         return np.log(shares), win_rates
 
-    def _sensible(self, game: Game) -> np.ndarray:
-        """The legal moves but for these: own eyes are never filled, and as long as the board as it stands is lost
-        there is no pass, which the other side would answer with the last one."""
-        from arena.go.moves import BLACK
 
-        sensible = game.legal_moves() & ~game.board.eyes(game.to_play)
-        moves = sensible.nonzero()[0]
-        margin = game.margin()
-        if len(moves) > 1 and (margin < 0 if game.to_play is BLACK else margin > 0):
-            moves = moves[:-1]
-        return moves
+def sensible(game: Game) -> np.ndarray:
+    """The legal moves (k,) but for these: own eyes are never filled, and as long as the board as it stands is lost
+    there is no pass, which the other side would answer with the last one."""
+    from arena.go.moves import BLACK
 
-    def _pick(self, game: Game, logits: np.ndarray) -> int:
-        """A sensible move by its logit (size² + 1,)."""
-        import numpy as np
+    moves = (game.legal_moves() & ~game.board.eyes(game.to_play)).nonzero()[0]
+    margin = game.margin()
+    if len(moves) > 1 and (margin < 0 if game.to_play is BLACK else margin > 0):
+        moves = moves[:-1]
+    return moves
 
-        moves = self._sensible(game)
-        scores = logits[moves].astype(np.float64)
-        if self._temperature == 0:
-            return int(moves[scores.argmax()])
-        weights = np.exp((scores - scores.max()) / self._temperature)
-        random = np.random.default_rng(game.move_seed())
-        return int(moves[np.searchsorted(weights.cumsum(), random.random() * weights.sum())])
+
+def pick(game: Game, logits: np.ndarray, temperature: float) -> int:
+    """A sensible move by its logit (size² + 1,): drawn at a temperature, by the game's seed, or the best at 0."""
+    import numpy as np
+
+    moves = sensible(game)
+    scores = logits[moves].astype(np.float64)
+    if temperature == 0:
+        return int(moves[scores.argmax()])
+    weights = np.exp((scores - scores.max()) / temperature)
+    random = np.random.default_rng(game.move_seed())
+    return int(moves[np.searchsorted(weights.cumsum(), random.random() * weights.sum())])
 
 
 def check(config: Config, size: int) -> None:

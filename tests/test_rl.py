@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,11 +15,15 @@ import torch
 from commandline import arena
 from rich.console import Console
 
-from arena import CheckpointError, ConfigError
-from arena.go.game import Rules
+from arena import BotFault, CheckpointError, ConfigError
+from arena.bot import Bot, Decision, Limits
+from arena.go.game import Game, Rules
+from arena.go.moves import BLACK
 from arena.go.planes import find_encoder
 from arena.go.record import read_sgf
-from arena.screen.training import ShareCurve, show_self_play
+from arena.openings import draw_openings
+from arena.registry import Registry
+from arena.screen.training import SHARE_ROWS, ShareCurve, show_self_play
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
@@ -26,7 +31,8 @@ from trainers import data, rl
 from trainers.export import describe, export
 from trainers.loop import METRICS_FILE
 from trainers.rl import Config, Learner, Moves, Pool, Rating
-from trainers.selfplay import Uniform, by_colour, draw_seeds, play
+from trainers.selfplay import NetPlayer, Uniform, by_colour, draw_seeds, play
+from trainers.sparring import spar
 
 SIZE = 5
 MOVES = SIZE * SIZE + 1
@@ -65,6 +71,8 @@ def small(beginner: Checkpoint) -> Config:
         learning_rate=0.003,
         rate_every=2,
         rate_games=4,
+        rate_against="mcts:playouts=10",
+        rate_bot_games=2,
         final_games=16,
         batch=64,
         device="cpu",
@@ -220,14 +228,63 @@ def test_a_member_of_the_pool_is_read_back_and_one_that_left_is_deleted(tmp_path
 
 
 def test_a_match_is_judged_by_pairs_of_games() -> None:
-    rating = Rating.of(7, np.array([1, 1, 0.5, 1, 0, 1, 0, 0] * 8))
+    rating = Rating.of(7, "beginner", np.array([1, 1, 0.5, 1, 0, 1, 0, 0] * 8))
     assert (rating.iteration, rating.games, rating.won, rating.drawn, rating.lost) == (7, 64, 32, 8, 24)
     assert rating.share == pytest.approx(36 / 64) and 0.4 < rating.low < rating.share < rating.high < 0.72
-    lost = Rating.of(1, np.zeros(8))
+    lost = Rating.of(1, "beginner", np.zeros(8))
     assert lost.low == 0 and 0 < lost.high < 0.5
 
 
+# --- Matches against bots ---
+
+
+class Faulty(Bot):
+    """Resigns with Black; with White it fails, or plays where Black has just played."""
+
+    def __init__(self, fails: bool):
+        self._fails = fails
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        if game.to_play is BLACK:
+            return Decision(None)
+        if self._fails:
+            raise BotFault("no more")
+        return Decision(game.moves[-1])
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_who_resigns_or_can_not_go_on_has_lost(beginner: Checkpoint, fails: bool) -> None:
+    player = NetPlayer(load_network(beginner), ENCODER, torch.device("cpu"))
+    assert spar(player, Faulty(fails), Limits(), RULES, [1, 2, 3, 4], [()] * 4, slots=2).tolist() == [1, 1, 1, 1]
+
+
+def test_a_match_against_a_bot_is_that_of_the_exported_net(beginner: Checkpoint) -> None:
+    """Move for move the policy bot's game; it has Black first, and points are its own."""
+    mcts = Registry().resolve("mcts:playouts=30")
+    seeds = draw_seeds(6, 1).tolist()
+    openings = [opening for opening in draw_openings(RULES, 3, 2, 1) for _ in range(2)]
+    player = NetPlayer(load_network(beginner), ENCODER, torch.device("cpu"), temperature=0.0)
+    found = [spar(player, mcts.build(), Limits(), RULES, seeds, openings, slots) for slots in (1, 4)]
+    policy, expected = Registry().resolve(f"checkpoint:{beginner.folder},precision=fp32").build(), []
+    for number, (seed, opening) in enumerate(zip(seeds, openings, strict=True)):
+        game, other = Game(RULES, seed), mcts.build()
+        for move in opening:
+            game.play(move)
+        while not game.is_over:
+            own = (game.to_play is BLACK) is (number % 2 == 0)
+            decided = (policy if own else other).choose(game, Limits()).move
+            assert decided is not None
+            game.play(decided)
+        assert game.outcome is not None
+        expected.append(game.outcome.black_score if number % 2 == 0 else 1 - game.outcome.black_score)
+    assert found[0].tolist() == found[1].tolist() == expected
+
+
 # --- A run ---
+
+
+def train(config: Config, results: Path, on_progress: Callable[[rl.Progress], None] = lambda _: None) -> Path:
+    return rl.train(config, results, Registry(results=results), on_progress)
 
 
 class Killed(Exception):
@@ -236,7 +293,7 @@ class Killed(Exception):
 
 def test_a_run_leaves_a_player_its_figures_and_its_games(small: Config, beginner: Checkpoint, tmp_path: Path) -> None:
     seen: list[rl.Progress] = []
-    folder = rl.train(
+    folder = train(
         replace(small, save_games=True, baseline="value", trace=0.9, entropy_weight=0.01), tmp_path, seen.append
     )
     assert folder == tmp_path / "checkpoints" / "small"
@@ -249,7 +306,12 @@ def test_a_run_leaves_a_player_its_figures_and_its_games(small: Config, beginner
     policy, _ = Evaluator(Checkpoint.open(folder)).evaluate(np.zeros((1, 17, SIZE, SIZE), np.float32))
     assert policy.shape == (1, MOVES)
     assert [progress.iteration for progress in seen] == [1, 2, 3, 4]
-    assert [rating.iteration for rating in seen[-1].ratings] == [2, 4]
+    assert [(rating.iteration, rating.against, rating.games) for rating in seen[-1].ratings] == [
+        (2, "beginner", 4),
+        (2, "mcts:playouts=10", 2),
+        (4, "beginner", 4),
+        (4, "mcts:playouts=10", 2),
+    ]
     assert all(0 <= progress.share <= 1 and 0 <= progress.black <= 1 for progress in seen)
     assert seen[0].divergence < 1e-6 and seen[-1].divergence > 1e-5
     training = tmp_path / "training" / "small"
@@ -263,18 +325,23 @@ def test_a_run_leaves_a_player_its_figures_and_its_games(small: Config, beginner
 
 
 def test_a_run_that_is_killed_and_resumed_ends_with_the_same_weights(small: Config, tmp_path: Path) -> None:
-    whole = Checkpoint.open(rl.train(small, tmp_path / "whole"))
+    whole = Checkpoint.open(train(small, tmp_path / "whole"))
 
     def killed(progress: rl.Progress) -> None:
         if progress.iteration == 3:
             raise Killed
 
     with pytest.raises(Killed):
-        rl.train(replace(small, save_minutes=0), tmp_path / "parts", killed)
+        train(replace(small, save_minutes=0), tmp_path / "parts", killed)
     seen: list[rl.Progress] = []
-    parts = Checkpoint.open(rl.train(small, tmp_path / "parts", seen.append))
+    parts = Checkpoint.open(train(small, tmp_path / "parts", seen.append))
     assert [progress.iteration for progress in seen] == [4]
-    assert [rating.iteration for rating in seen[-1].ratings] == [2, 4]
+    assert [(rating.iteration, rating.against, rating.games) for rating in seen[-1].ratings] == [
+        (2, "beginner", 4),
+        (2, "mcts:playouts=10", 2),
+        (4, "beginner", 4),
+        (4, "mcts:playouts=10", 2),
+    ]
     assert parts.identity == whole.identity and parts.manifest.rows == whole.manifest.rows
     assert parts.manifest.metrics == whole.manifest.metrics
 
@@ -286,9 +353,9 @@ def test_a_signal_ends_the_iteration_and_leaves_a_good_checkpoint(small: Config,
             signal.raise_signal(number)
 
     endless = replace(small, max_iterations=None, max_minutes=60.0)
-    stopped = Checkpoint.open(rl.train(endless, tmp_path, stop)).manifest
+    stopped = Checkpoint.open(train(endless, tmp_path, stop)).manifest
     assert stopped.metrics["iterations"] == 2 and stopped.metrics["share_games"] == 16
-    further = Checkpoint.open(rl.train(replace(small, max_iterations=3), tmp_path)).manifest
+    further = Checkpoint.open(train(replace(small, max_iterations=3), tmp_path)).manifest
     assert further.metrics["iterations"] == 3 and further.rows > stopped.rows
 
 
@@ -296,11 +363,11 @@ def test_a_run_that_has_another_start_or_a_damaged_pool_is_refused(
     small: Config, beginner: Checkpoint, tmp_path: Path
 ) -> None:
     short = replace(small, max_iterations=1)
-    folder = rl.train(short, tmp_path)
+    folder = train(short, tmp_path)
     with pytest.raises(CheckpointError, match="another learning_rate"):
-        rl.train(replace(short, learning_rate=0.1), tmp_path)
+        train(replace(short, learning_rate=0.1), tmp_path)
     with pytest.raises(CheckpointError, match="another start"):
-        rl.train(replace(short, start=str(folder.rename(tmp_path / "checkpoints" / "other"))), tmp_path)
+        train(replace(short, start=str(folder.rename(tmp_path / "checkpoints" / "other"))), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -311,6 +378,9 @@ def test_a_run_that_has_another_start_or_a_damaged_pool_is_refused(
         ({"max_iterations": None}, "give max_iterations or max_minutes"),
         ({"name": "../x"}, "can't name a checkpoint"),
         ({"rate_temperature": 0.0, "plies": 0}, "one game over and over"),
+        ({"rate_against": "nobody"}, "nobody"),
+        ({"rate_against": "human"}, "person"),
+        ({"rate_bot_games": 3}, "in pairs"),
         ({"start": "nobody"}, "no checkpoint 'nobody'"),
         ({"trace": 0.9}, "give baseline = value, too"),
     ],
@@ -319,21 +389,21 @@ def test_what_cannot_be_is_refused_before_anything_is_played(
     small: Config, change: dict[str, object], expected: str, tmp_path: Path
 ) -> None:
     with pytest.raises((ConfigError, CheckpointError), match=expected):
-        rl.train(replace(small, **change), tmp_path)  # type: ignore[arg-type]
+        train(replace(small, **change), tmp_path)  # type: ignore[arg-type]
     assert not (tmp_path / "training").exists()
 
 
 def test_a_net_that_knows_nothing_learns_to_beat_what_it_was(small: Config, tmp_path: Path) -> None:
     """On 5x5, in seconds: more than half against the net it began with, by the interval of its last match."""
     config = replace(small, games=24, max_iterations=16, learning_rate=0.02, rate_every=100, final_games=100)
-    metrics = Checkpoint.open(rl.train(replace(config, pool_every=4, batch=1024), tmp_path)).manifest.metrics
+    metrics = Checkpoint.open(train(replace(config, pool_every=4, batch=1024), tmp_path)).manifest.metrics
     assert metrics["share_against_start_low"] > 0.5, metrics
 
 
 def test_moves_that_hardly_mattered_can_be_left_out(small: Config, tmp_path: Path) -> None:
     config = replace(small, max_iterations=1, baseline="value", trace=0.5)
     rows = [
-        Checkpoint.open(rl.train(replace(config, name=f"least-{least:g}", least=least), tmp_path)).manifest.rows
+        Checkpoint.open(train(replace(config, name=f"least-{least:g}", least=least), tmp_path)).manifest.rows
         for least in (0.0, 0.1, 2.0)
     ]
     assert 0 < rows[1] < rows[0] == rows[2], rows  # where nothing mattered so much, all do
@@ -356,7 +426,9 @@ def test_the_command_trains_goes_on_and_says_what_it_came_to(beginner: Checkpoin
 
 # --- The screen ---
 
-RATINGS = tuple(Rating(10 * n, 100, 50, 0, 50, 0.4 + 0.1 * n, 0.3 + 0.1 * n, 0.5 + 0.1 * n) for n in range(1, 5))
+RATINGS = tuple(
+    Rating(10 * n, "beginner", 100, 50, 0, 50, 0.4 + 0.1 * n, 0.3 + 0.1 * n, 0.5 + 0.1 * n) for n in range(1, 5)
+)
 
 
 @pytest.mark.parametrize("width", [40, 80, 140])
@@ -369,10 +441,21 @@ def test_the_curve_fits_the_terminal_and_rises_with_the_shares(width: int, encod
     lines = raw.getvalue().decode(encoding).splitlines()
     assert max(map(len, lines)) <= width
     point = "●" if encoding == "utf-8" else "X"
-    rows = {line.index(point): row for row, line in enumerate(lines) if point in line}
+    rows = {line.index(point): row for row, line in enumerate(lines[:SHARE_ROWS]) if point in line}
     assert len(rows) == 4 and sorted(rows.values(), reverse=True) == [rows[column] for column in sorted(rows)]
     assert "100 %" in lines[0] and any(" 50 %" in line for line in lines) and "40 iterations" in "".join(lines)
-    assert "iteration 40: 80.0% against the first net" in " ".join(" ".join(lines).split())
+    assert "iteration 40: 80.0% against beginner" in " ".join(" ".join(lines).split())
+
+
+def test_the_curve_tells_opponents_apart() -> None:
+    other = tuple(replace(rating, against="mcts", share=0.2, low=0.1, high=0.3) for rating in RATINGS)
+    console = Console(file=io.StringIO(), width=80)
+    both = [rating for pair in zip(RATINGS, other, strict=True) for rating in pair]
+    console.print(ShareCurve(both))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert shown.count("●") == shown.count("○") == 5
+    assert "● iteration 40: 80.0% against beginner" in shown and "○ iteration 40: 20.0% against mcts" in shown
 
 
 def test_without_a_terminal_each_match_is_a_line() -> None:

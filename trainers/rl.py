@@ -30,6 +30,7 @@ from arena.go.moves import SYMMETRIES
 from arena.go.planes import find_encoder
 from arena.openings import draw_openings
 from arena.ratings import PairCounts, compare, expected_score
+from arena.registry import Entry, Registry
 from bots.nets.catalogue import Net, load_network
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import Answer, expected_result
@@ -40,6 +41,7 @@ from trainers.loop import Plan, Run, Workers, keep_freed_memory, pick_device, to
 from trainers.selfplay import NetPlayer, Played, by_colour, draw_seeds, groups_on, play, sensible_moves
 from trainers.settings import RL as Config
 from trainers.settings import RL_ADJUSTABLE, write_file
+from trainers.sparring import spar
 from trainers.supervised import CALIBRATION, PARITY_ROWS
 
 LEARNER, OPPONENT = 0, 1
@@ -167,9 +169,11 @@ class Learner(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """A match against the first net, as the learner saw it."""
+    """A match, as the learner saw it."""
 
     iteration: int
+    against: str
+    """The first net, or a bot."""
     games: int
     won: int
     drawn: int
@@ -181,14 +185,14 @@ class Rating:
     high: float
 
     @classmethod
-    def of(cls, iteration: int, points: np.ndarray) -> Rating:
+    def of(cls, iteration: int, against: str, points: np.ndarray) -> Rating:
         """From the points of the learner, (games,), two games after another with one opening."""
         pairs = points[0::2] + points[1::2]
         ends = compare(PairCounts.of(pairs.tolist())).elo.interval
         won, drawn, lost = (int((points == worth).sum()) for worth in (1.0, 0.5, 0.0))
         low = 0.0 if ends.low is None else expected_score(ends.low)
         high = 1.0 if ends.high is None else expected_score(ends.high)
-        return cls(iteration, len(points), won, drawn, lost, float(points.mean()), low, high)
+        return cls(iteration, against, len(points), won, drawn, lost, float(points.mean()), low, high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +219,11 @@ class Progress:
 # --- The run ---
 
 
-def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:
-    """Train, or go on where a run of this name stopped, and return the checkpoint's folder.
+def train(
+    config: Config, results: Path, registry: Registry, on_progress: Callable[[Progress], None] = lambda _: None
+) -> Path:
+    """Train, or go on where a run of this name stopped, and return the checkpoint's folder. The bot that it is rated
+    against is one of ``registry``.
 
     Files go under ``results``: training/NAME/ and checkpoints/NAME/. Stopped by SIGINT or SIGTERM it ends its
     iteration, saves its state and a checkpoint after a short last match, and returns as always. On a CPU, with a
@@ -225,7 +232,12 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     fit.
     """
     check(config, results)
-    return _Training(config, results, on_progress).run()
+    bot = registry.resolve(config.rate_against) if config.rate_against else None
+    if bot is not None:
+        if bot.bot_kind.interactive:
+            raise ConfigError(f"rate_against = {config.rate_against} is a person; choose a bot, or '' for none")
+        bot.check(config.size)
+    return _Training(config, results, bot, on_progress).run()
 
 
 def check(config: Config, results: Path) -> None:
@@ -237,6 +249,7 @@ def check(config: Config, results: Path) -> None:
     for name, count in (
         ("games", config.games),
         ("rate_games", config.rate_games),
+        ("rate_bot_games", config.rate_bot_games),
         ("final_games", config.final_games),
     ):
         if count % 2:
@@ -253,8 +266,8 @@ def check(config: Config, results: Path) -> None:
         checkpoint.require("value")
     elif config.trace != 1:
         raise ConfigError(f"trace = {config.trace:g} needs the net's forecasts; give baseline = value, too")
-    rules = rules_of(config)
-    draw_openings(rules, max(config.games, config.rate_games, config.final_games) // 2, config.plies, config.seed)
+    most = max(config.games, config.rate_games, config.rate_bot_games, config.final_games)
+    draw_openings(rules_of(config), most // 2, config.plies, config.seed)
 
 
 def rules_of(config: Config) -> Rules:
@@ -315,7 +328,7 @@ class Pool:
 class _Training:
     """What one call of ``train`` works with."""
 
-    def __init__(self, config: Config, results: Path, on_progress: Callable[[Progress], None]):
+    def __init__(self, config: Config, results: Path, bot: Entry | None, on_progress: Callable[[Progress], None]):
         keep_freed_memory()
         torch.set_num_threads(config.threads)
         self.config, self.on_progress = config, on_progress
@@ -333,6 +346,7 @@ class _Training:
         plan = Plan.of(config, max_steps=config.max_iterations)
         self.state = Run(self.learner, plan, self.folder, settings, tensorboard=config.tensorboard)
         self.ratings: list[Rating] = []
+        self.bot = bot
 
     def _net(self) -> Net:
         """The first net. Its batch norms stay in evaluation mode all along, while their weights learn: what learns must
@@ -381,6 +395,7 @@ class _Training:
         state.log(**{name: float(f"{figure:.5g}") for name, figure in figures.items()})
         if state.step_count % config.rate_every == 0 and not state.stop_asked:
             self._rate(config.rate_games)
+            self._spar()
         self.on_progress(
             Progress(
                 iteration=state.step_count,
@@ -478,16 +493,11 @@ class _Training:
     def _rate(self, count: int) -> Played:
         """A match of the averaged net against the first one; always with the same openings."""
         config, iteration = self.config, self.state.step_count
-        prefix = "network."
-        weights = {key.removeprefix(prefix): value for key, value in self.state.averaged.items() if prefix in key}
-        self.averaged.load_state_dict(weights)
-        nets = (self.averaged, self.first)
+        nets = (self._average(), self.first)
         seeds = draw_seeds(count, config.seed, 4, iteration)
         played = self._play(nets, count, config.rate_temperature, config.seed, seeds)
         is_black = np.arange(count) % 2 == 0
-        rating = Rating.of(iteration, played.points(is_black))
-        self.ratings = [*(old for old in self.ratings if old.iteration != iteration), rating]
-        write_rating(self.folder, rating)
+        self._note(Rating.of(iteration, self.start.manifest.name, played.points(is_black)))
         if config.save_games:
             own, other = f"{config.name}@{iteration}", self.start.manifest.name
             names = [(own, other) if black else (other, own) for black in is_black]
@@ -495,10 +505,42 @@ class _Training:
                 file.writelines(f"{record.to_sgf()}\n" for record in played.records(names))
         return played
 
+    def _average(self) -> Net:
+        """The averaged net, which is saved, as it is now."""
+        prefix = "network."
+        weights = {key.removeprefix(prefix): value for key, value in self.state.averaged.items() if prefix in key}
+        self.averaged.load_state_dict(weights)
+        return self.averaged
+
+    def _spar(self) -> None:
+        """A match of the averaged net against a bot; always with the same openings."""
+        config, iteration, bot = self.config, self.state.step_count, self.bot
+        if bot is None:
+            return
+        player = NetPlayer(self._average(), self.encoder, self.device, config.rate_temperature, config.bf16)
+        count = config.rate_bot_games
+        openings = draw_openings(self.rules, count // 2, config.plies, config.seed)
+        twice = [opening for opening in openings for _ in range(2)]
+        seeds = (draw_seeds(count, config.seed, 5, iteration) >> np.uint64(1)).tolist()
+        opponent = bot.build()
+        try:
+            points = spar(player, opponent, bot.limits, self.rules, seeds, twice, bot.bot_kind.boards)
+        finally:
+            opponent.close()
+        self._note(Rating.of(iteration, bot.name, points))
+
+    def _note(self, rating: Rating) -> None:
+        """Keep a rating; a match that was played again counts as it went last."""
+        match = (rating.iteration, rating.against)
+        self.ratings = [*(old for old in self.ratings if (old.iteration, old.against) != match), rating]
+        write_rating(self.folder, rating)
+
     def _finish(self) -> Path:
-        """A last match, and the checkpoint."""
+        """The last matches, and the checkpoint."""
         config, state = self.config, self.state
         minutes = state.seconds / 60
+        if state.done >= 1 and not any(one.iteration == state.step_count for one in self.ratings):
+            self._spar()
         played = self._rate(config.final_games if state.done >= 1 else min(SHORT, config.final_games))
         rating = self.ratings[-1]
         network = self.averaged.cpu()
@@ -545,23 +587,25 @@ def write_rating(folder: Path, rating: Rating) -> None:
         if new:
             writer.writeheader()
         writer.writerow(
-            {name: float(f"{value:.5g}") for name, value in asdict(rating).items()}
-            | {name: getattr(rating, name) for name in ("iteration", "games", "won", "drawn", "lost")}
+            {name: float(f"{getattr(rating, name):.5g}") for name in ("share", "low", "high")}
+            | {name: getattr(rating, name) for name in ("iteration", "against", "games", "won", "drawn", "lost")}
         )
 
 
 def read_ratings(folder: Path) -> list[Rating]:
-    """A run's ratings by iteration, of each the last; none where there is no file."""
+    """A run's ratings by iteration, of each match the last; none where there is no file."""
     path = folder / RATINGS_FILE
     if not path.exists():
         return []
     with path.open(newline="", encoding="utf-8") as file:
         lines = list(csv.DictReader(file))
     ratings = {
-        int(line["iteration"]): Rating(
-            *(int(line[name]) for name in ("iteration", "games", "won", "drawn", "lost")),
+        (int(line["iteration"]), line["against"]): Rating(
+            int(line["iteration"]),
+            line["against"],
+            *(int(line[name]) for name in ("games", "won", "drawn", "lost")),
             *(float(line[name]) for name in ("share", "low", "high")),
         )
         for line in lines
     }
-    return [ratings[iteration] for iteration in sorted(ratings)]
+    return sorted(ratings.values(), key=lambda rating: rating.iteration)

@@ -206,6 +206,10 @@ class RL:
     rate_every: int = option(10, WATCHING, "after so many iterations it plays a match against the first net", 1)
     rate_games: int = option(100, WATCHING, "games of that match, half with each colour", 2)
     rate_temperature: float = option(1.0, WATCHING, "how both draw their moves there; 0 plays the best", 0, 10)
+    rate_against: str = option(
+        "mcts:playouts=300", WATCHING, "a bot that it plays then, too, named as in a match; '' for none"
+    )
+    rate_bot_games: int = option(40, WATCHING, "games of that other match, half with each colour", 2)
     final_games: int = option(400, WATCHING, "games of the last match, which the manifest tells of", 2)
     save_minutes: float = option(5.0, WATCHING, "how often the state is saved that a run goes on from", 0)
     save_games: bool = option(False, WATCHING, "keep the games of those matches, as SGF beside the state")
@@ -219,12 +223,21 @@ class RL:
 
 RL_ADJUSTABLE = frozenset(
     "max_iterations max_minutes save_minutes save_games tensorboard threads loaders device rate_every rate_games "
-    "rate_temperature final_games".split()
+    "rate_temperature rate_against rate_bot_games final_games".split()
 )
 """Settings of RL that a resumed run may change."""
 
 RL_PRESETS = {
-    "tiny": RL("tiny-rl", games=16, max_iterations=20, pool_every=5, rate_every=5, rate_games=32, final_games=64),
+    "tiny": RL(
+        "tiny-rl",
+        games=16,
+        max_iterations=20,
+        pool_every=5,
+        rate_every=5,
+        rate_games=32,
+        rate_bot_games=8,
+        final_games=64,
+    ),
     "cpu": RL(games=64, max_minutes=240, threads=2, loaders=2),
     "gpu": RL(
         "rl-large",

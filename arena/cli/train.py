@@ -187,8 +187,8 @@ def train_rl(settings: Any, results: Path) -> Path:
     """Get stronger by playing against earlier selves, AlphaGo's second stage. It needs no records.
 
     It begins with a net that imitates (--start, from arena train sl): moves of won games get likelier, those of lost
-    games less likely. Now and then it plays a short match against that net, whose scores are drawn as a curve. Ctrl-C
-    leaves a good checkpoint; the same command goes on, and so does --resume NAME.
+    games less likely. Now and then it plays short matches against that net and a bot (--rate-against), whose scores are
+    drawn as curves. Ctrl-C leaves a good checkpoint; the same command goes on, and so does --resume NAME.
 
     Example: [bold]arena train rl --start sl-9x9 --name rl --max-minutes 240[/bold]
     """
@@ -196,7 +196,7 @@ def train_rl(settings: Any, results: Path) -> Path:
     from arena.screen.training import show_self_play
 
     with show_self_play(settings.name) as on_progress:
-        folder = rl.train(settings, results, on_progress)
+        folder = rl.train(settings, results, registry_of(None, results), on_progress)
     metrics = _metrics(folder)
     print(
         f"{folder}: scored {metrics['share_against_start']:.1%} against {Path(settings.start).name} in "

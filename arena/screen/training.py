@@ -108,10 +108,12 @@ def _bar(first: str, name: str, console: Console) -> Iterator[Callable[[float | 
 
 
 class Match(Protocol):
-    """A match against the first net."""
+    """A match against the first net, or a bot."""
 
     @property
     def iteration(self) -> int: ...
+    @property
+    def against(self) -> str: ...
     @property
     def games(self) -> int: ...
     @property
@@ -156,14 +158,15 @@ def _self_play_text(progress: SelfPlay) -> str:
 
 def _match_text(match: Match) -> str:
     return (
-        f"iteration {match.iteration:,}: {match.share:.1%} against the first net "
+        f"iteration {match.iteration:,}: {match.share:.1%} against {match.against} "
         f"({match.low:.0%} to {match.high:.0%}, {match.games} games)"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class ShareCurve:
-    """Shares of the points over iterations: a point each with its 95 % interval, from 0 to 100 %; half is a line."""
+    """Shares of the points over iterations: a point each with its 95 % interval, from 0 to 100 %; half is a line. Who
+    else it played than in the first match stands beside it with another sign."""
 
     ratings: Sequence[Match]
 
@@ -173,27 +176,31 @@ class ShareCurve:
         if not self.ratings or columns < 10:
             return
         last = max(match.iteration for match in self.ratings)
+        latest = {match.against: match for match in self.ratings}
+        points = dict(zip(latest, signs.point + ("O" if options.ascii_only else "○") * len(latest), strict=False))
         scale = Scale(0.0, 1.0, SHARE_ROWS)
         half = scale.cell(0.5)
         cells = [[signs.line if row == half else " "] * columns for row in range(SHARE_ROWS)]
-        for match in self.ratings:
-            column = round(match.iteration / max(1, last) * (columns - 1))
+        for match in reversed(self.ratings):
+            beside = points[match.against] != signs.point  # the interval of the first match stays in sight
+            column = round(match.iteration / max(1, last) * (columns - 2)) + beside
             for row in range(scale.cell(match.low), scale.cell(match.high) + 1):
                 cells[row][column] = signs.axis
-            cells[scale.cell(match.share)][column] = signs.point
+            cells[scale.cell(match.share)][column] = points[match.against]
         labels = {SHARE_ROWS - 1: "100 %", half: "50 %", 0: "0 %"}
         for row in reversed(range(SHARE_ROWS)):
             yield Text(f"{labels.get(row, ''):>5}{signs.axis}", style.LABEL).append("".join(cells[row]), "not dim")
         yield Text(" " * 5 + signs.corner + signs.line * columns, style.LABEL)
         yield Text(" " * 6 + "0" + f"{last:,} iterations".rjust(columns - 1), style.LABEL)
-        yield Text(_match_text(self.ratings[-1]), overflow="fold")
+        for against, match in latest.items():
+            yield Text(style.spell(f"{points[against]} {_match_text(match)}", options.ascii_only), overflow="fold")
 
 
 @contextmanager
 def show_self_play(name: str, console: Console | None = None) -> Iterator[Callable[[SelfPlay], None]]:
     """Show a run that learns from its own games while the block lasts: a line of figures and the curve of its matches
-    against the net it began with; plain lines where there is no terminal. The function that it gives is to be called
-    after every iteration."""
+    against the net it began with and a bot; plain lines where there is no terminal. The function that it gives is to be
+    called after every iteration."""
     console = console or Console(stderr=True)
     if not console.is_terminal:
         written, matches = monotonic(), 0
