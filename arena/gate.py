@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -221,7 +221,8 @@ class Over(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Version:
     """One checkpoint of an entry, or one that was to be. ``created`` is when its gate was begun, ``elo`` above the
-    entry's first checkpoint by all stored games; ``evidence`` is None for one that came by no gate."""
+    entry's first checkpoint by all stored games; ``evidence`` is None for one that came by no gate of these results,
+    and then ``elsewhere`` is what its manifest tells of the last gate of such an entry, if it does."""
 
     number: int
     checkpoint: str
@@ -231,6 +232,7 @@ class Version:
     minutes: float
     created: str = ""
     evidence: Evidence | None = None
+    elsewhere: Mapping[str, Any] | None = None
     elo: Estimate | None = None
     is_present: bool = False
 
@@ -313,8 +315,13 @@ def _gates(entry: str, store: Store) -> Iterator[tuple[Event, Judge]]:
 def _by_no_gate(entry: Entry, number: int) -> Version:
     """The checkpoint that an entry has, with what its manifest tells where that is still the same net's."""
     folder = checkpoint_of(entry)
-    rows, minutes = training(folder) if entry.net in about(folder).get("files", {}).values() else (0, 0.0)
-    return Version(number, folder.name, entry.identity, entry.net, rows, minutes)
+    told = about(folder)
+    if entry.net not in told.get("files", {}).values():
+        return Version(number, folder.name, entry.identity, entry.net, 0, 0.0)
+    rows, minutes = training(folder)
+    gates = [gate for gate in told.get("gates", ()) if gate.get("entry") == entry.name]
+    elsewhere = gates[-1] if gates else None
+    return Version(number, folder.name, entry.identity, entry.net, rows, minutes, elsewhere=elsewhere)
 
 
 def _elo(rated: League | None, player: str) -> Estimate | None:

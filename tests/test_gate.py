@@ -34,7 +34,7 @@ from arena.schedule import Gate, Match, event_from_json, event_to_json
 from arena.screen.gate import HistoryPlot, history_sheet
 from arena.store import Store
 from bots.nets import checkpoint, rollout
-from bots.nets.checkpoint import MANIFEST, Checkpoint, add_gate, find
+from bots.nets.checkpoint import MANIFEST, SHIPPED, Checkpoint, add_gate, find
 
 RULES = Rules.preset("cgos", 5)
 
@@ -192,7 +192,17 @@ def test_history_refuses_what_has_none(folder: Path) -> None:
     refused(arena("history", "learner", "--over", "days", folder=folder), "choose rows, minutes, gates")
     refused(arena("history", "learner", "--png", "x.png", folder=folder), "no two checkpoints with games")
     shown = arena("history", "learner", folder=folder, columns=140).stdout
-    assert "start" in shown and "No gate was played for it: arena gate CHECKPOINT --against learner" in shown
+    assert "start" in shown and "No gate was played for it here: arena gate CHECKPOINT --against learner" in shown
+
+
+def test_history_tells_of_a_gate_that_was_played_elsewhere(folder: Path) -> None:
+    """The manifest of the net that ships has it; another entry with that net didn't win it."""
+    told = arena("history", "alphago", folder=folder, columns=140).stdout
+    gate = Checkpoint.open(SHIPPED / "distilled-9x9").manifest.gates[-1]
+    assert "accepted elsewhere" in told and f"{gate['elo']:+.1f} on sl-9x9 ({gate['games']})" in told
+    (folder / "arena.toml").write_text('[bots.mine]\nkind = "policy"\ncheckpoint = "distilled-9x9"\n')
+    told = arena("history", "mine", folder=folder, columns=140).stdout
+    assert "no gate" in told and "elsewhere" not in told
 
 
 # --- arena.toml ---

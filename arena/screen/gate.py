@@ -57,13 +57,17 @@ def history_sheet(history: History) -> Sheet:
     rows = []
     for version in history.versions:
         evidence = version.evidence
-        match = "" if evidence is None else f"{evidence.elo} on {evidence.against} ({evidence.games.games})"
+        match = (
+            _elsewhere(version)
+            if evidence is None
+            else f"{evidence.elo} on {evidence.against} ({evidence.games.games})"
+        )
         rows.append(
             (
                 f"{_mark(version)}*" if version.is_present else _mark(version),
                 version.checkpoint,
-                "no gate" if version.evidence is None else str(version.evidence.ruling),
-                version.created[:10],
+                _verdict(version),
+                version.created[:10] or (version.elsewhere or {}).get("date", ""),
                 match,
                 _elo(version),
                 _short(version.rows),
@@ -75,9 +79,22 @@ def history_sheet(history: History) -> Sheet:
         note += f" Elo: by all stored games, above {history.anchor}, with 95 % intervals;"
         note += " match: in so many of the gate's own games."
     if not history.gates:
-        note += f" No gate was played for it: arena gate CHECKPOINT --against {history.entry}"
+        note += f" No gate was played for it here: arena gate CHECKPOINT --against {history.entry}"
     columns = ("", "checkpoint", "verdict", "date", "match", "Elo", "rows", "min")
     return Sheet(columns, rows, note, flexible=(1, 4), numbers=(5, 6, 7))
+
+
+def _verdict(version: Version) -> str:
+    if version.evidence is not None:
+        return str(version.evidence.ruling)
+    return "no gate" if version.elsewhere is None else f"{version.elsewhere.get('verdict', 'gate')} elsewhere"
+
+
+def _elsewhere(version: Version) -> str:
+    """A gate that isn't among these results, as the manifest tells of it."""
+    told = version.elsewhere or {}
+    elo, against, games = told.get("elo"), told.get("opponent_checkpoint"), told.get("games")
+    return "" if elo is None else f"{elo:+.1f} on {against} ({games})"
 
 
 def _mark(version: Version) -> str:
