@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from itertools import pairwise
 from threading import Event
 
 import numpy as np
 import pytest
+import torch
 from reference import ReferenceGame
 
 from arena import ConfigError, IllegalMove
@@ -15,8 +17,9 @@ from arena.go.moves import BLACK
 from arena.go.planes import Encoder, Positions, find_encoder
 from arena.go.record import read_sgf
 from arena.openings import draw_openings
+from bots.nets.catalogue import named_network
 from trainers.data import BLACK_WON, DRAWN, WHITE_WON
-from trainers.selfplay import GIVEN, Played, Uniform, by_colour, draw_seeds, play, sensible_moves
+from trainers.selfplay import GIVEN, NetPlayer, Played, Uniform, by_colour, draw_seeds, play, sensible_moves
 
 
 class Wishes:
@@ -271,3 +274,20 @@ def test_no_game_is_no_mistake() -> None:
     nobody = np.empty(0, np.int64)
     played = play([Uniform()], by_colour(nobody, nobody), Rules.preset("cgos", 5), draw_seeds(0, 1))
     assert len(played.games) == 0 and list(pairwise(played.games.starts)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+def test_a_compiled_net_says_what_a_plain_one_does_also_after_it_has_learned() -> None:
+    torch.manual_seed(1)
+    network = named_network("arena-2x16", 17, 9)
+    plain, compiled = (
+        NetPlayer(network, find_encoder("arena-17"), torch.device("cpu"), compile=compile) for compile in (False, True)
+    )
+    for _ in range(2):
+        for batch in (64, 7, 1):
+            planes = np.random.default_rng(batch).random((batch, 17, 9, 9), np.float32)
+            assert np.abs(plain.logits(planes) - compiled.logits(planes)).max() < 1e-4
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter += 0.01 * torch.randn_like(parameter)

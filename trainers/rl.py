@@ -418,11 +418,14 @@ class _Training:
         learner has Black in the first."""
         is_black = np.arange(games) % 2 == 0
         seats = by_colour(np.where(is_black, LEARNER, OPPONENT), np.where(is_black, OPPONENT, LEARNER))
-        players = [NetPlayer(net, self.encoder, self.device, temperature, self.config.bf16) for net in nets]
+        players = [self._player(net, temperature) for net in nets]
         openings = draw_openings(self.rules, games // 2, self.config.plies, seed)
         twice = [opening for opening in openings for _ in range(2)]
         threads, groups = self.config.loaders, groups_on(self.device)
         return play(players, seats, self.rules, seeds, twice, threads=threads, groups=groups)
+
+    def _player(self, net: nn.Module, temperature: float) -> NetPlayer:
+        return NetPlayer(net, self.encoder, self.device, temperature, self.config.bf16, self.config.compile)
 
     def _learn(self, played: Played, is_black: np.ndarray, iteration: int) -> dict[str, float]:
         """One step from the moves that the learner decided: the sum over the moves of a game, the mean over games."""
@@ -517,7 +520,7 @@ class _Training:
         config, iteration, bot = self.config, self.state.step_count, self.bot
         if bot is None:
             return
-        player = NetPlayer(self._average(), self.encoder, self.device, config.rate_temperature, config.bf16)
+        player = self._player(self._average(), config.rate_temperature)
         count = config.rate_bot_games
         openings = draw_openings(self.rules, count // 2, config.plies, config.seed)
         twice = [opening for opening in openings for _ in range(2)]

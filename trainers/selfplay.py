@@ -228,12 +228,20 @@ class Player(Protocol):
 
 
 class NetPlayer:
-    """A net in torch, asked in evaluation mode. What it has learned may change between two calls of ``play``."""
+    """A net in torch, asked in evaluation mode. What it has learned may change between two calls of ``play``. Compiled,
+    it is so for batches of any size: the first question takes a while."""
 
     def __init__(
-        self, network: nn.Module, encoder: Encoder, device: torch.device, temperature: float = 1.0, bf16: bool = False
+        self,
+        network: nn.Module,
+        encoder: Encoder,
+        device: torch.device,
+        temperature: float = 1.0,
+        bf16: bool = False,
+        compile: bool = False,
     ):
         self.network = network
+        self._asked = torch.compile(network, dynamic=True) if compile else network
         self.encoder: Encoder | None = encoder
         self.temperature = temperature
         self._device = device
@@ -245,7 +253,7 @@ class NetPlayer:
         if self._device.type == "cuda":
             tensor = tensor.pin_memory().to(self._device, non_blocking=True)
         with torch.no_grad(), torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16):
-            answer = self.network(tensor.to(memory_format=torch.channels_last))
+            answer = self._asked(tensor.to(memory_format=torch.channels_last))
         policy: np.ndarray = answer.policy.float().cpu().numpy()
         return policy
 

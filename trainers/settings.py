@@ -219,11 +219,12 @@ class RL:
     loaders: int = option(1, MACHINE, "threads that play moves and make rows", 1)
     device: str = option("auto", MACHINE, "auto is cuda if there is one", choices=("auto", "cpu", "cuda"))
     bf16: bool = option(False, MACHINE, "compute in bfloat16 where that is safe (autocast)")
+    compile: bool = option(False, MACHINE, "let torch.compile fuse the nets that play; takes a minute first")
 
 
 RL_ADJUSTABLE = frozenset(
-    "max_iterations max_minutes save_minutes save_games tensorboard threads loaders device rate_every rate_games "
-    "rate_temperature rate_against rate_bot_games final_games".split()
+    "max_iterations max_minutes save_minutes save_games tensorboard threads loaders device compile rate_every "
+    "rate_games rate_temperature rate_against rate_bot_games final_games".split()
 )
 """Settings of RL that a resumed run may change."""
 
