@@ -21,7 +21,7 @@ from test_training import Killed, killed_at
 from test_value import untrained
 from torch.nn import functional
 
-from arena import CheckpointError
+from arena import CheckpointError, RecordError
 from arena.bot import Limits
 from arena.go.game import Game, Rules
 from arena.go.moves import BLACK, WHITE, Colour, apply_symmetry
@@ -422,6 +422,28 @@ def test_a_killed_run_goes_on_bit_for_bit_with_records_beside_the_games(
     assert whole.identity == again.identity and whole.manifest.metrics == again.manifest.metrics
     with pytest.raises(CheckpointError, match="was made with another games"):
         distill.train(replace(parts, games=20), results, Registry())
+
+
+def test_games_of_earlier_rounds_are_learned_from_but_test_nothing(
+    tiny: Config, results: Path, findings: Findings, tmp_path: Path
+) -> None:
+    before = replace(tiny, name="before", seed=5, games=8)
+    teaching.make_games(before, Recipe.of(before, Registry()), tmp_path / "cache")
+    (folder,) = (tmp_path / "cache").iterdir()
+    config = replace(tiny, name="both", earlier=(str(folder), str(folder)))  # the second adds nothing
+    alone, both = (teaching.split_findings(tiny, findings, earlier) for earlier in ((), teaching.read_earlier(config)))
+    assert same(alone.test, both.test) and same(alone.validation, both.validation)
+    assert len(both.train.games) == len(alone.train.games) + 8
+    checkpoint = Checkpoint.open(distill.train(config, results, Registry()))
+    assert checkpoint.manifest.settings["earlier"] == [folder.name] * 2
+    assert "24 games of alphago" in checkpoint.manifest.data and "earlier" in checkpoint.manifest.data
+    with pytest.raises(RecordError, match="holds no games; name a folder"):
+        distill.check(replace(config, earlier=(str(tmp_path),)), results)
+    with pytest.raises(RecordError, match="aren't played on 7x7"):
+        distill.check(replace(config, size=7, start=""), results)
+    next(folder.glob("*.npz")).write_bytes(b"no games")
+    with pytest.raises(RecordError, match="holds no games of a teacher"):
+        distill.check(config, results)
 
 
 @pytest.mark.parametrize(

@@ -370,7 +370,24 @@ def test_a_run_can_start_from_a_checkpoint_of_the_same_shape(tiny: sl.Config, tm
     before, after = (load_network(checkpoint).state_dict() for checkpoint in (first, second))
     assert all(torch.allclose(before[key], after[key], atol=1e-6) for key in before if "conv" in key)
     with pytest.raises(CheckpointError, match="channels 16"):
-        sl.train(replace(further, name="wider", net="arena-2x24"), tmp_path)
+        sl.train(replace(further, name="narrower", net="arena-2x8"), tmp_path)
+
+
+@pytest.mark.parametrize("shape", ["3x16", "2x24", "7x40"])
+def test_a_larger_net_begins_by_saying_what_the_smaller_one_says_and_learns_from_there(
+    shape: str, tiny: sl.Config, tmp_path: Path
+) -> None:
+    first = Checkpoint.open(sl.train(replace(tiny, max_rows=640), tmp_path))
+    larger = replace(tiny, name="larger", start=str(first.folder), net=f"arena-{shape}", max_rows=64)
+    planes = torch.rand(8, ENCODER.planes, SIZE, SIZE)
+    small, large = load_network(first).eval(), supervised.build(larger, tmp_path)
+    with torch.no_grad():
+        for one, other in zip(small(planes), large.eval()(planes), strict=True):
+            torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+    trained = load_network(Checkpoint.open(sl.train(larger, tmp_path)))
+    unheard = [(before, after) for before, after in zip(large.parameters(), trained.parameters(), strict=True)]
+    unheard = [(before == 0, after) for before, after in unheard if before.ndim == 4 and torch.any(before == 0)]
+    assert unheard and all(torch.any(after[zero] != 0) for zero, after in unheard)
 
 
 def test_a_run_with_other_settings_or_a_damaged_state_is_refused(tiny: sl.Config, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ from trainers.teaching import (
     Taught,
     in_order,
     make_games,
+    read_earlier,
     read_findings,
     split_findings,
 )
@@ -174,7 +175,7 @@ class Material:
     def read(cls, config: Config, recipe: Recipe, results: Path) -> Material:
         """Raises ConfigError or RecordError for games or records that can't be used."""
         cache = results / "cache"
-        found = split_findings(config, read_findings(config, recipe, cache))
+        found = split_findings(config, read_findings(config, recipe, cache), read_earlier(config))
         return cls(found, dataset.read_split(config, cache) if config.records else None)
 
     def rows(self, config: Config, encoder: Encoder, seed: int) -> data.Source:
@@ -204,6 +205,7 @@ def check(config: Config, results: Path) -> None:
     supervised.check(config, "distill", ("policy", "value"), results)
     if config.test_share + config.validation >= 1:
         raise ConfigError("test_share and validation leave no games to learn from; lower them")
+    read_earlier(config)
     if config.records:
         dataset.read_split(config, results / "cache")  # or hours of play would come before what is wrong with them
 
@@ -247,8 +249,8 @@ def lesson_of(config: Config, recipe: Recipe, results: Path) -> Lesson[TaughtTar
         begin=lambda _: partial(weigh, config),
         watch=partial(figures, "validation"),
         test=test,
-        played=f"{sum(len(part.games) for part in parts)} games of {config.teacher} ({recipe.teacher.identity}), "
-        f"{sum(map(len, parts))} positions",
+        played=f"{sum(len(part.games) for part in parts)} games of {config.teacher} ({recipe.teacher.identity})"
+        f"{' and earlier ones' if config.earlier else ''}, {sum(map(len, parts))} positions",
     )
 
 

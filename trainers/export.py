@@ -18,14 +18,14 @@ import onnx
 import onnxruntime
 import torch
 from onnx import TensorProto, helper, numpy_helper
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from arena import CheckpointError
 from arena.go.game import Rules
 from arena.go.moves import MAX_SIZE, MIN_SIZE
 from arena.go.planes import Encoder
-from bots.nets.catalogue import Net, network_from
+from bots.nets.catalogue import Net
 from bots.nets.checkpoint import MODEL, MODEL_INT8, WEIGHTS, Checkpoint, Manifest, save
 from bots.nets.classics import AlphaGo, Classic, GoCNN, Trencseni
 from bots.nets.network import Block, Network, PoolingBlock, win_rates
@@ -369,16 +369,3 @@ def describe(network: Net, name: str, encoder: Encoder, rules: Rules, **known: A
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         **known,
     )
-
-
-def start_from(network: Net, checkpoint: Checkpoint) -> None:
-    """Give ``network`` the weights of a checkpoint to train on from; heads that the checkpoint hasn't keep theirs.
-
-    Raises CheckpointError for a net of another shape.
-    """
-    wanted = asdict(network.config)
-    given = asdict(network_from(checkpoint.manifest.network).config)
-    wrong = [f"{key} {value}" for key, value in given.items() if key != "area" and wanted.get(key) != value]
-    if wrong or wanted.keys() != given.keys():
-        raise CheckpointError(f"{checkpoint.folder}: can't be trained on from, its net is another: {', '.join(wrong)}")
-    network.load_state_dict(load_file(checkpoint.weights), strict=False)

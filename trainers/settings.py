@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import Field, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -64,7 +64,7 @@ class Supervised(Records):
 
     net: str = option("arena-6x64", NET, "its name: arena-BLOCKSxCHANNELS, trencseni-cnn or alphago-LAYERSxCHANNELS")
     encoder: str = option("", NET, "how a position becomes planes; the net's own way unless given")
-    start: str = option("", NET, "a checkpoint of the same shape to train on from, by name or folder")
+    start: str = option("", NET, "a checkpoint to train on from, by name or folder; its net may be smaller")
     max_rows: int | None = option(None, BUDGET, "the end, in training rows", 1)
     max_minutes: float | None = option(None, BUDGET, "the end, in minutes of training, all sittings together", 0)
     batch: int = option(256, LEARNING, "rows a step, all processes together", 1)
@@ -85,6 +85,11 @@ class Supervised(Records):
     device: str = option("auto", MACHINE, "auto is cuda if there is one", choices=("auto", "cpu", "cuda"))
     bf16: bool = option(False, MACHINE, "compute in bfloat16 where that is safe (autocast)")
     compile: bool = option(False, MACHINE, "let torch.compile fuse the net; takes a minute first")
+
+
+def is_paths(item: Field[Any]) -> bool:
+    """Whether a setting is a list of paths."""
+    return item.type in (tuple[str, ...], "tuple[str, ...]")
 
 
 ADJUSTABLE = frozenset(
@@ -286,7 +291,7 @@ class Value(Supervised):
     records_share: float = option(0.5, RECORDS, "both: the share of the rows that are of records", 0.01, 0.99)
     net: str = option("arena-6x56", NET, "its name: arena-BLOCKSxCHANNELS")
     start: str = option(
-        "sl-9x9", NET, "a checkpoint of the same shape to train on from, whose policy stays; '' for none"
+        "sl-9x9", NET, "a checkpoint to train on from, whose policy stays; its net may be smaller; '' for none"
     )
     loss: str = option(
         "wdl",
@@ -363,6 +368,11 @@ class Distill(Supervised):
     )
     temperature_moves: int = option(16, RECORDS, "up to this move; later the most visited is played", 0)
     komi: float = option(7.0, RECORDS, "White's", -361, 361)
+    earlier: tuple[str, ...] = option(
+        (),
+        RECORDS,
+        "folders of earlier games to learn from, too: results/cache/distill-games-...; repeatable",
+    )
     test_share: float = option(0.05, RECORDS, "the share of the games that is the test", 0, 0.9)
     validation: float = option(0.03, RECORDS, "the share of the games that is kept aside to watch the run", 0, 1)
     records_share: float = option(
@@ -374,7 +384,7 @@ class Distill(Supervised):
         "records of this day or later are a test of their own; '' for none; a dataset has its own",
     )
     net: str = option("arena-6x56", NET, "its name: arena-BLOCKSxCHANNELS")
-    start: str = option("distilled-9x9", NET, "a checkpoint of the same shape to train on from; '' for none")
+    start: str = option("distilled-9x9", NET, "a checkpoint to train on from, whose net may be smaller; '' for none")
     learning_rate: float = option(0.01, LEARNING, "the highest, after the warm-up", 0)
     sharpening: float = option(1.0, LEARNING, "targets are the shares of the visits ^ this: over 1 sharpens them", 0.1)
     outcome_share: float = option(
@@ -439,9 +449,9 @@ def change(settings: Told, given: Mapping[str, Any], where: str) -> Told:
     for name, value in given.items():
         if name not in known:
             raise ConfigError(f"{where}: unknown setting '{name}'{suggest(name, known)}")
-        if name == "records":
+        if is_paths(known[name]):
             if not isinstance(value, list | tuple) or not all(isinstance(path, str) for path in value):
-                raise ConfigError(f"{where}: records = {value!r} is not a list of paths")
+                raise ConfigError(f"{where}: {name} = {value!r} is not a list of paths")
             values[name] = tuple(value)
         else:
             values[name] = None if value is None else read_value(value, known[name], where)

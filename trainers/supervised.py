@@ -21,9 +21,10 @@ from bots.nets.catalogue import Net, named_network, usual_encoder
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import Answer
 from trainers import data
-from trainers.export import describe, export, start_from
+from trainers.export import describe, export
 from trainers.loop import STATE_FILE, Plan, Progress, Run, Workers, keep_freed_memory, pick_device, to_tensors
 from trainers.settings import ADJUSTABLE, Supervised, write_file
+from trainers.start import start_from
 
 CALIBRATION, PARITY_ROWS = 256, 1024
 """Positions that set the int8 scales, and positions on which the exported nets are compared."""
@@ -191,7 +192,11 @@ def join(config: Supervised, results: Path, read: Callable[[], Lesson[Any]], wor
 
 def open_run(config: Supervised, network: Net, results: Path, workers: Workers) -> Run:
     """The run of this name, as it was left or as it begins. Raises CheckpointError for a state that doesn't fit."""
-    settings = {key: value for key, value in asdict(config).items() if key not in ADJUSTABLE}
+    settings = {
+        key: list(value) if isinstance(value, tuple) else value  # as the state has it
+        for key, value in asdict(config).items()
+        if key not in ADJUSTABLE
+    }
     folder = results / "training" / config.name
     run = Run(network, Plan.of(config), folder, settings, workers, config.tensorboard)
     run.restore()
@@ -267,10 +272,11 @@ def save_checkpoint(config: Supervised, results: Path, lesson: Lesson[Any], lear
     """Export a net with all that is known of its training; its folder."""
     encoder = encoder_of(config)
     files, settings = [Path(path) for path in config.records], asdict(config)
+    for paths in {"records", "earlier"} & settings.keys():
+        settings[paths] = [Path(path).name for path in settings[paths]]
     sources = [lesson.played] if lesson.played else []
     if files:
         sources.append(f"{', '.join(file.name for file in files)}; sha256 {data.digest_of(files)}")
-    settings["records"] = [file.name for file in files]
     for folder in {"start", "policy", "finisher"} & settings.keys():  # where it lies here is nobody else's business
         settings[folder] = Path(settings[folder]).name
     manifest = describe(

@@ -24,6 +24,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Protocol, cast
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -403,18 +404,36 @@ def _write(folder: Path, rules: Rules, finished: Sequence[Finished], seconds: fl
 
 def read_findings(config: Config, recipe: Recipe, cache: Path) -> Findings:
     """The games that ``make_games`` made, in the order of their numbers. Raises RecordError when there is none."""
-    parts, numbers = [], []
-    for path in sorted(_folder(cache, recipe).glob("*.npz")):
-        with np.load(path, allow_pickle=False) as arrays:
-            known = dict(arrays)
-        numbers.append(known.pop("numbers"))
-        del known["seconds"]
-        found = {name: known.pop(name) for name in ("places", "levels", "win_rates")}
-        parts.append(Findings(Games(recipe.rules.size, **known), **found))
-    if not parts:
+    folder = _folder(cache, recipe)
+    if not any(folder.glob("*.npz")):
         raise RecordError("no game was finished to learn from; give more --play-minutes")
+    return _read(folder, recipe.rules.size, config.games)
+
+
+def read_earlier(config: Config) -> list[Findings]:
+    """The games in each of the folders ``earlier``. Raises RecordError for one without games, or of another size."""
+    return [_read(Path(folder), config.size) for folder in config.earlier]
+
+
+def _read(folder: Path, size: int, count: int | None = None) -> Findings:
+    """The games in a folder in the order of their numbers, those below ``count``."""
+    parts, numbers = [], []
+    for path in sorted(folder.glob("*.npz")):
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                known = dict(arrays)
+            numbers.append(known.pop("numbers"))
+            del known["seconds"]
+            found = {name: known.pop(name) for name in ("places", "levels", "win_rates")}
+            parts.append(Findings(Games(size, **known), **found))
+        except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
+            raise RecordError(f"{path}: holds no games of a teacher ({error})") from error
+        if found["levels"].shape[1] != pass_move(size) + 1:
+            raise RecordError(f"{path}: its games aren't played on {size}x{size}")
+    if not parts:
+        raise RecordError(f"{folder}: holds no games; name a folder like results/cache/distill-games-...")
     drawn, firsts = np.unique(np.concatenate(numbers), return_index=True)
-    return Findings.joined(parts).select(firsts[drawn < config.games])
+    return Findings.joined(parts).select(firsts if count is None else firsts[drawn < count])
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,9 +445,11 @@ class Split:
     test: Findings
 
 
-def split_findings(config: Config, findings: Findings) -> Split:
-    """Findings apart, by hashes of the games' moves. Raises ConfigError where nothing is left to learn from or to be
-    tested on."""
+def split_findings(config: Config, findings: Findings, earlier: Sequence[Findings] = ()) -> Split:
+    """Findings apart, by hashes of the games' moves; ``earlier`` ones are to learn from only. Raises ConfigError where
+    nothing is left to learn from or to be tested on."""
+    present = len(findings.games)
+    findings = Findings.joined([findings, *earlier])
     games = findings.games
     shares = round(config.test_share * 2**16), round((config.test_share + config.validation) * 2**16)
     keys = [
@@ -439,6 +460,7 @@ def split_findings(config: Config, findings: Findings) -> Split:
     new[list({key: number for number, key in reversed(list(enumerate(keys)))}.values())] = True
     drawn = np.array([int.from_bytes(key[:2], "big") for key in keys])
     side = np.searchsorted(shares, drawn, side="right")  # 0 test, 1 validation, 2 train
+    side[present:] = 2
     test, validation, train = (findings.select(new & (side == number)) for number in range(3))
     if not len(train) or not len(test):
         raise ConfigError(f"{len(games)} games leave nothing to learn from or for the test; play more games")

@@ -30,6 +30,7 @@ from trainers.settings import (
     Records,
     change,
     choose_preset,
+    is_paths,
     read_file,
 )
 
@@ -126,6 +127,8 @@ def _parameters(
         if item.name == "records":
             continue
         wanted = {"int": int, "float": float, "bool": bool}.get(str(item.type).removesuffix(" | None"), str)
+        if is_paths(item):
+            wanted = list[str]
         sentence = item.metadata["help"]
         if choices := item.metadata["choices"]:
             sentence += f" ({', '.join(choices)})"
