@@ -4,6 +4,7 @@ stopped, and the net that learns comes nearer to its teacher."""
 from __future__ import annotations
 
 import math
+import re
 import signal
 from collections import deque
 from collections.abc import Sequence
@@ -472,6 +473,7 @@ def test_the_command_tells_what_was_learned_and_goes_on_by_name(tiny: Config, ne
     run = arena("train", "distill", *told, *teacher, "--name", "small", folder=tmp_path)
     assert run.returncode == 0, run.stderr
     assert "the teacher's move" in run.stdout and "before" in run.stdout and "checkpoint:small" in run.stdout
+    assert re.search(r"results/cache/distill-games-\w{24}; .* --earlier", run.stdout)
     further = arena("train", "distill", "--resume", "small", "--max-rows", "96", folder=tmp_path)
     assert further.returncode == 0, further.stderr
     assert Checkpoint.open(tmp_path / "results" / "checkpoints" / "small").manifest.rows == 96

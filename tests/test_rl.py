@@ -359,13 +359,16 @@ def test_a_signal_ends_the_iteration_and_leaves_a_good_checkpoint(small: Config,
     assert further.metrics["iterations"] == 3 and further.rows > stopped.rows
 
 
-def test_a_run_that_has_another_start_or_a_damaged_pool_is_refused(
+def test_a_run_that_has_another_start_or_damaged_ratings_is_refused(
     small: Config, beginner: Checkpoint, tmp_path: Path
 ) -> None:
     short = replace(small, max_iterations=1)
     folder = train(short, tmp_path)
     with pytest.raises(CheckpointError, match="another learning_rate"):
         train(replace(short, learning_rate=0.1), tmp_path)
+    (tmp_path / "training" / short.name / rl.RATINGS_FILE).write_text("iteration,games\n1,4\n")
+    with pytest.raises(CheckpointError, match=r"ratings\.csv: holds no ratings \('against'\); remove it"):
+        train(replace(small, max_iterations=2), tmp_path)
     with pytest.raises(CheckpointError, match="another start"):
         train(replace(short, start=str(folder.rename(tmp_path / "checkpoints" / "other"))), tmp_path)
 

@@ -596,19 +596,23 @@ def write_rating(folder: Path, rating: Rating) -> None:
 
 
 def read_ratings(folder: Path) -> list[Rating]:
-    """A run's ratings by iteration, of each match the last; none where there is no file."""
+    """A run's ratings by iteration, of each match the last; none where there is no file. Raises CheckpointError for a
+    file of something else."""
     path = folder / RATINGS_FILE
     if not path.exists():
         return []
     with path.open(newline="", encoding="utf-8") as file:
         lines = list(csv.DictReader(file))
-    ratings = {
-        (int(line["iteration"]), line["against"]): Rating(
-            int(line["iteration"]),
-            line["against"],
-            *(int(line[name]) for name in ("games", "won", "drawn", "lost")),
-            *(float(line[name]) for name in ("share", "low", "high")),
-        )
-        for line in lines
-    }
+    try:
+        ratings = {
+            (int(line["iteration"]), line["against"]): Rating(
+                int(line["iteration"]),
+                line["against"],
+                *(int(line[name]) for name in ("games", "won", "drawn", "lost")),
+                *(float(line[name]) for name in ("share", "low", "high")),
+            )
+            for line in lines
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path}: holds no ratings ({error}); remove it, and their curve begins anew") from error
     return sorted(ratings.values(), key=lambda rating: rating.iteration)

@@ -158,6 +158,10 @@ class Recipe:
         told = [FORMAT, self.teacher.identity, self.rules, *(getattr(self, item.name) for item in fields(self)[2:])]
         return hashlib.sha256(repr(told).encode()).hexdigest()[:24]
 
+    def folder(self, cache: Path) -> Path:
+        """Where games by this recipe are kept."""
+        return cache / f"distill-games-{self.key}"
+
     def begin(self, number: int) -> tuple[Game, int]:
         """The game of this number after its opening, and the opening's length."""
         seeds = draw_seeds(2, self.seed, number)
@@ -290,7 +294,7 @@ def make_games(config: Config, recipe: Recipe, cache: Path, on_made: Callable[[M
     moves, writes all games that are over and raises KeyboardInterrupt; a later call goes on with those that aren't
     there.
     """
-    folder = _folder(cache, recipe)
+    folder = recipe.folder(cache)
     there, seconds = _inventory(folder)
     missing = deque(number for number in range(config.games) if number not in there)
     left = np.inf if config.play_minutes is None else 60 * config.play_minutes - seconds
@@ -373,10 +377,6 @@ def _noting_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _folder(cache: Path, recipe: Recipe) -> Path:
-    return cache / f"distill-games-{recipe.key}"
-
-
 def _inventory(folder: Path) -> tuple[set[int], float]:
     """The numbers of the games that are there, and the seconds that they took."""
     there: set[int] = set()
@@ -404,7 +404,7 @@ def _write(folder: Path, rules: Rules, finished: Sequence[Finished], seconds: fl
 
 def read_findings(config: Config, recipe: Recipe, cache: Path) -> Findings:
     """The games that ``make_games`` made, in the order of their numbers. Raises RecordError when there is none."""
-    folder = _folder(cache, recipe)
+    folder = recipe.folder(cache)
     if not any(folder.glob("*.npz")):
         raise RecordError("no game was finished to learn from; give more --play-minutes")
     return _read(folder, recipe.rules.size, config.games)

@@ -318,6 +318,7 @@ def train_distill(settings: Any, results: Path) -> Path:
             file=sys.stderr,
         )
 
+    registry = registry_of(None, results)
     with ExitStack() as stack:
         shown: list[Callable[[Any], None]] = []
 
@@ -327,11 +328,13 @@ def train_distill(settings: Any, results: Path) -> Path:
             shown[0](progress)
 
         try:
-            folder = distill.train(settings, results, registry_of(None, results), on_progress, tell)
+            folder = distill.train(settings, results, registry, on_progress, tell)
         except KeyboardInterrupt:
             print(f"{settings.name}: stopped; the same command goes on with the games that are over.", file=sys.stderr)
             raise typer.Exit(130) from None
     print("\n".join(_distilled(folder, _metrics(folder))))
+    games = distill.Recipe.of(settings, registry).folder(results / "cache")
+    print(f"Its games stay in {games}; a later round learns from them, too, with --earlier.")
     print(f"Play it: arena match checkpoint:{folder.name} sl -n 100")
     return folder
 
