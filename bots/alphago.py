@@ -62,7 +62,7 @@ class Config:
     symmetries: bool = setting(True, "evaluate each position under a random symmetry")
     reuse: bool = setting(True, "keep what the tree knows from move to move")
     resign: float = setting(0.0, "resign under this win rate; 0 never resigns", low=0, high=0.5)
-    memory: int = setting(16, "megabytes of tree for each game", low=1, high=8192)
+    memory: int = setting(256, "megabytes that the tree of a game may grow to", low=1, high=8192)
     precision: str = setting(
         "auto",
         "numbers the net is run with; bf16 is for a GPU and big batches",
@@ -72,6 +72,9 @@ class Config:
 
 
 NODE_BYTES = 24
+
+FIRST_NODES = 2**15
+"""Nodes that a tree has room for at first: some 400 visits on 9x9."""
 
 
 class AlphaGo(Bot):
@@ -97,7 +100,7 @@ class AlphaGo(Bot):
             stop_early=config.stop_early,
         )
         self._net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, config.threads)
-        self._forest = tree.Forest(capacity=config.memory * 2**20 // NODE_BYTES)
+        self._forest = tree.Forest(FIRST_NODES, most=config.memory * 2**20 // NODE_BYTES)
         self._leaves = puct.Leaves.empty(0)
 
     def choose(self, game: Game, limits: Limits) -> Decision:
@@ -168,6 +171,7 @@ class AlphaGo(Bot):
             budget = most
             if seconds is not None:  # by steps: where all lines end the game, one is spent without a look at the clock
                 budget = min(most, int(forest.nodes.visits[slots, 0].max()) + STEP)
+            forest.make_room(slots, per_game * (size * size + 1))
             count = self._puct.select_leaves(
                 forest.boards,
                 forest.roots,

@@ -58,7 +58,7 @@ class Config:
     reuse: bool = setting(True, "keep what the tree knows from move to move")
     ponder: bool = setting(False, "search on while the other side thinks, on cores of its own; games don't repeat then")
     resign: float = setting(0.0, "resign under this win rate; 0 never resigns", low=0, high=0.5)
-    memory: int = setting(64, "megabytes of tree for each game", low=1, high=8192)
+    memory: int = setting(256, "megabytes of tree for each game", low=1, high=8192)
 
 
 NODE_BYTES = 36

@@ -354,7 +354,7 @@ def test_a_file_adds_entries(tmp_path: Path) -> None:
 def test_a_table_without_a_kind_changes_a_known_entry(tmp_path: Path, registry: Registry) -> None:
     changed = configured(tmp_path, "[bots.mcts]\nplayouts = 77\n[bots.uct]\nmemory = 2\n")
     assert setting(changed.resolve("mcts"), "playouts") == 77
-    assert setting(changed.resolve("mcts"), "memory") == 64
+    assert setting(changed.resolve("mcts"), "memory") == 256
     assert setting(changed.resolve("uct"), "memory") == 2
     assert changed.resolve("mcts").identity != registry.resolve("mcts").identity
     assert changed.resolve("mcts").source == str(tmp_path / "arena.toml")

@@ -425,6 +425,23 @@ def test_a_forest_takes_memory_as_its_trees_grow() -> None:
     assert pages * os.sysconf("SC_PAGE_SIZE") < 200 * 2**20
 
 
+def test_trees_are_given_more_room_up_to_the_most_and_lose_nothing_by_it() -> None:
+    games = [game_of("E5", seed=seed) for seed in range(2)]
+    wide, narrow = tree.Forest(50_000), tree.Forest(100, most=20_000)
+    slots = search(wide, games, stone_counter, 40)
+    assert list(narrow.slots_of(games)) == list(slots)
+    for visits in range(1, 41):
+        narrow.make_room(slots, 82)
+        search(narrow, games, stone_counter, visits, keep=True)
+    assert all(children(narrow, slot, 9) == children(wide, slot, 9) for slot in slots)
+    used = int(narrow.roots["used"].max())
+    assert used <= narrow.capacity < 2 * used + 82
+    narrow.make_room(slots, 10**9)
+    assert narrow.capacity == narrow.nodes.visits.shape[1] == 20_000
+    narrow.make_room(slots, 10**9)
+    assert narrow.capacity == 20_000 and children(narrow, slots[0], 9) == children(wide, slots[0], 9)
+
+
 def test_a_full_tree_is_searched_on_without_growing() -> None:
     forest = tree.Forest(300)
     slot = search(forest, [game_of("E5")], stone_counter, 500)[0]

@@ -253,14 +253,15 @@ def set_root(roots, slot, colour, passes, last, superko, area, positions, komi, 
 class Forest:
     """The trees of all the games that a bot plays, one slot each; a game's slot is freed when the game is gone.
 
-    ``capacity`` is the number of nodes a tree may have: a full tree is searched on without growing. ``columns`` is
-    what is known of a node. ``owners``
+    ``capacity`` is the number of nodes a tree may have: a full tree is searched on without growing. ``make_room``
+    raises it, up to ``most``. ``columns`` is what is known of a node. ``owners``
     (slots, CELLS) int32 are Black's points less White's in the playouts of the last search, by points of the padded
     board, and in column 0 how many playouts there were.
     """
 
-    def __init__(self, capacity: int, columns: type[Nodes] | type[RaveNodes] = Nodes):
+    def __init__(self, capacity: int, columns: type[Nodes] | type[RaveNodes] = Nodes, most: int = 0):
         self.capacity = capacity
+        self._most = max(capacity, most)
         self._columns = columns
         self._slots: WeakKeyDictionary[Game, int] = WeakKeyDictionary()
         self._known: WeakKeyDictionary[Game, int] = WeakKeyDictionary()
@@ -272,13 +273,24 @@ class Forest:
         self.owners = np.zeros((0, CELLS), np.int32)
         self._grow(1)
 
-    def _grow(self, slots: int) -> None:
-        """Make room for more trees, those that there are kept."""
+    def make_room(self, slots: np.ndarray, nodes: int) -> None:
+        """Let the trees of ``slots`` get so many more nodes, as far as ``most`` allows."""
+        needed = int(self.roots["used"][slots].max()) + nodes
+        if needed > self.capacity < self._most:
+            self.capacity = min(self._most, max(needed, 2 * self.capacity))
+            self._move(self.slots)
+
+    def _move(self, slots: int) -> None:
+        """Take the trees to a place for ``slots`` of the present capacity."""
         old, self.nodes = self.nodes, self._columns.empty(slots, self.capacity)
         for slot in range(self.slots):  # what is used only: memory that was never touched costs nothing
             used = int(self.roots[slot]["used"])
             for before, now in zip(old, self.nodes, strict=True):
                 now[slot, :used] = before[slot, :used]
+
+    def _grow(self, slots: int) -> None:
+        """Make room for more trees, those that there are kept."""
+        self._move(slots)
         self.roots = np.concatenate([self.roots, np.zeros(slots - self.slots, ROOT)])
         self.boards = np.zeros(slots, BOARD)
         self.hashes = np.zeros((slots, self.hashes.shape[1]), np.uint64)
