@@ -369,8 +369,13 @@ def test_a_run_can_start_from_a_checkpoint_of_the_same_shape(tiny: sl.Config, tm
     assert second.manifest.parent == first.identity
     before, after = (load_network(checkpoint).state_dict() for checkpoint in (first, second))
     assert all(torch.allclose(before[key], after[key], atol=1e-6) for key in before if "conv" in key)
-    with pytest.raises(CheckpointError, match="channels 16"):
+    with pytest.raises(CheckpointError, match="channels 16; --net needs its shape, or more"):
         sl.train(replace(further, name="narrower", net="arena-2x8"), tmp_path)
+    with pytest.raises(CheckpointError, match="blocks 2"):
+        sl.train(replace(further, name="other", net="alphago-2x16", encoder="arena-17"), tmp_path)
+    classic = sl.train(replace(tiny, name="classic", net="alphago-2x8", max_rows=32), tmp_path)
+    with pytest.raises(CheckpointError, match="channels 8"):
+        sl.train(replace(tiny, name="wider", net="alphago-2x16", start=str(classic)), tmp_path)
 
 
 @pytest.mark.parametrize("shape", ["3x16", "2x24", "7x40"])

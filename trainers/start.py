@@ -33,18 +33,19 @@ def start_from(network: Net, checkpoint: Checkpoint) -> None:
     wanted = asdict(network.config)
     given = asdict(network_from(checkpoint.manifest.network).config)
     other = {key for key in given if key != "area" and wanted.get(key) != given[key]}
-    grows = wanted.keys() == given.keys() and other <= GROWING and all(given[key] < wanted[key] for key in other)
-    if not grows or (other and not isinstance(network, Network)):
+    alike = wanted.keys() == given.keys()
+    if alike and not other:
+        network.load_state_dict(load_file(checkpoint.weights), strict=False)
+    elif alike and isinstance(network, Network) and other <= GROWING and all(given[key] < wanted[key] for key in other):
+        small = load_network(checkpoint)
+        assert isinstance(small, Network)  # its shape is told in the same words
+        grow(small, network)
+    else:
         raise CheckpointError(
             f"{checkpoint.folder}: can't be trained on from, its net is another: "
-            + ", ".join(f"{key} {given[key]}" for key in given if key in other)
+            f"{', '.join(f'{key} {given[key]}' for key in given if key in other)}; --net needs its shape, or more "
+            "blocks and channels"
         )
-    if not other:
-        network.load_state_dict(load_file(checkpoint.weights), strict=False)
-        return
-    small = load_network(checkpoint)
-    assert isinstance(small, Network) and isinstance(network, Network)
-    grow(small, network)
 
 
 def grow(small: Network, large: Network) -> None:
