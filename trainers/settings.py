@@ -383,7 +383,7 @@ class Distill(Supervised):
         RECORDS,
         "records of this day or later are a test of their own; '' for none; a dataset has its own",
     )
-    net: str = option("arena-6x56", NET, "its name: arena-BLOCKSxCHANNELS")
+    net: str = option("arena-8x64", NET, "its name: arena-BLOCKSxCHANNELS")
     start: str = option("distilled-9x9", NET, "a checkpoint to train on from, whose net may be smaller; '' for none")
     learning_rate: float = option(0.01, LEARNING, "the highest, after the warm-up", 0)
     sharpening: float = option(1.0, LEARNING, "targets are the shares of the visits ^ this: over 1 sharpens them", 0.1)
