@@ -199,7 +199,8 @@ def test_history_tells_of_a_gate_that_was_played_elsewhere(folder: Path) -> None
     """The manifest of the net that ships has it; another entry with that net didn't win it."""
     told = arena("history", "alphago", folder=folder, columns=140).stdout
     gate = Checkpoint.open(SHIPPED / "distilled-9x9").manifest.gates[-1]
-    assert "accepted elsewhere" in told and f"{gate['elo']:+.1f} on {gate['opponent_checkpoint']} ({gate['games']})" in told
+    assert "accepted elsewhere" in told
+    assert f"{gate['elo']:+.1f} on {gate['opponent_checkpoint']} ({gate['games']})" in told
     (folder / "arena.toml").write_text('[bots.mine]\nkind = "policy"\ncheckpoint = "distilled-9x9"\n')
     told = arena("history", "mine", folder=folder, columns=140).stdout
     assert "no gate" in told and "elsewhere" not in told
