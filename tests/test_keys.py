@@ -357,10 +357,10 @@ def test_a_screen_never_blinks_not_even_as_its_size_changes() -> None:
 
 
 def test_a_real_match_pauses_quits_and_goes_on(tmp_path: Path) -> None:
-    match = ["-c", "from arena.cli import main; main()", "match", "random", "fast-random", "-n", "300"]
+    match = ["-c", "from arena.cli import main; main()", "match", "random", "fast-random", "-n", "1500"]
     match += ["--workers", "1"]
     with Terminal(*match, cwd=tmp_path) as terminal:
-        terminal.until(lambda lines: any(re.search(r"[1-9]\d* of 300", line) for line in lines))
+        terminal.until(lambda lines: any(re.search(r"[1-9]\d* of 1500", line) for line in lines))
         for key in "np":
             terminal.press(key)
         terminal.press(" ")
@@ -370,11 +370,11 @@ def test_a_real_match_pauses_quits_and_goes_on(tmp_path: Path) -> None:
         terminal.press("q")
         assert terminal.until_it_ends() == 130
         assert terminal.is_sane
-        stored = int(re.search(r"Stopped\. (\d+) of 300 games are stored", terminal.text)[1])  # type: ignore[index]
+        stored = int(re.search(r"Stopped\. (\d+) of 1500 games are stored", terminal.text)[1])  # type: ignore[index]
     with Store.open(tmp_path / "results" / "arena.db") as store:
-        assert store.count() == stored < 300
+        assert store.count() == stored < 1500
     with Terminal(*match, cwd=tmp_path, width=100) as terminal:
-        terminal.until(f"{stored} of 300 played earlier")
+        terminal.until(f"{stored} of 1500 played earlier")
         assert terminal.until_it_ends() == 0
     with Store.open(tmp_path / "results" / "arena.db") as store:
-        assert store.count() == 300
+        assert store.count() == 1500
