@@ -15,6 +15,8 @@ from arena.bot import Limits
 from arena.go.game import BLACK, WHITE, Game, Rules
 from arena.go.moves import SYMMETRIES, Colour, move_from_gtp, pass_move, symmetry_table
 from arena.go.planes import ENCODERS
+from bots.alphago import FIRST_NODES, AlphaGo
+from bots.alphago import Config as AlphaGoConfig
 from bots.search import puct, tree, uct
 from bots.search.rollouts import unlearned
 from bots.uct import Config, Uct
@@ -440,6 +442,13 @@ def test_trees_are_given_more_room_up_to_the_most_and_lose_nothing_by_it() -> No
     assert narrow.capacity == narrow.nodes.visits.shape[1] == 20_000
     narrow.make_room(slots, 10**9)
     assert narrow.capacity == 20_000 and children(narrow, slots[0], 9) == children(wide, slots[0], 9)
+
+
+def test_the_tree_of_alphago_grows_as_long_as_it_is_searched() -> None:
+    bot = AlphaGo(AlphaGoConfig(visits=800, mixing=0.0, stop_early=False))
+    bot.choose(game_of("E5"), Limits())
+    used = int(bot._forest.roots["used"].max())
+    assert FIRST_NODES < used <= bot._forest.capacity
 
 
 def test_a_full_tree_is_searched_on_without_growing() -> None:

@@ -201,13 +201,13 @@ class Material:
 
 
 def check(config: Config, results: Path) -> None:
-    """Raise ConfigError or CheckpointError for settings that can't be."""
+    """Raise ConfigError, CheckpointError or RecordError for settings that can't be."""
     supervised.check(config, "distill", ("policy", "value"), results)
     if config.test_share + config.validation >= 1:
         raise ConfigError("test_share and validation leave no games to learn from; lower them")
-    read_earlier(config)
+    read_earlier(config)  # or hours of play would come before what is wrong with them
     if config.records:
-        dataset.read_split(config, results / "cache")  # or hours of play would come before what is wrong with them
+        dataset.read_split(config, results / "cache")
 
 
 def train(
