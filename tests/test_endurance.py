@@ -147,7 +147,7 @@ def memory_of(process: int) -> int:
     return int(line.split()[1]) << 10
 
 
-@pytest.mark.parametrize("games", [1200, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("games", [2400, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_a_long_event_takes_no_more_memory_and_little_room(tmp_path: Path, games: int) -> None:
     """At most 2 KB a game in the database, and 3 KB in the memory of the parent, which lists what is to be played."""
     database = tmp_path / "arena.db"
@@ -156,11 +156,11 @@ def test_a_long_event_takes_no_more_memory_and_little_room(tmp_path: Path, games
         for _ in range(games // 3):
             process.stdout.readline()
         before = {number: memory_of(number) for number in (process.pid, *workers_of(process.pid))}
-        for _ in range(games // 2):
+        for _ in range(games // 3):  # a third is left, or a quick machine would be done before it is asked
             process.stdout.readline()
         growth = {number: memory_of(number) - size for number, size in before.items()}
         assert len(growth) == 3
-        assert max(growth.values()) < (8 << 20) + 3072 * games // 2
+        assert max(growth.values()) < (8 << 20) + 3072 * games // 3
         process.communicate()
     assert process.returncode == 0
     with Store.open(database) as store:
