@@ -16,19 +16,16 @@ from arena.ratings import (
     Estimate,
     Interval,
     K,
-    Model,
     PairCounts,
     Ratings,
     Result,
     Sprt,
-    Verdict,
     WinDrawLoss,
-    bernoulli_llr,
+    chance_below,
     compare,
     elo,
     expected_score,
     logistic_llr,
-    normalised_llr,
     rate,
 )
 
@@ -38,8 +35,6 @@ LADDER = np.array([0.0, 10.0, 1200.0, 1600.0, 1700.0, 2000.0])
 unhurried = settings(deadline=None)  # a busy machine is no failure
 count = st.one_of(st.integers(0, 3), st.integers(0, 1_000_000))
 pair_counts = st.builds(PairCounts, count, count, count, count, count)
-game_counts = st.builds(WinDrawLoss, count, count, count)
-any_counts = st.one_of(pair_counts, game_counts)
 
 
 @st.composite
@@ -58,12 +53,6 @@ def golden(number):
     return pytest.approx(number, abs=0.5 * 10**-digits, rel=1e-7)
 
 
-def seen_by_the_other(counts):
-    if isinstance(counts, WinDrawLoss):
-        return WinDrawLoss(counts.losses, counts.draws, counts.wins)
-    return PairCounts(*reversed(counts.counts))
-
-
 def check_mirrored(one, other):
     """The same estimate seen from the other side."""
     opposite = {Bound.BELOW: Bound.ABOVE, Bound.ABOVE: Bound.BELOW}
@@ -75,46 +64,117 @@ def check_mirrored(one, other):
 
 
 def check_finite(estimate):
-    numbers = [estimate.value, estimate.half_width, estimate.interval.low, estimate.interval.high]
-    assert all(number is None or math.isfinite(number) for number in numbers)
-    assert (estimate.half_width is not None) == (estimate.bound is Bound.BOTH)
+    value, low, high = estimate.value, estimate.interval.low, estimate.interval.high
+    assert all(number is None or math.isfinite(number) for number in (value, low, high))
+    if estimate.bound is Bound.BOTH:
+        assert low <= value <= high
+    else:
+        assert value is None
     assert "nan" not in str(estimate) and "inf" not in str(estimate)
 
 
 # --- Two players ---
 
 
-@pytest.mark.parametrize("row", GOLDEN["wdl"] + GOLDEN["pentanomial"], ids=["single games", "pairs"])
+@pytest.mark.parametrize("row", GOLDEN["pentanomial"])
 def test_a_match_gives_the_figures_of_fastchess_and_fishtest(row):
-    pairs = "LL" in row
-    counts = (
-        PairCounts(row["LL"], row["LD"], row["WL_DD"], row["WD"], row["WW"])
-        if pairs
-        else WinDrawLoss(row["w"], row["d"], row["l"])
-    )
-    comparison = compare(counts)
+    """Theirs is the interval of a normal distribution; with 290 pairs it and ours are hardly apart."""
+    comparison = compare(PairCounts(row["LL"], row["LD"], row["WL_DD"], row["WD"], row["WW"]))
     assert comparison.elo.value == golden(row["elo"])
-    assert comparison.elo.half_width == golden(row["err95"])
+    assert comparison.elo.interval.low == pytest.approx(row["elo"] - row["err95"], abs=0.5)
+    assert comparison.elo.interval.high == pytest.approx(row["elo"] + row["err95"], abs=0.5)
     assert comparison.normalised.value == golden(row["nelo"])
-    assert comparison.normalised.half_width == golden(row["nelo_err95"])
-    assert comparison.los == golden(row["los"])
+    assert comparison.normalised.interval.high - row["nelo"] == golden(row["nelo_err95"])
+    assert comparison.los == pytest.approx(row["los"], abs=2e-5)
 
 
 @pytest.mark.parametrize(
     ("counts", "text"),
     [
-        (WinDrawLoss(136, 111, 96), "+40.7 ± 30.4"),
-        (WinDrawLoss(10, 0, 0), "≥ +223"),
-        (WinDrawLoss(0, 0, 10), "≤ -223"),
-        (WinDrawLoss(100, 0, 0), "≥ +638"),
-        (PairCounts(0, 0, 0, 0, 50), "≥ +638"),
-        (PairCounts(5, 0, 0, 0, 0), "≤ -223"),
-        (PairCounts(0, 0, 5, 0, 0), "-216 to +216"),
+        (PairCounts(34, 54, 63, 64, 75), "+55.6 ± 27.8"),
+        (PairCounts(0, 0, 2, 1, 7), "+338 (+120 to +615)"),
+        (PairCounts(7, 1, 2, 0, 0), "-338 (-615 to -120)"),
+        (PairCounts(0, 0, 0, 0, 5), "≥ +63"),
+        (PairCounts(5, 0, 0, 0, 0), "≤ -63"),
+        (PairCounts(0, 0, 0, 0, 50), "≥ +651"),
+        (PairCounts(0, 0, 5, 0, 0), "+0.0 ± 233.1"),
         (PairCounts(0, 0, 0, 0, 0), "?"),
     ],
 )
 def test_an_estimate_is_written_in_one_way(counts, text):
     assert str(compare(counts).elo) == text
+
+
+def test_few_pairs_are_no_certainty():
+    """Two pairs won in a row had a likelihood of superiority of 100.0 %."""
+    assert compare(PairCounts(0, 0, 0, 0, 2)).los == pytest.approx(0.875)
+    assert compare(PairCounts(0, 0, 0, 0, 1)).los == pytest.approx(0.75)
+
+
+@unhurried
+@given(pair_counts)
+def test_the_interval_and_the_likelihood_of_superiority_say_the_same(counts):
+    comparison = compare(counts)
+    low, high = comparison.elo.interval.low, comparison.elo.interval.high
+    if low is not None:
+        assert (low > 1e-6) <= (comparison.los >= 0.975) <= (low > -1e-6)
+    if high is not None:
+        assert (high < -1e-6) <= (comparison.los <= 0.025) <= (high < 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("counts", "score"),
+    [
+        ((0, 0, 2, 1, 7), 0.7),
+        ((0, 0, 0, 0, 5), 0.6),
+        ((3, 1, 4, 1, 5), 0.5),
+        ((30, 10, 40, 10, 50), 0.55),
+        ((0, 0, 0, 0, 100), 0.98),
+        ((1, 0, 0, 0, 20), 0.9),
+    ],
+)
+def test_the_chance_of_a_score_is_that_of_a_million_draws(counts, score):
+    rng = np.random.default_rng(1)
+    imagined = 4 * np.array([(1 - score) ** 2, 0, 2 * score * (1 - score), 0, score**2])
+    imagined[2] = max(imagined[2], 0.5)
+    shares = rng.dirichlet(np.array(counts) + imagined, 1_000_000)
+    drawn = (shares @ np.linspace(0, 1, 5) < score).mean()
+    assert chance_below(np.array(counts, float), score) == pytest.approx(drawn, abs=0.001)
+
+
+def results_of_a_pair(difference, draws, bias=0.0):
+    """The chances (5,) of a pair's scores between players this far apart in Elo, where the opening is worth `bias` to
+    Black; games are drawn this often, or as often as the difference allows."""
+    pair = np.ones(1)
+    scores = [expected_score(difference + side * bias) for side in (1, -1)]
+    drawn = min(draws, *(1.8 * min(score, 1 - score) for score in scores))
+    for score in scores:
+        pair = np.convolve(pair, [1 - score - drawn / 2, drawn, score - drawn / 2])
+    return pair, sum(scores) / 2
+
+
+def coverage(pairs, difference, draws, bias=0.0):
+    """How often the 95 % interval after so many pairs holds the truth: exact up to 10 pairs, else of 4,000 matches."""
+    chances, score = results_of_a_pair(difference, draws, bias)
+    if pairs <= 10:
+        counts = [split for split in itertools.product(range(pairs + 1), repeat=5) if sum(split) == pairs]
+        shares = stats.multinomial.pmf(counts, pairs, chances)
+    else:
+        drawn = np.random.default_rng(pairs).multinomial(pairs, chances, 4000)
+        counts, number = np.unique(drawn, axis=0, return_counts=True)
+        shares = number / 4000
+    below = [chance_below(np.array(split, float), score) for split in counts]
+    return sum(share for share, chance in zip(shares, below, strict=True) if 0.025 < chance < 0.975)
+
+
+@pytest.mark.parametrize("pairs", [5, 7, 20, 50, 200])
+@pytest.mark.parametrize("difference", [0, 100, 300])
+def test_intervals_of_few_pairs_hold_the_truth_as_often_as_they_promise(pairs, difference):
+    """It was 87 to 91 % of matches of 10 pairs."""
+    noise = 0.0 if pairs <= 10 else 2.5 * math.sqrt(0.94 * 0.06 / 4000)
+    for draws in (0, 0.1, 0.5):
+        assert coverage(pairs, difference, draws) >= 0.94 - noise
+    assert coverage(pairs, difference, 0.1, bias=200) >= 0.94 - noise
 
 
 def test_a_known_order_at_an_unknown_distance_is_written_without_a_number():
@@ -143,7 +203,7 @@ def test_pairs_are_counted_by_their_points():
 
 
 @unhurried
-@given(any_counts)
+@given(pair_counts)
 def test_no_counts_give_nan_or_infinity(counts):
     comparison = compare(counts)
     check_finite(comparison.elo)
@@ -152,9 +212,9 @@ def test_no_counts_give_nan_or_infinity(counts):
 
 
 @unhurried
-@given(any_counts)
+@given(pair_counts)
 def test_swapping_the_players_flips_every_sign(counts):
-    one, other = compare(counts), compare(seen_by_the_other(counts))
+    one, other = compare(counts), compare(PairCounts(*reversed(counts.counts)))
     check_mirrored(one.elo, other.elo)
     check_mirrored(one.normalised, other.normalised)
     assert one.los == pytest.approx(1 - other.los, abs=1e-9)
@@ -169,13 +229,13 @@ def test_the_order_of_the_pairs_does_not_matter(points, random):
 
 # --- Sequential tests ---
 
-LLR = {"normalized": normalised_llr, "logistic": logistic_llr}
 
-
-@pytest.mark.parametrize("row", [row for row in GOLDEN["sprt"] if isinstance(row["llr"], float)])
+@pytest.mark.parametrize(
+    "row", [row for row in GOLDEN["sprt"] if row["model"] == "logistic" and isinstance(row["llr"], float)]
+)
 def test_the_likelihood_ratio_is_that_of_fishtest(row):
     counts = row["penta"] if "penta" in row else row["wdl"][::-1]
-    assert LLR[row["model"]](counts, row["elo0"], row["elo1"]) == golden(row["llr"])
+    assert logistic_llr(counts, row["elo0"], row["elo1"]) == golden(row["llr"])
 
 
 def test_the_bounds_are_those_of_fishtest():
@@ -184,53 +244,16 @@ def test_the_bounds_are_those_of_fishtest():
     assert bounds == (golden(-row["bound"]), golden(row["bound"]))
 
 
-def test_a_normalised_model_without_a_solution_falls_back_to_the_logistic_one_and_says_so():
-    """fastchess issue 879: nan, and a test that never ends."""
-    row = next(row for row in GOLDEN["sprt"] if "logistic_llr" in row)
-    state = Sprt(row["elo0"], row["elo1"], model=Model.NORMALISED).state(PairCounts(*row["penta"]))
-    assert normalised_llr(row["penta"], row["elo0"], row["elo1"]) is None
-    assert state.llr == golden(row["logistic_llr"])
-    assert (state.model, state.verdict) == (Model.LOGISTIC, Verdict.H1)
-
-
-@pytest.mark.parametrize("row", [row for row in GOLDEN["bernoulli_sprt_no_draws"] if "llr" in row])
-def test_the_bernoulli_ratio_is_the_textbook_one(row):
-    assert bernoulli_llr(row["w"], row["l"], row["elo0"], row["elo1"]) == golden(row["llr"])
-
-
-def test_the_known_number_of_straight_wins_accepts_h1():
-    row = next(row for row in GOLDEN["bernoulli_sprt_no_draws"] if "straight_wins_to_accept_H1" in row)
-    test = Sprt(row["elo0"], row["elo1"], row["alpha"], row["beta"], Model.BERNOULLI)
-    verdicts = [test.state(WinDrawLoss(wins, 0, 0)).verdict for wins in range(40)]
-    assert verdicts.index(Verdict.H1) == row["straight_wins_to_accept_H1"]
-    assert set(verdicts[: row["straight_wins_to_accept_H1"]]) == {Verdict.RUNNING}
-
-
-def test_a_test_ends_at_its_cap():
-    test = Sprt(0, 5, max_pairs=10)
-    assert test.state(PairCounts(2, 0, 5, 0, 2)).verdict is Verdict.RUNNING
-    assert test.state(PairCounts(2, 0, 5, 0, 3)).verdict is Verdict.CAPPED
-
-
-@pytest.mark.parametrize(
-    "settings", [{"elo0": 5, "elo1": 5}, {"elo0": 0, "elo1": 9999}, {"alpha": 0}, {"beta": 0.7}, {"max_pairs": 0}]
-)
+@pytest.mark.parametrize("settings", [{"elo0": 5, "elo1": 5}, {"elo0": 0, "elo1": 9999}, {"alpha": 0}, {"beta": 0.7}])
 def test_a_senseless_test_is_refused(settings):
     with pytest.raises(ValueError, match="must"):
         Sprt(**{"elo0": 0, "elo1": 50, **settings})
 
 
-@pytest.mark.parametrize("counts", [PairCounts(1, 0, 1, 0, 1), WinDrawLoss(3, 1, 2)])
-def test_the_bernoulli_model_refuses_pairs_and_draws(counts):
-    with pytest.raises(ValueError, match="use the logistic model"):
-        Sprt(0, 50, model=Model.BERNOULLI).state(counts)
-
-
 @unhurried
-@given(any_counts, st.sampled_from([(0, 2), (0, 50), (-300, 0), (-1500, -500), (-2000, 2000)]))
+@given(pair_counts, st.sampled_from([(0, 2), (0, 50), (-300, 0), (-1500, -500), (-2000, 2000)]))
 def test_every_state_of_a_test_is_finite(counts, hypotheses):
-    for model in (Model.LOGISTIC, Model.NORMALISED):
-        assert math.isfinite(Sprt(*hypotheses, model=model).state(counts).llr)
+    assert math.isfinite(Sprt(*hypotheses).state(counts).llr)
 
 
 @unhurried
@@ -339,7 +362,8 @@ def test_the_anchor_is_zero_and_its_error_goes_to_the_others():
     ratings = rate([Result("A", "B", 30, 50), Result("B", "A", 30, 50), Result("B", "C", 9, 20)], anchor="B")
     assert str(ratings.estimate("B")) == "+0.0 ± 0.0"
     assert ratings.estimate("A") == ratings.difference("A", "B")
-    assert ratings.estimate("A").half_width == pytest.approx(1.959964 * ratings.standard_error("A", "B"))
+    interval = ratings.estimate("A").interval
+    assert interval.high - interval.low == pytest.approx(2 * 1.959964 * ratings.standard_error("A", "B"), rel=0.01)
     assert ratings.covariance[1] == pytest.approx(np.zeros(3), abs=1e-6)
 
 
@@ -347,11 +371,11 @@ def test_players_who_never_lost_to_the_rest_are_at_least_so_much_stronger():
     results = [Result("A", "B", 5, 5), Result("B", "A", 0, 5), Result("B", "C", 4, 6), Result("A", "D", 5, 9)]
     ratings = rate(results, prior=0.2, black_advantage=False)
     assert ratings.components == (("A", "D"), ("B", "C"))
-    assert str(ratings.difference("A", "B")) == "≥ +223"
-    assert str(ratings.difference("B", "A")) == "≤ -223"
+    assert str(ratings.difference("A", "B")) == "≥ +63"
+    assert str(ratings.difference("B", "A")) == "≤ -63"
     assert str(ratings.difference("A", "C")) == "≥"
     assert str(ratings.estimate("C")) == "≤"
-    assert ratings.los("A", "B") == compare(WinDrawLoss(10, 0, 0)).los
+    assert ratings.los("A", "B") == compare(PairCounts(0, 0, 0, 0, 5)).los
     assert ratings.ranking() == ("A", "D", "B", "C")
 
 
@@ -419,9 +443,40 @@ def test_a_cycle_surprises():
 def test_the_likelihood_of_superiority_is_that_of_the_difference():
     ratings = rate([Result("A", "B", 60, 100), Result("B", "C", 70, 100)])
     difference = ratings.difference("A", "C")
-    assert ratings.los("A", "C") == pytest.approx(stats.norm.cdf(difference.value / ratings.standard_error("A", "C")))
+    normal = stats.norm.cdf(difference.value / ratings.standard_error("A", "C"))
+    assert ratings.los("A", "C") == pytest.approx(normal, abs=1e-4)
     matrix = ratings.los_matrix()
     assert matrix + matrix.T == pytest.approx(np.ones((3, 3)))
+
+
+def test_a_league_of_two_says_what_their_match_says():
+    """elo.csv had -26.7 as the lower end where the report of the same games said at least 234."""
+    results = [Result("A", "B", 9, 10), Result("B", "A", 1.5, 10)]
+    league, match = rate(results, anchor="B").estimate("A"), compare(PairCounts(0, 0, 2, 1, 7)).elo
+    assert league.value == pytest.approx(match.value, abs=5)
+    assert league.interval.low == pytest.approx(match.interval.low, abs=25)
+    assert league.interval.high == pytest.approx(match.interval.high, abs=25)
+
+
+def test_an_interval_ends_where_the_likelihood_has_fallen_by_half_a_quantile_of_chi_squared():
+    """The slow twin: the best fit with a fixed difference, by a general optimiser."""
+    results = [Result("A", "B", 9, 10), Result("B", "C", 4, 6), Result("C", "A", 1, 8), Result("B", "A", 2, 10)]
+
+    def loss(x):
+        at = dict(zip("ABC", x, strict=False))
+        total = sum(0.1 * (np.logaddexp(0, v) + np.logaddexp(0, -v)) for v in x)
+        for row in results:
+            odds = at[row.black] - at[row.white] + x[3]
+            total += row.black_points * np.logaddexp(0, -odds)
+            total += (row.games - row.black_points) * np.logaddexp(0, odds)
+        return total
+
+    best = optimize.minimize(loss, np.zeros(4), tol=1e-12).fun
+    interval = rate(results).difference("A", "C").interval
+    for end in (interval.low, interval.high):
+        fixed = lambda x, end=end: loss([x[0] + end / K, x[1], x[0], x[2]])  # noqa: E731
+        worse = optimize.minimize(fixed, np.zeros(3), tol=1e-12).fun
+        assert 2 * (worse - best) == pytest.approx(stats.chi2.ppf(0.95, 1), abs=1e-5)
 
 
 def test_the_fit_is_that_of_the_slow_twin():
@@ -516,8 +571,8 @@ def holds(interval: Interval, value):
 def test_intervals_hold_95_percent_of_the_true_differences(truth):
     rng = np.random.default_rng(7)
     held = []
-    for _ in range(400):
+    for _ in range(100):
         ratings = rate(simulated(truth, 100, rng))
         for (i, a), (j, b) in itertools.combinations(enumerate(ratings.players), 2):
             held.append(holds(ratings.difference(a, b).interval, truth[i] - truth[j]))
-    assert 0.93 <= np.mean(held) <= 0.97
+    assert 0.93 <= np.mean(held) <= 0.98

@@ -6,31 +6,32 @@ written (``figure``). Every figure is of the player named first. A draw is half 
 infinite: a figure that the games don't give is None, and its `Bound` says what they give instead.
 """
 
-from arena.ratings.figure import Z95, Bound, Estimate, FloatArray, Interval, K, elo, expected_score, share_interval
-from arena.ratings.league import Ratings, Result, rate
-from arena.ratings.pairs import Comparison, Counts, PairCounts, WinDrawLoss, compare
-from arena.ratings.sprt import (
-    ELO_LIMIT,
-    Model,
-    Sprt,
-    SprtState,
-    Verdict,
-    bernoulli_llr,
-    logistic_llr,
-    normalised_llr,
+from arena.ratings.figure import (
+    Z95,
+    ZERO,
+    Bound,
+    Estimate,
+    FloatArray,
+    Interval,
+    K,
+    elo,
+    expected_score,
+    share_interval,
 )
+from arena.ratings.league import Ratings, Result, rate
+from arena.ratings.pairs import Comparison, PairCounts, WinDrawLoss, chance_below, compare
+from arena.ratings.sprt import ELO_LIMIT, Sprt, SprtState, Verdict, logistic_llr
 
 __all__ = [
     "ELO_LIMIT",
     "Z95",
+    "ZERO",
     "Bound",
     "Comparison",
-    "Counts",
     "Estimate",
     "FloatArray",
     "Interval",
     "K",
-    "Model",
     "PairCounts",
     "Ratings",
     "Result",
@@ -38,12 +39,11 @@ __all__ = [
     "SprtState",
     "Verdict",
     "WinDrawLoss",
-    "bernoulli_llr",
+    "chance_below",
     "compare",
     "elo",
     "expected_score",
     "logistic_llr",
-    "normalised_llr",
     "rate",
     "share_interval",
 ]

@@ -20,16 +20,15 @@ FloatArray = NDArray[np.float64]
 class Bound(Enum):
     """How much the games say about a figure."""
 
-    BOTH = "a value with its half width"
+    BOTH = "a value between two ends"
     BELOW = "at least the lower end"
     ABOVE = "at most the upper end"
-    RANGE = "between both ends, with no half width"
     NONE = "nothing"
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The ends that 95 % certainty gives, in Elo; None where the games don't bound that side."""
+    """The ends of a 95 % interval, in Elo; None where the games don't bound that side."""
 
     low: float | None
     high: float | None
@@ -37,36 +36,43 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure in Elo and how sure it is.
+    """A figure in Elo with its 95 % interval.
 
-    `value` is None unless `bound` is BOTH or RANGE. `half_width` (95 %) is there for BOTH alone. BELOW and ABOVE
-    without an end mean that the order is known and the distance isn't. `str()` is how every screen writes it:
-    `+40.7 ± 30.4`, `≥ +223`, `≤ -223`, `≥`, `-216 to +216`, `?`.
+    `value` and both ends are there where `bound` is BOTH. BELOW and ABOVE without an end mean that the order is known
+    and the distance isn't. `str()` is how every screen writes it: `+40.7 ± 30.4` where both ends are as far away, else
+    `+338 (+120 to +640)`; `≥ +223`, `≤ -223`, `≥`, `?`.
     """
 
     bound: Bound
     value: float | None = None
-    half_width: float | None = None
     interval: Interval = Interval(None, None)
 
+    @property
+    def is_zero(self) -> bool:
+        """Whether this is the player that all others are measured from."""
+        return self.value == self.interval.low == self.interval.high == 0
+
     def __str__(self) -> str:
-        low, high = self.interval.low, self.interval.high
+        value, low, high = self.value, self.interval.low, self.interval.high
         match self.bound:
-            case Bound.BOTH:
-                return f"{self.value:+.1f} ± {self.half_width:.1f}"
             case Bound.BELOW:
                 return "≥" if low is None else f"≥ {low:+.0f}"
             case Bound.ABOVE:
                 return "≤" if high is None else f"≤ {high:+.0f}"
-            case Bound.RANGE:
-                return f"{low:+.0f} to {high:+.0f}"
-            case Bound.NONE:
-                return "?"
+        if value is None or low is None or high is None:
+            return "?"
+        if abs((high - value) - (value - low)) < 1:
+            return f"{value:+.1f} ± {(high - low) / 2:.1f}"
+        return f"{value:+.0f} ({low:+.0f} to {high:+.0f})"
 
 
-def symmetric(value: float, half_width: float) -> Estimate:
-    """A value with the same half width on both sides."""
-    return Estimate(Bound.BOTH, value, half_width, Interval(value - half_width, value + half_width))
+ZERO = Estimate(Bound.BOTH, 0.0, Interval(0.0, 0.0))
+"""Of the player that all others are measured from."""
+
+
+def between(value: float, low: float, high: float) -> Estimate:
+    """A value with both ends of its interval."""
+    return Estimate(Bound.BOTH, value, Interval(low, high))
 
 
 def elo(score: float) -> float:
@@ -86,20 +92,6 @@ def normal_tail(x: float) -> float:
     return math.erfc(-x / math.sqrt(2)) / 2
 
 
-def one_sided(points: float, games: float) -> Estimate:
-    """Where there is no symmetric interval: the end on the side of the lead of the 95 % interval of
-    Beta(points + 1/2, games - points + 1/2); both ends where nobody leads."""
-    from scipy.special import betaincinv
-
-    won, lost = max(points, games - points), min(points, games - points)
-    low = elo(float(betaincinv(won + 0.5, lost + 0.5, 0.025)))
-    if points > games - points:
-        return Estimate(Bound.BELOW, interval=Interval(low, None))
-    if points < games - points:
-        return Estimate(Bound.ABOVE, interval=Interval(None, -low))
-    return Estimate(Bound.RANGE, 0.0, interval=Interval(low, -low))
-
-
 def share_interval(hits: int, trials: int) -> tuple[float, float]:
     """The ends that 95 % certainty gives to a share in [0, 1] of which ``hits`` out of ``trials`` were seen.
 
@@ -112,11 +104,6 @@ def share_interval(hits: int, trials: int) -> tuple[float, float]:
         raise ValueError(f"{hits} out of {trials} can't be")
     low, high = (float(betaincinv(hits + 0.5, trials - hits + 0.5, end)) for end in (0.025, 0.975))
     return (low if hits else 0.0), (high if hits < trials else 1.0)
-
-
-def superiority(points: float, games: float) -> float:
-    """The chance in [0, 1] that the score which is expected is above 1/2, by the same distribution as `one_sided`."""
-    return float(beta_tail(games - points + 0.5, points + 0.5, 0.5))
 
 
 def beta_tail(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> FloatArray:

@@ -9,20 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from arena.ratings.figure import (
-    Z95,
-    Bound,
-    Estimate,
-    FloatArray,
-    K,
-    beta_tail,
-    normal_tail,
-    one_sided,
-    superiority,
-    symmetric,
-)
+from arena.ratings.figure import Z95, ZERO, Bound, Estimate, FloatArray, K, beta_tail, between, normal_tail
+from arena.ratings.pairs import score_estimate, superiority
 
 _LEAST_PRIOR = 1e-3  # virtual games; with fewer the covariance drowns in rounding
+
+NEAR = 1e-18
+"""The square of how many standard errors from the best fit the search for it ends."""
+
+FARTHEST = 20.0
+"""Log odds, some 3,500 Elo, beyond which no end of an interval is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +58,7 @@ class Ratings:
     games: FloatArray
     expected: FloatArray  # points at the fit
     beaten: NDArray[np.bool_]  # directly or through others; a draw beats both ways
+    likelihood: Likelihood
 
     def ranking(self) -> tuple[str, ...]:
         """The players, strongest first."""
@@ -72,21 +69,25 @@ class Ratings:
         reference = max(self.components, key=len) if self.anchor is None else (self.anchor,)
         if len(reference) == 1:
             return self.difference(player, reference[0])
-        i, member = self._index(player), self._index(reference[0])
-        if self.beaten[i, member] and self.beaten[member, i]:
-            return symmetric(float(self.elo[i]), Z95 * math.sqrt(self.covariance[i, i]))
-        return self._order(i, member)
+        i, members = self._index(player), [self._index(member) for member in reference]
+        if self.beaten[i, members[0]] and self.beaten[members[0], i]:
+            contrast = _unit(i, len(self.players) + 1)
+            contrast[members] -= 1 / len(members)
+            return self.likelihood.estimate(contrast)
+        return self._order(i, members[0])
 
     def difference(self, a: str, b: str) -> Estimate:
         """How much stronger a is than b. ValueError for a player who isn't among them.
 
-        Across components it is one-sided: with the Jeffreys end of their own games, or none if they haven't met.
+        Across components it is one-sided: with the end that their own games give, or none if they haven't met.
         """
         i, j = self._index(a), self._index(b)
+        if i == j:
+            return ZERO
         if self.beaten[i, j] and self.beaten[j, i]:
-            return symmetric(float(self.elo[i] - self.elo[j]), Z95 * self.standard_error(a, b))
+            return self.likelihood.estimate(self._contrast(i, j))
         if self.games[i, j]:
-            return one_sided(self.points[i, j], self.games[i, j])
+            return score_estimate(self._sweep(i, j))
         return self._order(i, j)
 
     def standard_error(self, a: str, b: str) -> float:
@@ -101,12 +102,17 @@ class Ratings:
         if i == j:
             return 0.5
         if self.games[i, j] and not (self.beaten[i, j] and self.beaten[j, i]):
-            return superiority(self.points[i, j], self.games[i, j])
-        return normal_tail(float(self.elo[i] - self.elo[j]) / self.standard_error(a, b))
+            return superiority(self._sweep(i, j))
+        return normal_tail(self.likelihood.signed_root(self._contrast(i, j), 0.0))
 
     def los_matrix(self) -> FloatArray:
         """(n, n): the likelihood that row is stronger than column; 1/2 on the diagonal."""
-        return np.array([[self.los(a, b) for b in self.players] for a in self.players])
+        los = np.full((len(self.players), len(self.players)), 0.5)
+        for i, a in enumerate(self.players):
+            for j, b in enumerate(self.players[:i]):
+                los[i, j] = self.los(a, b)
+                los[j, i] = 1 - los[i, j]
+        return los
 
     def surprise(self) -> FloatArray:
         """(n, n) in [0, 1]: the chance at the fit of a score as far to its side as this one; 1 where they never met.
@@ -123,6 +129,16 @@ class Ratings:
         if player not in self.players:
             raise ValueError(f"{player} has no rated games; rated are {', '.join(self.players)}")
         return self.players.index(player)
+
+    def _contrast(self, i: int, j: int) -> FloatArray:
+        size = len(self.players) + 1
+        return _unit(i, size) - _unit(j, size)
+
+    def _sweep(self, i: int, j: int) -> FloatArray:
+        """The games of two players of which one took every point, as counts of pairs."""
+        pairs = np.zeros(5)
+        pairs[-1 if self.points[i, j] else 0] = self.games[i, j] / 2
+        return pairs
 
     def _order(self, i: int, j: int) -> Estimate:
         if self.beaten[i, j]:
@@ -152,8 +168,9 @@ def rate(
     if prior == 0 and not beaten.all():
         raise ValueError("ratings are unbounded: some players never lost to some others; give a prior above 0")
     with_black = black_advantage and _tells_colour_from_strength(black_games)
-    fit, hessian = _newton(black_points, black_games, prior, with_black)
-    covariance = K**2 * np.linalg.inv(hessian)
+    likelihood = Likelihood(black_points, black_games, prior, with_black)
+    fit = likelihood.mode
+    covariance = K**2 * likelihood.inverse
 
     strength = K * fit[:n]
     labels = np.argmax(beaten & beaten.T, axis=1)  # the first player of each one's component
@@ -165,7 +182,7 @@ def rate(
     relative, spread = shift @ strength, shift @ covariance[:n, :n] @ shift.T
 
     black_expected = black_games * _sigma(fit[:n, None] - fit[:n] + fit[n])
-    advantage = symmetric(float(K * fit[n]), Z95 * math.sqrt(covariance[n, n])) if with_black else None
+    advantage = likelihood.estimate(_unit(n, n + 1)) if with_black else None
     return Ratings(
         players=players,
         elo=_frozen(relative),
@@ -178,6 +195,7 @@ def rate(
         games=_frozen(games),
         expected=_frozen(black_expected + (black_games - black_expected).T),
         beaten=_frozen(beaten),
+        likelihood=likelihood,
     )
 
 
@@ -214,42 +232,129 @@ def _tells_colour_from_strength(games: FloatArray) -> bool:
     return bool(games.sum() - explained > 1e-9 * games.sum())
 
 
-def _newton(points: FloatArray, games: FloatArray, prior: float, with_black: bool) -> tuple[FloatArray, FloatArray]:
-    """The mode (n + 1,), in log odds, the black advantage last (0 if left out), and minus the Hessian there.
+class Likelihood:
+    """The log-likelihood of a league's results, its mode, and intervals by its profile.
 
-    Steps are cut from d to ln(1 + d), d the most that a step changes a pairing's log odds: on a sum of logistic losses
-    that always gains (T. Sun and Q. Tran-Dinh, "Generalized self-concordant functions", 2019). Without a prior the
-    Hessian gets a term that holds the mean strength at 0 and has no part in differences.
+    Parameters (n + 1,) are strengths in log odds, then the black advantage, which stays 0 if it is left out. A contrast
+    (n + 1,) weighs them to what is asked for: 1 and -1 for the difference of two players.
     """
-    n = len(games)
-    free = n + with_black
-    losses, played = games - points, games > 0
-    fit = np.zeros(n + 1)
-    hessian = np.empty((n + 1, n + 1))
-    for _ in range(500):
-        odds = fit[:n, None] - fit[:n] + fit[n]
-        if prior == 0 and np.abs(odds[played]).max() > 30:
-            break
+
+    def __init__(self, points: FloatArray, games: FloatArray, prior: float, with_black: bool):
+        """Black's points and games (n, n). Raises ValueError when without a prior there is no mode."""
+        self._points, self._losses, self._games = points, games - points, games
+        self._prior = prior
+        self._played = games > 0
+        self._free = len(games) + with_black
+        self.mode = self._climb(np.zeros(len(games) + 1))
+        self.inverse = np.linalg.inv(self._slopes(self.mode)[1])
+        self._top = self._height(self.mode)
+
+    def estimate(self, contrast: FloatArray) -> Estimate:
+        """What a contrast is, in Elo, with the ends of its 95 % interval."""
+        value = float(contrast @ self.mode)
+        low, high = (K * self._end(contrast, value, side) for side in (-1, 1))
+        return between(K * value, low, high)
+
+    def signed_root(self, contrast: FloatArray, value: float) -> float:
+        """How many standard deviations the mode's contrast is above this value, by the likelihood that is lost."""
+        at = float(contrast @ self.mode)
+        if at == value:
+            return 0.0
+        loss = self._top - self._height(self._climb(self._moved(contrast, value), contrast))
+        return math.copysign(math.sqrt(max(0.0, 2 * loss)), at - value)
+
+    def _end(self, contrast: FloatArray, value: float, side: int) -> float:
+        """Where twice the loss of log-likelihood is the 95 % quantile of chi squared. The loss is convex: the first
+        step of Newton's may go too far, those after it come back."""
+        own = contrast[: self._free]
+        farthest = value + side * FARTHEST
+        at = value + side * min(FARTHEST, Z95 * math.sqrt(float(own @ self.inverse @ own)))
+        point = self._moved(contrast, at)
+        for _ in range(100):
+            point = self._climb(point, contrast)
+            excess = 2 * (self._top - self._height(point)) - Z95**2
+            if abs(excess) < 1e-7 or (at == farthest and excess < 0):
+                break
+            slope = -2 * float(self._slopes(point)[0] @ own) / float(own @ own)
+            further = at - excess / slope
+            further = min(further, farthest) if side > 0 else max(further, farthest)
+            point, at = point + self._along(contrast) * (further - at), further
+        return at
+
+    def _along(self, contrast: FloatArray) -> FloatArray:
+        """How all parameters move, near the mode, when a contrast grows by 1."""
+        own = contrast[: self._free]
+        move = np.zeros(len(contrast))
+        move[: self._free] = self.inverse @ own / (own @ self.inverse @ own)
+        return move
+
+    def _moved(self, contrast: FloatArray, value: float) -> FloatArray:
+        return self.mode + self._along(contrast) * (value - float(contrast @ self.mode))
+
+    def _odds(self, fit: FloatArray) -> FloatArray:
+        return fit[:-1, None] - fit[:-1] + fit[-1]
+
+    def _height(self, fit: FloatArray) -> float:
+        odds = self._odds(fit)
+        of_games = self._points * np.logaddexp(0, -odds) + self._losses * np.logaddexp(0, odds)
+        imagined = self._prior / 2 * (np.logaddexp(0, fit) + np.logaddexp(0, -fit))
+        return -float(of_games.sum() + imagined.sum())
+
+    def _slopes(self, fit: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Gradient and minus the Hessian, of the free parameters. Without a prior the Hessian gets a term that holds
+        the mean strength at 0 and has no part in differences."""
+        n, free = len(self._games), self._free
+        odds = self._odds(fit)
         win, loss = _sigma(odds), _sigma(-odds)
-        pull = points * loss - losses * win
-        gradient = np.append(pull.sum(1) - pull.sum(0), pull.sum()) - prior / 2 * np.tanh(fit / 2)
-        weight = games * win * loss
+        pull = self._points * loss - self._losses * win
+        gradient = np.append(pull.sum(1) - pull.sum(0), pull.sum()) - self._prior / 2 * np.tanh(fit / 2)
+        weight = self._games * win * loss
+        hessian = np.empty((n + 1, n + 1))
         hessian[:n, :n] = np.diag(weight.sum(0) + weight.sum(1)) - weight - weight.T
         hessian[:n, n] = hessian[n, :n] = weight.sum(1) - weight.sum(0)
         hessian[n, n] = weight.sum()
-        hessian += np.diag(prior * _sigma(fit) * _sigma(-fit))
-        if prior == 0:
+        hessian += np.diag(self._prior * _sigma(fit) * _sigma(-fit))
+        if self._prior == 0:
             hessian[:n, :n] += weight.sum() / n**2
-        step = np.zeros(n + 1)
-        try:
-            step[:free] = np.linalg.solve(hessian[:free, :free], gradient[:free])
-        except np.linalg.LinAlgError:
-            break
-        if abs(gradient @ step) < 1e-18:  # the square of how many standard errors are left to go
-            return fit + step, hessian[:free, :free]
-        d = np.abs(step[:n, None] - step[:n] + step[n])[played].max() + np.abs(step).max() * (prior > 0)
-        fit += step * (math.log1p(d) / d)
-    raise ValueError("ratings are unbounded: some wins have no counterpart in the other colour; give a prior above 0")
+        return gradient[:free], hessian[:free, :free]
+
+    def _climb(self, fit: FloatArray, contrast: FloatArray | None = None) -> FloatArray:
+        """The best parameters; with a contrast, the best of those that have as much of it.
+
+        Steps are cut from d to ln(1 + d), d the most that a step changes a pairing's log odds: on a sum of logistic
+        losses that always gains (T. Sun and Q. Tran-Dinh, "Generalized self-concordant functions", 2019).
+        """
+        free = self._free
+        for _ in range(500):
+            if self._prior == 0 and np.abs(self._odds(fit)[self._played]).max() > 30:
+                break
+            gradient, hessian = self._slopes(fit)
+            step = np.zeros(len(fit))
+            try:
+                if contrast is None:
+                    step[:free] = np.linalg.solve(hessian, gradient)
+                else:
+                    own = contrast[:free]
+                    ahead, aside = np.linalg.solve(hessian, np.column_stack([gradient, own])).T
+                    pull = (own @ ahead) / (own @ aside)
+                    gradient = gradient - pull * own
+                    step[:free] = ahead - pull * aside
+            except np.linalg.LinAlgError:
+                break
+            if abs(gradient @ step[:free]) < NEAR:
+                return fit + step
+            d = np.abs(self._odds(step)[self._played]).max() + np.abs(step).max() * (self._prior > 0)
+            fit = fit + step * (math.log1p(d) / d)
+        raise ValueError(
+            "ratings are unbounded: some wins have no counterpart in the other colour; give a prior above 0"
+        )
+
+
+def _unit(index: int, size: int) -> FloatArray:
+    """(size,): 1 at this index, else 0."""
+    unit = np.zeros(size)
+    unit[index] = 1
+    return unit
 
 
 def _sigma(x: FloatArray) -> FloatArray:

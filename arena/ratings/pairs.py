@@ -1,14 +1,15 @@
-"""Two players: how far apart they are, from pairs of games or single ones. No tests, no third player."""
+"""Two players: how far apart they are, from pairs of games. No tests, no third player."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
-from arena.ratings.figure import Z95, Bound, Estimate, Interval, K, elo, normal_tail, one_sided, superiority, symmetric
+from arena.ratings.figure import Z95, Bound, Estimate, FloatArray, Interval, K, between, elo, expected_score
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,16 +21,11 @@ class WinDrawLoss:
     losses: int
 
     def __post_init__(self) -> None:
-        _refuse_negative(self.counts)
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """How many games scored 0, 1/2, 1."""
-        return self.losses, self.draws, self.wins
+        _refuse_negative((self.wins, self.draws, self.losses))
 
     @property
     def games(self) -> int:
-        return sum(self.counts)
+        return self.wins + self.draws + self.losses
 
     @property
     def points(self) -> float:
@@ -76,9 +72,6 @@ class PairCounts:
         return self.ld / 2 + self.wl_dd + self.wd * 1.5 + self.ww * 2
 
 
-Counts = PairCounts | WinDrawLoss
-
-
 def _refuse_negative(counts: tuple[int, ...]) -> None:
     if min(counts) < 0:
         raise ValueError(f"a count can't be negative: {counts}")
@@ -93,36 +86,101 @@ class Comparison:
     los: float
 
 
-def compare(counts: Counts) -> Comparison:
-    """How much stronger the first player is, from pairs (better) or single games.
+SCORES = np.linspace(0, 1, 5)
 
-    Normalised Elo measures the score in standard deviations of one game, so it foretells how many games a test takes,
-    whatever the openings (M. Van den Bergh, "Normalized Elo"). Where every game scored the same or the interval
-    of the score leaves (0, 1), the Elo is bounded on one side, that of the lead, by the Jeffreys interval of single
-    games; an even score is bounded on both.
+PRIOR_PAIRS = 4.0
+"""Pairs of imagined games that are added to the real ones before a score is tested."""
+
+LEAST_SPLIT = 0.5
+"""Imagined pairs that both sides won once, at least: without them nothing would bound a score near 0 or 1."""
+
+CERTAIN = 8.0
+"""Standard deviations beyond which a chance is 0 or 1."""
+
+FARTHEST = 6000.0
+"""Elo beyond which no end of an interval is looked for."""
+
+
+def compare(pairs: PairCounts) -> Comparison:
+    """How much stronger the first player is.
+
+    The interval and the likelihood of superiority come from one model, see ``chance_below``. Where a side has won every
+    pair, the Elo is bounded on the side of the lead only. Normalised Elo measures the score in standard deviations of
+    one game, so it predicts how many games a test takes, whatever the openings (M. Van den Bergh, "Normalized Elo");
+    its interval is that of the normal distribution.
     """
-    n = sum(counts.counts)
+    counts = np.array(pairs.counts, dtype=float)
+    n = counts.sum()
     if n == 0:
         return Comparison(Estimate(Bound.NONE), Estimate(Bound.NONE), los=0.5)
-    score, variance = _moments(counts)
-    if variance == 0:
-        los = superiority(counts.points, counts.games)
-        return Comparison(one_sided(counts.points, counts.games), Estimate(Bound.NONE), los)
-    error = math.sqrt(variance / n)
-    unit = 2 * K / math.sqrt(counts.games / n)
-    normalised = symmetric(unit * (score - 0.5) / math.sqrt(variance), Z95 * unit / math.sqrt(n))
-    low, high = score - Z95 * error, score + Z95 * error
-    if low > 0 and high < 1:
-        ends = Interval(elo(low), elo(high))
-        estimate = Estimate(Bound.BOTH, elo(score), (elo(high) - elo(low)) / 2, ends)
-    else:
-        estimate = one_sided(counts.points, counts.games)
-    return Comparison(estimate, normalised, normal_tail((score - 0.5) / error))
+    score = pairs.points / pairs.games
+    variance = float(counts @ (SCORES - score) ** 2 / n)
+    normalised = Estimate(Bound.NONE)
+    if variance > 0:
+        unit = 2 * K / math.sqrt(2)
+        value, half_width = unit * (score - 0.5) / math.sqrt(variance), Z95 * unit / math.sqrt(n)
+        normalised = between(value, value - half_width, value + half_width)
+    return Comparison(score_estimate(counts), normalised, superiority(counts))
 
 
-def _moments(counts: Counts) -> tuple[float, float]:
-    """Mean and variance of the score of one pair or game; exactly zero variance where all scored the same."""
-    n = np.array(counts.counts, dtype=float)
-    scores = np.linspace(0, 1, n.size)
-    mean = counts.points / counts.games
-    return mean, float(n @ (scores - mean) ** 2 / n.sum())
+def score_estimate(counts: FloatArray) -> Estimate:
+    """The Elo of the mean score with its 95 % interval; counts (5,) of pairs, fractions allowed, not all zero."""
+    score = float(counts @ SCORES / counts.sum())
+    if score == 1:
+        return Estimate(Bound.BELOW, interval=Interval(_elo_where(counts, 0.025, -FARTHEST, FARTHEST), None))
+    if score == 0:
+        return Estimate(Bound.ABOVE, interval=Interval(None, -_elo_where(counts[::-1], 0.025, -FARTHEST, FARTHEST)))
+    value = elo(score)
+    low = _elo_where(counts, 0.025, -FARTHEST, value)
+    high = -_elo_where(counts[::-1], 0.025, -FARTHEST, -value)
+    return between(value, low, high)
+
+
+def superiority(counts: FloatArray) -> float:
+    """The likelihood in [0, 1] that the expected score is above 1/2; counts as in ``score_estimate``."""
+    return 1 - chance_below(counts, 0.5)
+
+
+def chance_below(counts: FloatArray, score: float) -> float:
+    """How likely it is, after these pairs, that the expected score is below ``score``, strictly between 0 and 1.
+
+    The shares of the five results of a pair follow a Dirichlet distribution. Its prior are ``PRIOR_PAIRS`` pairs of
+    independent games without draws between players who expect ``score``, so it pulls towards the hypothesis that is
+    tested and an interval is never too narrow where there are few pairs. Calibrated by simulation: 95 % intervals hold
+    the truth in at least 94 % of all matches of 5 and more pairs, up to 300 Elo.
+
+    A weighted sum of Dirichlet shares is below ``score`` where a sum of gamma variables with weights of both signs is
+    below 0: its characteristic function is inverted (J. P. Imhof, "Computing the distribution of quadratic forms in
+    normal variables", 1961).
+    """
+    imagined = PRIOR_PAIRS * np.array([(1 - score) ** 2, 0, 2 * score * (1 - score), 0, score**2])
+    imagined[2] = max(imagined[2], LEAST_SPLIT)
+    shape, weight = counts + imagined, SCORES - score
+    scale = 1 / math.sqrt(shape @ weight**2)
+    distance = float(shape @ weight) * scale
+    if abs(distance) > CERTAIN:
+        return float(distance < 0)
+    nodes, steps = _half_line()
+    arguments = np.outer(weight, scale * nodes)
+    angle, decay = shape @ np.arctan(arguments), shape @ np.log1p(arguments**2) / 2
+    above = 0.5 + float(np.sin(angle) * np.exp(-decay) / nodes @ steps) / math.pi
+    return min(1.0, max(0.0, 1 - above))
+
+
+@cache
+def _half_line() -> tuple[FloatArray, FloatArray]:
+    """Nodes and steps of an integral from 0 to infinity: Gauss and Legendre's, mapped by t / (1 - t)."""
+    nodes, weights = np.polynomial.legendre.leggauss(256)
+    t = (nodes + 1) / 2
+    return t / (1 - t), weights / 2 / (1 - t) ** 2
+
+
+def _elo_where(counts: FloatArray, chance: float, low: float, high: float) -> float:
+    """The difference between these two, in Elo, that the true one is below with this chance."""
+    while high - low > 1e-7:
+        middle = (low + high) / 2
+        if chance_below(counts, expected_score(middle)) < chance:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
