@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 from arena.ratings.figure import Z95, ZERO, Bound, Estimate, FloatArray, K, beta_tail, between, normal_tail
 from arena.ratings.pairs import score_estimate, superiority
 
-_LEAST_PRIOR = 1e-3  # virtual games; with fewer the covariance drowns in rounding
+_LEAST_PRIOR = 0.01  # virtual games; with fewer the covariance drowns in rounding
 
-NEAR = 1e-18
-"""The square of how many standard errors from the best fit the search for it ends."""
+NEAR, NEAR_ENOUGH = 1e-18, 1e-9
+"""The square of how many standard errors from the best fit the search for it ends; with a contrast held fixed."""
 
-FARTHEST = 20.0
-"""Log odds, some 3,500 Elo, beyond which no end of an interval is looked for."""
+STEPS = 200
+"""Steps after which that search ends in any case."""
+
+FARTHEST = 10.0
+"""Log odds, some 1,700 Elo, beyond which no end of an interval is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +156,7 @@ def rate(
 
     P(Black wins) = sigma(strength_black - strength_white + advantage). `prior` is how many virtual games each player
     drew with a phantom of strength 0; the advantage, where it is fitted, is held by as many. ValueError without
-    results, for an unknown anchor, a prior other than 0 below 0.001, or ratings that are unbounded because the prior
+    results, for an unknown anchor, a prior other than 0 below 0.01, or ratings that are unbounded because the prior
     is 0 and some players, or one colour, never lost to the rest. The order of the results doesn't matter.
     """
     if prior != 0 and not _LEAST_PRIOR <= prior < math.inf:
@@ -273,7 +276,7 @@ class Likelihood:
         for _ in range(100):
             point = self._climb(point, contrast)
             excess = 2 * (self._top - self._height(point)) - Z95**2
-            if abs(excess) < 1e-7 or (at == farthest and excess < 0):
+            if abs(excess) < 1e-6 or (at == farthest and excess < 0):
                 break
             slope = -2 * float(self._slopes(point)[0] @ own) / float(own @ own)
             further = at - excess / slope
@@ -324,8 +327,8 @@ class Likelihood:
         Steps are cut from d to ln(1 + d), d the most that a step changes a pairing's log odds: on a sum of logistic
         losses that always gains (T. Sun and Q. Tran-Dinh, "Generalized self-concordant functions", 2019).
         """
-        free = self._free
-        for _ in range(500):
+        free, near = self._free, NEAR if contrast is None else NEAR_ENOUGH
+        for _ in range(STEPS):
             if self._prior == 0 and np.abs(self._odds(fit)[self._played]).max() > 30:
                 break
             gradient, hessian = self._slopes(fit)
@@ -341,10 +344,12 @@ class Likelihood:
                     step[:free] = ahead - pull * aside
             except np.linalg.LinAlgError:
                 break
-            if abs(gradient @ step[:free]) < NEAR:
+            if abs(gradient @ step[:free]) < near:
                 return fit + step
             d = np.abs(self._odds(step)[self._played]).max() + np.abs(step).max() * (self._prior > 0)
             fit = fit + step * (math.log1p(d) / d)
+        if contrast is not None:  # there is a best one: rounding keeps the search from coming nearer
+            return fit
         raise ValueError(
             "ratings are unbounded: some wins have no counterpart in the other colour; give a prior above 0"
         )
