@@ -14,13 +14,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from arena import ConfigError
-from arena.go.record import Record
-from arena.ratings import Estimate, PairCounts, Sprt, SprtState, Verdict, WinDrawLoss
+from arena.ratings import Estimate, Verdict, WinDrawLoss
 from arena.registry import LIMITS, Entry, Registry
 from arena.report.league import League, league
-from arena.report.tally import Tally
-from arena.runner import Update
+from arena.report.tally import Judge
 from arena.schedule import Gate, Match, event_from_json
 from arena.store import Event, Store
 from bots.nets.checkpoint import MANIFEST
@@ -39,127 +36,59 @@ class Ruling(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a gate's games say, as the candidate saw them, up to the one that decided. ``pairs`` and ``state`` are None
-    before the first pair of games is complete, ``date`` is that of the last game."""
+    """What a gate's games say, as the candidate saw them, up to the pair that decided."""
 
-    event: str
-    gate: Gate
-    candidate: Entry
-    present: Entry
-    date: str
-    games: WinDrawLoss
-    pairs: PairCounts | None
-    state: SprtState | None
-    elo: Estimate
+    match: Match
+    judge: Judge
+
+    @property
+    def gate(self) -> Gate:
+        if self.match.gate is None:
+            raise ValueError(f"{self.match.event} is not a gate")
+        return self.match.gate
 
     @property
     def ruling(self) -> Ruling:
-        verdict = None if self.state is None else self.state.verdict
+        verdict = None if self.judge.state is None else self.judge.state.verdict
         return {Verdict.H1: Ruling.ACCEPTED, Verdict.H0: Ruling.REJECTED}.get(verdict, Ruling.UNDECIDED)  # type: ignore[arg-type]
 
     @property
     def against(self) -> str:
         """The checkpoint of the entry as it was."""
-        return checkpoint_of(self.present).name
+        return checkpoint_of(self.match.second).name
+
+    @property
+    def games(self) -> WinDrawLoss:
+        return self.judge.tally.results()
+
+    @property
+    def elo(self) -> Estimate:
+        return self.judge.tally.comparison().elo
 
     def as_json(self) -> dict[str, Any]:
         """What a manifest tells of it."""
-        test = self.gate.settings | ({} if self.state is None else {"model": str(self.state.model)})
-        lower, upper = sprt_of(self.gate).bounds
+        candidate, present, test, state = self.match.first, self.match.second, self.match.test, self.judge.state
+        games, elo = self.games, self.elo
         return {
-            "event": self.event,
+            "event": self.match.event,
             "verdict": str(self.ruling),
-            "date": self.date,
-            "player": self.candidate.identity,
-            "opponent": self.present.identity,
+            "date": self.judge.date,
+            "player": candidate.identity,
+            "opponent": present.identity,
             "opponent_checkpoint": self.against,
-            "opponent_net": self.present.net,
-            "games": self.games.games,
-            "won": self.games.wins,
-            "drawn": self.games.draws,
-            "lost": self.games.losses,
-            "pairs": None if self.pairs is None else list(self.pairs.counts),
-            "elo": _rounded(self.elo.value),
-            "low": _rounded(self.elo.interval.low),
-            "high": _rounded(self.elo.interval.high),
-            "llr": None if self.state is None else round(self.state.llr, 3),
-            "lower": round(lower, 3),
-            "upper": round(upper, 3),
-            **test,
+            "opponent_net": present.net,
+            "games": games.games,
+            "won": games.wins,
+            "drawn": games.draws,
+            "lost": games.losses,
+            "pairs": list(self.judge.tally.counts.counts),
+            "elo": _rounded(elo.value),
+            "low": _rounded(elo.interval.low),
+            "high": _rounded(elo.interval.high),
+            "llr": None if state is None else round(state.llr, 3),
+            "entry": self.gate.entry,
+            **({} if test is None else asdict(test)),
         }
-
-
-class Judge:
-    """Counts a gate's games in the order in which they were stored, until one decides: later ones say nothing more, so
-    that the same games always give the same ruling."""
-
-    def __init__(self, match: Match):
-        """ValueError for a match that is no gate."""
-        if match.gate is None:
-            raise ValueError(f"{match.event} is no gate")
-        self.sprt = sprt_of(match.gate)
-        self._match, self._gate = match, match.gate
-        self._tally = Tally(*match.players)
-        self._pairs = 0
-        self._state: SprtState | None = None
-        self._date = ""
-
-    @property
-    def is_decided(self) -> bool:
-        return self._state is not None and self._state.verdict in (Verdict.H0, Verdict.H1)
-
-    def add(self, record: Record) -> None:
-        """Count a game, unless it has no outcome, is beyond the match's games or comes after the decision."""
-        number = int(record.id.rpartition("/")[2])
-        if self.is_decided or record.outcome is None or number > self._match.games:
-            return
-        self._tally.add(record)
-        self._date = record.date
-        if self._tally.finished_pairs > self._pairs:
-            self._pairs = self._tally.finished_pairs
-            self._state = self.sprt.state(self._tally.counts)
-
-    def evidence(self) -> Evidence:
-        """What has been counted so far."""
-        counts = self._tally.counts
-        return Evidence(
-            self._match.event,
-            self._gate,
-            self._match.first,
-            self._match.second,
-            self._date,
-            self._tally.results(),
-            counts if isinstance(counts, PairCounts) else None,
-            self._state,
-            self._tally.comparison().elo,
-        )
-
-
-def sprt_of(gate: Gate) -> Sprt:
-    """Its sequential test. Raises ConfigError for hypotheses or errors that can't be."""
-    try:
-        return Sprt(gate.elo0, gate.elo1, gate.alpha, gate.beta)
-    except ValueError as error:
-        raise ConfigError(f"--sprt: {error}") from None
-
-
-def judged(updates: Iterator[Update], judge: Judge) -> Iterator[Update]:
-    """The updates of a gate's match, their games judged, up to the one that decides; whoever shows them has seen the
-    same games as the judge. The end of this is the end of ``updates``."""
-    try:
-        for update in updates:
-            records = []
-            for record in update.records:
-                if not judge.is_decided:
-                    judge.add(record)
-                    records.append(record)
-            yield replace(update, records=tuple(records))
-            if judge.is_decided:
-                return
-    finally:
-        close = getattr(updates, "close", None)
-        if close is not None:
-            close()
 
 
 # --- Who plays ---
@@ -266,16 +195,16 @@ class History:
 def history(entry: Entry, store: Store | None) -> History:
     """What the stored gates of an entry say of its checkpoints; ``entry`` is as it plays now."""
     versions: list[Version] = []
-    for event, judge in [] if store is None else _gates(entry.name, store):
-        found = judge.evidence()
-        if found.present.net not in {version.net for version in versions}:
-            versions.append(_by_no_gate(found.present, len(versions) + 1))
+    for event, found in [] if store is None else _gates(entry.name, store):
+        candidate, present = found.match.first, found.match.second
+        if present.net not in {version.net for version in versions}:
+            versions.append(_by_no_gate(present, len(versions) + 1))
         versions.append(
             Version(
                 len(versions) + 1,
                 found.gate.checkpoint,
-                found.candidate.identity,
-                found.candidate.net,
+                candidate.identity,
+                candidate.net,
                 found.gate.rows,
                 found.gate.minutes,
                 event.created,
@@ -284,8 +213,8 @@ def history(entry: Entry, store: Store | None) -> History:
         )
     if entry.net not in {version.net for version in versions}:
         versions.append(_by_no_gate(entry, len(versions) + 1))
-    present = max(version.number for version in versions if version.net == entry.net)
-    versions = [replace(version, is_present=version.number == present) for version in versions]
+    playing = max(version.number for version in versions if version.net == entry.net)
+    versions = [replace(version, is_present=version.number == playing) for version in versions]
     rated = None if store is None else league(store)
     known = () if rated is None else rated.ratings.players
     anchor = next((version for version in versions if version.player in known), None)
@@ -299,17 +228,17 @@ def history(entry: Entry, store: Store | None) -> History:
     )
 
 
-def _gates(entry: str, store: Store) -> Iterator[tuple[Event, Judge]]:
+def _gates(entry: str, store: Store) -> Iterator[tuple[Event, Evidence]]:
     """The entry's gates, the oldest first, with all their games judged."""
     for event in store.events():
         if json.loads(event.settings).get("gate", {}).get("entry") != entry:
             continue
         match = event_from_json(event.plan)
         if isinstance(match, Match):
-            judge = Judge(match)
+            judge = match.judge()
             for record in store.games(event=event.id):
                 judge.add(record)
-            yield event, judge
+            yield event, Evidence(match, judge)
 
 
 def _by_no_gate(entry: Entry, number: int) -> Version:

@@ -18,7 +18,6 @@ from time import monotonic, sleep, time
 from typing import Any
 
 from arena.pairing import Event, Pairing
-from arena.ratings import Model, Sprt
 from arena.runner import Control, Update
 from arena.store import Store
 from arena.worker import Glance
@@ -47,7 +46,6 @@ class Live:
     place: str
     born: str
     command: str = ""
-    sprt: Sprt | None = None
     resumed: int = 0
     elapsed: float = 0.0
     waited: float | None = None
@@ -66,7 +64,6 @@ def publish(
     event: Event,
     database: Path,
     *,
-    sprt: Sprt | None = None,
     control: Control | None = None,
     command: str = "",
 ) -> Generator[Update, None, None]:
@@ -75,7 +72,7 @@ def publish(
     The file goes when they end. One that can't be written is done without.
     """
     path = live_file(database)
-    live = Live(event.event, os.getpid(), _place(), _birth(os.getpid()), command, sprt)
+    live = Live(event.event, os.getpid(), _place(), _birth(os.getpid()), command)
     glances: dict[str, Glance] = {}
     written, before, told = -WRITE_EVERY, monotonic(), live
     try:
@@ -162,10 +159,7 @@ def look_at(database: Path) -> Look | None:
 
 def _live_from(data: dict[str, Any]) -> Live:
     glances = tuple(_glance_from(glance) for glance in data["glances"])
-    sprt = data["sprt"]
-    if sprt is not None:
-        sprt = Sprt(**(sprt | {"model": Model(sprt["model"])}))
-    return Live(**(data | {"glances": glances, "sprt": sprt}))
+    return Live(**(data | {"glances": glances}))
 
 
 def _glance_from(data: dict[str, Any]) -> Glance:

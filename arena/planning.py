@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from arena.ratings import Z95, Counts, Estimate, PairCounts, Sprt, compare, elo, expected_score
+from arena.ratings import Z95, Estimate, PairCounts, Sprt, compare, elo, expected_score
 
 SURE = 0.95
 """The chance with which a true difference is to be shown."""
@@ -25,28 +25,26 @@ class Outlook:
     spread: float
 
     @classmethod
-    def of(cls, counts: Counts) -> Outlook:
-        """From pairs, or from single games, taken as independent. Half a pair (or game) of every result is added, after
-        Jeffreys, so that a few that scored the same don't look like certainty."""
+    def of(cls, counts: PairCounts) -> Outlook:
+        """From pairs. Half a pair of every result is added, after Jeffreys, so that a few that scored the same don't
+        look like certainty."""
         seen = [count + 0.5 for count in counts.counts]
-        steps = len(seen) - 1
-        score = sum(count * step / steps for step, count in enumerate(seen)) / sum(seen)
-        variance = sum(count * (step / steps - score) ** 2 for step, count in enumerate(seen)) / sum(seen)
-        pairs = variance if isinstance(counts, PairCounts) else variance / 2
-        return cls(score, pairs / (score * (1 - score)))
+        score = sum(count * step / 4 for step, count in enumerate(seen)) / sum(seen)
+        variance = sum(count * (step / 4 - score) ** 2 for step, count in enumerate(seen)) / sum(seen)
+        return cls(score, variance / (score * (1 - score)))
 
     def variance(self, score: float) -> float:
         """Of the mean score of a pair, where this score is expected."""
         return self.spread * score * (1 - score)
 
-    def difference(self, counts: Counts) -> float:
+    def difference(self, counts: PairCounts) -> float:
         """The difference in Elo as it looks now: what the games say, or where that has no end, what is expected."""
         found: Estimate = compare(counts).elo
         return elo(self.score) if found.value is None else found.value
 
 
 def games_for_interval(outlook: Outlook, half_width: float) -> int:
-    """Games until the 95 % interval of the difference, as ``compare`` gives it, is this wide either way, in Elo.
+    """Games until the 95 % interval of the difference, taken as normal, is this wide either way, in Elo.
 
     ValueError for a half width that isn't above 0.
     """
@@ -76,7 +74,7 @@ def sprt_games(outlook: Outlook, sprt: Sprt, difference: float) -> int:
     """The games that a sequential test takes on average where this difference is true (A. Wald, 1945, section 3.5).
 
     The log-likelihood ratio is taken as a normal walk, its drift and variance those of the logistic model, and what
-    it oversteps a bound by as nothing; so is the test's last game (``max_pairs``).
+    it oversteps a bound by as nothing.
     """
     score, low, high = (expected_score(value) for value in (difference, sprt.elo0, sprt.elo1))
     variance = outlook.variance(score)

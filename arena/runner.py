@@ -12,9 +12,10 @@ import signal
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -25,7 +26,7 @@ from arena import UserError
 from arena.go.game import Ending
 from arena.go.record import Record
 from arena.match import Room, lost_record
-from arena.schedule import Event, Pairing
+from arena.schedule import Event, Match, Pairing
 from arena.worker import PAUSE, RESUME, CallClock, Glance, Job, start_method, work
 
 TICK = 0.1
@@ -79,17 +80,34 @@ class Keeper(Protocol):
 def play_event(event: Event, store: Keeper, workers: int, control: Control | None = None) -> Iterator[Update]:
     """Play what ``event`` is missing in ``store``, yielding updates several times a second until all is durable.
 
-    The first update carries what was played before. Closing the generator stops the workers and stores every game they
-    had finished. A player of an interactive kind is played in this process. Raises UserError when a bot can't be built.
+    The first update carries what was played before. A match with a test ends with the update that decides it. Closing
+    the generator stops the workers and stores every game they had finished. A player of an interactive kind is played
+    in this process. Raises UserError when a bot can't be built.
     """
     pairings = event.pairings(store.games(event=event.event))
     wanted = {pairing.id for pairing in pairings}
-    yield Update(tuple(record for record in store.games(event=event.event) if record.id in wanted), resumed=True)
+    played = Update(tuple(record for record in store.games(event=event.event) if record.id in wanted), resumed=True)
     missing = _missing(event, store)
+    updates = _rest(event, missing, store, workers, control or Control())
+    judge = event.judge() if isinstance(event, Match) and event.test is not None else None
+    with closing(updates):
+        for update in chain([played], updates):
+            yield update
+            if judge is not None:
+                for record in update.records:
+                    judge.add(record)
+                if judge.is_decided:
+                    return
+
+
+def _rest(
+    event: Event, missing: list[Pairing], store: Keeper, workers: int, control: Control
+) -> Generator[Update, None, None]:
+    """Play what is ``missing``."""
     if any(entry.bot_kind.interactive for entry in event.players.values()):
         yield from _play_here(event, missing, store)
     elif missing:
-        yield from _Crew(event, missing, store, workers, control or Control()).play()
+        yield from _Crew(event, missing, store, workers, control).play()
 
 
 def _missing(event: Event, store: Keeper) -> list[Pairing]:

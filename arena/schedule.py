@@ -19,7 +19,9 @@ from arena.go.record import Record
 from arena.ladder import Ladder
 from arena.openings import Opening, draw_openings
 from arena.pairing import Event, Pairing, check_field, check_terms, games_of_two, meeting_of, openings_for, settings_of
+from arena.ratings import Sprt
 from arena.registry import Entry
+from arena.report.tally import Judge
 
 __all__ = [
     "Event",
@@ -38,22 +40,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What makes a match a gate: where its first player is shown to be stronger by ``elo1`` rather than ``elo0``, the
-    net of ``entry`` gives way to its net. ``rows`` and ``minutes`` of training are what its manifest tells."""
+    """What makes a match a gate: where its test shows that the first player is stronger, the net of ``entry`` gives way
+    to its net. ``rows`` and ``minutes`` of training are what its manifest tells."""
 
     entry: str
     checkpoint: str
-    elo0: float = 0.0
-    elo1: float = 35.0
-    alpha: float = 0.05
-    beta: float = 0.05
     rows: int = 0
     minutes: float = 0.0
-
-    @property
-    def settings(self) -> dict[str, object]:
-        """What decides when it ends, and for whom it is played."""
-        return {key: value for key, value in asdict(self).items() if key not in ("checkpoint", "rows", "minutes")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +55,7 @@ class Match:
 
     ``games`` may grow: the first games of a longer match are those of a shorter one. ``openings`` is how many different
     ones are used, in turn; 0 gives each pair of games its own, or the next of the ``book``. ``run`` counts fresh starts
-    of the same match; ``gate`` says what it decides, if anything.
+    of the same match. ``test`` ends it before all games are played; ``gate``, which has a test, says what that decides.
     """
 
     first: Entry
@@ -75,10 +68,13 @@ class Match:
     adjudication: Adjudication = field(default_factory=Adjudication)
     book: tuple[Opening, ...] = ()
     run: int = 1
+    test: Sprt | None = None
     gate: Gate | None = None
 
     def __post_init__(self) -> None:
         check_terms(self, self.games)
+        if self.gate is not None and self.test is None:
+            raise ValueError(f"a gate of {self.gate.entry} needs a test")
 
     @property
     def players(self) -> dict[str, Entry]:
@@ -88,12 +84,15 @@ class Match:
 
     @property
     def settings(self) -> dict[str, object]:
-        """All that decides which games are played, but for how many."""
+        """All that decides which games are played, but for how many; a gate's test is part of what it is."""
+        gate: dict[str, object] = {}
+        if self.gate is not None and self.test is not None:
+            gate = {"gate": {"entry": self.gate.entry, **asdict(self.test)}}
         return {
             "players": [self.first.identity, self.second.identity],
             "names": [self.first.name, self.second.name],
             **settings_of(self),
-            **({} if self.gate is None else {"gate": self.gate.settings}),
+            **gate,
         }
 
     @property
@@ -108,11 +107,23 @@ class Match:
     def event(self) -> str:
         return f"{self.key}-{self.run}"
 
-    def pairings(self, played: Iterable[Record] = ()) -> list[Pairing]:
-        """Game 2k and 2k + 1 share an opening with the colours swapped. What is ``played`` changes nothing."""
+    def judge(self) -> Judge:
+        """Who counts its games."""
         first, second = self.players
+        return Judge(first, second, self.games, self.test)
+
+    def pairings(self, played: Iterable[Record] = ()) -> list[Pairing]:
+        """Game 2k and 2k + 1 share an opening with the colours swapped. Where the games ``played`` decide the test,
+        those that count are all there are."""
+        first, second = self.players
+        games = self.games
+        if self.test is not None:
+            judge = self.judge()
+            for record in played:
+                judge.add(record)
+            games = judge.tally.games if judge.is_decided else games
         openings = openings_for(self, self.games)
-        return list(games_of_two(first, second, range(self.games), openings, self.event, str(self.seed)))
+        return list(games_of_two(first, second, range(games), openings, self.event, str(self.seed)))
 
 
 class Style(StrEnum):
@@ -222,8 +233,11 @@ def event_from_json(text: str) -> Match | Tournament | Ladder:
             "first": _entry,
             "second": _entry,
             "entries": lambda value: tuple(map(_entry, value)),
+            "test": lambda value: value and Sprt(**value),
             "gate": lambda value: value and Gate(**value),
         }
+        if data.get("gate") and "elo0" in data["gate"]:  # as it was before any match could have a test
+            data["test"] = {key: data["gate"].pop(key) for key in ("elo0", "elo1", "alpha", "beta")}
         return made(**{key: read[key](value) if key in read else value for key, value in data.items()})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         detail = f"{type(error).__name__}: {error}" if text else "there is none"

@@ -28,7 +28,7 @@ LAYERS = (
     ("arena.bot", "arena.adjudication", "arena.ratings"),
     ("bots",),
     ("arena.registry",),
-    ("arena.openings",),
+    ("arena.openings", "arena.report.tally"),
     ("arena.pairing",),
     ("arena.ladder",),
     ("arena.schedule", "arena.generation"),

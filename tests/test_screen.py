@@ -409,7 +409,7 @@ def whole_match(match: Match, closed: list[str] | None = None) -> Iterator[Updat
 def test_a_pipe_gets_plain_lines():
     match = match_of(games=20)
     console = console_of(80, 25, terminal=False)
-    tally = show_match(match, whole_match(match), console, Clock())
+    tally = show_match(match, whole_match(match), console, Clock()).tally
     text = output_of(console)
     assert not CONTROL.search(text)
     lines = text.splitlines()

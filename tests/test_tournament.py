@@ -470,7 +470,7 @@ def whole(played: Tournament, closed: list[str]) -> Iterator[Update]:
 def test_a_pipe_gets_plain_lines_and_the_end_is_summed_up() -> None:
     played, closed = tournament_of("a", "b", "c", games_each=10), list[str]()
     console = console_of(100, 25, terminal=False)
-    table = show_tournament(played, whole(played, closed), console, Clock())
+    table = show_tournament(played, whole(played, closed), console, Clock()).tally
     assert table.games == 30 and closed == ["closed"]
     text = output_of(console)
     assert not CONTROL.search(text)

@@ -154,8 +154,18 @@ def count_workers(workers: int) -> int:
     return workers or cores()
 
 
+def sequential_test(hypotheses: tuple[float, float], alpha: float, beta: float) -> Sprt:
+    """The test of ``--sprt``. Raises ConfigError for hypotheses or errors that can't be."""
+    from arena.ratings import Sprt
+
+    try:
+        return Sprt(*hypotheses, alpha=alpha, beta=beta)
+    except ValueError as error:
+        raise ConfigError(f"--sprt: {error}") from None
+
+
 def play_published(
-    event: Match | Tournament | Ladder, store: Store, workers: int, control: Control, sprt: Sprt | None = None
+    event: Match | Tournament | Ladder, store: Store, workers: int, control: Control
 ) -> Iterator[Update]:
     """Play an event, and tell ``arena watch`` of it meanwhile."""
     from arena.live import publish
@@ -163,7 +173,7 @@ def play_published(
 
     updates = play_event(event, store, workers, control)
     command = shlex.join(["arena", *sys.argv[1:]])
-    return publish(updates, event, store.path, sprt=sprt, control=control, command=command)
+    return publish(updates, event, store.path, control=control, command=command)
 
 
 @contextmanager

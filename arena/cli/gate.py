@@ -113,7 +113,7 @@ def run_gate(wanted: Wanted) -> Ruling:
     """
     from rich.console import Console
 
-    from arena.gate import Judge, Ruling, judged
+    from arena.gate import Evidence, Ruling
     from arena.runner import Control
     from arena.screen.gate import gate_lines
     from arena.screen.match import show_match
@@ -128,11 +128,10 @@ def run_gate(wanted: Wanted) -> Ruling:
         found.match.pairings()  # openings that don't exist are refused before anything is stored
         with Store.open(wanted.results / "arena.db", write=True) as store:
             events.note_event(store, found.match)
-            judge = Judge(found.match)
             with events.event_kept(found.match, store, console, wanted.results):
-                updates = events.play_published(found.match, store, processes, control, judge.sprt)
-                show_match(found.match, judged(updates, judge), console, sprt=judge.sprt, control=control, theme=theme)
-            evidence = judge.evidence()
+                updates = events.play_published(found.match, store, processes, control)
+                view = show_match(found.match, updates, console, control=control, theme=theme)
+            evidence = Evidence(found.match, view.judge)
             changed = _adopt(found, wanted) if evidence.ruling is Ruling.ACCEPTED else None
     except UserError:
         found.clear()
@@ -166,7 +165,7 @@ class _Found:
 def _find(wanted: Wanted, say: Callable[[str], None]) -> _Found:
     """Who meets whom, by what terms; the checkpoint is copied. Raises UserError, and then has left nothing."""
     from arena.bot_file import require_writable
-    from arena.gate import checkpoint_of, entry_for, sprt_of, training, with_checkpoint
+    from arena.gate import checkpoint_of, entry_for, training, with_checkpoint
     from arena.schedule import Gate, Match
     from bots.nets.checkpoint import find
 
@@ -183,8 +182,8 @@ def _find(wanted: Wanted, say: Callable[[str], None]) -> _Found:
     limits = events.read_limits(wanted.given.limits or "")
     rows, minutes = training(folder)
     kept = _kept(folder, net, wanted.results)
-    gate = Gate(name, kept.name, *wanted.sprt, wanted.alpha, wanted.beta, rows, minutes)
-    sprt_of(gate)
+    gate = Gate(name, kept.name, rows, minutes)
+    test = events.sequential_test(wanted.sprt, wanted.alpha, wanted.beta)
     present = player if wanted.played_as is None else with_checkpoint(player, checkpoint_of(entry))
     terms = wanted.given.terms(say)
     size = terms["rules"].size
@@ -193,7 +192,7 @@ def _find(wanted: Wanted, say: Callable[[str], None]) -> _Found:
     made = _keep(player, folder, kept, net)
     try:
         candidate = with_checkpoint(player, kept).with_limits(limits)
-        match = Match(candidate, present.with_limits(limits), games=wanted.games, gate=gate, **terms)
+        match = Match(candidate, present.with_limits(limits), games=wanted.games, test=test, gate=gate, **terms)
     except UserError:
         if made:
             shutil.rmtree(kept, ignore_errors=True)

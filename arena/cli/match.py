@@ -13,7 +13,6 @@ from arena.cli import complete, events
 from arena.cli.options import RESULTS, ConfigFile, Results, read_theme, registry_of
 
 if TYPE_CHECKING:
-    from arena.ratings import Sprt
     from arena.report.tally import Tally
     from arena.schedule import Match
     from arena.store import Store
@@ -82,7 +81,7 @@ def match(
     from arena.store import Store
 
     console, control = Console(), Control()
-    test = _read_sprt(sprt, alpha, beta)
+    test = None if sprt is None else events.sequential_test(sprt, alpha, beta)
     if games is None:
         games = 100 if test is None else SPRT_GAMES
     processes = events.count_workers(workers)
@@ -90,15 +89,15 @@ def match(
     registry, say = registry_of(config, results), events.printer(console)
     theme = read_theme(None, registry)
     terms = given.terms(say)
-    played = Match(given.player(registry, first), given.player(registry, second), games=games, **terms)
+    played = Match(given.player(registry, first), given.player(registry, second), games=games, test=test, **terms)
     events.say_if_used_in_turn(terms, games, say)
     played.pairings()  # openings that don't exist are refused before anything is stored
     with Store.open(results / "arena.db", write=True) as store:
         played = replace(played, run=max(1, _runs(store, played) + new))
         events.note_event(store, played)
         with events.event_kept(played, store, console, results):
-            updates = events.play_published(played, store, processes, control, test)
-            show_match(played, updates, console, sprt=test, control=control, theme=theme)
+            updates = events.play_published(played, store, processes, control)
+            show_match(played, updates, console, control=control, theme=theme)
 
 
 def plan(
@@ -182,15 +181,3 @@ def _stored(store: Store, played: Match) -> Tally:
             for record in store.games(event=event.id):
                 tally.add(record)
     return tally
-
-
-def _read_sprt(hypotheses: tuple[float, float] | None, alpha: float, beta: float) -> Sprt | None:
-    """The sequential test of ``--sprt``. Raises ConfigError."""
-    from arena.ratings import Sprt
-
-    if hypotheses is None:
-        return None
-    try:
-        return Sprt(*hypotheses, alpha=alpha, beta=beta)
-    except ValueError as error:
-        raise ConfigError(f"--sprt: {error}") from None

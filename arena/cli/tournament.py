@@ -221,9 +221,9 @@ def _play(played: Tournament | Ladder, workers: int, console: Console, results: 
         events.note_event(store, played)
         with events.event_kept(played, store, console, results):
             updates = events.play_published(played, store, workers, control)
-            table = show_tournament(played, updates, console, control=control, theme=theme)
+            view = show_tournament(played, updates, console, control=control, theme=theme)
             if isinstance(played, Ladder):
-                events.printer(console)(_precision(table))
+                events.printer(console)(_precision(view.tally))
 
 
 def _precision(table: Crosstable) -> str:

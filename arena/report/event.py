@@ -12,16 +12,13 @@ from typing import Any
 
 from arena.go.game import Ending, Rules, Scoring
 from arena.go.record import Record
-from arena.ratings import Bound, Comparison, Counts, Estimate, Interval, Result, compare, share_interval
+from arena.ratings import ZERO, Comparison, Estimate, PairCounts, Result, compare, share_interval
 from arena.report.league import Crosstable, League, rate_all
-from arena.report.tally import Tally
+from arena.report.tally import Judge, Tally
 from arena.store import Event
 
 MOMENTS = 30
 """How many points a rating's course has, at most."""
-
-ZERO = Estimate(Bound.BOTH, 0.0, 0.0, Interval(0.0, 0.0))
-"""Of the player that all others are measured from."""
 
 
 class Kind(StrEnum):
@@ -104,7 +101,8 @@ class Moment:
 
 class Report:
     """What an event's games add up to. A match is seen by its first player: its Elo comes from pairs of games, that of
-    all other events from joint ratings; either way ``anchor`` is the player at 0."""
+    all other events from joint ratings; either way ``anchor`` is the player at 0. ``records`` are the games that
+    count; of a match, those that its ``judge`` counts, in their order."""
 
     def __init__(
         self,
@@ -112,17 +110,22 @@ class Report:
         participants: Sequence[Participant],
         records: Iterable[Record],
         planned: int | None = None,
+        judge: Judge | None = None,
     ):
-        """Games without an outcome are left out; ``planned`` games are None where the plan isn't known."""
+        """Games without an outcome are left out; ``planned`` games are None where the plan isn't known. A match comes
+        with its judge."""
         self.id = event.id
         self.created = event.created
         self.planned = planned
         self.settings: dict[str, Any] = json.loads(event.settings)
         self.kind = Kind.of(self.settings)
         self.participants = tuple(participants)
-        self.records = [record for record in records if record.outcome is not None]
+        self.judge = judge
+        stored = [record for record in records if record.outcome is not None]
+        self.stored = len(stored)
+        self.records = stored if judge is None else [game for record in stored for game in judge.add(record)]
         self.table = Crosstable({one.key: one.name for one in self.participants})
-        self._stages: list[tuple[int, Counts | list[Result]]] = []  # games, and what was to be rated by then
+        self._stages: list[tuple[int, PairCounts | list[Result]]] = []  # games, and what was to be rated by then
         ends = {round(len(self.records) * part / MOMENTS) for part in range(1, MOMENTS + 1)}
         for number, record in enumerate(self.records, 1):
             self.table.add(self._keyed(record))

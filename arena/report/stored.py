@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from arena import ConfigError, StoreError
 from arena.report.event import Kind, Participant, Report
 from arena.report.league import tell_apart
-from arena.schedule import event_from_json
+from arena.report.tally import Judge
+from arena.schedule import Match, event_from_json
 from arena.settings import plain
 from arena.store import Event, Player, Store
 
@@ -30,7 +31,17 @@ def read_report(store: Store, id: str | None = None) -> Report:
     event = store.event(id if id is not None else _latest(store))
     records = list(store.games(event=event.id))  # before the players: while it is played, both may grow
     participants, planned = _participants(store, store.event(event.id))
-    return Report(event, participants, records, planned)
+    judge = _judge(event, participants) if Kind.of(json.loads(event.settings)) is Kind.MATCH else None
+    return Report(event, participants, records, planned, judge)
+
+
+def _judge(event: Event, players: list[Participant]) -> Judge:
+    """Who counts the games of a match; of one whose plan can't be read any more, all complete pairs in their order."""
+    try:
+        plan = event_from_json(event.plan)
+    except ConfigError:
+        plan = None
+    return plan.judge() if isinstance(plan, Match) else Judge(players[0].name, players[1].name)
 
 
 def overviews(store: Store) -> list[Overview]:

@@ -1,4 +1,7 @@
-"""What the games of two players add up to, as the first of them sees it. No ratings of more than two."""
+"""What the games of two players add up to, as the first of them sees it, and when a test of them is decided.
+
+No ratings of more than two.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from arena.go.moves import BLACK, WHITE, Colour
-from arena.ratings import Comparison, Counts, PairCounts, Result, WinDrawLoss, compare
+from arena.ratings import Comparison, PairCounts, Result, Sprt, SprtState, WinDrawLoss, compare
 
 # What pulls in the compiler is imported where it is used: "arena bots" needs ratings only.
 if TYPE_CHECKING:
@@ -145,12 +148,9 @@ class Tally:
         return self._seconds[player], self._turns[player]
 
     @property
-    def counts(self) -> Counts:
-        """What the estimate is made of: finished pairs where there are any, else single games; identical ones once."""
-        if self._pairs:
-            return PairCounts.of(self._pairs.values())
-        points = Counter(points for _, points in self._distinct.values())
-        return WinDrawLoss(points[1.0], points[0.5], points[0.0])
+    def counts(self) -> PairCounts:
+        """What the estimate is made of: finished pairs, identical ones once."""
+        return PairCounts.of(self._pairs.values())
 
     @property
     def rated(self) -> list[Result]:
@@ -166,6 +166,64 @@ class Tally:
     def comparison(self) -> Comparison:
         """How much stronger the first player is."""
         return compare(self.counts)
+
+
+class Judge:
+    """Counts a match's games in the order in which they were planned, whatever the order in which they end.
+
+    A pair counts when all pairs before it are complete. Many games are played at once, and the short ones are over
+    first: where their length depends on who wins, games that counted as they came would favour a side, and a sequential
+    test would err far more often than it promises. Nothing counts after the test is decided. So what is counted depends
+    on the stored games alone, not on how many were played at once, nor on interruptions.
+    """
+
+    def __init__(self, first: str, second: str, games: int | None = None, test: Sprt | None = None):
+        """``games`` are planned, later ones don't count; None where the plan isn't known."""
+        self.tally = Tally(first, second)
+        self.test = test
+        self.state: SprtState | None = None
+        """Where the test stands; None without one, or before the first pair."""
+        self.date = ""
+        """That of the last game that counts."""
+        self._games = games
+        self._waiting: dict[int, Record] = {}  # by number, from 1
+        self._next = 1
+
+    @property
+    def is_decided(self) -> bool:
+        return self.state is not None and self.state.is_decided
+
+    @property
+    def waiting(self) -> int:
+        """Games that are over and don't count as long as an earlier one isn't."""
+        return len(self._waiting)
+
+    def add(self, record: Record) -> list[Record]:
+        """Take a game; returns those that count from now on, in their order. Raises ValueError for one of others."""
+        number = int(record.id.rpartition("/")[2])
+        if self.is_decided or (self._games is not None and number > self._games):
+            return []
+        self._waiting[number] = record
+        counted: list[Record] = []
+        while (pair := self._take_pair()) and not self.is_decided:
+            for game in pair:
+                if game.outcome is not None:
+                    self.tally.add(game)
+                    counted.append(game)
+                    self.date = game.date
+            if self.test is not None and self.tally.finished_pairs:
+                self.state = self.test.state(self.tally.counts)
+        if self.is_decided:
+            self._waiting.clear()
+        return counted
+
+    def _take_pair(self) -> list[Record]:
+        """The next two games, or the last one where their number is odd; nothing while one is missing."""
+        numbers = [self._next, self._next + 1][: 1 if self._next == self._games else 2]
+        if not all(number in self._waiting for number in numbers):
+            return []
+        self._next += len(numbers)
+        return [self._waiting.pop(number) for number in numbers]
 
 
 def _digest(record: Record, colour: Colour, points: float) -> bytes:

@@ -177,12 +177,12 @@ class Frame(ABC):
     def _progress(self) -> list[RenderableType]:
         view, total = self._view, self.event.games
         digits = len(str(total))
-        count = self._text(f"{view.tally.games:{digits}d}", "bold").append(f" of {total}", "not bold")
+        count = self._text(f"{view.stored:{digits}d}", "bold").append(f" of {total}", "not bold")
         wide = self.width >= 70
         count_width = 2 * digits + 4
         bar_width = self.width - count_width - TIMES - 2 if wide else self.width
         blue = style.FIRST.removeprefix("bold ")
-        bar = ProgressBar(total, view.tally.games, bar_width, complete_style=blue, finished_style=blue)
+        bar = ProgressBar(total, view.stored, bar_width, complete_style=blue, finished_style=blue)
         grid = Table.grid(padding=0)
         grid.add_column(width=bar_width)
         if not wide:
@@ -223,7 +223,7 @@ class Frame(ABC):
         if view.resumed and self.width < 60:
             earlier = f"{view.resumed} earlier"
         games, moves = style.rate(view.games_a_second, "games"), style.rate(view.moves_a_second, "moves")
-        first = "games under way" if view.tally.games < self.event.games else ""
+        first = "games under way" if view.stored < self.event.games else ""
         stage, line = view.stage, ""
         for part in filter(
             None, (games, stage, moves, earlier, workers) if view.played else (first, stage, earlier, workers)

@@ -36,7 +36,7 @@ def gate_lines(evidence: Evidence, folder: Path, change: Change | None, noted: S
         games = some(evidence.games.games, "game")
         yield f"Undecided after {games}: {entry} stays as it is, with {against}. More games (-n) go on from here."
     manifests = "".join(f", {folder / 'manifest.json'}" for folder in noted)
-    yield f"The evidence: event {evidence.event}{manifests}; see arena history {entry}."
+    yield f"The evidence: event {evidence.match.event}{manifests}; see arena history {entry}."
 
 
 def _undo(change: Change) -> str:
@@ -116,7 +116,7 @@ def _short(rows: int) -> str:
 def _elo(version: Version) -> str:
     if version.elo is None:
         return ""
-    return "0" if version.elo.half_width == 0 else str(version.elo)
+    return "0" if version.elo.is_zero else str(version.elo)
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,8 +178,6 @@ def _show_live(screen: LiveScreen, updates: Iterator[Update], console: Console) 
                 screen.go_on()
             if screen.ending is not None:
                 raise screen.ending
-            if screen.view.is_decided:
-                break
         screen.view.finish()
 
 
@@ -197,21 +195,19 @@ def _show_lines(
         line = style.spell(text, console.options.ascii_only)
         console.print(line, soft_wrap=True, markup=False, highlight=False)
 
-    tally, games = view.tally, view.event.games
+    games = view.event.games
     write(head)
     written, tenths = view.clock(), 0
     for update in updates:
         view.add(update)
         if update.resumed and update.records:
-            write(f"{tally.games} of {games} games were played earlier")
-        elif update.records and tally.games < games:
+            write(f"{view.stored} of {games} games were played earlier")
+        elif update.records and view.stored < games:
             waited = view.clock() - written
-            if waited >= max(LINE_EVERY, view.elapsed / 100) or 10 * tally.games // games > tenths:
+            if waited >= max(LINE_EVERY, view.elapsed / 100) or 10 * view.stored // games > tenths:
                 write(progress())
                 written = view.clock()
-        tenths = 10 * tally.games // games
-        if view.is_decided:
-            break
+        tenths = 10 * view.stored // games
     view.finish()
 
 

@@ -7,8 +7,6 @@ from time import monotonic
 
 from rich.console import Console
 
-from arena.ratings import Sprt
-from arena.report.tally import Tally
 from arena.runner import Control, Update
 from arena.schedule import Match
 from arena.screen import style
@@ -30,27 +28,30 @@ def show_match(
     updates: Iterator[Update],
     console: Console,
     clock: Callable[[], float] = monotonic,
-    sprt: Sprt | None = None,
     control: Control | None = None,
     theme: Theme = DARK,
-) -> Tally:
-    """Show a match until its updates end or ``sprt`` is decided, then sum it up; returns what was counted.
+) -> MatchView:
+    """Show a match until its updates end, then sum it up; returns what was seen.
 
     On a terminal, keys choose the board that is shown, pause the event by ``control``, and quit as Ctrl-C does.
     What ends it early comes through after ``updates`` has been closed.
     """
-    view = MatchView(match, clock, sprt)
+    view = MatchView(match, clock)
     first, second = match.players
     head = f"{first} against {second}: {match.games} games, {setting_line(match)}"
     show_event(Screen(view, control, theme), updates, console, head, lambda: _progress(view))
-    print_summary(match, view.tally, console, sprt, view.test)
-    return view.tally
+    print_summary(match, view.judge, console)
+    return view
 
 
 def _progress(view: MatchView) -> str:
     """Where a match stands, in a line for a log."""
-    tally, counts = view.tally, view.tally.results()
-    parts = [f"{tally.games} of {view.match.games}", style.score(counts), style.per_cent(counts.points / counts.games)]
+    counts = view.tally.results()
+    parts = [f"{view.stored} of {view.match.games}"]
+    if view.judge.waiting:
+        parts.append(f"{counts.games} count")
+    if counts.games:
+        parts += [style.score(counts), style.per_cent(counts.points / counts.games)]
     if view.comparison is not None:
         parts.append(f"Elo {view.comparison.elo}")
     if view.test is not None:

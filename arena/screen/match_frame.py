@@ -76,14 +76,14 @@ class MatchFrame(Frame):
         return [
             self._share_bar(width),
             self._fact("Score", self._text(style.score(counts), "bold"), style.per_cent(share), width),
-            self._fact("Elo", self._text(elo, "bold"), "95 % interval" if width >= 48 else "95 %", width),
+            self._fact("Elo", self._text(elo, "bold"), "95 % interval" if width >= 60 else "95 %", width),
             self._fact("LOS", self._text(los), "", width),
             *self._test(width),
         ]
 
     def _test(self, width: int) -> list[Text]:
         """Where the sequential test stands: the log-likelihood ratio between its bounds; nothing without a test."""
-        sprt, state = self.view.sprt, self.view.test
+        sprt, state = self.match.test, self.view.test
         if sprt is None:
             return []
         lower, upper = sprt.bounds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from arena.planning import Outlook, games_for_interval, games_to_show, sprt_games
-from arena.ratings import PairCounts, Sprt
+from arena.ratings import Sprt
 from arena.report.tally import Tally
 from arena.screen.summary import some
 from arena.screen.tables import Sheet
@@ -27,7 +27,7 @@ def plan_sheet(tally: Tally, to_see: float, workers: int) -> Sheet:
         (f"--sprt 0 {to_see:g} ends, if {now:+.0f} Elo are true, as it looks now", sprt_games(outlook, test, now)),
     ]
     rows = [(words, f"{games:,}", _lasting(games * thought / workers)) for words, games in asked]
-    pairs = f", {some(counts.games // 2, 'different pair')}" if isinstance(counts, PairCounts) else ""
+    pairs = f", {some(counts.games // 2, 'different pair')}"
     note = (
         f"{tally.first} against {tally.second}, foretold from {some(tally.games, 'game')}{pairs}: "
         f"{thought:.3g} s of thinking a game, on {some(workers, 'worker')}. Shown means that the 95 % interval "

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-from arena.ratings import PairCounts
 from arena.report.event import Kind, Place, Report
 from arena.report.stored import Overview
 from arena.report.tally import Forfeit
 from arena.screen import style
-from arena.screen.summary import headline, print_facts, some, strength_lines
+from arena.screen.summary import headline, print_facts, some, strength_lines, test_lines
 from arena.screen.tables import Sheet
 from arena.screen.tournament import crosstable_sheet, doubts, repeats
 
@@ -36,7 +35,7 @@ def title(report: Report) -> str:
     """What has come out, in a line."""
     stored = len(report.records)
     if not stored:
-        return f"{report.id}: no game is finished yet"
+        return f"{report.id}: no {'game' if report.judge is None else 'pair of games'} is finished yet"
     if report.tally is not None:
         return headline(report.tally)
     games = some(stored, "game")
@@ -74,7 +73,7 @@ def terms(report: Report) -> tuple[tuple[str, str], ...]:
 
 
 def _progress(report: Report) -> str:
-    stored, planned = len(report.records), report.planned
+    stored, planned = report.stored, report.planned
     if planned is None or planned <= stored:
         return f"{stored}"
     most = "at most " if report.kind is Kind.LADDER else ""
@@ -139,12 +138,13 @@ def _strength(report: Report) -> Iterable[tuple[str, str]]:
     tally, comparison = report.tally, report.comparison
     if tally is None or comparison is None:
         return
+    if report.judge is not None:
+        yield from test_lines(report.judge)
     yield from strength_lines(tally)
     yield "Normalised", f"{comparison.normalised} Elo (95 %), in units of the spread of one game"
-    if isinstance(tally.counts, PairCounts):
-        words = ("0", "1/2", "1", "1 1/2", "2")
-        counts = ", ".join(f"{word}: {count}" for word, count in zip(words, tally.counts.counts, strict=True))
-        yield "Pairs", f"by the points of {tally.first}: {counts}"
+    words = ("0", "1/2", "1", "1 1/2", "2")
+    counts = ", ".join(f"{word}: {count}" for word, count in zip(words, tally.counts.counts, strict=True))
+    yield "Pairs", f"by the points of {tally.first}: {counts}"
 
 
 def _standings(report: Report) -> Sheet:

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from arena.go.game import Ending
 from arena.go.moves import BLACK, WHITE
-from arena.ratings import PairCounts, Sprt, SprtState, Verdict
-from arena.report.tally import Forfeit, Tally
+from arena.ratings import Sprt, Verdict
+from arena.report.tally import Forfeit, Judge, Tally
 from arena.schedule import Event, Match
 from arena.screen import style
 
@@ -35,20 +35,21 @@ def headline(tally: Tally) -> str:
     return f"{tally.first} {'beat' if own > other else 'lost to'} {tally.second} {score}"
 
 
-def verdict(tally: Tally, sprt: Sprt, state: SprtState | None) -> str:
+def verdict(judge: Judge, test: Sprt) -> str:
     """What a sequential test has shown, in words."""
+    first, state = judge.tally.first, judge.state
     llr = (
         "no pair is complete"
         if state is None
         else f"LLR {state.llr:+.2f}, bounds {state.lower:.2f} and {state.upper:.2f}"
     )
-    errors = f"alpha {sprt.alpha:g}, beta {sprt.beta:g}, {sprt.model} model"
+    errors = f"alpha {test.alpha:g}, beta {test.beta:g}"
     if state is not None and state.verdict is Verdict.H1:
-        words = f"accepted: {tally.first} is stronger by {sprt.elo1:g} Elo rather than {sprt.elo0:g}"
+        words = f"accepted: {first} is stronger by {test.elo1:g} Elo rather than {test.elo0:g}"
     elif state is not None and state.verdict is Verdict.H0:
-        words = f"rejected: {tally.first} is stronger by {sprt.elo0:g} Elo at most, rather than {sprt.elo1:g}"
+        words = f"rejected: {first} is stronger by {test.elo0:g} Elo at most, rather than {test.elo1:g}"
     else:
-        words = f"undecided between {sprt.elo0:g} and {sprt.elo1:g} Elo; more games (-n) go on from here"
+        words = f"undecided between {test.elo0:g} and {test.elo1:g} Elo; more games (-n) go on from here"
     return f"{words} ({llr}; {errors})"
 
 
@@ -79,7 +80,7 @@ def summary(match: Match, tally: Tally) -> list[tuple[str, str]]:
 def strength_lines(tally: Tally) -> list[tuple[str, str]]:
     """How much stronger the first player is, and the scores that say so."""
     comparison, counts = tally.comparison(), tally.counts
-    evidence = some(counts.games // 2, "pair") if isinstance(counts, PairCounts) else some(counts.games, "game")
+    evidence = some(counts.games // 2, "pair")
     whole = tally.results()
     return [
         ("Elo", f"{comparison.elo} (95 %) for {tally.first}, from {evidence}; LOS {style.likelihood(comparison.los)}"),
@@ -118,17 +119,20 @@ def _ending(tally: Tally, ending: Ending) -> str:
     return f"{ending} {counts.games} ({', '.join(f'{name} {number}' for name, number in won if number)})"
 
 
-def print_summary(
-    match: Match, tally: Tally, console: Console, sprt: Sprt | None = None, state: SprtState | None = None
-) -> None:
+def test_lines(judge: Judge) -> list[tuple[str, str]]:
+    """What a match's sequential test says, if it has one, and how many games wait to be counted."""
+    lines = [] if judge.test is None else [("SPRT", verdict(judge, judge.test))]
+    if judge.waiting:
+        lines.append(("Waiting", f"{some(judge.waiting, 'game')} will count when all earlier ones are over"))
+    return lines
+
+
+def print_summary(match: Match, judge: Judge, console: Console) -> None:
     """The headline and what stands behind it."""
-    if not tally.games:
-        console.print("no games were played", highlight=False)
+    if not judge.tally.games:
+        console.print("no pair of games is complete", highlight=False)
         return
-    facts = summary(match, tally)
-    if sprt is not None:
-        facts.insert(0, ("SPRT", verdict(tally, sprt, state)))
-    print_facts(headline(tally), facts, console)
+    print_facts(headline(judge.tally), [*test_lines(judge), *summary(match, judge.tally)], console)
 
 
 def print_facts(headline: str, facts: Sequence[tuple[str, str]], console: Console) -> None:

@@ -115,7 +115,7 @@ def bots_table(entries: Iterable[Entry], ratings: Mapping[str, Estimate]) -> She
                 entry.kind,
                 listed,
                 net,
-                "" if rating is None else "0" if rating.half_width == 0 else str(rating),
+                "" if rating is None else "0" if rating.is_zero else str(rating),
             )
         )
     note = "Settings are changed inline, as in mcts:playouts=5000, or in arena.toml."

@@ -34,8 +34,8 @@ def show_tournament(
     clock: Callable[[], float] = monotonic,
     control: Control | None = None,
     theme: Theme = DARK,
-) -> Crosstable:
-    """Show a tournament or a ladder until its updates end, then sum it up; returns what was counted.
+) -> TournamentView:
+    """Show a tournament or a ladder until its updates end, then sum it up; returns what was seen.
 
     On a terminal, keys choose the board that is shown, pause the event by ``control``, and quit as Ctrl-C does.
     What ends it early comes through after ``updates`` has been closed.
@@ -47,7 +47,7 @@ def show_tournament(
     head = f"{tournament.name}: {tournament.style} of {bots}, {games}, {setting_line(tournament)}"
     show_event(Screen(view, control, theme), updates, console, head, lambda: _progress(view))
     print_standings(tournament, view.tally, console)
-    return view.tally
+    return view
 
 
 def _progress(view: TournamentView) -> str:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Record
-from arena.ratings import Bound, Estimate
+from arena.ratings import Estimate
 from arena.report.league import Crosstable, League, Standing
 from arena.schedule import Ladder, Tournament
 from arena.screen import style
@@ -209,8 +209,9 @@ class TournamentFrame(Frame):
 
 
 def _short(elo: Estimate, width: int) -> str:
-    """As everywhere; without decimals where there is no room for them."""
-    words = str(elo)
-    if len(words) > width and elo.bound is Bound.BOTH:
-        words = f"{elo.value:+.0f} ± {elo.half_width:.0f}"
+    """As everywhere; without decimals, or its ends, where there is no room for them."""
+    words, low, high = str(elo), elo.interval.low, elo.interval.high
+    if len(words) > width and elo.value is not None and low is not None and high is not None:
+        whole = f"{elo.value:+.0f} ± {(high - low) / 2:.0f}"
+        words = whole if "±" in words else f"{low:+.0f} to {high:+.0f}"
     return words

@@ -8,7 +8,8 @@ from statistics import NormalDist
 from time import monotonic
 from typing import Generic, TypeVar
 
-from arena.ratings import Comparison, PairCounts, Sprt, SprtState, Verdict, compare
+from arena.go.record import Record
+from arena.ratings import Comparison, SprtState
 from arena.report.league import Crosstable
 from arena.report.tally import Tally
 from arena.runner import Update
@@ -72,7 +73,9 @@ class EventView(Generic[Counted]):
         self.tally: Counted = tally
         self.boards = Boards()
         self.workers = 0
+        self.stored = 0  # games
         self.resumed = 0
+        self._moves = 0  # of these games, openings counted
         self.finished = False
         self.is_paused = False
         self._pauses = 0.0  # seconds, of those that are over
@@ -89,10 +92,12 @@ class EventView(Generic[Counted]):
         if update.paused is not None:
             self.pause(update.paused)
         for record in update.records:
-            self.tally.add(record)
+            self._count(record)
             self._lengths.add(len(record.moves))
+            self.stored += 1
+            self._moves += len(record.moves)
         if update.resumed:
-            self.resumed, self._resumed_moves = self.tally.games, self.tally.moves
+            self.resumed, self._resumed_moves = self.stored, self._moves
             return
         if (update.records or update.glances) and self._playing_since is None:
             self._playing_since = self.now
@@ -101,10 +106,9 @@ class EventView(Generic[Counted]):
         looks = {glance.pairing.id: (self.now, len(glance.moves)) for glance in self.boards.glances}
         self._first_looks = {id: self._first_looks.get(id, look) for id, look in looks.items()}
 
-    @property
-    def is_decided(self) -> bool:
-        """Whether no more games are needed, though some are left."""
-        return False
+    def _count(self, record: Record) -> None:
+        """Take a game into the tally."""
+        self.tally.add(record)
 
     @property
     def may_end_early(self) -> bool:
@@ -143,7 +147,7 @@ class EventView(Generic[Counted]):
     @property
     def is_starting(self) -> bool:
         """Whether no game has been seen yet, though some are to be played."""
-        return self._playing_since is None and self.tally.games < self.event.games
+        return self._playing_since is None and self.stored < self.event.games
 
     @property
     def elapsed(self) -> float:
@@ -158,7 +162,7 @@ class EventView(Generic[Counted]):
     @property
     def played(self) -> int:
         """Games that were finished since the view began."""
-        return self.tally.games - self.resumed
+        return self.stored - self.resumed
 
     @property
     def games_a_second(self) -> float | None:
@@ -168,7 +172,7 @@ class EventView(Generic[Counted]):
     @property
     def moves_a_second(self) -> float | None:
         """Of finished games; None before the first."""
-        return self._rate(self.tally.moves - self._resumed_moves)
+        return self._rate(self._moves - self._resumed_moves)
 
     def _rate(self, number: int) -> float | None:
         too_early = not self.played or (self._spent < 1 and not self.finished)
@@ -231,33 +235,38 @@ def seconds_for_rest(spent: float, work: float, whole: float) -> float | None:
 
 
 class MatchView(EventView[Tally]):
-    """A running match, with what it says of the two players so far."""
+    """A running match, with what it says of the two players so far: of the games that count by now."""
 
-    def __init__(self, match: Match, clock: Callable[[], float] = monotonic, sprt: Sprt | None = None):
-        super().__init__(match, Tally(*match.players), clock)
+    def __init__(self, match: Match, clock: Callable[[], float] = monotonic):
+        self.judge = match.judge()
+        super().__init__(match, self.judge.tally, clock)
         self.match = match
-        self.sprt = sprt
-        self.test: SprtState | None = None  # where ``sprt`` stands, once a pair is complete
         self.comparison: Comparison | None = None
 
     def add(self, update: Update) -> None:
         """Take in what has happened."""
+        before = self.tally.finished_pairs
         super().add(update)
-        if update.records:
-            counts = self.tally.counts
-            self.comparison = compare(counts)
-            if self.sprt is not None and isinstance(counts, PairCounts):
-                self.test = self.sprt.state(counts)
+        if self.tally.finished_pairs > before:
+            self.comparison = self.tally.comparison()
+
+    def _count(self, record: Record) -> None:
+        self.judge.add(record)
 
     @property
-    def is_decided(self) -> bool:
-        """Whether the sequential test, if there is one, has accepted a hypothesis."""
-        return self.test is not None and self.test.verdict in (Verdict.H0, Verdict.H1)
+    def test(self) -> SprtState | None:
+        """Where the sequential test stands, once a pair is complete."""
+        return self.judge.state
 
     @property
     def may_end_early(self) -> bool:
         """Whether there is a sequential test."""
-        return self.sprt is not None
+        return self.match.test is not None
+
+    @property
+    def stage(self) -> str:
+        """Games that don't count yet."""
+        return f"{self.judge.waiting} wait for earlier ones" if self.judge.waiting else ""
 
     @property
     def warning(self) -> str:

@@ -18,9 +18,9 @@ def show_watched(event: Match | Tournament | Ladder, watch: Watch, console: Cons
     KeyboardInterrupt; the event goes on."""
     live = watch.look.live
     if isinstance(event, Match):
-        games = show_match(event, watch.updates(), console, watch.clock, live.sprt, theme=theme).games
+        games = show_match(event, watch.updates(), console, watch.clock, theme=theme).stored
     else:
-        games = show_tournament(event, watch.updates(), console, watch.clock, theme=theme).games
+        games = show_tournament(event, watch.updates(), console, watch.clock, theme=theme).stored
     go_on = f"; go on with: {live.command}" if live.command else "; the same command plays the rest"
     stored = f"{games} of {event.games} games are stored{go_on}"
     match watch.end:
