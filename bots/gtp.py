@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the
     from arena.go.moves import Move
 
 GRACE = 1.0  # seconds that an engine gets to end by itself
+LONGEST_WAIT = 3600.0  # seconds of one call of poll, which takes no infinite ones
 LONGEST_ANSWER = 1 << 20  # bytes
 KEPT_STDERR = 1 << 16  # bytes
 GAMES_FOLDERS = ("/usr/games", "/usr/local/games")  # where systems put engines, and not on root's PATH
@@ -148,11 +149,14 @@ class Engine:
             self._listen(deadline - now)
 
     def _listen(self, seconds: float) -> None:
-        """Take in what has come on stdout and stderr, after waiting at most so long for the first of it."""
+        """Take in what has come on stdout and stderr, after waiting at most so long for the first of it.
+
+        ``seconds`` may be infinite; the wait can then end with nothing taken in.
+        """
         poll = select.poll()
         for descriptor in self._open:
             poll.register(descriptor, select.POLLIN)
-        for descriptor, _ in poll.poll(max(seconds, 0) * 1000):
+        for descriptor, _ in poll.poll(min(max(seconds, 0), LONGEST_WAIT) * 1000):
             chunk = os.read(descriptor, 1 << 16)
             if not chunk:
                 self._open.discard(descriptor)

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,10 @@ def test_banners_numbers_and_stray_bytes_around_an_answer_do_no_harm(scripted: O
     bot = scripted("noise")
     assert bot.choose(game, LIMITS).move == move_from_gtp("D4", 9)
     assert bot.choose(game, LIMITS).move == move_from_gtp("D4", 9)
+
+
+def test_an_engine_may_be_given_any_time(scripted: Opener) -> None:
+    assert scripted("good").choose(game_of("A1"), Limits(deadline=inf)).move == move_from_gtp("B1", 9)
 
 
 @pytest.mark.parametrize(("mode", "move"), [("resign", None), ("pass", 81), ("illegal", move_from_gtp("A1", 9))])
