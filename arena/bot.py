@@ -165,6 +165,13 @@ class Bot(ABC):
     depend on the other games played beside it.
     """
 
+    startup: float = 60.0
+    """Seconds that ``prepare`` may take."""
+
+    def prepare(self, game: Game, limits: Limits) -> None:  # noqa: B027 (most bots are always ready)
+        """Make ready to decide in this game: start a process, set its board up. Called before ``choose``, outside all
+        clocks. The game is not to be changed. Raises BotFault when the bot can't play, BotTimeout after ``startup``."""
+
     @abstractmethod
     def choose(self, game: Game, limits: Limits) -> Decision:
         """Decide for the side to move. The game is not to be changed. Raises BotFault when the bot can't go on."""

@@ -474,7 +474,7 @@ class Sitting:
             self._changed.wait_for(lambda: not self._paused or ticket != self._ticket)
             if ticket != self._ticket:
                 return
-            self._spent, self._since = 0.0, self._now()  # it may have waited for another call to end
+            self._spent, self._since = 0.0, None  # it may have waited for another call to end
             colour = game.to_play
             opponent, clock = self._opponents[colour], self._clocks.get(colour)
             limits = opponent.limits
@@ -485,6 +485,9 @@ class Sitting:
         decision, fault = Decision(None), None
         start = self._now()
         try:
+            opponent.bot.prepare(game, limits)
+            start = self._now()
+            self._start_clock(ticket)
             decision = opponent.bot.choose(game, limits)
             check_decision(decision, game.rules.size)
         except Exception as error:  # a bot's fault, whatever it is, is that bot's forfeit
@@ -508,6 +511,12 @@ class Sitting:
                     self._carry_out(int(decision.move), decision.win_rate)
                 except IllegalMove as error:
                     self._forfeit(colour, error)
+
+    def _start_clock(self, ticket: int) -> None:
+        """The bot is ready: its clock runs, unless the game has gone another way meanwhile."""
+        with self._changed:
+            if ticket == self._ticket and not self._paused:
+                self._since = self._now()
 
     def _forfeit(self, colour: Colour, error: Exception) -> None:
         text = " ".join(str(error).split()) or type(error).__name__

@@ -13,7 +13,7 @@ import subprocess
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -225,8 +225,8 @@ def end_group(guard: subprocess.Popen[bytes], process: subprocess.Popen[bytes] |
 
 
 class GtpBot(Bot):
-    """Plays what an engine plays. The engine runs from the start, and anew after a fault; ``name`` and ``version`` are
-    what it says of itself, empty where it doesn't."""
+    """Plays what an engine plays. The engine runs from the start; after a fault ``prepare`` starts a new one. ``name``
+    and ``version`` are what it says of itself, empty where it doesn't."""
 
     def __init__(self, config: Config):
         """Raises ConfigError when the command can't be started or doesn't answer as GTP asks."""
@@ -237,6 +237,7 @@ class GtpBot(Bot):
         if not self._arguments:
             raise ConfigError("command is empty; give the engine's command line, such as 'gnugo --mode gtp'")
         self._config = config
+        self.startup = config.startup
         self._cwd = str(Path(config.cwd).expanduser()) if config.cwd else None
         if self._cwd and not Path(self._cwd).is_dir():
             raise ConfigError(f"cwd '{config.cwd}' is no folder; the engine can't run there")
@@ -303,31 +304,54 @@ class GtpBot(Bot):
         except BotFault as fault:
             raise ConfigError(f"{fault}; it can't play on {size}x{size}") from None
 
+    def prepare(self, game: Game, limits: Limits) -> None:
+        """Start an engine where none runs, and play a game to it that it doesn't follow yet. Raises BotTimeout or
+        BotFault."""
+        self._ready(game, limits)
+
     def choose(self, game: Game, limits: Limits) -> Decision:
-        """The engine's move, legal or not. Raises BotTimeout or BotFault; a new engine then starts at the next call."""
-        engine = self._engine or self._start()
+        """The engine's move, legal or not. Raises BotTimeout or BotFault; ``prepare`` then starts a new engine."""
+        engine = self._ready(game, limits)
         deadline = time.monotonic() + limits.allowed
-        finished = False
-        try:
-            decision = self._decide(engine, game, limits, deadline)
-            finished = True
-        finally:
-            if not finished:  # whatever stopped it, the engine may still be answering
-                self._stop()
-        return decision
+        with self._stopped_by_a_fault():
+            return self._decide(engine, game, limits, deadline)
 
-    def _decide(self, engine: Engine, game: Game, limits: Limits, deadline: float) -> Decision:
-        from arena.go.moves import gtp_from_move, move_from_gtp
-
-        size = game.rules.size
+    def _ready(self, game: Game, limits: Limits) -> Engine:
+        """An engine that follows the game, if not up to its last moves."""
+        deadline = time.monotonic() + self.startup
+        engine = self._engine or self._start()
         if self._game is None or self._game() is not game or self._moves != game.moves[: len(self._moves)]:
-            self._begin(engine, game, deadline)
-        self._set_time(engine, limits, deadline)
+            with self._stopped_by_a_fault():
+                self._begin(engine, game, deadline)
+                self._set_time(engine, limits, deadline)
+                self._catch_up(engine, game, deadline)
+        return engine
+
+    @contextmanager
+    def _stopped_by_a_fault(self) -> Iterator[None]:
+        """Whatever is raised meanwhile, the engine may still be answering: it is stopped."""
+        try:
+            yield
+        except BaseException:
+            self._stop()
+            raise
+
+    def _catch_up(self, engine: Engine, game: Game, deadline: float) -> None:
+        """Play to the engine what it hasn't seen of the game."""
+        from arena.go.moves import gtp_from_move
+
         colour = game.to_play if len(game.moves) % 2 == len(self._moves) % 2 else game.to_play.opponent
         for move in game.moves[len(self._moves) :]:
-            engine.ask(f"play {colour.letter.lower()} {gtp_from_move(move, size)}", deadline)
+            engine.ask(f"play {colour.letter.lower()} {gtp_from_move(move, game.rules.size)}", deadline)
             self._moves.append(move)
             colour = colour.opponent
+
+    def _decide(self, engine: Engine, game: Game, limits: Limits, deadline: float) -> Decision:
+        from arena.go.moves import move_from_gtp
+
+        colour = game.to_play
+        self._set_time(engine, limits, deadline)
+        self._catch_up(engine, game, deadline)
         if limits.left is not None and limits.time is not None and "time_left" in self._commands:
             scale = _whole_period(limits.time.period).denominator if limits.left.stones else 1
             with suppress(Refusal):
@@ -339,7 +363,7 @@ class GtpBot(Bot):
             self._game = None  # it has resigned in a game that may go on elsewhere
             return Decision(None)
         try:
-            chosen = move_from_gtp(answer, size)
+            chosen = move_from_gtp(answer, game.rules.size)
         except ValueError:
             raise BotFault(f"{engine.title}: its answer to '{command}', {quoted(answer)}, is no move") from None
         self._moves.append(chosen)

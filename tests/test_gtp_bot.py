@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -24,7 +25,7 @@ from arena.clock import Clock
 from arena.go.game import Ending, Game, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.go.record import Record
-from arena.match import Room
+from arena.match import Room, Turn
 from arena.pairing import Pairing
 from arena.registry import Registry
 from bots.gtp import BOT, Config, GtpBot
@@ -48,7 +49,7 @@ def scripted(engine_log: Path) -> Iterator[Opener]:
     bots: list[GtpBot] = []
 
     def opened(mode: str, **settings: Any) -> GtpBot:
-        command = shlex.join([sys.executable, str(SCRIPTED), mode])
+        command = shlex.join([sys.executable, str(SCRIPTED), *mode.split()])
         bots.append(GtpBot(Config(command, log=str(engine_log), **settings)))
         return bots[-1]
 
@@ -277,6 +278,47 @@ def test_after_a_fault_a_new_engine_plays_the_next_game(scripted: Opener, engine
         bot.choose(game_of("J9"), LIMITS)
     assert bot.choose(game_of("A1"), LIMITS).move == move_from_gtp("B1", 9)
     assert len(pids(engine_log)) == 2
+
+
+def seated(bot: GtpBot, limits: Limits, turns: list[Turn | None]) -> Room:
+    """A room in which the engine meets a move of its opponent that it refuses, and loses by that."""
+    opponent = Registry().resolve("fast-random").build()
+    rules = Rules.preset("cgos")
+    room = Room({"engine": bot, "random": opponent}, rules, {"engine": limits, "random": LIMITS}, on_turn=turns.append)
+    room.seat(Pairing("event/1", 1, "engine", "random", (move_from_gtp("J9", 9), 81), seed=1))
+    (record,) = room.play_round()
+    assert record.reason.startswith("engine: Scripted 1.0: refuses 'play b J9'")
+    return room
+
+
+@pytest.mark.parametrize("text", ["deadline=0.8", "main=0.6"])
+def test_a_new_engine_starts_and_is_set_up_outside_the_clock(scripted: Opener, text: str) -> None:
+    turns: list[Turn | None] = []
+    limits = Limits.read(text, "here")
+    room = seated(scripted("strict 0.5", startup=9.0), limits, turns)
+    room.seat(Pairing("event/2", 2, "engine", "random", (40, 81), seed=1))
+    (table,) = room.tables
+    turns.clear()
+    assert list(room.play_round()) == [], table.reason
+    assert table.seconds[BLACK] < 0.8
+    assert [turn and (turn.player, turn.allowed) for turn in turns[:3]] == [
+        ("engine", 9.0),
+        ("engine", pytest.approx(0.8)),
+        None,
+    ]
+
+
+def test_a_new_engine_that_does_not_start_in_time_forfeits(tmp_path: Path) -> None:
+    engine = shlex.join([sys.executable, str(SCRIPTED), "strict"])
+    script = f"mkdir {shlex.quote(str(tmp_path / 'started'))} && exec {engine}; sleep 60"
+    bot = GtpBot(Config(shlex.join(["sh", "-c", script]), startup=2.0))
+    room = seated(bot, LIMITS, [])
+    room.seat(Pairing("event/2", 2, "engine", "random", (), seed=1))
+    (record,) = room.play_round()
+    assert record.outcome is not None and record.outcome.ending is Ending.TIME
+    assert re.fullmatch(r"engine: .*: no answer to 'name' in 2\.[01] s; .*", record.reason)
+    assert record.black_seconds == 0
+    bot.close()
 
 
 def test_a_size_that_the_engine_cant_play_is_named(scripted: Opener) -> None:

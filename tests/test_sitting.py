@@ -334,6 +334,25 @@ def test_a_bot_that_overruns_its_clock_loses() -> None:
         assert limits.left == TimeLeft(10, 0) and limits.seconds is not None and 0 < limits.seconds < 10
 
 
+def test_a_bot_makes_ready_before_its_clock_runs() -> None:
+    clock = Clock()
+
+    class Prepared(Scripted):
+        is_ready = False
+
+        def prepare(self, game: Game, limits: Limits) -> None:
+            clock.now += 0 if self.is_ready else 20
+            self.is_ready = True
+
+        def choose(self, game: Game, limits: Limits) -> Decision:
+            self.prepare(game, limits)
+            return super().choose(game, limits)
+
+    with sat(kifu_of(), Prepared("B3"), Limits(main=10), now=clock) as sitting:
+        now = play(sitting, "C3")
+        assert (played(now), now.clocks[1], sitting.record().white_seconds) == ("C3 B3", TimeLeft(10, 0), 0)
+
+
 def test_a_pause_stops_the_clocks_and_holds_the_answer_back() -> None:
     clock, bot = Clock(), Deliberate("B3")
     with sat(kifu_of(time=Limits(main=10)), bot, now=clock) as sitting:
