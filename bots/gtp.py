@@ -12,7 +12,7 @@ import signal
 import subprocess
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -48,6 +48,9 @@ class Config:
     command: str = setting(help="the engine's command line, such as 'gnugo --mode gtp'; no shell reads it")
     startup: float = setting(10.0, "seconds from the engine's start to its first answers", low=0.01)
     cwd: str = setting("", "the folder that the engine runs in; empty for the present one")
+    env: Mapping[str, str] = setting(
+        factory=dict, help='environment variables for the engine, such as {OMP_NUM_THREADS = "1"}; in arena.toml only'
+    )
     log: str = setting("", "a file to which the engine's stderr is added; empty to keep its end in memory only")
 
 
@@ -67,7 +70,7 @@ class Engine:
     After any fault but a Refusal the conversation is out of step: ``stop`` is all that is left.
     """
 
-    def __init__(self, arguments: list[str], cwd: str | None, log: Path | None):
+    def __init__(self, arguments: list[str], cwd: str | None, env: Mapping[str, str], log: Path | None):
         """Start the process, in a group of its own. Raises OSError, or ValueError for an argument with a null byte."""
         self.title = shlex.join(arguments)[:80]
         self._log = log
@@ -88,6 +91,7 @@ class Engine:
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 cwd=cwd,
+                env=env,
                 process_group=guard.pid,
             )
         except (OSError, ValueError):
@@ -176,6 +180,15 @@ class Engine:
         stderr = f"; its stderr ends with {quoted(' / '.join(last), 300)}" if last else ""
         return f"{self.title}: {reason}{stderr}"
 
+    def remedy(self, fault: BotFault) -> str:
+        """What to do about a fault of an engine that has just been started."""
+        slow = "if it starts slowly, raise 'startup'; " if isinstance(fault, BotTimeout) else ""
+        if self._stderr:
+            return f"{slow}if it misses a file, set 'cwd' or 'env' so that it finds it"
+        if slow:
+            return "is it a GTP engine? If it starts slowly, raise 'startup'"
+        return "run the command by hand and type 'name' to see what is wrong"
+
     def _ended(self, command: str) -> str:
         self._listen_out()
         code = self._process.returncode
@@ -241,6 +254,7 @@ class GtpBot(Bot):
         self._cwd = str(Path(config.cwd).expanduser()) if config.cwd else None
         if self._cwd and not Path(self._cwd).is_dir():
             raise ConfigError(f"cwd '{config.cwd}' is no folder; the engine can't run there")
+        self._env = {**os.environ, **config.env}
         self._log = Path(config.log).expanduser() if config.log else None
         try:
             if self._log is not None:
@@ -256,14 +270,12 @@ class GtpBot(Bot):
         self._times = ""
         try:
             self._start()
-        except BotTimeout as fault:
-            raise ConfigError(f"{fault}; is it a GTP engine? If it starts slowly, raise 'startup'") from None
         except BotFault as fault:
-            raise ConfigError(f"{fault}; run the command by hand and type 'name' to see what is wrong") from None
+            raise ConfigError(f"{fault}") from None
 
     def _found(self, program: str) -> str:
         """The full path of the program. Raises ConfigError."""
-        folders = os.pathsep.join([os.environ.get("PATH", os.defpath), *GAMES_FOLDERS])
+        folders = os.pathsep.join([self._env.get("PATH", os.defpath), *GAMES_FOLDERS])
         place = os.path.expanduser(program)
         if os.sep in place:
             place = os.path.join(self._cwd or os.curdir, place)
@@ -272,10 +284,10 @@ class GtpBot(Bot):
         raise ConfigError(f"there is no program '{program}' to run as an engine; install it, or give its full path")
 
     def _start(self) -> Engine:
-        """Raises BotFault when the engine can't be started or doesn't answer in time."""
-        deadline = time.monotonic() + self._config.startup
+        """Raises BotFault, with what to do about it, when the engine can't be started or doesn't answer in time."""
+        deadline = time.monotonic() + self.startup
         try:
-            engine = self._engine = Engine(self._arguments, self._cwd, self._log)
+            engine = self._engine = Engine(self._arguments, self._cwd, self._env, self._log)
         except (OSError, ValueError) as error:
             raise BotFault(f"command {quoted(self._config.command)} can't be started: {error}") from None
         told = {}
@@ -284,25 +296,28 @@ class GtpBot(Bot):
                 told[command] = ""
                 with suppress(Refusal):
                     told[command] = engine.ask(command, deadline)
-            if told["protocol_version"] == "1":
-                raise BotFault(f"{engine.title}: it speaks version 1 of GTP, not 2")
-        except BotFault:
+        except BotFault as fault:
             self._stop()
-            raise
+            raise type(fault)(f"{fault}; {engine.remedy(fault)}") from None
+        if told["protocol_version"] == "1":
+            self._stop()
+            raise BotFault(f"{engine.title}: it speaks version 1 of GTP, not 2")
         self.name, self.version = told["name"], told["version"]
         self._commands = frozenset(told["list_commands"].split())
         engine.title = " ".join(f"{self.name} {self.version}".split())[:80] or engine.title
         return engine
 
     def require_size(self, size: int) -> None:
-        """Have the engine clear a board of this size. Raises ConfigError when it refuses or fails."""
+        """Have the engine clear a board of this size and set a komi. Raises ConfigError when it refuses or fails."""
         engine = self._engine or self._start()
-        deadline = time.monotonic() + self._config.startup
-        try:
-            for command in (f"boardsize {size}", "komi 7"):
+        deadline = time.monotonic() + self.startup
+        for command, words in ((f"boardsize {size}", f"on {size}x{size}"), ("komi 7", "with komi 7")):
+            try:
                 engine.ask(command, deadline)
-        except BotFault as fault:
-            raise ConfigError(f"{fault}; it can't play on {size}x{size}") from None
+            except Refusal as refusal:
+                raise ConfigError(f"{refusal}; it can't play {words}") from None
+            except BotFault as fault:
+                raise ConfigError(f"{fault}; {engine.remedy(fault)}") from None
 
     def prepare(self, game: Game, limits: Limits) -> None:
         """Start an engine where none runs, and play a game to it that it doesn't follow yet. Raises BotTimeout or

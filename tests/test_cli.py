@@ -326,6 +326,31 @@ def test_a_person_can_play_through_a_pipe(tmp_path: Path) -> None:
 ENGINE = f"gtp:command={shlex.join([sys.executable, str(ROOT / 'tests' / 'engines' / 'scripted.py'), 'good'])}"
 
 
+ENGINE_TABLE = """
+[bots.engine]
+kind = "gtp"
+command = '''{command}'''
+log = "{log}"
+env = {{DATA_DIR = "/srv"}}
+"""
+
+
+def test_an_engine_plays_with_its_environment_and_one_that_is_not_there_is_named(tmp_path: Path) -> None:
+    log, config = tmp_path / "log", tmp_path / "arena.toml"
+    script = f'echo "data in $DATA_DIR" >&2; exec {ENGINE.removeprefix("gtp:command=")}'
+    config.write_text(ENGINE_TABLE.format(command=shlex.join(["sh", "-c", script]), log=log))
+    match = ("match", "engine", "random", "-n", "2", *SMALL)
+    done = arena(*match, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert log.read_text().count("data in /srv\n") == 2  # one engine is of the check, one of the match
+    assert "2 of 2 games were played earlier" in arena(*match, folder=tmp_path).stdout
+    assert 'DATA_DIR = "/srv"' in arena("bots", "engine", folder=tmp_path, columns=200).stdout
+    config.write_text(ENGINE_TABLE.format(command="no-such-engine --gtp", log=log))
+    refused(arena(*match, folder=tmp_path), "arena.toml: [bots.engine]: there is no program 'no-such-engine'")
+    done = arena("check", "engine", folder=tmp_path, columns=200)
+    assert done.returncode == 1 and "arena.toml: [bots.engine]: there is no program" in done.stdout
+
+
 def test_a_person_plays_an_engine_which_does_not_forfeit(tmp_path: Path) -> None:
     typed = "e5\ne6\nresign\n"
     done = arena_alone("match", "human", ENGINE, "-n", "1", "--plies", "0", folder=tmp_path, typed=typed)

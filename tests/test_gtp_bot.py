@@ -377,7 +377,13 @@ def test_an_arena_killed_at_once_leaves_no_engine(engine_log: Path, mode: str) -
         ({"command": "true", "cwd": "no/such/folder"}, "cwd 'no/such/folder' is no folder"),
         ({"command": "true", "log": "no/such/folder/log"}, "log 'no/such/folder/log' can't be written"),
         ({"command": "true"}, "ended with exit code 0 instead of answering 'name'"),
-        ({"command": "sh -c 'echo no net >&2; exit 7'"}, "exit code 7 .*ends with 'no net'"),
+        ({"command": "true"}, "run the command by hand and type 'name'"),
+        ({"command": "sleep 60", "startup": 0.1}, r"is it a GTP engine\? If it starts slowly, raise 'startup'$"),
+        ({"command": "sh -c 'echo no net >&2; exit 7'"}, "exit code 7 .*ends with 'no net'; if it misses a file, set"),
+        (
+            {"command": "sh -c 'echo tuning >&2; sleep 60'", "startup": 0.3},
+            "ends with 'tuning'; if it starts slowly, raise 'startup'; if it misses a file, set 'cwd' or 'env'",
+        ),
     ],
 )
 def test_a_command_that_is_no_engine_is_refused_at_once(settings: dict[str, Any], reason: str) -> None:
@@ -406,10 +412,23 @@ def test_the_program_is_looked_for_from_its_folder(tmp_path: Path) -> None:
     bot.close()
 
 
+NEEDS_DATA = 'test -n "$DATA_DIR" || { echo "no pattern files, aborting" >&2; exit 1; }; exec '
+
+
+def test_an_engine_finds_its_files_by_its_environment(engine_log: Path) -> None:
+    command = shlex.join(["sh", "-c", NEEDS_DATA + shlex.join([sys.executable, str(SCRIPTED), "good"])])
+    with pytest.raises(ConfigError, match="ends with 'no pattern files, aborting'; if it misses a file, set 'cwd' or"):
+        GtpBot(Config(command))
+    bot = GtpBot(Config(command, env={"DATA_DIR": "/srv/data"}))
+    assert bot.choose(game_of("A1"), LIMITS).move == move_from_gtp("B1", 9)
+    bot.close()
+
+
 @pytest.mark.parametrize(
     ("mode", "size", "reason"),
     [
         ("small", 13, r"Scripted 1.0: refuses 'boardsize 13': 'unacceptable size'; .*it can't play on 13x13$"),
+        ("komi", 9, r"Scripted 1.0: refuses 'komi 7': 'komi not an integer'; .*it can't play with komi 7$"),
         ("mute", 9, r"no answer to 'name' in .* raise 'startup'"),
         ("old", 9, "version 1 of GTP, not 2"),
     ],

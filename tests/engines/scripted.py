@@ -80,7 +80,7 @@ def main(mode: str, delay: str = "0") -> None:
         sys.stderr.write(f"> {line}")
         sys.stderr.flush()
         match words:
-            case ["genmove", _] if mode not in ("good", "bare", "old", "small", "strict", "timeless"):
+            case ["genmove", _] if mode not in ("good", "bare", "old", "small", "strict", "timeless", "komi"):
                 misbehave(mode)
                 continue
             case ["quit"] if mode == "deaf":
@@ -93,6 +93,9 @@ def main(mode: str, delay: str = "0") -> None:
                 continue
             case ["boardsize", number] if mode == "small" and number != "9":
                 write("? unacceptable size\n\n")
+                continue
+            case ["komi", _] if mode == "komi":
+                write("? komi not an integer\n\n")
                 continue
             case ["play", _, point] if mode == "strict" and point == "J9":
                 write("? illegal move\n\n")
