@@ -26,10 +26,14 @@ def setting(
     low: float | None = None,
     high: float | None = None,
     choices: Sequence[str] = (),
+    factory: Any = MISSING,
 ) -> Any:
-    """A field of a kind's Config: its default, a sentence on what it does, and what values it takes."""
+    """A field of a kind's Config: its default, a sentence on what it does, and what values it takes.
+
+    ``factory`` makes the default of a table. A player's settings list a table only where it is given.
+    """
     metadata = {"help": help, "low": low, "high": high, "choices": tuple(choices)}
-    return field(default=default, metadata=metadata) if default is not MISSING else field(metadata=metadata)
+    return field(default=default, default_factory=factory, metadata=metadata)
 
 
 LONGEST = 1_000_000
@@ -165,6 +169,13 @@ class Bot(ABC):
     depend on the other games played beside it.
     """
 
+    startup: float = 60.0
+    """Seconds that ``prepare`` may take."""
+
+    def prepare(self, game: Game, limits: Limits) -> None:  # noqa: B027 (most bots are always ready)
+        """Make ready to decide in this game: start a process, set its board up. Called before ``choose``, outside all
+        clocks. The game is not to be changed. Raises BotFault when the bot can't play, BotTimeout after ``startup``."""
+
     @abstractmethod
     def choose(self, game: Game, limits: Limits) -> Decision:
         """Decide for the side to move. The game is not to be changed. Raises BotFault when the bot can't go on."""
@@ -188,8 +199,9 @@ class Bot(ABC):
 class BotKind:
     """What a module of bots exports as ``BOT``: a line about the kind, its settings, and how to build a player.
 
-    ``config`` is a frozen dataclass whose fields are ``setting``s of type int, float, str or bool. ``boards`` is how
-    many games one player should be given at once: many for nets, 1 for what holds one game outside Python.
+    ``config`` is a frozen dataclass whose fields are ``setting``s of type int, float, str, bool or
+    ``Mapping[str, str]``. ``boards`` is how many games one player should be given at once: many for nets, 1 for what
+    holds one game outside Python.
     ``check(config, size)`` raises a UserError when such a player can't be built here or can't play on that size.
     ``interactive`` kinds talk to the person at the terminal; kinds with ``tells_win_rate`` have one in their
     decisions, unless a net is without. A kind whose config has a field ``checkpoint`` plays with what that folder

@@ -13,7 +13,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -355,19 +355,21 @@ def _config(place: Place) -> Iterator[Begun | Finding]:
     words = f"{place.config}: {_some(len(own), 'bot')}, {_some(len(tournaments), 'tournament')}"
     yield Finding("config", Verdict.OK, words)
     for entry in own:
+        words = ""
         try:
             registry.resolve(entry.name)
-            if entry.kind == "gtp":
-                yield Begun(f"{entry.name}", PATIENCE)
+        except UserError as error:
+            words = f"{entry.name}: {error}"
+        if not words and entry.kind == "gtp":
+            yield Begun(f"{entry.name}", PATIENCE)
+            try:
                 entry.check(9)
                 yield Finding("config", Verdict.OK, f"{entry.name} starts and takes a 9x9 board")
-        except UserError as error:
-            yield Finding(
-                "config",
-                Verdict.FAILED,
-                f"{entry.name}: {error}",
-                f"Correct [bots.{entry.name}], or put # before its lines.",
-            )
+            except UserError as error:
+                words = str(error)
+        if words:
+            fix = f"Correct [bots.{entry.name}], or put # before its lines."
+            yield Finding("config", Verdict.FAILED, words, fix)
     for name, table in tournaments.items():
         for bot in table.bots:
             try:
@@ -405,9 +407,9 @@ def _engines(place: Place) -> Iterator[Begun | Finding]:
         else:
             yield Begun(name, PATIENCE)
             try:
-                registry.resolve(f"gtp:command={engine_command(name)}").check(9)
+                replace(registry.resolve(f"gtp:command={engine_command(name)}"), name=name).check(9)
             except UserError as error:
-                yield Finding("engines", Verdict.NOTE, f"{name}: {found}, which is no such engine: {error}")
+                yield Finding("engines", Verdict.NOTE, f"{error}; the program is {found}")
             else:
                 yield Finding(
                     "engines", Verdict.OK, f"{name}: {found}, no bot yet", f"For arena.toml:\n{engine_table(name)}"

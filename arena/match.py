@@ -111,7 +111,21 @@ class Room:
                         self.tables.remove(table)
                         yield _record(table)
 
+    def _prepare(self, name: str, table: Table) -> None:
+        """Have a bot make ready, outside its clock. One that can't forfeits."""
+        bot = self._players[name]
+        if type(bot).prepare is Bot.prepare:
+            return
+        self._on_turn(Turn(name, (table,), bot.startup))
+        try:
+            bot.prepare(table.game, self._limits[name])
+        except Exception as error:  # as in _take_turn
+            _forfeit(table, error)
+
     def _take_turn(self, name: str, table: Table) -> None:
+        self._prepare(name, table)
+        if table.game.is_over:
+            return
         limits = self._limits[name]
         if clock := table.clocks.get(table.game.to_play):
             limits = limits.at(clock, self._rules.size, len(table.game.moves))

@@ -91,10 +91,14 @@ class Entry:
         return kind.build(self.config)
 
     def check(self, size: int) -> None:
-        """Raise the UserError that would stop this player on a board of this size, before a game is begun."""
+        """Raise the UserError that would stop this player on a board of this size, before a game is begun. It begins
+        with the player's name, or with its table in arena.toml."""
         kind = self.bot_kind
         if kind.check is not None:
-            kind.check(self.config, size)
+            try:
+                kind.check(self.config, size)
+            except UserError as error:
+                raise type(error)(f"{_where(self.name, self.source)}: {error}") from error
 
 
 TABLES = {"bots": "[bots.NAME]", "tournaments": "[tournaments.NAME]", "screen": "[screen]"}
@@ -278,7 +282,11 @@ class Registry:
     def _with_net(self, entry: Entry) -> Entry:
         """The entry with its net found. Raises ConfigError when a setting that has no default isn't given."""
         settings = dict(entry.settings)
-        missing = [wanted.name for wanted in entry.bot_kind.settings if wanted.name not in settings]
+        missing = [
+            wanted.name
+            for wanted in entry.bot_kind.settings
+            if wanted.name not in settings and wanted.default_factory is MISSING
+        ]
         if missing:
             raise ConfigError(f"{entry.name} needs the setting '{missing[0]}', as in {entry.name}:{missing[0]}=...")
         if "checkpoint" not in settings:
@@ -372,4 +380,4 @@ def _where(name: str, source: str) -> str:
     """Who has to act on an error: the file's table, or the name as it was typed."""
     if source in (ARENA, COMMAND_LINE) or source.startswith(PACKAGE):
         return name
-    return f"{source}: [bots.{name}]"
+    return f"{source}: [bots.{re.split('[:@]', name)[0]}]"

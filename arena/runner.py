@@ -16,6 +16,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from math import inf
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -27,7 +28,7 @@ from arena.go.game import Ending
 from arena.go.record import Record
 from arena.match import Room, lost_record
 from arena.schedule import Event, Match, Pairing
-from arena.worker import PAUSE, RESUME, CallClock, Glance, Job, start_method, work
+from arena.worker import PAUSE, RESUME, CallClock, Glance, Job, start_method, warm_up, work
 
 TICK = 0.1
 """Seconds between two updates."""
@@ -119,8 +120,14 @@ def _missing(event: Event, store: Keeper) -> list[Pairing]:
 def _play_here(event: Event, missing: list[Pairing], store: Keeper) -> Iterator[Update]:
     """One game after the other in this process: a person sits at its terminal and may take any time."""
     players = {name: entry.build() for name, entry in event.players.items()}
-    limits = {name: replace(entry.limits, deadline=float("inf")) for name, entry in event.players.items()}
+    limits = {
+        name: replace(entry.limits, deadline=inf) if entry.bot_kind.interactive else entry.limits
+        for name, entry in event.players.items()
+    }
     try:
+        for name, entry in event.players.items():
+            if entry.bot_kind.boards > 1:
+                warm_up(players[name], event.rules)
         room = Room(players, event.rules, limits, event.adjudication)
         while missing:
             for pairing in missing:

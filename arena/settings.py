@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import Field
 from difflib import get_close_matches
@@ -10,14 +11,23 @@ from typing import Any
 
 from arena import ConfigError
 
+WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "text",
+    "Mapping[str, str]": 'a table of strings, as in {NAME = "value"} in arena.toml',
+}
+"""The types that a setting can have, and what its values are called."""
+
 
 def read_value(value: Any, field: Field[Any], where: str) -> Any:
     """A setting's value as its field's type, from TOML or from text. Raises ConfigError, beginning with ``where``."""
-    wanted = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
-    wanted = wanted.removesuffix(" | None")
-    word = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}.get(wanted)
+    wanted = field.type.__name__ if type(field.type) is type else str(field.type)
+    wanted = wanted.removesuffix(" | None").removeprefix("collections.abc.")
+    word = WORDS.get(wanted)
     if word is None:
-        raise ConfigError(f"{where}: {field.name} can't be set: its type is {wanted}, not int, float, bool or str")
+        raise ConfigError(f"{where}: {field.name} can't be set: its type is {wanted}; it can be {', '.join(WORDS)}")
     refusal = ConfigError(f"{where}: {field.name} = {value!r} is not {word}")
     result: Any
     if wanted == "bool":
@@ -28,6 +38,10 @@ def read_value(value: Any, field: Field[Any], where: str) -> Any:
         if not isinstance(value, str):
             raise refusal
         result = value
+    elif wanted == "Mapping[str, str]":
+        if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+            raise refusal
+        result = dict(sorted(value.items()))  # the order in the file changes nothing
     else:
         try:
             if isinstance(value, bool):
@@ -55,6 +69,8 @@ def plain(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, float):
         return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key} = {json.dumps(text)}' for key, text in value.items())}}}"
     return str(value)
 
 

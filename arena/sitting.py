@@ -214,15 +214,16 @@ class Sitting:
                 raise Refused("The game is over.")
             people = self._kifu.people
             loser = self._game.to_play if self._game.to_play in people else people[0]
-            self._seconds[self._game.to_play] += self._elapsed
             self._end(Outcome(loser.opponent, Ending.RESIGN))
 
     def undo(self) -> None:
         """Take back the person's last move and what was played since, also while the bot thinks and after the end; a
         resignation alone, where that was last.
 
-        The game is unrated then. Raises Refused when there is nothing to take back, or time is over.
+        The game is unrated then, and clocks aren't set back. Raises Refused when there is nothing to take back, or
+        time is over.
         """
+        self.tick()
         with self._changing():
             if self._outcome is not None and self._outcome.ending is Ending.TIME:
                 raise Refused("Time is over; begin a new game.")
@@ -288,7 +289,6 @@ class Sitting:
         with self._changing():
             if self._is_late:
                 loser = self._game.to_play
-                self._seconds[loser] += self._elapsed
                 self._reason = f"{self._name(loser)}: out of time"
                 self._end(Outcome(loser.opponent, Ending.TIME))
 
@@ -427,7 +427,8 @@ class Sitting:
         self._begin_turn()
 
     def _go_back(self, kept: int) -> None:
-        """Take back all but so many moves."""
+        """Take back all but so many moves. The seconds of the running turn stay spent."""
+        self._stop_clock()
         self._outcome, self._reason, self._dossier = None, "", ""
         self._dead = self._proposed = None
         self._game, self._turns = self._replayed(tuple(self._game.moves[:kept]))
@@ -458,12 +459,20 @@ class Sitting:
                 game, ticket = self._game.copy(), self._ticket
                 self._adviser.do(lambda: self._propose(game, ticket))
 
+    def _stop_clock(self) -> None:
+        """Leave the clock of the running turn where it stands, and count its seconds."""
+        colour = self._game.to_play
+        if left := self._shown(colour):
+            self._clocks[colour].set(left.seconds, left.stones)
+        self._seconds[colour] += self._elapsed
+        self._spent, self._since = 0.0, None
+
     def _end(self, outcome: Outcome) -> None:
+        self._stop_clock()
         self._outcome = outcome
         self._ticket += 1
         self._thinking = None
         self._advising = self._estimating = 0
-        self._since = None
         self._write()
 
     # --- The bot's thread ---
@@ -474,7 +483,7 @@ class Sitting:
             self._changed.wait_for(lambda: not self._paused or ticket != self._ticket)
             if ticket != self._ticket:
                 return
-            self._spent, self._since = 0.0, self._now()  # it may have waited for another call to end
+            self._spent, self._since = 0.0, None  # it may have waited for another call to end
             colour = game.to_play
             opponent, clock = self._opponents[colour], self._clocks.get(colour)
             limits = opponent.limits
@@ -485,6 +494,9 @@ class Sitting:
         decision, fault = Decision(None), None
         start = self._now()
         try:
+            opponent.bot.prepare(game, limits)
+            start = self._now()
+            self._start_clock(ticket)
             decision = opponent.bot.choose(game, limits)
             check_decision(decision, game.rules.size)
         except Exception as error:  # a bot's fault, whatever it is, is that bot's forfeit
@@ -501,13 +513,18 @@ class Sitting:
             if fault is not None:
                 self._forfeit(colour, fault)
             elif decision.move is None:
-                self._seconds[colour] += seconds
                 self._end(Outcome(colour.opponent, Ending.RESIGN))
             else:
                 try:
                     self._carry_out(int(decision.move), decision.win_rate)
                 except IllegalMove as error:
                     self._forfeit(colour, error)
+
+    def _start_clock(self, ticket: int) -> None:
+        """The bot is ready: its clock runs, unless the game has gone another way meanwhile."""
+        with self._changed:
+            if ticket == self._ticket and not self._paused:
+                self._since = self._now()
 
     def _forfeit(self, colour: Colour, error: Exception) -> None:
         text = " ".join(str(error).split()) or type(error).__name__
@@ -520,7 +537,6 @@ class Sitting:
             text = f"{type(error).__name__}: {text}"
         self._reason = f"{self._name(colour)}: {text}"
         self._dossier = "".join(traceback.format_exception(error))
-        self._seconds[colour] += self._spent
         self._end(Outcome(colour.opponent, ending))
 
     # --- The analyst's thread ---

@@ -126,7 +126,7 @@ def work(connection: Connection, shared: Any, job: Job) -> None:
             clock.name(number)
             players[name] = entry.build()
             if entry.bot_kind.boards > 1:
-                _warm_up(players[name], job.rules)
+                warm_up(players[name], job.rules)
         connection.send(READY)
         _serve(connection, clock, players, job)
     except UserError as error:
@@ -147,7 +147,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _warm_up(bot: Bot, rules: Rules) -> None:
+def warm_up(bot: Bot, rules: Rules) -> None:
     """Have the bot compile or load its kernels before any clock runs. Raises the UserError of one that can't play."""
     try:
         bot.choose_all([Game(rules)], Limits(simulations=2))

@@ -12,8 +12,8 @@ import signal
 import subprocess
 import time
 import weakref
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the
     from arena.go.moves import Move
 
 GRACE = 1.0  # seconds that an engine gets to end by itself
+LONGEST_WAIT = 3600.0  # seconds of one call of poll, which takes no infinite ones
 LONGEST_ANSWER = 1 << 20  # bytes
 KEPT_STDERR = 1 << 16  # bytes
 GAMES_FOLDERS = ("/usr/games", "/usr/local/games")  # where systems put engines, and not on root's PATH
@@ -47,6 +48,9 @@ class Config:
     command: str = setting(help="the engine's command line, such as 'gnugo --mode gtp'; no shell reads it")
     startup: float = setting(10.0, "seconds from the engine's start to its first answers", low=0.01)
     cwd: str = setting("", "the folder that the engine runs in; empty for the present one")
+    env: Mapping[str, str] = setting(
+        factory=dict, help='environment variables for the engine, such as {OMP_NUM_THREADS = "1"}; in arena.toml only'
+    )
     log: str = setting("", "a file to which the engine's stderr is added; empty to keep its end in memory only")
 
 
@@ -66,7 +70,7 @@ class Engine:
     After any fault but a Refusal the conversation is out of step: ``stop`` is all that is left.
     """
 
-    def __init__(self, arguments: list[str], cwd: str | None, log: Path | None):
+    def __init__(self, arguments: list[str], cwd: str | None, env: Mapping[str, str], log: Path | None):
         """Start the process, in a group of its own. Raises OSError, or ValueError for an argument with a null byte."""
         self.title = shlex.join(arguments)[:80]
         self._log = log
@@ -87,6 +91,7 @@ class Engine:
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 cwd=cwd,
+                env=env,
                 process_group=guard.pid,
             )
         except (OSError, ValueError):
@@ -148,11 +153,14 @@ class Engine:
             self._listen(deadline - now)
 
     def _listen(self, seconds: float) -> None:
-        """Take in what has come on stdout and stderr, after waiting at most so long for the first of it."""
+        """Take in what has come on stdout and stderr, after waiting at most so long for the first of it.
+
+        ``seconds`` may be infinite; the wait can then end with nothing taken in.
+        """
         poll = select.poll()
         for descriptor in self._open:
             poll.register(descriptor, select.POLLIN)
-        for descriptor, _ in poll.poll(max(seconds, 0) * 1000):
+        for descriptor, _ in poll.poll(min(max(seconds, 0), LONGEST_WAIT) * 1000):
             chunk = os.read(descriptor, 1 << 16)
             if not chunk:
                 self._open.discard(descriptor)
@@ -171,6 +179,15 @@ class Engine:
         last = [text for line in lines[-9:] if (text := line.translate(CONTROL_SIGNS).strip())][-3:]
         stderr = f"; its stderr ends with {quoted(' / '.join(last), 300)}" if last else ""
         return f"{self.title}: {reason}{stderr}"
+
+    def remedy(self, fault: BotFault) -> str:
+        """What to do about a fault of an engine that has just been started."""
+        slow = "if it starts slowly, raise 'startup'; " if isinstance(fault, BotTimeout) else ""
+        if self._stderr:
+            return f"{slow}if it misses a file, set 'cwd' or 'env' so that it finds it"
+        if slow:
+            return "is it a GTP engine? If it starts slowly, raise 'startup'"
+        return "run the command by hand and type 'name' to see what is wrong"
 
     def _ended(self, command: str) -> str:
         self._listen_out()
@@ -221,8 +238,8 @@ def end_group(guard: subprocess.Popen[bytes], process: subprocess.Popen[bytes] |
 
 
 class GtpBot(Bot):
-    """Plays what an engine plays. The engine runs from the start, and anew after a fault; ``name`` and ``version`` are
-    what it says of itself, empty where it doesn't."""
+    """Plays what an engine plays. The engine runs from the start; after a fault ``prepare`` starts a new one. ``name``
+    and ``version`` are what it says of itself, empty where it doesn't."""
 
     def __init__(self, config: Config):
         """Raises ConfigError when the command can't be started or doesn't answer as GTP asks."""
@@ -233,9 +250,11 @@ class GtpBot(Bot):
         if not self._arguments:
             raise ConfigError("command is empty; give the engine's command line, such as 'gnugo --mode gtp'")
         self._config = config
+        self.startup = config.startup
         self._cwd = str(Path(config.cwd).expanduser()) if config.cwd else None
         if self._cwd and not Path(self._cwd).is_dir():
             raise ConfigError(f"cwd '{config.cwd}' is no folder; the engine can't run there")
+        self._env = {**os.environ, **config.env}
         self._log = Path(config.log).expanduser() if config.log else None
         try:
             if self._log is not None:
@@ -251,14 +270,12 @@ class GtpBot(Bot):
         self._times = ""
         try:
             self._start()
-        except BotTimeout as fault:
-            raise ConfigError(f"{fault}; is it a GTP engine? If it starts slowly, raise 'startup'") from None
         except BotFault as fault:
-            raise ConfigError(f"{fault}; run the command by hand and type 'name' to see what is wrong") from None
+            raise ConfigError(f"{fault}") from None
 
     def _found(self, program: str) -> str:
         """The full path of the program. Raises ConfigError."""
-        folders = os.pathsep.join([os.environ.get("PATH", os.defpath), *GAMES_FOLDERS])
+        folders = os.pathsep.join([self._env.get("PATH", os.defpath), *GAMES_FOLDERS])
         place = os.path.expanduser(program)
         if os.sep in place:
             place = os.path.join(self._cwd or os.curdir, place)
@@ -267,10 +284,10 @@ class GtpBot(Bot):
         raise ConfigError(f"there is no program '{program}' to run as an engine; install it, or give its full path")
 
     def _start(self) -> Engine:
-        """Raises BotFault when the engine can't be started or doesn't answer in time."""
-        deadline = time.monotonic() + self._config.startup
+        """Raises BotFault, with what to do about it, when the engine can't be started or doesn't answer in time."""
+        deadline = time.monotonic() + self.startup
         try:
-            engine = self._engine = Engine(self._arguments, self._cwd, self._log)
+            engine = self._engine = Engine(self._arguments, self._cwd, self._env, self._log)
         except (OSError, ValueError) as error:
             raise BotFault(f"command {quoted(self._config.command)} can't be started: {error}") from None
         told = {}
@@ -279,51 +296,77 @@ class GtpBot(Bot):
                 told[command] = ""
                 with suppress(Refusal):
                     told[command] = engine.ask(command, deadline)
-            if told["protocol_version"] == "1":
-                raise BotFault(f"{engine.title}: it speaks version 1 of GTP, not 2")
-        except BotFault:
+        except BotFault as fault:
             self._stop()
-            raise
+            raise type(fault)(f"{fault}; {engine.remedy(fault)}") from None
+        if told["protocol_version"] == "1":
+            self._stop()
+            raise BotFault(f"{engine.title}: it speaks version 1 of GTP, not 2")
         self.name, self.version = told["name"], told["version"]
         self._commands = frozenset(told["list_commands"].split())
         engine.title = " ".join(f"{self.name} {self.version}".split())[:80] or engine.title
         return engine
 
     def require_size(self, size: int) -> None:
-        """Have the engine clear a board of this size. Raises ConfigError when it refuses or fails."""
+        """Have the engine clear a board of this size and set a komi. Raises ConfigError when it refuses or fails."""
         engine = self._engine or self._start()
-        deadline = time.monotonic() + self._config.startup
-        try:
-            for command in (f"boardsize {size}", "komi 7"):
+        deadline = time.monotonic() + self.startup
+        for command, words in ((f"boardsize {size}", f"on {size}x{size}"), ("komi 7", "with komi 7")):
+            try:
                 engine.ask(command, deadline)
-        except BotFault as fault:
-            raise ConfigError(f"{fault}; it can't play on {size}x{size}") from None
+            except Refusal as refusal:
+                raise ConfigError(f"{refusal}; it can't play {words}") from None
+            except BotFault as fault:
+                raise ConfigError(f"{fault}; {engine.remedy(fault)}") from None
+
+    def prepare(self, game: Game, limits: Limits) -> None:
+        """Start an engine where none runs, and play a game to it that it doesn't follow yet. Raises BotTimeout or
+        BotFault."""
+        self._ready(game, limits)
 
     def choose(self, game: Game, limits: Limits) -> Decision:
-        """The engine's move, legal or not. Raises BotTimeout or BotFault; a new engine then starts at the next call."""
-        engine = self._engine or self._start()
+        """The engine's move, legal or not. Raises BotTimeout or BotFault; ``prepare`` then starts a new engine."""
+        engine = self._ready(game, limits)
         deadline = time.monotonic() + limits.allowed
-        finished = False
-        try:
-            decision = self._decide(engine, game, limits, deadline)
-            finished = True
-        finally:
-            if not finished:  # whatever stopped it, the engine may still be answering
-                self._stop()
-        return decision
+        with self._stopped_by_a_fault():
+            return self._decide(engine, game, limits, deadline)
 
-    def _decide(self, engine: Engine, game: Game, limits: Limits, deadline: float) -> Decision:
-        from arena.go.moves import gtp_from_move, move_from_gtp
-
-        size = game.rules.size
+    def _ready(self, game: Game, limits: Limits) -> Engine:
+        """An engine that follows the game, if not up to its last moves."""
+        deadline = time.monotonic() + self.startup
+        engine = self._engine or self._start()
         if self._game is None or self._game() is not game or self._moves != game.moves[: len(self._moves)]:
-            self._begin(engine, game, deadline)
-        self._set_time(engine, limits, deadline)
+            with self._stopped_by_a_fault():
+                self._begin(engine, game, deadline)
+                self._set_time(engine, limits, deadline)
+                self._catch_up(engine, game, deadline)
+        return engine
+
+    @contextmanager
+    def _stopped_by_a_fault(self) -> Iterator[None]:
+        """Whatever is raised meanwhile, the engine may still be answering: it is stopped."""
+        try:
+            yield
+        except BaseException:
+            self._stop()
+            raise
+
+    def _catch_up(self, engine: Engine, game: Game, deadline: float) -> None:
+        """Play to the engine what it hasn't seen of the game."""
+        from arena.go.moves import gtp_from_move
+
         colour = game.to_play if len(game.moves) % 2 == len(self._moves) % 2 else game.to_play.opponent
         for move in game.moves[len(self._moves) :]:
-            engine.ask(f"play {colour.letter.lower()} {gtp_from_move(move, size)}", deadline)
+            engine.ask(f"play {colour.letter.lower()} {gtp_from_move(move, game.rules.size)}", deadline)
             self._moves.append(move)
             colour = colour.opponent
+
+    def _decide(self, engine: Engine, game: Game, limits: Limits, deadline: float) -> Decision:
+        from arena.go.moves import move_from_gtp
+
+        colour = game.to_play
+        self._set_time(engine, limits, deadline)
+        self._catch_up(engine, game, deadline)
         if limits.left is not None and limits.time is not None and "time_left" in self._commands:
             scale = _whole_period(limits.time.period).denominator if limits.left.stones else 1
             with suppress(Refusal):
@@ -335,7 +378,7 @@ class GtpBot(Bot):
             self._game = None  # it has resigned in a game that may go on elsewhere
             return Decision(None)
         try:
-            chosen = move_from_gtp(answer, size)
+            chosen = move_from_gtp(answer, game.rules.size)
         except ValueError:
             raise BotFault(f"{engine.title}: its answer to '{command}', {quoted(answer)}, is no move") from None
         self._moves.append(chosen)

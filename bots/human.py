@@ -23,8 +23,9 @@ class Human(Bot):
         self._name = config.name
 
     def choose(self, game: Game, limits: Limits) -> Decision:
-        """Ask until the answer is a legal move. Raises BotFault when the input ends, as on Ctrl-D."""
-        from arena import BotFault, IllegalMove
+        """Ask until the answer is a legal move. Raises KeyboardInterrupt when the input ends, as on Ctrl-D: the
+        person has left the match, and the game is no forfeit."""
+        from arena import IllegalMove
         from arena.go.moves import gtp_from_move, move_from_gtp
 
         size = game.rules.size
@@ -36,7 +37,7 @@ class Human(Bot):
             try:
                 answer = input(f"{who}{game.to_play.name.lower()} to play: ").strip().lower()
             except EOFError:
-                raise BotFault("the input ended") from None
+                raise KeyboardInterrupt from None
             if answer == "resign":
                 return Decision(None)
             if answer in ("", "help", "?"):

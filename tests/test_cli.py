@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,9 @@ from commandline import ARENA, ROOT, arena, arena_alone, arena_begun, environmen
 from typer.testing import CliRunner
 
 from arena.cli import app
+from arena.go.game import Ending, Outcome
+from arena.go.moves import WHITE, gtp_from_move
+from arena.store import Store
 from bots.nets.checkpoint import find
 
 ONE = ("--workers", "1")
@@ -316,6 +321,59 @@ def test_a_person_can_play_through_a_pipe(tmp_path: Path) -> None:
     done = arena_alone("match", "human", "random", "-n", "1", folder=tmp_path, typed="e5\nresign\n")
     assert done.returncode == 0, done.stderr
     assert "human lost to random" in done.stdout
+
+
+ENGINE = f"gtp:command={shlex.join([sys.executable, str(ROOT / 'tests' / 'engines' / 'scripted.py'), 'good'])}"
+
+
+ENGINE_TABLE = """
+[bots.engine]
+kind = "gtp"
+command = '''{command}'''
+log = "{log}"
+env = {{DATA_DIR = "/srv"}}
+"""
+
+
+def test_an_engine_plays_with_its_environment_and_one_that_is_not_there_is_named(tmp_path: Path) -> None:
+    log, config = tmp_path / "log", tmp_path / "arena.toml"
+    script = f'echo "data in $DATA_DIR" >&2; exec {ENGINE.removeprefix("gtp:command=")}'
+    config.write_text(ENGINE_TABLE.format(command=shlex.join(["sh", "-c", script]), log=log))
+    match = ("match", "engine", "random", "-n", "2", *SMALL)
+    done = arena(*match, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert log.read_text().count("data in /srv\n") == 2  # one engine is of the check, one of the match
+    assert "2 of 2 games were played earlier" in arena(*match, folder=tmp_path).stdout
+    assert 'DATA_DIR = "/srv"' in arena("bots", "engine", folder=tmp_path, columns=200).stdout
+    config.write_text(ENGINE_TABLE.format(command="no-such-engine --gtp", log=log))
+    refused(arena(*match, folder=tmp_path), "arena.toml: [bots.engine]: there is no program 'no-such-engine'")
+    done = arena("check", "engine", folder=tmp_path, columns=200)
+    assert done.returncode == 1 and "arena.toml: [bots.engine]: there is no program" in done.stdout
+
+
+def test_a_person_plays_an_engine_which_does_not_forfeit(tmp_path: Path) -> None:
+    typed = "e5\ne6\nresign\n"
+    done = arena_alone("match", "human", ENGINE, "-n", "1", "--plies", "0", folder=tmp_path, typed=typed)
+    assert done.returncode == 0, done.stderr
+    with Store.open(tmp_path / "results" / "arena.db") as store:
+        (game,) = store.games()
+    assert game.outcome == Outcome(WHITE, Ending.RESIGN)
+    assert [gtp_from_move(move, 9) for move in game.moves] == ["E5", "A1", "E6", "B1"]
+
+
+def test_an_engine_that_hangs_loses_to_a_person(tmp_path: Path) -> None:
+    hanging = ENGINE.replace(" good", " hang") + "@deadline=0.3"
+    done = arena_alone("match", "human", hanging, "-n", "1", "--plies", "0", folder=tmp_path, typed="e5\n")
+    assert done.returncode == 0, done.stderr
+    assert "human beat" in done.stdout
+
+
+def test_a_person_whose_input_ends_has_left_and_nobody_forfeits(tmp_path: Path) -> None:
+    arguments = ("match", "human", ENGINE, "-n", "1", "--plies", "0")
+    done = arena_alone(*arguments, folder=tmp_path, typed="e5\n")
+    assert done.returncode == 130, done.stderr
+    assert "Stopped. 0 of 1 games are stored; the same command plays the rest." in done.stdout
+    assert "1 game" in arena_alone(*arguments, folder=tmp_path, typed="resign\n").stdout
 
 
 @FIRST_MATCH

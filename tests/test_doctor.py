@@ -116,13 +116,19 @@ def test_a_config_is_read_and_its_engines_are_started(tmp_path: Path) -> None:
         [bots.bad]
         kind = "gtp"
         command = "{tmp_path / "nothing"}"
+        [bots.lacking]
+        kind = "gtp"
+        command = "{tmp_path / "lacking"}"
         [tournaments.league]
         bots = ["sl", "slx"]
     """
+    program(tmp_path, "lacking", "raise SystemExit('patterns_mm.gamma: no such file')")
     found = findings(place(tmp_path, config), "config")
-    assert [one.verdict for one in found] == [OK, OK, FAILED, FAILED]
-    assert "2 bots, 1 tournament" in found[0].text and "good starts" in found[1].text
-    assert "bad: there is no program" in found[2].text and "did you mean 'sl'?" in found[3].text
+    assert [one.verdict for one in found] == [OK, OK, FAILED, FAILED, FAILED]
+    assert "3 bots, 1 tournament" in found[0].text and "good starts" in found[1].text
+    assert found[2].text.startswith(f"{tmp_path / 'arena.toml'}: [bots.bad]: there is no program")
+    assert "its stderr ends with 'patterns_mm.gamma: no such file'; if it misses a file, set 'cwd'" in found[3].text
+    assert "did you mean 'sl'?" in found[4].text
     (wrong,) = findings(place(tmp_path, "[bots.x\n"), "config")
     assert wrong.verdict is FAILED and "no valid TOML" in wrong.text
 

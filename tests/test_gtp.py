@@ -9,6 +9,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from io import StringIO
@@ -590,6 +591,14 @@ def test_the_command_serves_until_quit_the_end_of_input_or_ctrl_c(peer: Opener) 
         assert (arena.process.returncode, errors) == (status, "")
         if command:
             assert output.endswith("\n= \n\n")
+
+
+def test_the_command_serves_a_bot_within_the_limits_behind_its_name(peer: Opener, tmp_path: Path) -> None:
+    log = tmp_path / "engine.log"
+    engine = shlex.join([sys.executable, str(ROOT / "tests" / "engines" / "scripted.py"), "good"])
+    server = peer([*ARENA, "gtp", f"gtp:command={engine},log={log}@seconds=3"])
+    assert server.ask("genmove b") == "= A1"
+    assert "> time_settings 0 3 1\n" in log.read_text()
 
 
 def test_the_command_refuses_what_it_can_not_serve(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -11,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from arena.clock import Clock
 from arena.go.game import Ending, Game, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.go.record import Record
-from arena.match import Room
+from arena.match import Room, Turn
 from arena.pairing import Pairing
 from arena.registry import Registry
 from bots.gtp import BOT, Config, GtpBot
@@ -47,7 +49,7 @@ def scripted(engine_log: Path) -> Iterator[Opener]:
     bots: list[GtpBot] = []
 
     def opened(mode: str, **settings: Any) -> GtpBot:
-        command = shlex.join([sys.executable, str(SCRIPTED), mode])
+        command = shlex.join([sys.executable, str(SCRIPTED), *mode.split()])
         bots.append(GtpBot(Config(command, log=str(engine_log), **settings)))
         return bots[-1]
 
@@ -219,6 +221,10 @@ def test_banners_numbers_and_stray_bytes_around_an_answer_do_no_harm(scripted: O
     assert bot.choose(game, LIMITS).move == move_from_gtp("D4", 9)
 
 
+def test_an_engine_may_be_given_any_time(scripted: Opener) -> None:
+    assert scripted("good").choose(game_of("A1"), Limits(deadline=inf)).move == move_from_gtp("B1", 9)
+
+
 @pytest.mark.parametrize(("mode", "move"), [("resign", None), ("pass", 81), ("illegal", move_from_gtp("A1", 9))])
 def test_resignations_passes_and_illegal_moves_are_decisions(scripted: Opener, mode: str, move: int | None) -> None:
     assert scripted(mode).choose(game_of("A1"), LIMITS).move == move
@@ -272,6 +278,47 @@ def test_after_a_fault_a_new_engine_plays_the_next_game(scripted: Opener, engine
         bot.choose(game_of("J9"), LIMITS)
     assert bot.choose(game_of("A1"), LIMITS).move == move_from_gtp("B1", 9)
     assert len(pids(engine_log)) == 2
+
+
+def seated(bot: GtpBot, limits: Limits, turns: list[Turn | None]) -> Room:
+    """A room in which the engine meets a move of its opponent that it refuses, and loses by that."""
+    opponent = Registry().resolve("fast-random").build()
+    rules = Rules.preset("cgos")
+    room = Room({"engine": bot, "random": opponent}, rules, {"engine": limits, "random": LIMITS}, on_turn=turns.append)
+    room.seat(Pairing("event/1", 1, "engine", "random", (move_from_gtp("J9", 9), 81), seed=1))
+    (record,) = room.play_round()
+    assert record.reason.startswith("engine: Scripted 1.0: refuses 'play b J9'")
+    return room
+
+
+@pytest.mark.parametrize("text", ["deadline=0.8", "main=0.6"])
+def test_a_new_engine_starts_and_is_set_up_outside_the_clock(scripted: Opener, text: str) -> None:
+    turns: list[Turn | None] = []
+    limits = Limits.read(text, "here")
+    room = seated(scripted("strict 0.5", startup=9.0), limits, turns)
+    room.seat(Pairing("event/2", 2, "engine", "random", (40, 81), seed=1))
+    (table,) = room.tables
+    turns.clear()
+    assert list(room.play_round()) == [], table.reason
+    assert table.seconds[BLACK] < 0.8
+    assert [turn and (turn.player, turn.allowed) for turn in turns[:3]] == [
+        ("engine", 9.0),
+        ("engine", pytest.approx(0.8)),
+        None,
+    ]
+
+
+def test_a_new_engine_that_does_not_start_in_time_forfeits(tmp_path: Path) -> None:
+    engine = shlex.join([sys.executable, str(SCRIPTED), "strict"])
+    script = f"mkdir {shlex.quote(str(tmp_path / 'started'))} && exec {engine}; sleep 60"
+    bot = GtpBot(Config(shlex.join(["sh", "-c", script]), startup=2.0))
+    room = seated(bot, LIMITS, [])
+    room.seat(Pairing("event/2", 2, "engine", "random", (), seed=1))
+    (record,) = room.play_round()
+    assert record.outcome is not None and record.outcome.ending is Ending.TIME
+    assert re.fullmatch(r"engine: .*: no answer to 'name' in 2\.[01] s; .*", record.reason)
+    assert record.black_seconds == 0
+    bot.close()
 
 
 def test_a_size_that_the_engine_cant_play_is_named(scripted: Opener) -> None:
@@ -330,7 +377,13 @@ def test_an_arena_killed_at_once_leaves_no_engine(engine_log: Path, mode: str) -
         ({"command": "true", "cwd": "no/such/folder"}, "cwd 'no/such/folder' is no folder"),
         ({"command": "true", "log": "no/such/folder/log"}, "log 'no/such/folder/log' can't be written"),
         ({"command": "true"}, "ended with exit code 0 instead of answering 'name'"),
-        ({"command": "sh -c 'echo no net >&2; exit 7'"}, "exit code 7 .*ends with 'no net'"),
+        ({"command": "true"}, "run the command by hand and type 'name'"),
+        ({"command": "sleep 60", "startup": 0.1}, r"is it a GTP engine\? If it starts slowly, raise 'startup'$"),
+        ({"command": "sh -c 'echo no net >&2; exit 7'"}, "exit code 7 .*ends with 'no net'; if it misses a file, set"),
+        (
+            {"command": "sh -c 'echo tuning >&2; sleep 60'", "startup": 0.3},
+            "ends with 'tuning'; if it starts slowly, raise 'startup'; if it misses a file, set 'cwd' or 'env'",
+        ),
     ],
 )
 def test_a_command_that_is_no_engine_is_refused_at_once(settings: dict[str, Any], reason: str) -> None:
@@ -359,10 +412,23 @@ def test_the_program_is_looked_for_from_its_folder(tmp_path: Path) -> None:
     bot.close()
 
 
+NEEDS_DATA = 'test -n "$DATA_DIR" || { echo "no pattern files, aborting" >&2; exit 1; }; exec '
+
+
+def test_an_engine_finds_its_files_by_its_environment(engine_log: Path) -> None:
+    command = shlex.join(["sh", "-c", NEEDS_DATA + shlex.join([sys.executable, str(SCRIPTED), "good"])])
+    with pytest.raises(ConfigError, match="ends with 'no pattern files, aborting'; if it misses a file, set 'cwd' or"):
+        GtpBot(Config(command))
+    bot = GtpBot(Config(command, env={"DATA_DIR": "/srv/data"}))
+    assert bot.choose(game_of("A1"), LIMITS).move == move_from_gtp("B1", 9)
+    bot.close()
+
+
 @pytest.mark.parametrize(
     ("mode", "size", "reason"),
     [
         ("small", 13, r"Scripted 1.0: refuses 'boardsize 13': 'unacceptable size'; .*it can't play on 13x13$"),
+        ("komi", 9, r"Scripted 1.0: refuses 'komi 7': 'komi not an integer'; .*it can't play with komi 7$"),
         ("mute", 9, r"no answer to 'name' in .* raise 'startup'"),
         ("old", 9, "version 1 of GTP, not 2"),
     ],

@@ -13,7 +13,10 @@ import pytest
 
 from arena import CheckpointError, ConfigError
 from arena.bot import Limits
+from arena.go.game import Rules
 from arena.registry import Entry, Registry, load_kind
+from arena.schedule import Match, event_from_json, event_to_json
+from arena.settings import plain
 from bots.nets import checkpoint, rollout
 
 
@@ -351,6 +354,36 @@ def test_a_file_adds_entries(tmp_path: Path) -> None:
     assert (deeper.name, setting(deeper, "exploration")) == ("deep:playouts=9000", 1.0)
 
 
+ENGINE = """
+[bots.engine]
+kind = "gtp"
+command = "no-such-engine"
+"""
+
+
+def test_the_environment_of_an_engine_is_part_of_who_it_is_and_is_read_back_from_a_plan(tmp_path: Path) -> None:
+    entry = configured(tmp_path, ENGINE + 'env = {THREADS = "2", DATA_DIR = "/srv/a b"}\n').resolve("engine")
+    assert setting(entry, "env") == {"DATA_DIR": "/srv/a b", "THREADS": "2"}
+    assert entry.config.env == setting(entry, "env") and pickle.loads(pickle.dumps(entry)) == entry
+    turned = configured(tmp_path, ENGINE + 'env = {DATA_DIR = "/srv/a b", THREADS = "2"}\n').resolve("engine")
+    other = configured(tmp_path, ENGINE + 'env = {DATA_DIR = "/srv"}\n').resolve("engine")
+    bare = configured(tmp_path, ENGINE).resolve("engine")
+    assert turned == entry and len({each.identity for each in (entry, other, bare)}) == 3
+    assert "env" not in dict(bare.settings)  # an engine that an earlier arena stored is the same player
+    plan = Match(entry, bare, Rules.preset(), 2)
+    assert event_from_json(event_to_json(plan)) == plan
+    assert plain(setting(entry, "env")) == '{DATA_DIR = "/srv/a b", THREADS = "2"}'
+
+
+def test_a_check_that_fails_names_the_bot_and_its_file(tmp_path: Path) -> None:
+    registry = configured(tmp_path, ENGINE)
+    for spec in ("engine", "engine@seconds=1", "engine:startup=5"):
+        text = refusal(registry.resolve(spec).check, 9)
+        assert text.startswith(f"{tmp_path / 'arena.toml'}: [bots.engine]: there is no program 'no-such-engine'")
+    text = refusal(registry.resolve("gtp:command=nothing").check, 9)
+    assert text.startswith("gtp:command=nothing: there is no program 'nothing'")
+
+
 def test_a_table_without_a_kind_changes_a_known_entry(tmp_path: Path, registry: Registry) -> None:
     changed = configured(tmp_path, "[bots.mcts]\nplayouts = 77\n[bots.uct]\nmemory = 2\n")
     assert setting(changed.resolve("mcts"), "playouts") == 77
@@ -376,6 +409,11 @@ def test_an_empty_file_changes_nothing(tmp_path: Path, registry: Registry) -> No
         ("[bots.mcts]\nplayouts = [1]\n", "{file}: [bots.mcts]: playouts = [1] is not a whole number"),
         ("[bots.mcts]\nplayouts = 0\n", "{file}: [bots.mcts]: playouts = 0 is out of range"),
         ('[bots.x]\nkind = "gtp"\ncommand = 5\n', "{file}: [bots.x]: command = 5 is not text"),
+        (
+            '[bots.x]\nkind = "gtp"\nenv = "A=1"\n',
+            "{file}: [bots.x]: env = 'A=1' is not a table of strings, as in {{NAME = ",
+        ),
+        ('[bots.x]\nkind = "gtp"\nenv = {A = 1}\n', "{file}: [bots.x]: env = {{'A': 1}} is not a table of strings, "),
         ("[bots.x]\nplayouts = 5\n", "{file}: [bots.x] needs a kind, one of alphago, "),
         ("[bots]\nx = 5\n", "{file}: bots.x is no table of settings"),
         ("[[bots]]\n", "{file}: 'bots' is no table; write [bots.NAME]"),
@@ -483,7 +521,7 @@ def test_an_installed_package_brings_a_kind_that_plays(install: Any) -> None:
 def test_a_setting_of_a_type_that_can_not_be_typed_is_refused(install: Any) -> None:
     install("corner-bots", "corner = corner_bots:BOT", CORNER.replace("depth: int", "depth: list"))
     text = refusal(Registry().resolve, "corner:depth=5")
-    assert text == "corner: depth can't be set: its type is list, not int, float, bool or str"
+    assert text.startswith("corner: depth can't be set: its type is list; it can be int, float, bool, str, Mapping[")
 
 
 def test_a_file_names_entries_of_a_packages_kind(install: Any, tmp_path: Path) -> None:

@@ -310,6 +310,55 @@ def test_a_persons_clock_runs_in_turns_only_and_its_end_loses() -> None:
         assert sitting.record().black_seconds == 10.5
 
 
+def test_undo_does_not_give_back_the_seconds_of_the_running_turn() -> None:
+    clock = Clock()
+    with sat(kifu_of(time=Limits(main=60)), Scripted("B3"), now=clock) as sitting:
+        play(sitting, "C3")
+        clock.now += 50
+        sitting.undo()
+        assert sitting.snapshot().clocks[0] == TimeLeft(10, 0)
+        clock.now += 3
+        assert play(sitting, "C3").clocks[0] == TimeLeft(7, 0)
+        assert sitting.record().black_seconds == 53
+        clock.now += 8
+        with pytest.raises(Refused, match="Time is over"):
+            sitting.undo()
+
+
+def test_undo_begins_no_new_period_of_byo_yomi() -> None:
+    clock = Clock()
+    with sat(kifu_of(time=Limits(main=10, byoyomi=30)), Scripted("B3"), now=clock) as sitting:
+        play(sitting, "C3")
+        clock.now += 35
+        sitting.undo()
+        assert sitting.snapshot().clocks[0] == TimeLeft(5, 1)
+        clock.now += 2
+        assert play(sitting, "C3").clocks[0] == TimeLeft(30, 1)
+
+
+def test_the_clock_of_a_bot_that_thinks_is_not_set_back_by_undo() -> None:
+    clock, bot = Clock(), Deliberate("B3")
+    with sat(kifu_of(), bot, Limits(main=60), now=clock) as sitting:
+        sitting.play(move_from_gtp("C3", 5))
+        assert bot.begun.wait(PATIENCE)
+        clock.now += 20
+        sitting.undo()
+        assert sitting.snapshot().clocks[1] == TimeLeft(40, 0)
+        bot.let.set()
+
+
+def test_a_resignation_taken_back_leaves_the_clock_where_it_stood() -> None:
+    clock = Clock()
+    with sat(kifu_of(time=Limits(main=60)), Scripted("B3"), now=clock) as sitting:
+        play(sitting, "C3")
+        clock.now += 50
+        sitting.resign()
+        assert sitting.snapshot().clocks[0] == TimeLeft(10, 0)
+        sitting.undo()
+        assert sitting.snapshot().clocks[0] == TimeLeft(10, 0)
+        assert sitting.record().black_seconds == 50
+
+
 def test_main_time_runs_into_byo_yomi() -> None:
     clock = Clock()
     with sat(kifu_of(time=Limits(main=10, byoyomi=5, stones=2)), now=clock) as sitting:
@@ -332,6 +381,25 @@ def test_a_bot_that_overruns_its_clock_loses() -> None:
         assert now.reason == "bot: out of time: 11.00 s used of 10 s main time"
         limits = bot.asked[0]
         assert limits.left == TimeLeft(10, 0) and limits.seconds is not None and 0 < limits.seconds < 10
+
+
+def test_a_bot_makes_ready_before_its_clock_runs() -> None:
+    clock = Clock()
+
+    class Prepared(Scripted):
+        is_ready = False
+
+        def prepare(self, game: Game, limits: Limits) -> None:
+            clock.now += 0 if self.is_ready else 20
+            self.is_ready = True
+
+        def choose(self, game: Game, limits: Limits) -> Decision:
+            self.prepare(game, limits)
+            return super().choose(game, limits)
+
+    with sat(kifu_of(), Prepared("B3"), Limits(main=10), now=clock) as sitting:
+        now = play(sitting, "C3")
+        assert (played(now), now.clocks[1], sitting.record().white_seconds) == ("C3 B3", TimeLeft(10, 0), 0)
 
 
 def test_a_pause_stops_the_clocks_and_holds_the_answer_back() -> None:

@@ -51,6 +51,7 @@ def gtp(
     output = open(1, "w", encoding="ascii", errors="backslashreplace", newline="\n", closefd=False)
     try:
         with redirect_stdout(sys.stderr), closing(entry.build()) as player:  # a bot that prints spoils no answer
-            serve(Server(player, preset, f"arena {entry.name}", seed, entry.check), lines, output)
+            server = Server(player, preset, f"arena {entry.name}", seed, entry.check, entry.limits)
+            serve(server, lines, output)
     except KeyboardInterrupt:
         raise SystemExit(130) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import Field, dataclass
+from dataclasses import MISSING, Field, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,7 +127,8 @@ def settings_table(entry: Entry) -> Sheet:
     values = dict(entry.settings)
     rows = []
     for field in entry.bot_kind.settings:
-        value = _plain(values[field.name]) if field.name in values else "(to be given)"
+        unset = "(to be given)" if field.default_factory is MISSING else ""
+        value = _plain(values[field.name]) if field.name in values else unset
         rows.append((field.name, value, _allowed(field), field.metadata["help"]))
     like = f"{entry.name}:{rows[0][0]}=..." if rows else ""
     for name, field in entry.limits.settings().items():
@@ -148,7 +149,7 @@ def _allowed(field: Field[Any]) -> str:
 
 
 def _plain(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else plain(value)
 
 
 def elo_table(ratings: pd.DataFrame) -> Sheet:

@@ -1,6 +1,7 @@
 """A GTP engine for the tests, well behaved or bad in the way that its argument names. It knows no rules of Go.
 
-It plays the first point that was never played on, and writes to stderr its process id and each command it gets.
+It plays the first point that was never played on, and writes to stderr its process id and each command it gets. A
+second argument is the seconds that it takes to start, and to clear the board.
 """
 
 import os
@@ -57,9 +58,10 @@ def misbehave(mode: str) -> None:
         hang()
 
 
-def main(mode: str) -> None:
+def main(mode: str, delay: str = "0") -> None:
     sys.stderr.write(f"pid {os.getpid()}\n")
     sys.stderr.flush()
+    time.sleep(float(delay))
     if mode in ("deaf", "family"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if mode == "family":
@@ -78,7 +80,7 @@ def main(mode: str) -> None:
         sys.stderr.write(f"> {line}")
         sys.stderr.flush()
         match words:
-            case ["genmove", _] if mode not in ("good", "bare", "old", "small", "strict", "timeless"):
+            case ["genmove", _] if mode not in ("good", "bare", "old", "small", "strict", "timeless", "komi"):
                 misbehave(mode)
                 continue
             case ["quit"] if mode == "deaf":
@@ -92,12 +94,16 @@ def main(mode: str) -> None:
             case ["boardsize", number] if mode == "small" and number != "9":
                 write("? unacceptable size\n\n")
                 continue
+            case ["komi", _] if mode == "komi":
+                write("? komi not an integer\n\n")
+                continue
             case ["play", _, point] if mode == "strict" and point == "J9":
                 write("? illegal move\n\n")
                 continue
             case ["boardsize", number]:
                 size, answer = int(number), ""
             case ["clear_board"]:
+                time.sleep(float(delay))
                 taken, answer = set(), ""
             case ["play", _, point]:
                 taken.add(point)
@@ -125,4 +131,4 @@ def main(mode: str) -> None:
         write(f"= {answer}\n\n")
 
 
-main(sys.argv[1])
+main(*sys.argv[1:])
