@@ -172,11 +172,13 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """An entry's checkpoints in the order in which they came; ``anchor`` is the one whose Elo is 0, if any is rated."""
+    """An entry's checkpoints in the order in which they came. ``anchor`` is the one whose Elo is 0, if any is rated;
+    ``terms`` says by which games: those of the largest pool that has one of the checkpoints."""
 
     entry: str
     versions: tuple[Version, ...]
     anchor: str = ""
+    terms: str = ""
 
     def rated(self, over: Over) -> list[Version]:
         """Those that have a place on that scale, and games."""
@@ -215,17 +217,17 @@ def history(entry: Entry, store: Store | None) -> History:
         versions.append(_by_no_gate(entry, len(versions) + 1))
     playing = max(version.number for version in versions if version.net == entry.net)
     versions = [replace(version, is_present=version.number == playing) for version in versions]
-    rated = None if store is None else league(store)
-    known = () if rated is None else rated.ratings.players
-    anchor = next((version for version in versions if version.player in known), None)
-    if store is None or anchor is None:
+    if store is None:
         return History(entry.name, tuple(versions))
-    rated = league(store, anchor=anchor.player)
-    return History(
-        entry.name,
-        tuple(replace(version, elo=_elo(rated, version.player)) for version in versions),
-        anchor.checkpoint,
-    )
+    for pool in store.pools():
+        rated = league(store, pool)
+        known = () if rated is None else rated.ratings.players
+        anchor = next((version for version in versions if version.player in known), None)
+        if anchor is not None:
+            rated = league(store, pool, anchor=anchor.player)
+            versions = [replace(version, elo=_elo(rated, version.player)) for version in versions]
+            return History(entry.name, tuple(versions), anchor.checkpoint, str(pool))
+    return History(entry.name, tuple(versions))
 
 
 def _gates(entry: str, store: Store) -> Iterator[tuple[Event, Evidence]]:

@@ -130,6 +130,37 @@ class Player:
 
 
 @dataclass(frozen=True, slots=True)
+class Pool:
+    """Games that may be rated together: of one size, rules, komi and handicap; ``rules`` and ``setup`` as stored."""
+
+    rules: str
+    setup: str | None
+    games: int
+
+    @property
+    def size(self) -> int:
+        return int(json.loads(self.rules)["size"])
+
+    @property
+    def komi(self) -> float:
+        return float(json.loads(self.rules)["komi"])
+
+    @property
+    def name(self) -> str:
+        """Of the rules."""
+        return str(json.loads(self.rules)["name"])
+
+    @property
+    def handicap(self) -> int:
+        """Stones that Black has on the board before the first move."""
+        return len(json.loads(self.setup)[0]) if self.setup else 0
+
+    def __str__(self) -> str:
+        stones = f", {self.handicap} handicap stones" if self.handicap else ""
+        return f"{self.size}x{self.size}, {self.name} rules, komi {self.komi:g}{stones}"
+
+
+@dataclass(frozen=True, slots=True)
 class ResultRow:
     """Black's points from all distinct games of two players, given by identity, with these colours."""
 
@@ -289,25 +320,58 @@ class Store:
         with _in_one_line(self.path):
             return int(self._connection.execute(f"SELECT count(*) FROM games WHERE {condition}", values).fetchone()[0])
 
-    def result_rows(self, *, event: str | None = None, size: int | None = None) -> list[ResultRow]:
+    def pools(self) -> list[Pool]:
+        """What rated games there are, by what may be rated together, the most games first."""
+        query = f"""
+            SELECT rules, setup, count(*) AS games FROM games WHERE {self._rated}
+            GROUP BY rules, setup ORDER BY games DESC, rules, setup
+        """
+        with _in_one_line(self.path):
+            return [Pool(*row) for row in self._connection.execute(query)]
+
+    def result_rows(self, pool: Pool | None = None, *, event: str | None = None) -> list[ResultRow]:
         """What ratings are made of: one row for two players and their colours, in the order of their identities.
 
         Games that are identical but for a symmetry, with the same players and result, count once. A forfeit is a loss.
-        Left out are games without an outcome, unrated ones, and those of a player whose identity isn't known or with
-        itself.
+        Left out are games without an outcome, unrated ones, those of a player whose identity isn't known or with
+        itself, and those of a match that wait for earlier ones of it: games that are over first are the short ones.
         """
-        condition, values = _condition(event=event, size=size)
-        if self._has_unrated:
-            condition += " AND unrated = ''"
+        condition, values = _condition(event=event)
+        if pool is not None:
+            condition += " AND rules = :rules AND setup IS :setup"
+            values |= {"rules": pool.rules, "setup": pool.setup}
         query = f"""
+            WITH rated AS (
+                SELECT event, black_player, white_player, canonical, black_score,
+                CASE WHEN event IN (SELECT id FROM events) AND rtrim(id, '0123456789') = event || '/'
+                    THEN CAST(substr(id, length(event) + 2) AS INTEGER) END AS number
+                FROM games WHERE {condition} AND {self._rated}
+            ), placed AS (
+                SELECT *, row_number() OVER (PARTITION BY event ORDER BY number) AS place FROM rated
+            ), reaches AS (
+                SELECT event, max(number) AS reach FROM placed WHERE number = place GROUP BY event
+            ), plans AS (
+                SELECT id AS event, CASE WHEN json_valid(plan) THEN json_extract(plan, '$.games') END AS planned
+                FROM events
+            )
             SELECT black_player, white_player, sum(black_score), count(*) FROM (
-                SELECT DISTINCT black_player, white_player, canonical, black_score FROM games
-                WHERE {condition} AND black_score IS NOT NULL
-                AND black_player <> '' AND white_player <> '' AND black_player <> white_player
+                SELECT DISTINCT black_player, white_player, canonical, black_score
+                FROM placed LEFT JOIN reaches USING (event) LEFT JOIN plans USING (event)
+                WHERE number IS NULL
+                OR (number <= reach AND (number % 2 = 0 OR number < reach OR number = planned))
             ) GROUP BY black_player, white_player ORDER BY black_player, white_player
         """
         with _in_one_line(self.path):
             return [ResultRow(*row) for row in self._connection.execute(query, values)]
+
+    @property
+    def _rated(self) -> str:
+        """The condition for games that count for ratings."""
+        unrated = " AND unrated = ''" if self._has_unrated else ""
+        return (
+            "black_score IS NOT NULL AND black_player <> '' AND white_player <> '' AND black_player <> white_player"
+            + unrated
+        )
 
     def damage(self) -> str:
         """What SQLite's integrity check finds wrong with the file, in a line; empty when it is sound."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from arena import UserError
 from arena.cli import complete
 from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
+
+if TYPE_CHECKING:
+    from arena.ratings import Estimate
+    from arena.store import Pool
 
 Event = Annotated[
     str | None, typer.Option(help="Games of this event only.", show_default=False, autocompletion=complete.events)
@@ -43,21 +47,27 @@ def bots(
         Console().print(settings_table(registry_of(config, results).entry(name)))
         return
     database = results / "arena.db"
-    ratings = {}
+    pool: Pool | None = None
+    ratings: dict[str, Estimate] = {}
     if database.exists():
         with Store.open(database) as store:
-            ratings = player_ratings(store)
+            pool, ratings = player_ratings(store)
     registry = registry_of(config, results)
-    Console().print(bots_table(registry.entries, ratings))
+    Console().print(bots_table(registry.entries, ratings, pool))
 
 
 def elo(
+    size: Annotated[int | None, typer.Option(help="Only games on this board size.", show_default=False)] = None,
+    rules: Annotated[str | None, typer.Option(help="Only games by these rules.", show_default=False)] = None,
+    komi: Annotated[float | None, typer.Option(help="Only games with this komi.", show_default=False)] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the table to this file, too.", show_default=False)] = None,
     results: Results = Path(RESULTS),
 ) -> None:
     """Rate all players from all stored games: joint Bradley-Terry, 95 % intervals.
 
-    Example: [bold]arena elo --csv ratings.csv[/bold]
+    Games of another size, other rules, komi or handicap are rated by themselves: a table each, the most games first.
+
+    Examples: [bold]arena elo --csv ratings.csv[/bold] · [bold]arena elo --size 19[/bold]
     """
     from rich.console import Console
 
@@ -66,7 +76,16 @@ def elo(
     from arena.store import Store
 
     with Store.open(results / "arena.db") as store:
-        Console().print(elo_table(ratings_table(store)))
+        console, wanted = Console(), {"size": size, "name": rules, "komi": komi}
+        pools = [
+            pool
+            for pool in store.pools()
+            if all(value is None or getattr(pool, key) == value for key, value in wanted.items())
+        ]
+        for pool in pools:
+            console.print(elo_table(ratings_table(store, pool), pool))
+        if not pools:
+            console.print(elo_table(None))
         if csv is not None:
             write_elo_csv(store, csv)
             print(f"Written to {csv}.")

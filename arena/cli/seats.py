@@ -195,13 +195,22 @@ def _gap(results: Path, opponent: Entry, person: Entry, size: int) -> tuple[floa
     from arena.store import Store
 
     found, where = None, f"on {size}x{size}"
+    rated: set[str] = set()
     if (results / "arena.db").exists():
         with Store.open(results / "arena.db") as store:
-            found = league(store, size=size)
+            for pool in [pool for pool in store.pools() if pool.size == size]:
+                found = league(store, pool)
+                players = set() if found is None else set(found.ratings.players)
+                rated |= players
+                if {person.identity, opponent.identity} <= players:
+                    where = f"on {pool}"
+                    break
+                found = None
     for entry in (person, opponent):
-        if found is None or entry.identity not in found.ratings.players:
+        if entry.identity not in rated:
             return 0.0, f"{entry.name} has no rated games {where} yet, so it is an even game."
-    assert found is not None
+    if found is None:
+        return 0.0, f"{person.name} and {opponent.name} have no games by the same rules {where}, so it is an even game."
     estimate = found.ratings.difference(opponent.identity, person.identity)
     known = (estimate.value, estimate.interval.low, estimate.interval.high)
     gap = next((value for value in known if value is not None), None)

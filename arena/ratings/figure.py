@@ -62,7 +62,7 @@ class Estimate:
         if value is None or low is None or high is None:
             return "?"
         if abs((high - value) - (value - low)) < 1:
-            return f"{value:+.1f} ± {(high - low) / 2:.1f}"
+            return f"{round(value, 1) + 0.0:+.1f} ± {(high - low) / 2:.1f}"  # adding 0 leaves no minus before 0
         return f"{value:+.0f} ({low:+.0f} to {high:+.0f})"
 
 

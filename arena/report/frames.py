@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from arena import StoreError
 from arena.ratings import Bound, Estimate
@@ -17,18 +17,23 @@ if TYPE_CHECKING:
 
     from arena.go.record import Record
     from arena.report.event import Report
-    from arena.store import Store
+    from arena.store import Pool, Store
 
 
-def ratings_table(store: Store, *, anchor: str | None = None, size: int | None = None) -> pd.DataFrame:
-    """The ratings, a row a player: rank, player, elo, low, high (95 %), games, score, and the estimate as text.
+TERMS = ("size", "rules", "komi", "handicap")
+"""The columns of elo.csv that say what a row's games were played by."""
 
-    Elo and its ends are missing where the games don't give them. ``attrs`` has the anchor's name (``anchor``), the
-    virtual games that each player drew (``prior``) and the text of what Black is worth (``black_advantage``).
+
+def ratings_table(store: Store, pool: Pool | None = None, *, anchor: str | None = None) -> pd.DataFrame:
+    """The ratings in a pool, a row a player: rank, player, elo, low, high (95 %), games, score, the estimate as text.
+
+    Unless given, the pool is the one with the most games. Elo and its ends are missing where the games don't give them.
+    ``attrs`` has the anchor's name (``anchor``), the virtual games that each player drew (``prior``) and the text of
+    what Black is worth (``black_advantage``).
     """
     import pandas as pd
 
-    found = league(store, anchor=anchor, size=size)
+    found = league(store, pool, anchor=anchor)
     standings = () if found is None else found.standings
     frame = pd.DataFrame(
         {
@@ -53,8 +58,18 @@ def ratings_table(store: Store, *, anchor: str | None = None, size: int | None =
 
 
 def write_elo_csv(store: Store, path: Path) -> None:
-    """Write the ratings aside, then rename: who reads ``path`` sees the old table or the new one. Raises StoreError."""
-    write_csv(ratings_table(store).round({"elo": 1, "low": 1, "high": 1, "score": 4}), path)
+    """Write the ratings of all pools, one after the other: by size, rules, komi and handicap. They are written aside,
+    then renamed: who reads ``path`` sees the old table or the new one. Raises StoreError."""
+    import pandas as pd
+
+    tables = [ratings_table(store, pool).assign(**_terms(pool)) for pool in store.pools()]
+    table = pd.concat(tables) if tables else ratings_table(store).assign(**dict.fromkeys(TERMS))
+    columns = [*TERMS, *(column for column in table.columns if column not in TERMS)]
+    write_csv(table[columns].round({"elo": 1, "low": 1, "high": 1, "score": 4}), path)
+
+
+def _terms(pool: Pool) -> dict[str, Any]:
+    return dict(zip(TERMS, (pool.size, pool.name, pool.komi, pool.handicap), strict=True))
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:

@@ -14,7 +14,7 @@ from arena.report.tally import Forfeit, Tally
 if TYPE_CHECKING:  # as in tally
     from arena.go.game import Ending
     from arena.go.record import Record
-    from arena.store import Store
+    from arena.store import Pool, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,15 +161,17 @@ class League:
 
 
 def league(
-    store: Store, *, anchor: str | None = None, event: str | None = None, size: int | None = None
+    store: Store, pool: Pool | None = None, *, anchor: str | None = None, event: str | None = None
 ) -> League | None:
-    """Rate everybody by all stored games (identical ones once), by those of one event or on one board size; None
-    without games.
+    """Rate everybody by all games of a pool, identical ones once: unless given, the pool with the most games. Or by the
+    games of one event. None without games.
 
     ``anchor`` is a name or identity; unless given, it is the weakest of the largest group whose members have all beaten
     each other, directly or through others. Raises StoreError for an anchor without games.
     """
-    rows = store.result_rows(event=event, size=size)
+    if pool is None and event is None:
+        pool = next(iter(store.pools()), None)
+    rows = store.result_rows(pool, event=event)
     results = [Result(row.black, row.white, row.black_points, row.games) for row in rows]
     if not results:
         return None
@@ -204,7 +206,8 @@ def _find_anchor(anchor: str, names: dict[str, str]) -> str:
     return found[0]
 
 
-def player_ratings(store: Store) -> dict[str, Estimate]:
-    """Every rated player's Elo by identity, without pandas; ``str`` of it is for the screen."""
-    found = league(store)
-    return {} if found is None else {standing.identity: standing.elo for standing in found.standings}
+def player_ratings(store: Store) -> tuple[Pool | None, dict[str, Estimate]]:
+    """The pool with the most games, and everybody's Elo in it by identity; pandas isn't loaded."""
+    pool = next(iter(store.pools()), None)
+    found = None if pool is None else league(store, pool)
+    return pool, {} if found is None else {standing.identity: standing.elo for standing in found.standings}

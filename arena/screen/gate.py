@@ -76,7 +76,7 @@ def history_sheet(history: History) -> Sheet:
         )
     note = f"* {history.entry} plays this one now."
     if history.anchor:
-        note += f" Elo: by all stored games, above {history.anchor}, with 95 % intervals;"
+        note += f" Elo: by all stored games on {history.terms}, above {history.anchor}, with 95 % intervals;"
         note += " match: in so many of the gate's own games."
     if not history.gates:
         note += f" No gate was played for it here: arena gate CHECKPOINT --against {history.entry}"

@@ -49,7 +49,7 @@ def _progress(view: MatchView) -> str:
     counts = view.tally.results()
     parts = [f"{view.stored} of {view.match.games}"]
     if view.judge.waiting:
-        parts.append(f"{counts.games} count")
+        parts.append(f"{counts.games} counted")
     if counts.games:
         parts += [style.score(counts), style.per_cent(counts.points / counts.games)]
     if view.comparison is not None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from arena.go.record import Record
     from arena.ratings import Estimate
     from arena.registry import Entry
+    from arena.store import Pool
 
 SHOWN_COUNTS = 8
 
@@ -99,8 +100,8 @@ def _text(words: str, ascii_only: bool, text_style: str = "") -> Text:
     return Text(style.spell(words, ascii_only), text_style, overflow="fold")
 
 
-def bots_table(entries: Iterable[Entry], ratings: Mapping[str, Estimate]) -> Sheet:
-    """Who can play; ``ratings`` are by identity."""
+def bots_table(entries: Iterable[Entry], ratings: Mapping[str, Estimate], pool: Pool | None = None) -> Sheet:
+    """Who can play; ``ratings`` are by identity, from games of the ``pool``."""
     rows = []
     for entry in entries:
         settings = dict(entry.settings)
@@ -119,6 +120,8 @@ def bots_table(entries: Iterable[Entry], ratings: Mapping[str, Estimate]) -> She
             )
         )
     note = "Settings are changed inline, as in mcts:playouts=5000, or in arena.toml."
+    if ratings:
+        note += f" Elo: on {pool}; arena elo shows all ratings."
     return Sheet(("name", "kind", "settings", "net", "Elo"), rows, note, flexible=(2, 3), numbers=(4,))
 
 
@@ -152,16 +155,17 @@ def _plain(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else plain(value)
 
 
-def elo_table(ratings: pd.DataFrame) -> Sheet:
-    """The frame of ``report.ratings_table``."""
-    if ratings.empty:
-        return Sheet((), (), "No games between different players are stored yet; play some with 'arena match'.")
+def elo_table(ratings: pd.DataFrame | None, pool: Pool | None = None) -> Sheet:
+    """The frame of ``report.ratings_table`` for a pool."""
+    if ratings is None or ratings.empty:
+        return Sheet((), (), "No such games between different players are stored; play some with 'arena match'.")
     anchor = ratings.attrs["anchor"]
     rows = []
     for row in ratings.itertuples():
         elo = "0" if row.player == anchor else str(row.estimate)
         rows.append((str(row.rank), str(row.player), elo, str(row.games), style.per_cent(row.score)))
-    note = f"Elo above {anchor}, with 95 % intervals; {ratings.attrs['prior']:g} virtual games a player"
+    note = f"{pool}: " if pool is not None else ""
+    note += f"Elo above {anchor}, with 95 % intervals; {ratings.attrs['prior']:g} virtual games a player"
     black = ratings.attrs["black_advantage"]
     if black is not None:
         note += f"; playing Black is worth {black}"
