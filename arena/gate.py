@@ -20,7 +20,7 @@ from arena.report.league import League, league
 from arena.report.tally import Judge
 from arena.schedule import Gate, Match, event_from_json
 from arena.store import Event, Store
-from bots.nets.checkpoint import MANIFEST
+from bots.nets.checkpoint import MANIFEST, precision_here
 
 STANDS_FOR = {"rollout": "mcts"}
 """Trainers whose checkpoints another entry than ``sl`` stands for, where no entry has the trainer's name."""
@@ -69,6 +69,7 @@ class Evidence:
         """What a manifest tells of it."""
         candidate, present, test, state = self.match.first, self.match.second, self.match.test, self.judge.state
         games, elo = self.games, self.elo
+        lower, upper = (None, None) if test is None else test.bounds
         return {
             "event": self.match.event,
             "verdict": str(self.ruling),
@@ -86,6 +87,8 @@ class Evidence:
             "low": _rounded(elo.interval.low),
             "high": _rounded(elo.interval.high),
             "llr": None if state is None else round(state.llr, 3),
+            "lower": None if lower is None else round(lower, 3),
+            "upper": None if upper is None else round(upper, 3),
             "entry": self.gate.entry,
             **({} if test is None else asdict(test)),
         }
@@ -110,6 +113,8 @@ def with_checkpoint(entry: Entry, folder: Path) -> Entry:
     player, *limits = LIMITS.split(entry.name, maxsplit=1)
     name = "@".join([f"{player}{',' if ':' in player else ':'}checkpoint={folder.name}", *limits])
     settings = {**dict(entry.settings), "checkpoint": str(folder.absolute())}
+    if settings.get("precision") == "int8":
+        settings["precision"] = precision_here(folder)
     return replace(entry, name=name, settings=tuple(settings.items()), net=entry.identify(folder))
 
 

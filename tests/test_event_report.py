@@ -135,15 +135,15 @@ def test_an_event_without_a_plan_knows_its_players_from_its_games(store: Store) 
 
 
 def test_an_event_without_games_says_so(store: Store) -> None:
-    for event in (
-        league_of("a", "b", "c"),
-        match_of("new", "old"),
-        Ladder("rungs", (player("a"), player("b")), RULES, 8),
+    for event, what in (
+        (league_of("a", "b", "c"), "game"),
+        (match_of("new", "old"), "pair of games"),
+        (Ladder("rungs", (player("a"), player("b")), RULES, 8), "game"),
     ):
         for with_plan in (True, False):
             store_event(store, event, with_plan=with_plan)
             report = read_report(store, event.event)
-            assert f"{event.event}: no game is finished yet" in printed(report)
+            assert f"{event.event}: no {what} is finished yet" in printed(report)
             assert report.course == [] and report.anchor == ""
             assert event_frames(report)["games"].empty
 

@@ -22,14 +22,13 @@ from stored_events import finished, player, store_event
 
 from arena import ConfigError
 from arena.bot_file import set_bot
-from arena.gate import History, Judge, Over, Ruling, entry_for, history, judged, to_csv
+from arena.gate import Evidence, History, Over, Ruling, entry_for, history, to_csv
 from arena.go.game import Rules
 from arena.go.moves import apply_symmetry
 from arena.go.record import Record
 from arena.plots import draw_history
-from arena.ratings import Estimate
+from arena.ratings import Estimate, Sprt
 from arena.registry import Entry, Registry
-from arena.runner import Update
 from arena.schedule import Gate, Match, event_from_json, event_to_json
 from arena.screen.gate import HistoryPlot, history_sheet
 from arena.store import Store
@@ -277,9 +276,9 @@ def versions_of(*names: str) -> list[Entry]:
     return found
 
 
-def gate_match(candidate: Entry, present: Entry, games: int = 200, **more: float) -> Match:
+def gate_match(candidate: Entry, present: Entry, games: int = 200, elo1: float = 35) -> Match:
     name = dict(candidate.settings)["checkpoint"].rpartition("/")[2]
-    return Match(candidate, present, RULES, games, gate=Gate("pupil", name, **more))  # type: ignore[arg-type]
+    return Match(candidate, present, RULES, games, test=Sprt(0, elo1), gate=Gate("pupil", name))
 
 
 def results(match: Match, share: float) -> list[Record]:
@@ -297,38 +296,18 @@ def results(match: Match, share: float) -> list[Record]:
 def test_games_after_the_decision_say_nothing_more(share: float, ruling: Ruling) -> None:
     old, new = versions_of("old", "new")
     match = gate_match(new, old)
-    judge = Judge(match)
+    judge = match.judge()
     for record in results(match, share):
         judge.add(record)
-    found = judge.evidence()
+    found = Evidence(match, judge)
     assert found.ruling is ruling and judge.is_decided is (ruling is not Ruling.UNDECIDED)
     assert (found.games.games < 200) is judge.is_decided
-    assert found.pairs is not None and found.pairs.points == found.games.points
+    assert judge.tally.counts.points == found.games.points
     assert found.against == "old" and found.as_json()["opponent"] == old.identity
-    json.dumps(found.as_json())
+    told = json.dumps(found.as_json())
     for record in results(match, 1 - share):
-        if judge.is_decided:
-            judge.add(replace(record, id=f"{match.event}/{200 + int(record.id[-5:]):05}"))
-    assert judge.evidence() == found
-
-
-def test_whoever_looks_on_sees_the_games_that_were_judged_and_no_others() -> None:
-    old, new = versions_of("old", "new")
-    match = gate_match(new, old)
-    ended = []
-
-    def updates() -> Iterator[Update]:
-        try:
-            yield Update((), resumed=True)
-            yield Update(tuple(results(match, 0.9)))
-            yield Update(())
-        finally:
-            ended.append(True)
-
-    judge = Judge(match)
-    seen = [record for update in judged(updates(), judge) for record in update.records]
-    assert len(seen) == judge.evidence().games.games < 200
-    assert ended == [True]
+        judge.add(replace(record, id=f"{match.event}/{200 + int(record.id[-5:]):05}"))
+    assert json.dumps(Evidence(match, judge).as_json()) == told
 
 
 def test_a_gate_is_an_event_of_its_own_that_survives_as_text() -> None:
@@ -336,16 +315,27 @@ def test_a_gate_is_an_event_of_its_own_that_survives_as_text() -> None:
     match = gate_match(new, old)
     assert event_from_json(event_to_json(match)) == match
     plain, stricter = replace(match, gate=None), gate_match(new, old, elo1=50)
+    assert event_from_json(event_to_json(stricter)) == stricter
     assert len({match.key, plain.key, stricter.key}) == 3
     assert replace(match, gate=Gate("pupil", "new", rows=5, minutes=2.0)).settings == match.settings
     assert event_from_json(event_to_json(plain)) == plain
-    with pytest.raises(ValueError, match="is no gate"):
-        Judge(plain)
+    with pytest.raises(ValueError, match="is not a gate"):
+        _ = Evidence(plain, plain.judge()).gate
+    with pytest.raises(ValueError, match="a gate of pupil needs a test"):
+        replace(match, test=None)
+
+
+def test_the_plan_of_a_gate_that_an_older_arena_stored_is_read() -> None:
+    old, new = versions_of("old", "new")
+    match = gate_match(new, old, elo1=50)
+    plan = json.loads(event_to_json(match))
+    plan["gate"] |= plan.pop("test")  # where the hypotheses were
+    assert event_from_json(json.dumps(plan)) == match
 
 
 def test_two_hundred_pairs_of_games_have_openings_that_differ_under_all_symmetries() -> None:
     old, new = versions_of("old", "new")
-    match = Match(new, old, Rules.preset("cgos", 9), 400, gate=Gate("pupil", "new"))
+    match = Match(new, old, Rules.preset("cgos", 9), 400, test=Sprt(0, 35), gate=Gate("pupil", "new"))
     forms = set()
     for pairing in match.pairings()[::2]:
         stones = np.zeros((9, 9), np.int8)

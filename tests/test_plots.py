@@ -59,7 +59,7 @@ def drawn(picture: Any, width: int = 80, encoding: str = "utf-8") -> list[str]:
 
 
 def known(value: float, half: float) -> Estimate:
-    return Estimate(Bound.BOTH, value, half, Interval(value - half, value + half))
+    return Estimate(Bound.BOTH, value, Interval(value - half, value + half))
 
 
 # --- In the terminal ---
@@ -312,4 +312,4 @@ def test_a_long_event_is_listed_without_moves(store: Store) -> None:
 
 def test_an_event_without_games_has_a_page(store: Store) -> None:
     store_event(store, Match(player("a"), player("b"), RULES, 10))
-    assert "no game is finished yet" in outline(page(read_report(store), [])).text
+    assert "no pair of games is finished yet" in outline(page(read_report(store), [])).text

@@ -254,13 +254,13 @@ def test_the_board_of_a_match_has_the_colours_that_were_asked_for(theme: Theme):
 
 
 def test_games_that_repeat_raise_a_warning_at_once():
-    match = match_of(games=6, openings=1)
+    match = match_of(games=8, openings=1)
     view = MatchView(match, Clock())
     view.add(Update(tuple(record_of(match, n, "sl", seed=n) for n in range(4)), workers=1))
     assert view.warning == ""
-    view.add(Update((record_of(match, 4, "sl", seed=0),), workers=1))
+    view.add(Update((record_of(match, 4, "sl", seed=0), record_of(match, 5, "sl", seed=5)), workers=1))
     for width, height in SIZES:
-        assert "! games repeat: 4 of 5 differ" in lines_of(Screen(view), width, height)
+        assert "! games repeat: 5 of 6 differ" in lines_of(Screen(view), width, height)
 
 
 def test_a_player_without_win_rates_is_named_alone():
@@ -294,11 +294,11 @@ def test_before_the_first_game_it_says_that_it_starts_and_the_layout_is_the_late
 def test_resumed_games_count_at_once():
     match = match_of()
     view = MatchView(match, Clock())
-    view.add(Update(tuple(record_of(match, n, "sl") for n in range(37)), resumed=True))
+    view.add(Update(tuple(record_of(match, n, "sl") for n in range(38)), resumed=True))
     for width, height in SIZES:
         words = words_of(lines_of(Screen(view), width, height))
-        assert "37 of 100 played earlier" in words
-        assert "+0 =0 -37" in words
+        assert "38 of 100 played earlier" in words
+        assert "+0 =0 -38" in words
 
 
 def test_a_finished_game_stays_on_the_board_for_a_moment():
@@ -385,7 +385,15 @@ def test_ascii_consoles_get_ascii_only():
     text = "\n".join(lines)
     assert text.isascii()
     assert "(X)" in text
-    assert re.search(r"Elo +>= \+\d", text)
+    assert re.search(r"Elo +\+\d+ \(\+\d+ to \+\d+\)", text)
+
+
+def test_a_figure_that_is_bounded_on_one_side_is_spelled_in_ascii():
+    match = match_of()
+    view = MatchView(match, Clock())
+    view.add(Update(tuple(record_of(match, n, "alphago") for n in range(10)), workers=1))
+    text = "\n".join(lines_of(Screen(view), 120, 40, encoding="ascii"))
+    assert re.search(r"Elo +>= \+63 ", text)
 
 
 # --- A whole match ---
@@ -416,7 +424,7 @@ def test_a_pipe_gets_plain_lines():
     assert lines[0] == "alphago against sl: 20 games, 9x9, cgos rules, komi 7"
     progress = [line for line in lines if re.match(r"\d+ of 20, ", line)]
     assert [line.split()[0] for line in progress] == [str(n) for n in range(2, 20, 2)]  # every tenth
-    assert re.match(r"10 of 20, \+9 =0 -1, 90\.0 %, Elo ≥ \+\d", progress[4])
+    assert re.match(r"10 of 20, \+9 =0 -1, 90\.0 %, Elo \+\d+ \(-\d+ to \+\d+\)", progress[4])
     assert "alphago beat sl 19-1 in 20 games" in lines
     assert tally.games == 20
 
@@ -609,7 +617,7 @@ def test_the_summary_tells_what_happened():
         for record in update.records:
             tally.add(record)
     lines = dict(summary(match, tally))
-    assert re.fullmatch(r"≥ \+\d+ \(95 %\) for alphago, from 4 pairs; LOS > 99\.9 %", lines["Elo"])
+    assert re.fullmatch(r"\+338 \(-\d+ to \+\d+\) \(95 %\) for alphago, from 4 pairs; LOS 9\d\.\d %", lines["Elo"])
     assert lines["Score"] == "+7 =0 -1, 87.5 %"
     assert lines["By colour"] == "as Black +3 =0 -1 (75.0 %), as White +4 =0 -0 (100.0 %); Black took 37.5 %"
     assert lines["Endings"] == "score 7 (alphago 6, sl 1), crash 1 (alphago 1)"
@@ -665,7 +673,8 @@ def store(tmp_path: Path):
 def test_the_table_of_ratings_says_what_its_zero_is(store: Store):
     lines = lines_of(elo_table(ratings_table(store)), 100, 40)
     rows = [line.split() for line in lines]
-    assert any(row[:2] == ["1", "alphago"] and row[3] == "±" and row[-3:] == ["20", "80.0", "%"] for row in rows if row)
+    first = next(" ".join(row) for row in rows if row[:2] == ["1", "alphago"])
+    assert re.fullmatch(r"1 alphago \+\d+ \(\+\d+ to \+\d+\) 20 80\.0 %", first)
     assert ["2", "sl", "0", "20", "20.0", "%"] in rows
     assert "Elo above sl, with 95 % intervals; 0.2 virtual games a player" in words_of(lines)
 

@@ -16,7 +16,6 @@ from commandline import arena, arena_begun, environment, refused
 from played import console_of, glance_of, lines_of, match_of, output_of, record_of
 
 from arena.live import LOOK_EVERY, End, Look, Watch, live_file, look_at, publish
-from arena.ratings import Model, Sprt
 from arena.runner import Control, Update
 from arena.schedule import event_to_json
 from arena.screen.match import Screen
@@ -62,13 +61,13 @@ def seen(database: Path) -> Look:
 
 
 def test_what_is_played_is_told_in_a_file_that_goes_with_the_event(tmp_path: Path) -> None:
-    database, player, test = tmp_path / "arena.db", Player(), Sprt(0, 35, model=Model.NORMALISED)
-    told = publish(player.updates, MATCH, database, sprt=test, control=Control(), command="arena match alphago sl")
+    database, player = tmp_path / "arena.db", Player()
+    told = publish(player.updates, MATCH, database, control=Control(), command="arena match alphago sl")
     assert look_at(database) is None
     player.tell(told, Update((record_of(MATCH, 0, "sl"),), resumed=True))
     live = seen(database).live
     assert (live.event, live.process, live.resumed) == (MATCH.event, os.getpid(), 1)
-    assert (live.sprt, live.command, live.waited) == (test, "arena match alphago sl", None)
+    assert (live.command, live.waited) == ("arena match alphago sl", None)
     told.close()
     assert player.closed and list(tmp_path.iterdir()) == []
 
