@@ -206,16 +206,22 @@ class BotKind:
     ``interactive`` kinds talk to the person at the terminal; kinds with ``tells_win_rate`` have one in their
     decisions, unless a net is without. A kind whose config has a field ``checkpoint`` plays with what that folder
     holds; ``identify(folder)`` verifies it and tells its weights' sha256, where it isn't a net.
+
+    A bot's code is part of who it is. The ``revision`` of a bot that ships is raised with every change that may change
+    its moves; where there is none, a digest of its sources counts, or what ``code(config)`` tells of code outside
+    Python. ``check`` may return more of that, which only a running bot knows.
     """
 
     summary: str
     config: type
     build: Callable[[Any], Bot]
     boards: int = 8
-    check: Callable[[Any, int], None] | None = None
+    check: Callable[[Any, int], str | None] | None = None
     interactive: bool = False
     tells_win_rate: bool = False
     identify: Callable[[Path], str] | None = None
+    revision: int = 0
+    code: Callable[[Any], str] | None = None
 
     @property
     def settings(self) -> tuple[Field[Any], ...]:

@@ -363,7 +363,7 @@ def _config(place: Place) -> Iterator[Begun | Finding]:
         if not words and entry.kind == "gtp":
             yield Begun(f"{entry.name}", PATIENCE)
             try:
-                entry.check(9)
+                entry.checked(9)
                 yield Finding("config", Verdict.OK, f"{entry.name} starts and takes a 9x9 board")
             except UserError as error:
                 words = str(error)
@@ -407,7 +407,7 @@ def _engines(place: Place) -> Iterator[Begun | Finding]:
         else:
             yield Begun(name, PATIENCE)
             try:
-                replace(registry.resolve(f"gtp:command={engine_command(name)}"), name=name).check(9)
+                replace(registry.resolve(f"gtp:command={engine_command(name)}"), name=name).checked(9)
             except UserError as error:
                 yield Finding("engines", Verdict.NOTE, f"{error}; the program is {found}")
             else:

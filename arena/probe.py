@@ -146,7 +146,7 @@ def _start(entry: Entry, rules: Rules, report: Report) -> Bot:
     """The player, built and with all that it needs loaded or compiled."""
     report(Begun("start", STARTUP))
     started = monotonic()
-    entry.check(rules.size)
+    entry.checked(rules.size)
     bot = entry.build()
     if entry.bot_kind.boards > 1:
         bot.choose_all([Game(rules)], Limits(simulations=2))

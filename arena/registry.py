@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import pkgutil
 import re
@@ -17,8 +16,9 @@ from typing import Any
 import bots
 from arena import ConfigError, UserError
 from arena.bot import Bot, BotKind, Limits, setting
+from arena.code import code_of, kept, load_kind
 from arena.settings import plain, read_value, suggest
-from bots.nets.checkpoint import Checkpoint, find
+from bots.nets.checkpoint import Checkpoint, find, precision_here
 
 GROUP = "arena.bots"
 """The entry point group under which installed packages offer kinds of bots."""
@@ -42,8 +42,8 @@ LIMITS = re.compile(rf"@(?=(?:{'|'.join(Limits.settings())})=)")
 class Entry:
     """One player: a name, a kind and its settings. Plain data; it travels to workers, which build the bot there.
 
-    ``factory`` is where the kind is found, as ``module:attribute``; ``net`` is the sha256 of its net, if any;
-    ``limits`` are its own, whatever event it plays in.
+    ``factory`` is where the kind is found, see ``load_kind``; ``net`` is the sha256 of its net, if any; ``limits`` are
+    its own, whatever event it plays in; ``code`` tells the bot's code from others, see ``code_of``.
     """
 
     name: str
@@ -53,6 +53,7 @@ class Entry:
     source: str
     net: str = ""
     limits: Limits = field(default_factory=Limits)
+    code: str = ""
 
     @property
     def bot_kind(self) -> BotKind:
@@ -65,13 +66,15 @@ class Entry:
 
     @property
     def identity(self) -> str:
-        """What tells this player from all others: kind, settings, net, and the limits that it thinks within, whatever
-        its name; 12 hex digits."""
+        """What tells this player from all others: kind, settings, net, code, and the limits that it thinks within,
+        whatever its name; 12 hex digits."""
         counted = [(key, value) for key, value in self.settings if key != "checkpoint"]  # the net itself counts
         player: list[Any] = [self.kind, counted, self.net]
         thinking = replace(self.limits, lag=None, deadline=None)
         if thinking != Limits():
             player.append(str(thinking))
+        if self.code:
+            player.append({"code": self.code})
         return hashlib.sha256(json.dumps(player).encode()).hexdigest()[:12]
 
     def identify(self, folder: Path) -> str:
@@ -87,18 +90,45 @@ class Entry:
         return replace(self, name=f"{self.name}@{limits}", limits=limits)
 
     def build(self) -> Bot:
-        kind = self.bot_kind
-        return kind.build(self.config)
+        """The bot. Raises a UserError when it can't be had, or its net or code isn't that of this player any more: what
+        was loaded then is somebody else."""
+        self._require_same()
+        bot = self.bot_kind.build(self.config)
+        try:
+            self._require_same()  # it was the same before and after it was loaded
+        except UserError:
+            bot.close()
+            raise
+        return bot
 
-    def check(self, size: int) -> None:
-        """Raise the UserError that would stop this player on a board of this size, before a game is begun. It begins
-        with the player's name, or with its table in arena.toml."""
+    def _require_same(self) -> None:
+        if self.net:
+            folder = dict(self.settings)["checkpoint"]
+            net = self.identify(Path(folder))
+            if net != self.net:
+                raise UserError(
+                    f"the net of {self.name} in {folder} was replaced ({self.net[:8]}, now {net[:8]}); "
+                    "run the same command again to play the new one"
+                )
+        if self.code:
+            code = code_of(self.factory, self.config)
+            if not self.code.startswith(code):
+                raise UserError(
+                    f"the code of {self.name} was changed ({self.code[:4]}, now {code[:4]}); "
+                    "run the same command again to play the new one"
+                )
+
+    def checked(self, size: int) -> Entry:
+        """This player, once it is sure that it can play on a board of this size, with what has been learnt of its code.
+        Raises the UserError that would stop it, which begins with the player's name or its table in arena.toml."""
         kind = self.bot_kind
-        if kind.check is not None:
-            try:
-                kind.check(self.config, size)
-            except UserError as error:
-                raise type(error)(f"{_where(self.name, self.source)}: {error}") from error
+        if kind.check is None:
+            return self
+        try:
+            code = kind.check(self.config, size)
+        except UserError as error:
+            raise type(error)(f"{_where(self.name, self.source)}: {error}") from error
+        return replace(self, code=f"{self.code} {code}") if code else self
 
 
 TABLES = {"bots": "[bots.NAME]", "tournaments": "[tournaments.NAME]", "screen": "[screen]"}
@@ -132,21 +162,10 @@ class TournamentTable:
     block: int | None = setting(None, "games of a meeting in a round of a ladder")
 
 
-def load_kind(factory: str) -> BotKind:
-    """Import a kind. Raises ConfigError when the module can't be imported or exports no BotKind."""
-    module, _, attribute = factory.partition(":")
-    try:
-        kind = getattr(importlib.import_module(module), attribute or "BOT")
-    except Exception as error:  # whatever a module of somebody's raises at import
-        raise ConfigError(f"the bots of {factory} can't be loaded: {type(error).__name__}: {error}") from error
-    if not isinstance(kind, BotKind):
-        raise ConfigError(f"{factory} is no BotKind but {type(kind).__name__}")
-    return kind
-
-
 class Registry:
     """All the names that can play, and the grammar that reads them: ``NAME``, ``NAME:setting=value,...``,
-    ``checkpoint:PATH``, each with ``@limit=value,...`` behind it."""
+    ``checkpoint:PATH``, each with ``@limit=value,...`` behind it. ``NAME#CODE`` is a bot as it was when its code began
+    so."""
 
     def __init__(self, config: Path | None = None, results: Path = Path("results")):
         """Collect kinds and entries; ``config`` is an arena.toml, ``results`` where checkpoints are looked for first.
@@ -220,7 +239,7 @@ class Registry:
 
     def knows(self, spec: str) -> bool:
         """Whether ``spec`` begins with the name of a bot."""
-        name = re.split("[:@]", spec, maxsplit=1)[0]
+        name = re.split("[:@#]", spec, maxsplit=1)[0]
         return name in self._entries or spec.startswith("checkpoint:")
 
     def resolve(self, spec: str) -> Entry:
@@ -241,6 +260,8 @@ class Registry:
             if not path:
                 raise ConfigError("'checkpoint:' wants the name or folder of a net, as in checkpoint:sl-9x9")
             base = self._make(f"checkpoint:{path}", "policy", {"checkpoint": path}, COMMAND_LINE)
+        elif "#" in name:
+            base = self._as_it_was(*name.split("#", maxsplit=1))
         else:
             base = self.entry(name)
         if not rest:
@@ -257,6 +278,14 @@ class Registry:
         separator = "," if name == "checkpoint" else ":"
         label = f"{base.name}{separator}{listed}" if listed else base.name
         return self._with_net(replace(base, name=label, settings=full.settings))
+
+    def _as_it_was(self, name: str, code: str) -> Entry:
+        """The bot whose code began so, from the source that was kept of it. Raises ConfigError."""
+        now = self.entry(name)
+        found = kept(now.factory, code)
+        if not found:
+            raise ConfigError(f"'{name}#{code}': no source of {name} whose code begins so is kept")
+        return replace(now, name=f"{name}#{code}", factory=found[0])
 
     def _make(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> Entry:
         if kind not in self._kinds:
@@ -280,7 +309,8 @@ class Registry:
         return Entry(name, kind, factory, tuple(values), source)
 
     def _with_net(self, entry: Entry) -> Entry:
-        """The entry with its net found. Raises ConfigError when a setting that has no default isn't given."""
+        """The entry as it plays here: with its net and its code, and numbers that suit the processor. Raises
+        ConfigError when a setting that has no default isn't given."""
         settings = dict(entry.settings)
         missing = [
             wanted.name
@@ -289,10 +319,13 @@ class Registry:
         ]
         if missing:
             raise ConfigError(f"{entry.name} needs the setting '{missing[0]}', as in {entry.name}:{missing[0]}=...")
+        entry = replace(entry, code=code_of(entry.factory, entry.config))
         if "checkpoint" not in settings:
             return entry
         folder = find(settings["checkpoint"], self._results)
         settings["checkpoint"] = str(folder.absolute())
+        if settings.get("precision") == "auto":
+            settings["precision"] = precision_here(folder)
         return replace(entry, settings=tuple(settings.items()), net=entry.identify(folder))
 
     def _add(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> None:

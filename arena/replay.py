@@ -165,7 +165,8 @@ class Casting:
         if factory is None:
             raise ReplayError(f"{name} can't play again: there is no kind of bot called {stored.kind} any more")
         settings = tuple(json.loads(stored.config).items())
-        entry = Entry(name, stored.kind, factory, settings, "the store", stored.checkpoint, _limits_of(name))
+        limits = _limits_of(name)
+        entry = Entry(name, stored.kind, factory, settings, "the store", stored.checkpoint, limits, stored.code)
         if entry.identity != identity:
             raise ReplayError(f"{name} can't play again: an older arena stored it, without all that it played with")
         return entry

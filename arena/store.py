@@ -20,13 +20,13 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from arena import StoreError
+from arena import StoreError, __version__
 
 if TYPE_CHECKING:  # players and results are read without games: these pull in the compiler
     from arena.go.game import Outcome, Rules
     from arena.go.record import Record
 
-SCHEMA = 3
+SCHEMA = 4
 _APPLICATION = 0x41524E41  # "ARNA" in the file's header, so that no other program's database is taken for results
 _OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
 _PATIENCE = 10.0  # seconds to wait for a program that holds the file for a moment, such as a backup
@@ -62,7 +62,8 @@ _CREATE = (
         black_seconds REAL NOT NULL,
         white_seconds REAL NOT NULL,
         date          TEXT NOT NULL,
-        unrated       TEXT NOT NULL DEFAULT ''  -- why the game doesn't count for ratings; empty where it does
+        unrated       TEXT NOT NULL DEFAULT '',  -- why the game doesn't count for ratings; empty where it does
+        arena         TEXT NOT NULL DEFAULT ''   -- the version of arena that stored it
     ) STRICT
     """,
     "CREATE INDEX games_of_event ON games (event, id)",
@@ -81,7 +82,8 @@ _CREATE = (
         name       TEXT NOT NULL,
         kind       TEXT NOT NULL,
         config     TEXT NOT NULL,  -- JSON
-        checkpoint TEXT NOT NULL   -- sha256 of the net, empty without one
+        checkpoint TEXT NOT NULL,  -- sha256 of the net, empty without one
+        code       TEXT NOT NULL DEFAULT ''  -- what tells its code from others
     ) STRICT
     """,
     f"PRAGMA application_id = {_APPLICATION}",
@@ -97,6 +99,10 @@ _UPGRADES = {
         "ALTER TABLE games ADD COLUMN unrated TEXT NOT NULL DEFAULT ''",
         "DROP INDEX games_of_players",
         "CREATE INDEX games_of_players ON games (black_player, white_player, canonical, black_score, size, unrated)",
+    ),
+    3: (
+        "ALTER TABLE games ADD COLUMN arena TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE players ADD COLUMN code TEXT NOT NULL DEFAULT ''",
     ),
 }
 """What makes the next schema of each older one."""
@@ -120,13 +126,15 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Player:
-    """What played; with other settings or another net it has another identity. ``checkpoint`` is the net's sha256."""
+    """What played; with other settings, another net or other code it has another identity. ``checkpoint`` is the net's
+    sha256; ``code`` is empty for the first revision of a bot that ships, and where an older arena stored it."""
 
     identity: str
     name: str
     kind: str
     config: str
     checkpoint: str = ""
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,7 +420,8 @@ class Store:
         rows = [astuple(player) for player in players]
         with self._transaction():
             self._connection.executemany(
-                "INSERT INTO players VALUES (?, ?, ?, ?, ?) ON CONFLICT (identity) DO UPDATE SET name = excluded.name",
+                "INSERT INTO players VALUES (?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT (identity) DO UPDATE SET name = excluded.name",
                 rows,
             )
 
@@ -596,6 +605,7 @@ def _row_from_record(record: Record) -> dict[str, Any]:
         row[name] = getattr(record, name).encode("utf-8", "backslashreplace").decode()
     for name in _NUMBERS:
         row[name] = getattr(record, name)
+    row["arena"] = __version__
     return row
 
 

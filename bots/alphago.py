@@ -221,4 +221,5 @@ BOT = BotKind(
     boards=64,
     check=check,
     tells_win_rate=True,
+    revision=1,
 )

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from arena import BotFault, BotTimeout, ConfigError
 from arena.bot import Bot, BotKind, Decision, Limits, setting
+from arena.code import digest_of
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
     from arena.go.game import Game, Rules
@@ -261,7 +262,12 @@ class GtpBot(Bot):
                 self._log.open("ab").close()
         except OSError as error:
             raise ConfigError(f"log '{config.log}' can't be written: {error.strerror}") from None
-        self._arguments[0] = self._found(self._arguments[0])
+        program = _found(self._arguments[0], self._cwd, self._env)
+        if program is None:
+            raise ConfigError(
+                f"there is no program '{self._arguments[0]}' to run as an engine; install it, or give its full path"
+            )
+        self._arguments[0] = program
         self.name = self.version = ""
         self._commands: frozenset[str] = frozenset()
         self._engine: Engine | None = None
@@ -272,16 +278,6 @@ class GtpBot(Bot):
             self._start()
         except BotFault as fault:
             raise ConfigError(f"{fault}") from None
-
-    def _found(self, program: str) -> str:
-        """The full path of the program. Raises ConfigError."""
-        folders = os.pathsep.join([self._env.get("PATH", os.defpath), *GAMES_FOLDERS])
-        place = os.path.expanduser(program)
-        if os.sep in place:
-            place = os.path.join(self._cwd or os.curdir, place)
-        if found := shutil.which(place, path=folders):
-            return os.path.abspath(found)
-        raise ConfigError(f"there is no program '{program}' to run as an engine; install it, or give its full path")
 
     def _start(self) -> Engine:
         """Raises BotFault, with what to do about it, when the engine can't be started or doesn't answer in time."""
@@ -462,11 +458,35 @@ def _whole_period(seconds: float) -> Fraction:
     return max(Fraction(seconds).limit_denominator(100), Fraction(1, 100)) if seconds else Fraction(0)
 
 
-def check(config: Config, size: int) -> None:
-    """Raise ConfigError when the engine can't be started or doesn't play on this size; it is gone afterwards."""
+def _found(program: str, cwd: str | None, env: Mapping[str, str]) -> str | None:
+    """The full path of a program, if there is one."""
+    folders = os.pathsep.join([env.get("PATH", os.defpath), *GAMES_FOLDERS])
+    place = os.path.expanduser(program)
+    if os.sep in place:
+        place = os.path.join(cwd or os.curdir, place)
+    found = shutil.which(place, path=folders)
+    return None if found is None else os.path.abspath(found)
+
+
+def code(config: Config) -> str:
+    """A digest of the program and of the files that its command line names: its net, say, or its configuration."""
+    try:
+        program, *arguments = shlex.split(config.command)
+    except ValueError:
+        return ""
+    cwd = str(Path(config.cwd).expanduser()) if config.cwd else None
+    found = _found(program, cwd, {**os.environ, **config.env})
+    named = [Path(cwd or os.curdir, part) for argument in arguments for part in {argument, argument.partition("=")[2]}]
+    return digest_of([*([] if found is None else [Path(found)]), *(path for path in named if path.is_file())])
+
+
+def check(config: Config, size: int) -> str:
+    """What the engine says of itself, its name and version; it is gone afterwards. Raises ConfigError when it can't be
+    started or doesn't play on this size."""
     bot = GtpBot(config)
     try:
         bot.require_size(size)
+        return " ".join(f"{bot.name} {bot.version}".split())
     finally:
         bot.close()
 
@@ -485,4 +505,6 @@ def katago_rules(rules: Rules) -> str:
     return json.dumps(settings, separators=(",", ":"))
 
 
-BOT = BotKind("any engine over GTP, such as GNU Go or KataGo", config=Config, build=GtpBot, boards=1, check=check)
+BOT = BotKind(
+    "any engine over GTP, such as GNU Go or KataGo", config=Config, build=GtpBot, boards=1, check=check, code=code
+)

@@ -54,4 +54,4 @@ class Human(Bot):
                 return Decision(move)
 
 
-BOT = BotKind(summary="a person at the terminal", config=Config, build=Human, boards=1, interactive=True)
+BOT = BotKind(summary="a person at the terminal", config=Config, build=Human, boards=1, interactive=True, revision=1)

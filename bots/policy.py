@@ -122,4 +122,5 @@ BOT = BotKind(
     boards=64,
     check=check,
     tells_win_rate=True,
+    revision=1,
 )

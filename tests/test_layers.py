@@ -26,6 +26,7 @@ LAYERS = (
     ("arena",),  # the errors
     ("arena.go", "arena.clock", "arena.settings", "arena.finding", "arena.example"),
     ("arena.bot", "arena.adjudication", "arena.ratings"),
+    ("arena.code",),
     ("bots",),
     ("arena.registry",),
     ("arena.openings", "arena.report.tally"),
@@ -61,7 +62,7 @@ HOMES = {
     "onnxruntime": ("bots/nets/inference.py", "trainers/"),
     "onnxscript": ("trainers/",),
     "pandas": ("arena/report/frames.py",),
-    "platformdirs": ("arena/go/jit.py",),
+    "platformdirs": ("arena/code.py", "arena/go/jit.py"),
     "ray": ("arena/runner.py",),
     "rich": ("arena/screen/", "arena/cli/"),
     "safetensors": ("bots/nets/", "trainers/"),

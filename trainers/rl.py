@@ -236,7 +236,7 @@ def train(
     if bot is not None:
         if bot.bot_kind.interactive:
             raise ConfigError(f"rate_against = {config.rate_against} is a person; choose a bot, or '' for none")
-        bot.check(config.size)
+        bot.checked(config.size)
     return _Training(config, results, bot, on_progress).run()
 
 

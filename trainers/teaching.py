@@ -140,7 +140,7 @@ class Recipe:
             raise ConfigError(
                 f"teacher = {config.teacher} thinks by the clock, and games wouldn't be the same; give visits"
             )
-        teacher.check(config.size)
+        teacher.checked(config.size)
         return cls(
             teacher,
             Rules.preset("cgos", config.size, config.komi),

@@ -85,7 +85,7 @@ def analyze(
     entry = registry.resolve(bot)
     limits = _limits(registry, entry, visits, seconds)
     entry = replace(entry, name=f"{entry.name}@{limits}" if str(limits) and not str(entry.limits) else entry.name)
-    entry.check(record.rules.size)
+    entry.checked(record.rules.size)
     console, errors = Console(), Console(stderr=True)
     words = headline(record, entry.name)
     console.print(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -15,6 +15,7 @@ import typer
 
 from arena import ConfigError, UserError
 from arena.cli.options import cores, read_limits
+from arena.code import keep_source, kept
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from arena.registry import Entry, Registry, TournamentTable
     from arena.runner import Control, Update
     from arena.schedule import Ladder, Match, Tournament
-    from arena.store import Store
+    from arena.store import Player, Store
 
 Size = Annotated[int | None, typer.Option(help="Board size, 5 to 19; 9.", show_default=False)]
 Komi = Annotated[float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above.", show_default=False)]
@@ -95,9 +96,7 @@ class Given:
 
     def player(self, registry: Registry, spec: str) -> Entry:
         """The bot of this name, with these limits where it has none, once it is sure that it plays on this size."""
-        entry = registry.resolve(spec).with_limits(self._limits)
-        entry.check(first_given(self.size, 9))
-        return entry
+        return registry.resolve(spec).with_limits(self._limits).checked(first_given(self.size, 9))
 
     @property
     def _limits(self) -> Limits:
@@ -201,14 +200,50 @@ def note_event(store: Store, played: Match | Tournament | Ladder) -> None:
     from datetime import UTC, datetime
 
     from arena.schedule import event_to_json
-    from arena.store import Event, Player
+    from arena.store import Event
 
-    store.add_players(
-        Player(entry.identity, entry.name, entry.kind, json.dumps(dict(entry.settings)), entry.net)
-        for entry in played.players.values()
-    )
+    store.add_players(player_of(entry) for entry in played.players.values())
+    for entry in played.players.values():
+        keep_source(entry.factory, entry.code)
     created = datetime.now(UTC).isoformat(timespec="seconds")
     store.add_event(Event(played.event, created, json.dumps(played.settings, sort_keys=True), event_to_json(played)))
+
+
+def player_of(entry: Entry) -> Player:
+    """A player as it is stored."""
+    from arena.store import Player
+
+    return Player(entry.identity, entry.name, entry.kind, json.dumps(dict(entry.settings)), entry.net, entry.code)
+
+
+def changes(store: Store, entries: Iterable[Entry]) -> Iterator[str]:
+    """A line for each player that isn't who played under its name and with its settings before: what has changed, and
+    how to match it against what it was."""
+    known = store.players()
+    for entry in entries:
+        now = player_of(entry)
+        earlier = [old for old in known.values() if _as_typed(old) == _as_typed(now)]
+        if not earlier or entry.identity in known:
+            continue
+        old = earlier[-1]
+        games = f"{store.count(player=old.identity)} stored games"
+        if old.checkpoint != now.checkpoint:
+            words = f"has another net than in {games} ({old.checkpoint[:8]}, now {now.checkpoint[:8]})"
+        elif old.code != now.code:
+            words = f"has changed since {games} (code {old.code[:12] or 'unknown'}, now {now.code[:12]})"
+        else:
+            words = f"has other settings than in {games} ({old.config}, now {now.config})"
+        line = f"{entry.name} {words}: it is a new player."
+        if kept(entry.factory, old.code[:4]):
+            line += f" To match it against what it was: arena match {entry.name} {entry.name}#{old.code[:4]}"
+        yield line
+
+
+def _as_typed(player: Player) -> tuple[str, str, dict[str, Any]]:
+    """What two players have in common that differ in net, code or the numbers that suit a processor only."""
+    settings = json.loads(player.config)
+    settings.pop("precision", None)
+    return player.name, player.kind, settings
 
 
 def news(store: Store, played: Tournament | Ladder) -> Iterator[str]:

@@ -127,6 +127,8 @@ def run_gate(wanted: Wanted) -> Ruling:
     try:
         found.match.pairings()  # openings that don't exist are refused before anything is stored
         with Store.open(wanted.results / "arena.db", write=True) as store:
+            for line in events.changes(store, found.match.players.values()):
+                say(line)
             events.note_event(store, found.match)
             with events.event_kept(found.match, store, console, wanted.results):
                 updates = events.play_published(found.match, store, processes, control)
@@ -188,7 +190,7 @@ def _find(wanted: Wanted, say: Callable[[str], None]) -> _Found:
     terms = wanted.given.terms(say)
     size = terms["rules"].size
     for played in (with_checkpoint(player, folder), present):
-        played.check(size)
+        played.checked(size)
     made = _keep(player, folder, kept, net)
     try:
         candidate = with_checkpoint(player, kept).with_limits(limits)

@@ -94,6 +94,8 @@ def match(
     played.pairings()  # openings that don't exist are refused before anything is stored
     with Store.open(results / "arena.db", write=True) as store:
         played = replace(played, run=max(1, _runs(store, played) + new))
+        for line in events.changes(store, played.players.values()):
+            say(line)
         events.note_event(store, played)
         with events.event_kept(played, store, console, results):
             updates = events.play_published(played, store, processes, control)

@@ -192,7 +192,7 @@ def _recast(kifu: Kifu, registry: Registry, say: Callable[[str], None]) -> tuple
             continue
         name, identity = (record.black, record.black_player) if colour is BLACK else (record.white, record.white_player)
         entry = registry.resolve(name)
-        entry.check(record.rules.size)
+        entry.checked(record.rules.size)
         if entry.identity != identity and Help.OTHER_BOT not in kifu.helps:
             say(f"{name} is another player now, with other settings or another net; the game is unrated.")
             kifu = replace(kifu, helps=(*kifu.helps, Help.OTHER_BOT))
@@ -239,7 +239,7 @@ def _analyst(
     for name in ANALYSTS:
         with suppress(UserError):
             entry = registry.resolve(name)
-            entry.check(size)
+            entry.checked(size)
             return Analyst(entry.name, entry.build)
     return None
 
@@ -254,7 +254,7 @@ def _evaluator(bots: dict[Colour, Entry], registry: Registry, size: int) -> Eval
             entry = registry.resolve(name)
             if not entry.bot_kind.tells_win_rate:
                 continue
-            entry.check(size)
+            entry.checked(size)
 
             def evaluate(record: Record, entry: Entry = entry) -> Iterator[Evaluation]:
                 with closing(patient(entry).build()) as bot:

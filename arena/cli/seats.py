@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from arena.go.moves import Colour
     from arena.kifu import Kifu
     from arena.registry import Entry, Registry
-    from arena.store import Player
 
 COLOURS = ("black", "white", "nigiri")
 
@@ -65,7 +63,7 @@ def arranged(
         opponent = entry.with_limits(limits)
     size = events.first_given(wish.size, 9)
     rules = Rules.preset(events.first_given(wish.rules, "chinese"), size, wish.komi)
-    opponent.check(size)
+    opponent.checked(size)
     colour, stones = _colour(wish, person, opponent, say), wish.handicap or 0
     if wish.fair:
         colour, terms = _fair(results, person, opponent, rules, wish, say)
@@ -90,7 +88,7 @@ def arranged(
     )
     bots = {colour: seat for colour, seat in seats.items() if not seat.bot_kind.interactive}
     people = tuple(colour for colour in sorted(seats) if colour not in bots)
-    players = tuple(_player(seat) for seat in seats.values() if _identity(seat))
+    players = tuple(events.player_of(seat) for seat in seats.values() if _identity(seat))
     return Kifu(record, people, limits, players=players), bots
 
 
@@ -120,12 +118,6 @@ def _person(registry: Registry, name: str) -> Entry:
 def _identity(entry: Entry) -> str:
     """What a player is rated under; empty for a person without a name."""
     return "" if entry.bot_kind.interactive and entry.name == GUEST else entry.identity
-
-
-def _player(entry: Entry) -> Player:
-    from arena.store import Player
-
-    return Player(entry.identity, entry.name, entry.kind, json.dumps(dict(entry.settings)), entry.net)
 
 
 def _read_clock(text: str | None) -> Limits:

@@ -43,7 +43,7 @@ def gtp(
     entry = registry_of(config, results).resolve(bot)
     if entry.bot_kind.interactive:
         raise UserError(f"{entry.name} plays at the terminal and can't be served")
-    entry.check(size)
+    entry.checked(size)
     preset = Rules.preset(rules, size, komi)
     if seed is None:
         seed = SystemRandom().getrandbits(31)
@@ -51,7 +51,7 @@ def gtp(
     output = open(1, "w", encoding="ascii", errors="backslashreplace", newline="\n", closefd=False)
     try:
         with redirect_stdout(sys.stderr), closing(entry.build()) as player:  # a bot that prints spoils no answer
-            server = Server(player, preset, f"arena {entry.name}", seed, entry.check, entry.limits)
+            server = Server(player, preset, f"arena {entry.name}", seed, entry.checked, entry.limits)
             serve(server, lines, output)
     except KeyboardInterrupt:
         raise SystemExit(130) from None

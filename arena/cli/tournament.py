@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -216,7 +217,7 @@ def _play(played: Tournament | Ladder, workers: int, console: Console, results: 
     played.pairings()  # openings that don't exist are refused before anything is stored
     control = Control()
     with Store.open(results / "arena.db", write=True) as store:
-        for line in events.news(store, played):
+        for line in chain(events.changes(store, played.entries), events.news(store, played)):
             events.printer(console)(line)
         events.note_event(store, played)
         with events.event_kept(played, store, console, results):

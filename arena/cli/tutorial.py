@@ -42,7 +42,7 @@ def tutorial(
     entry = registry_of(config, results).resolve(against)
     if entry.bot_kind.interactive:
         raise UserError(f"{entry.name} is a person; name a bot, such as fast-random or mcts")
-    entry.check(SIZE)
+    entry.checked(SIZE)
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     console = Console(no_color=True) if plain else Console()
     talk = Talk(console, input if at_terminal else _read, plain, waits=at_terminal and not plain)

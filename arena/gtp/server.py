@@ -71,7 +71,7 @@ class Server:
         rules: Rules,
         name: str = "arena",
         seed: int = 0,
-        check: Callable[[int], None] = lambda size: None,
+        check: Callable[[int], object] = lambda size: None,
         limits: Limits | None = None,
     ):
         self._bot = bot

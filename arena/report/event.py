@@ -45,6 +45,7 @@ class Participant:
     settings: tuple[tuple[str, str], ...] = ()
     net: str = ""
     limits: str = ""
+    code: str = ""
 
     @property
     def checkpoint(self) -> str:

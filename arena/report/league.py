@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from arena import StoreError
 from arena.ratings import Estimate, Ratings, Result, WinDrawLoss, rate
@@ -175,13 +176,13 @@ def league(
     results = [Result(row.black, row.white, row.black_points, row.games) for row in rows]
     if not results:
         return None
-    return rate_all(results, {identity: player.name for identity, player in store.players().items()}, anchor)
+    return rate_all(results, tell_apart(store.players()), anchor)
 
 
 def rate_all(results: list[Result], known: Mapping[str, str], anchor: str | None = None) -> League:
     """Rate by results between identities; ``known`` are names by identity. Raises StoreError as ``league`` does."""
     free = rate(results)
-    names = tell_apart({identity: known.get(identity, identity) for identity in free.players})
+    names = {identity: known.get(identity, identity) for identity in free.players}
     zero = max(free.components, key=len)[-1] if anchor is None else _find_anchor(anchor, names)
     ratings = rate(results, anchor=zero)
     games, points = ratings.games.sum(1), ratings.points.sum(1)
@@ -193,10 +194,27 @@ def rate_all(results: list[Result], known: Mapping[str, str], anchor: str | None
     return League(tuple(standings), names[zero], ratings)
 
 
-def tell_apart(names: dict[str, str]) -> dict[str, str]:
-    """The names by identity, those that several share with the beginning of the identity."""
-    shared = Counter(names.values())
-    return {identity: name if shared[name] == 1 else f"{name} ({identity[:6]})" for identity, name in names.items()}
+class Named(Protocol):
+    """Who has a name and a code."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def code(self) -> str: ...
+
+
+def tell_apart(players: Mapping[str, Named]) -> dict[str, str]:
+    """The names by identity. Those that several share have the beginning of their code behind them, as it can be typed,
+    or where that doesn't tell them apart, of their identity."""
+    shared = Counter(player.name for player in players.values())
+    coded = Counter((player.name, player.code) for player in players.values())
+    names = {}
+    for identity, player in players.items():
+        names[identity] = player.name
+        if shared[player.name] > 1:
+            is_hash = re.fullmatch("[0-9a-f]{12}", player.code) and coded[player.name, player.code] == 1
+            names[identity] += f"#{player.code[:4]}" if is_hash else f" ({identity[:6]})"
+    return names
 
 
 def _find_anchor(anchor: str, names: dict[str, str]) -> str:

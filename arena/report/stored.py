@@ -80,7 +80,7 @@ def _participants(store: Store, event: Event) -> tuple[list[Participant], int | 
         for name, entry in plan.players.items():
             key = name if is_match else entry.identity
             texts = tuple((setting, plain(value)) for setting, value in entry.settings)
-            found[key] = Participant(key, name, entry.kind, texts, entry.net, str(entry.limits))
+            found[key] = Participant(key, name, entry.kind, texts, entry.net, str(entry.limits), entry.code)
     players = store.players()
     if is_match and not found:
         first, second = settings["names"]
@@ -90,7 +90,7 @@ def _participants(store: Store, event: Event) -> tuple[list[Participant], int | 
     elif not is_match:
         for identity, name in store.participants(event.id).items():
             found.setdefault(identity, _stored(identity, name, players.get(identity)))
-    names_by_key = tell_apart({key: one.name for key, one in found.items()})
+    names_by_key = tell_apart(found)
     return [replace(one, name=names_by_key[key]) for key, one in found.items()], planned
 
 
@@ -98,4 +98,4 @@ def _stored(key: str, name: str, player: Player | None) -> Participant:
     if player is None:
         return Participant(key, name)
     texts = tuple((setting, plain(value)) for setting, value in json.loads(player.config).items())
-    return Participant(key, name, player.kind, texts, player.checkpoint)
+    return Participant(key, name, player.kind, texts, player.checkpoint, code=player.code)

@@ -16,7 +16,7 @@ from arena import CheckpointError, ConfigError
 from arena.go.game import Game, Rules
 from arena.go.kernels import random_move
 from arena.go.planes import Encoder, encode_game, find_encoder
-from bots.nets.checkpoint import MODEL_INT8, Checkpoint
+from bots.nets.checkpoint import MODEL_INT8, Checkpoint, has_fast_int8
 
 
 class Precision(StrEnum):
@@ -26,21 +26,6 @@ class Precision(StrEnum):
     FP32 = "fp32"
     INT8 = "int8"
     BF16 = "bf16"
-
-
-INT8_FLAGS = frozenset({"avx2", "avx512_vnni", "avx_vnni", "asimddp"})
-"""Processor flags of the instructions that make int8 pay: VNNI or, as these nets have 7-bit weights, AVX2 on x86; dot
-products on Arm. On AVX2 without VNNI, 6 blocks of 56 channels were 1.35 times as fast as in fp32 alone and 1.65 times
-as fast in batches of 32."""
-
-
-def has_fast_int8(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether the processor has instructions that make int8 pay, by its own description; False where there is none."""
-    try:
-        words = cpuinfo.read_text(encoding="utf-8", errors="replace").split()
-    except OSError:
-        return False
-    return not INT8_FLAGS.isdisjoint(words)
 
 
 POLICY, VALUE, OWNERSHIP = "policy", "value", "ownership"
@@ -109,9 +94,10 @@ class Evaluator:
 
     def __init__(self, checkpoint: Checkpoint, precision: str = Precision.AUTO, threads: int = 1):
         """Load the net. ``auto`` takes int8 where the processor is made for it and the checkpoint has it, else fp32: by
-        the processor's flags and not by timing, so that the same machine always plays the same game. Where int8 then
-        doesn't compute here what fp32 does, there is a warning in the log, and fp32. ``bf16`` is for a GPU. Raises
-        CheckpointError for a net that can't be loaded so or has no policy, ConfigError for an unknown precision."""
+        the processor's flags and not by timing, so that the same machine always plays the same game. Where int8 doesn't
+        compute here what fp32 does, ``auto`` takes fp32 with a warning in the log, and ``int8`` is refused. ``bf16`` is
+        for a GPU. Raises CheckpointError for a net that can't be loaded so or has no policy, ConfigError for an unknown
+        precision."""
         if precision not in tuple(Precision):
             raise ConfigError(f"unknown precision '{precision}'; there are {', '.join(Precision)}")
         self.checkpoint = checkpoint
@@ -124,8 +110,8 @@ class Evaluator:
         self._model = self._load(self.precision)
         checkpoint.require(POLICY)
         self.has_value, self.has_ownership = VALUE in self._model.outputs, OWNERSHIP in self._model.outputs
-        if precision == Precision.AUTO and self.precision is Precision.INT8:
-            self._doubt()
+        if self.precision is Precision.INT8:
+            self._doubt(may_change=precision == Precision.AUTO)
 
     def _load(self, precision: Precision) -> Model:
         if precision is not Precision.BF16:
@@ -135,8 +121,9 @@ class Evaluator:
 
         return TorchModel(self.checkpoint)
 
-    def _doubt(self) -> None:
-        """Go back to fp32 where int8 answers something else: a processor may saturate where others don't."""
+    def _doubt(self, may_change: bool) -> None:
+        """Go back to fp32 where int8 answers something else: a processor may saturate where others don't. Raises
+        CheckpointError where it may not."""
         planes = sample_planes(self.encoder, self.checkpoint.manifest.size)
         policy, win_rates = self.evaluate(planes)
         int8 = self._model
@@ -147,13 +134,13 @@ class Evaluator:
         if noise <= DOUBT and apart <= DOUBT:
             self.precision, self._model = Precision.INT8, int8
             return
-        logging.getLogger(__name__).warning(
-            "%s: int8 isn't fp32 on this processor (its logits are %.0f %% off, its win rates %.2f); it plays in "
-            "fp32, and precision=fp32 spares the comparison",
-            self.checkpoint.manifest.name,
-            100 * noise,
-            apart,
+        words = (
+            f"{self.checkpoint.manifest.name}: int8 differs from fp32 on this processor "
+            f"(logits by {100 * noise:.0f} %, win rates by {apart:.2f})"
         )
+        if not may_change:
+            raise CheckpointError(f"{words}; use precision=fp32")
+        logging.getLogger(__name__).warning("%s; it plays in fp32", words)
 
     def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Policy logits (B, n² + 1) float32 and win rates (B,) float32 in [0, 1], for the side to move.
