@@ -37,7 +37,7 @@ def load_kind(factory: str) -> BotKind:
     except Exception as error:  # whatever a module of somebody's raises at import
         raise ConfigError(f"the bots of {factory} can't be loaded: {type(error).__name__}: {error}") from error
     if not isinstance(kind, BotKind):
-        raise ConfigError(f"{factory} must be a BotKind; it is a {type(kind).__name__}")
+        raise ConfigError(f"{factory} must be a BotKind; it is of type {type(kind).__name__}")
     return kind
 
 

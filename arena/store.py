@@ -187,7 +187,7 @@ class Store:
         self._connection = connection
         self._lock = lock
         with _in_one_line(path):
-            self._has_unrated = connection.execute("PRAGMA user_version").fetchone()[0] >= 3
+            self._schema = connection.execute("PRAGMA user_version").fetchone()[0]
 
     @classmethod
     def open(cls, path: str | Path, *, write: bool = False) -> Store:
@@ -348,6 +348,7 @@ class Store:
         if pool is not None:
             condition += " AND rules = :rules AND setup IS :setup"
             values |= {"rules": pool.rules, "setup": pool.setup}
+        planned = "CASE WHEN json_valid(plan) THEN json_extract(plan, '$.games') END" if self._schema >= 2 else "NULL"
         query = f"""
             WITH rated AS (
                 SELECT event, black_player, white_player, canonical, black_score,
@@ -359,8 +360,7 @@ class Store:
             ), reaches AS (
                 SELECT event, max(number) AS reach FROM placed WHERE number = place GROUP BY event
             ), plans AS (
-                SELECT id AS event, CASE WHEN json_valid(plan) THEN json_extract(plan, '$.games') END AS planned
-                FROM events
+                SELECT id AS event, {planned} AS planned FROM events
             )
             SELECT black_player, white_player, sum(black_score), count(*) FROM (
                 SELECT DISTINCT black_player, white_player, canonical, black_score
@@ -375,7 +375,7 @@ class Store:
     @property
     def _rated(self) -> str:
         """The condition for games that count for ratings."""
-        unrated = " AND unrated = ''" if self._has_unrated else ""
+        unrated = " AND unrated = ''" if self._schema >= 3 else ""
         return (
             "black_score IS NOT NULL AND black_player <> '' AND white_player <> '' AND black_player <> white_player"
             + unrated

@@ -227,9 +227,9 @@ def test_a_net_is_refused_on_a_size_that_it_does_not_play(tmp_path: Path) -> Non
     manifest = folder / MANIFEST
     manifest.write_text(re.sub(r'"largest": \d+', '"largest": 9', manifest.read_text()))
     entry = Registry().resolve(f"checkpoint:{folder}")
-    entry.check(9)
+    entry.checked(9)
     with pytest.raises(CheckpointError, match="can't play 13x13"):
-        entry.check(13)
+        entry.checked(13)
 
 
 def test_a_person_is_asked_until_the_answer_is_a_legal_move(

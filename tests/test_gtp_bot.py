@@ -439,14 +439,14 @@ def test_an_engine_that_will_not_play_is_refused_before_the_event(
     command = shlex.join([sys.executable, str(SCRIPTED), mode])
     entry = Registry().resolve(f"gtp:command={command},log={engine_log},startup={0.5 if mode == 'mute' else 10}")
     with pytest.raises(ConfigError, match=reason) as error:
-        entry.check(size)
+        entry.checked(size)
     assert "\n" not in str(error.value)
     assert end(pids(engine_log))
 
 
 def test_an_engine_that_is_checked_and_fit_is_gone_afterwards(engine_log: Path) -> None:
     command = shlex.join([sys.executable, str(SCRIPTED), "small"])
-    Registry().resolve(f"gtp:command={command},log={engine_log}").check(9)
+    Registry().resolve(f"gtp:command={command},log={engine_log}").checked(9)
     assert heard(engine_log) == ["boardsize 9", "komi 7", "quit"]
     assert end(pids(engine_log))
 

@@ -300,7 +300,7 @@ def test_a_missing_or_damaged_net_is_refused(tmp_path: Path, registry: Registry)
 
 def test_a_size_that_the_net_can_not_play_is_refused_before_a_game(tmp_path: Path, registry: Registry) -> None:
     entry = registry.resolve(f"checkpoint:{save_net(tmp_path / 'mine').folder}")
-    entry.check(9)
+    entry.checked(9)
     assert "can't play 19x19" in refusal(entry.check, 19, error=CheckpointError)
 
 
@@ -553,7 +553,7 @@ def test_a_package_can_not_take_the_name_of_what_ships(install: Any, name: str) 
         ("lost = lost_bots_elsewhere:BOT", "", "lost_bots_elsewhere:BOT can't be loaded: ModuleNotFoundError"),
         ("lost = lost_bots:BOT", "import arena\n", "lost_bots:BOT can't be loaded: AttributeError"),
         ("lost = lost_bots:BOT", "1 / 0\n", "lost_bots:BOT can't be loaded: ZeroDivisionError: division by zero"),
-        ("lost = lost_bots:BOT", "BOT = 5\n", "lost_bots:BOT is no BotKind but int"),
+        ("lost = lost_bots:BOT", "BOT = 5\n", "lost_bots:BOT must be a BotKind; it is of type int"),
     ],
 )
 def test_an_entry_point_that_can_not_be_loaded_is_named(install: Any, point: str, source: str, message: str) -> None:

@@ -230,7 +230,33 @@ def test_results_are_summed_by_players_and_colours(path: Path) -> None:
     with Store.open(path) as store:
         assert store.result_rows() == [ResultRow("a-1", "b-1", 1.5, 4), ResultRow("b-1", "a-1", 1, 1)]
         assert store.result_rows(event="two") == [ResultRow("b-1", "a-1", 1, 1)]
-        assert store.result_rows(size=13) == [ResultRow("a-1", "b-1", 0, 1)]
+        nine, thirteen = store.pools()
+        assert (nine.size, nine.komi, nine.games, thirteen.size, thirteen.games) == (9, 7.0, 4, 13, 1)
+        assert store.result_rows(thirteen) == [ResultRow("a-1", "b-1", 0, 1)]
+
+
+def test_games_of_other_rules_komi_or_handicap_are_rated_by_themselves(path: Path) -> None:
+    with Store.open(path, write=True) as store:
+        store.append(
+            [
+                *(finished(number) for number in range(3)),
+                *(finished(number, rules=Rules.preset("cgos", 9, komi=0.5)) for number in range(3, 5)),
+                finished(5, setup=((40, 44), ())),
+            ]
+        )
+        pools = store.pools()
+        assert [(pool.komi, pool.handicap, pool.games) for pool in pools] == [(7.0, 0, 3), (0.5, 0, 2), (7.0, 2, 1)]
+        assert [sum(row.games for row in store.result_rows(pool)) for pool in pools] == [3, 2, 1]
+        assert str(pools[2]) == "9x9, cgos rules, komi 7, 2 handicap stones"
+
+
+def test_games_of_a_match_that_wait_for_earlier_ones_rate_nobody(path: Path) -> None:
+    """The short games of a match are over first: as long as earlier ones are played, they say who wins quickly."""
+    with Store.open(path, write=True) as store:
+        store.add_event(Event("match-1", "2026-11-22", "{}", '{"games": 9}'))
+        for numbers, counted in (((1, 3, 4, 5), 0), ((2,), 4), ((6, 8), 6), ((7,), 8), ((9,), 9)):
+            store.append([finished(number, id=f"match-1/{number:05d}", event="match-1") for number in numbers])
+            assert sum(row.games for row in store.result_rows()) == counted
 
 
 @pytest.mark.parametrize("setup", [((), ()), ((3, 20), (5,))])
