@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from threading import Event
 from typing import Any
 
@@ -21,6 +22,7 @@ from arena import BotFault, BotTimeout, UserError
 from arena.bot import Bot, BotKind, Decision, Limits, setting
 from arena.go.game import Game
 from arena.go.moves import BLACK, pass_move
+from arena.ratings import expected_score
 from arena.registry import Entry
 from bots.random import Config as NoSettings
 from bots.random import RandomBot
@@ -195,6 +197,41 @@ class Unsure(Good):
         return Decision(super().choose(game, limits).move, win_rate=0.0 * game.moves[-1])
 
 
+@dataclass(frozen=True, slots=True)
+class Toss:
+    first: bool = setting(True, "whether this is the player whose Elo is given")
+    elo: float = setting(0.0, "how much stronger the first player is than the second")
+
+
+class Coin(RandomBot):
+    """Plays at random until it resigns, if it is to lose: the game's seed draws the winner, and games that the first
+    player wins are short."""
+
+    def __init__(self, config: Toss):
+        super().__init__(NoSettings())
+        self.config = config
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        wins = first_wins(game.seed, self.config.elo)
+        if wins is not self.config.first and len(game.moves) >= (SHORT_GAME if wins else LONG_GAME):
+            return Decision(None)
+        return super().choose(game, limits)
+
+
+SHORT_GAME, LONG_GAME = 30, 70
+"""The moves after which a loser of ``Coin`` resigns on its turn: to the first player, to the second."""
+
+
+def first_wins(seed: int, elo: float) -> bool:
+    """Whether the first player, which is so much stronger, wins the ``Coin`` game of this seed."""
+    return Random(seed).random() < expected_score(elo)
+
+
+def coin(boards: int) -> BotKind:
+    return BotKind(summary="resigns as its coin falls", config=Toss, build=Coin, boards=boards)
+
+
+COIN_1, COIN_8, COIN_64, COIN_512 = coin(1), coin(8), coin(64), coin(512)
 MANY = BotKind(summary="one call for all games", config=Script, build=Many)
 PICKY = BotKind(summary="fails for all games because of one", config=Script, build=Picky)
 GENEROUS = BotKind(summary="gives a decision too many", config=Script, build=Generous)
