@@ -81,10 +81,11 @@ def dies_once(config: Script, game: Game) -> Decision:
     return RandomBot(NoSettings()).choose(game, Limits())
 
 
-def hangs(config: Script, game: Game) -> None:
+def hangs(config: Script, game: Game) -> Decision:
     if config.marker:
         Path(config.marker).write_text("hangs")
     wait(None)
+    return Decision(None)
 
 
 def is_slow(config: Script, game: Game) -> Decision:
@@ -151,6 +152,20 @@ class Deliberate(Many):
         return [Decision(None) for _ in games]
 
 
+class Sluggish(Many):
+    """One call for all the games, in which it thinks for long about the game of its seed, and resigns it."""
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        return is_slow(self.config, game) if self.is_time(game) else super().choose(game, limits)
+
+
+class Stuck(Many):
+    """One call for all the games hangs when one of them is the game of its seed."""
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        return hangs(self.config, game) if self.is_time(game) else super().choose(game, limits)
+
+
 class Pundit(Good):
     """Plays at random, and is sure of Black when its time has come: of the win, and of the first point."""
 
@@ -199,6 +214,8 @@ MANY = BotKind(summary="one call for all games", config=Script, build=Many)
 PICKY = BotKind(summary="fails for all games because of one", config=Script, build=Picky)
 GENEROUS = BotKind(summary="gives a decision too many", config=Script, build=Generous)
 DELIBERATE = BotKind(summary="takes its time for all games", config=Script, build=Deliberate)
+SLUGGISH = BotKind(summary="thinks for long about one game", config=Script, build=Sluggish)
+STUCK = BotKind(summary="hangs for all games because of one", config=Script, build=Stuck, boards=64)
 PUNDIT = BotKind(summary="is sure of Black", config=Script, build=Pundit)
 PONDERER = BotKind(summary="takes its time for each move", config=Script, build=Ponderer)
 NOISY = BotKind(summary="prints garbage", config=Script, build=Noisy)
