@@ -72,7 +72,9 @@ class Room:
     take longer than one may. A call that does is made again for each board alone, where a slow game is late.
 
     ``on_turn`` hears of every call before it is made, and with None when no more follow at once: a watchdog can tell
-    who hangs.
+    who hangs. ``stopped`` tells for how many seconds this process was stopped so far. They aren't the bot's: they are
+    left out of what a call took. Where they cut a bot's thinking short, because it was given ``seconds`` or gave up
+    waiting itself, the game is begun again.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Room:
         limits: Mapping[str, Limits],
         adjudication: Adjudication = OFF,
         on_turn: Callable[[Turn | None], None] = lambda turn: None,
+        stopped: Callable[[], float] = lambda: 0.0,
     ):
         self.tables: list[Table] = []
         self._players = players
@@ -89,6 +92,7 @@ class Room:
         self._limits = limits
         self._adjudication = adjudication
         self._on_turn = on_turn
+        self._stopped = stopped
         self._boards = dict.fromkeys(players, 1)  # how many a call is given at most
 
     def seat(self, pairing: Pairing) -> None:
@@ -126,7 +130,7 @@ class Room:
         self._on_turn(Turn(name, tuple(tables), allowed))
         decisions: Sequence[Decision] = ()
         fault: Exception | None = None
-        start = perf_counter()
+        stopped, start = self._stopped(), perf_counter()
         try:
             decisions = self._players[name].choose_all([table.game for table in tables], limits)
             if len(decisions) != len(tables):
@@ -135,8 +139,13 @@ class Room:
                 check_decision(decision, self._rules.size)
         except Exception as error:  # a bot's fault, whatever it is, is that bot's forfeit
             fault = error
-        seconds = perf_counter() - start
-        if len(tables) > 1 and (fault is not None or seconds > allowed):
+        seconds, stopped = perf_counter() - start, self._stopped() - stopped
+        seconds = max(0.0, seconds - stopped)
+        if stopped and (limits.seconds is not None or isinstance(fault, BotTimeout)):
+            for table in tables:  # the bot kept an eye on the time, and was robbed of it
+                self.tables.remove(table)
+                self.seat(table.pairing)
+        elif len(tables) > 1 and (fault is not None or seconds > allowed):
             if fault is None:
                 self._boards[name] = 1
             for table in tables:  # find out which game is to blame

@@ -133,7 +133,6 @@ class _Worker:
     clock: CallClock
     stderr: Path
     solo: bool
-    hired: float
     pairings: dict[str, Pairing] = field(default_factory=dict)
     ready: bool = False
     leaving: bool = False
@@ -210,7 +209,7 @@ class _Crew:
     def _hire(self, folder: str, solo: bool = False) -> None:
         context = start_method()
         here, there = context.Pipe()
-        shared = context.RawArray("d", 3)
+        shared = context.RawArray("d", CallClock.SIZE)
         descriptor, stderr = tempfile.mkstemp(prefix="stderr-", dir=folder)
         event = self._event
         job = Job(event.players, event.rules, event.adjudication, 1 if solo else self._boards, stderr)
@@ -219,7 +218,7 @@ class _Crew:
             process.start()
             there.close()
             os.close(descriptor)
-            worker = _Worker(process, here, CallClock(shared), Path(stderr), solo, monotonic())
+            worker = _Worker(process, here, CallClock(shared), Path(stderr), solo)
             self._workers.append(worker)
         if self._paused:
             worker.send(PAUSE)
@@ -286,7 +285,7 @@ class _Crew:
         """Part with workers that died or hang; their games are to be played again, alone, or are forfeited."""
         for worker in list(self._workers):
             hangs = worker.clock.seconds > worker.clock.allowed + PATIENCE
-            if not worker.ready and monotonic() - worker.hired > STARTUP:
+            if not worker.ready and worker.clock.pulse.lived > STARTUP:
                 raise UserError(f"the bots did not start within {STARTUP:g} s")
             if worker.process.is_alive() and not hangs:
                 continue

@@ -287,6 +287,49 @@ def test_a_watchdog_hears_of_a_call_before_it_is_made() -> None:
     assert heard[-1] is None
 
 
+@pytest.mark.parametrize(("limits", "begun"), [("deadline=0.2", 1), ("seconds=0.1,lag=0.1", 2), ("main=9,lag=0", 2)])
+def test_no_bot_is_charged_the_time_in_which_its_process_was_stopped(compiled: None, limits: str, begun: int) -> None:
+    stopped = 0.0
+
+    class Unlucky(type(scripted("GOOD").build())):  # type: ignore[misc]
+        def choose(self, game: Game, limits: Limits) -> Decision:
+            nonlocal stopped
+            seen.append(game)
+            if len(game.moves) == 12 and not stopped:
+                wait(0.3)
+                stopped = 0.3
+            return super().choose(game, limits)
+
+    seen: list[Game] = []
+    bots = {"bad": Unlucky(scripted("GOOD").config), "good": scripted("GOOD").build()}
+    given = {"bad": Limits.read(limits, "here")}
+    record = play(bots, [pairing(1, "bad", "good")], limits=given, stopped=lambda: stopped)[1]
+    assert len({id(game) for game in seen}) == begun  # who watches the time plays the game once more
+    assert record.moves == play(players("GOOD"), [pairing(1, "bad", "good")])[1].moves
+    assert (record.reason, record.id) == ("", "event/00001")
+    assert record.black_seconds < 0.3
+
+
+@pytest.mark.parametrize(("stop", "reason"), [(0.0, "bad: no answer"), (5.0, "")])
+def test_an_answer_that_did_not_come_while_the_process_was_stopped_is_waited_for_again(
+    stop: float, reason: str
+) -> None:
+    stopped = 0.0
+
+    class Waiting(type(scripted("GOOD").build())):  # type: ignore[misc]
+        failed = False
+
+        def choose(self, game: Game, limits: Limits) -> Decision:
+            nonlocal stopped
+            if len(game.moves) == 12 and not self.failed:
+                self.failed, stopped = True, stop
+                raise BotTimeout("no answer")
+            return super().choose(game, limits)
+
+    bots = {"bad": Waiting(scripted("GOOD").config), "good": scripted("GOOD").build()}
+    assert play(bots, [pairing(1, "bad", "good")], stopped=lambda: stopped)[1].reason == reason
+
+
 def test_two_passes_a_resignation_and_the_move_limit_are_no_forfeits() -> None:
     both = {"a": scripted("PASSES").build(), "b": scripted("PASSES").build()}
     passed = play(both, [pairing(1, "a", "b")])[1]
