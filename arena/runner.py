@@ -15,7 +15,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from time import monotonic
@@ -44,6 +46,9 @@ SOLO_LIVES = 3
 """How often a game may take its worker down when it is played alone, before the bot on the move forfeits it."""
 
 MAX_AHEAD = 64
+
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,13 +197,13 @@ class _Crew:
                 for worker in self._workers:
                     _release(worker)
             finally:
-                with _ctrl_c_later():
+                with _signals_later():
                     self._dismiss()
                     self._keep()
 
     def _keep(self) -> tuple[Record, ...]:
         """Make the finished games durable, in one transaction."""
-        with _ctrl_c_later():  # a game that is taken from the list is in the store
+        with _signals_later():  # a game that is taken from the list is in the store
             records = tuple(_identified(record, self._event) for record in self._finished)
             self._finished.clear()
             if records:
@@ -214,8 +219,14 @@ class _Crew:
         event = self._event
         job = Job(event.players, event.rules, event.adjudication, 1 if solo else self._boards, stderr)
         process = context.Process(target=work, args=(there, shared, job))
-        with _ctrl_c_ignored():  # Ctrl-C is the parent's; a child inherits this
-            process.start()
+        with _signals_later():  # else a process could be started, and not known
+            with _signals_ignored():
+                if isinstance(context, ForkServerContext):
+                    forkserver.ensure_running()  # workers inherit from it; only ``start`` waits until it is ready
+                else:
+                    process.start()
+            if process.pid is None:
+                process.start()
             there.close()
             os.close(descriptor)
             worker = _Worker(process, here, CallClock(shared), Path(stderr), solo)
@@ -357,32 +368,35 @@ def _start_failure(worker: _Worker, player: str) -> str:
 
 
 @contextmanager
-def _ctrl_c_later() -> Iterator[None]:
-    """Hold a Ctrl-C back until the block is done."""
-    if threading.current_thread() is not threading.main_thread():  # Ctrl-C only ever interrupts the main thread
+def _signals_later() -> Iterator[None]:
+    """Hold what ends a command back until the block is done."""
+    if threading.current_thread() is not threading.main_thread():  # signals only ever interrupt the main thread
         yield
         return
     came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    before = {ending: signal.signal(ending, lambda number, _: came.append(number)) for ending in ENDINGS}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-        if came:
-            signal.raise_signal(signal.SIGINT)
+        for ending, handler in before.items():
+            signal.signal(ending, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)
 
 
 @contextmanager
-def _ctrl_c_ignored() -> Iterator[None]:
-    """Ignore Ctrl-C for the moment of a block, and in the processes that it starts for good."""
+def _signals_ignored() -> Iterator[None]:
+    """Ignore what a terminal sends to all of a job for the moment of a block, and in the processes that it starts for
+    good: it is the parent's."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGHUP)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _exit_text(code: int | None) -> str:
