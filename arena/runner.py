@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import tempfile
 import threading
 from collections import deque
@@ -23,7 +24,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
-from arena import UserError
+from arena import StoreBusy, StoreError, UserError
 from arena.go.game import Ending
 from arena.go.record import Record
 from arena.match import Room, lost_record
@@ -54,13 +55,26 @@ ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @dataclass(frozen=True, slots=True)
 class Update:
     """What happened since the last update. ``records`` are durable; ``resumed`` ones were played by an earlier run.
-    ``paused`` says whether the event rests, where that is decided elsewhere."""
+    ``paused`` says whether the event rests, where that is decided elsewhere. ``waiting`` finished games can't be stored
+    yet, because another program holds the results."""
 
     records: tuple[Record, ...] = ()
     resumed: bool = False
     glances: tuple[Glance, ...] = ()
     workers: int = 0
     paused: bool | None = None
+    waiting: int = 0
+
+
+class Unstored(StoreError):
+    """An event was ended while another program held the results, and finished games could not be stored."""
+
+    def __init__(self, games: int):
+        super().__init__(
+            f"another program holds the results: {games} finished game{'s' if games > 1 else ''} could not be stored; "
+            "the same command plays them again"
+        )
+        self.games = games
 
 
 @dataclass(slots=True)
@@ -73,8 +87,9 @@ class Control:
 class Keeper(Protocol):
     """Where games are kept: a ``Store``, or something that keeps them as safely."""
 
-    def append(self, records: Sequence[Record]) -> None:
-        """Keep finished games; they are durable on return."""
+    def append(self, records: Sequence[Record], patience: float) -> None:
+        """Keep finished games; they are durable on return. Raises StoreBusy when another program prevents it for
+        ``patience`` seconds."""
 
     def ids(self, event: str) -> set[str]: ...
     def games(self, *, event: str) -> Iterator[Record]: ...
@@ -85,7 +100,9 @@ def play_event(event: Event, store: Keeper, workers: int, control: Control | Non
     """Play what ``event`` is missing in ``store``, yielding updates several times a second until all is durable.
 
     The first update carries what was played before. Closing the generator stops the workers and stores every game they
-    had finished. A player of an interactive kind is played in this process. Raises UserError when a bot can't be built.
+    had finished. While another program holds the store, games are played on and wait. A player of an interactive kind
+    is played in this process. Raises UserError when a bot can't be built, and Unstored when the event is ended while
+    games wait.
     """
     pairings = event.pairings(store.games(event=event.event))
     wanted = {pairing.id for pairing in pairings}
@@ -115,12 +132,22 @@ def _play_here(event: Event, missing: list[Pairing], store: Keeper) -> Iterator[
                 while room.tables:
                     for record in room.play_round():
                         record = _identified(record, event)
-                        store.append([record])
+                        while not _appended(store, [record], TICK):
+                            yield Update(waiting=1)
                         yield Update((record,))
             missing = _missing(event, store)
     finally:
         for bot in players.values():
             bot.close()
+
+
+def _appended(store: Keeper, records: Sequence[Record], patience: float) -> bool:
+    """Store finished games, unless another program holds the store."""
+    try:
+        store.append(records, patience)
+    except StoreBusy:
+        return False
+    return True
 
 
 def _identified(record: Record, event: Event) -> Record:
@@ -189,7 +216,9 @@ class _Crew:
                     self._watch()
                     self._staff(folder)
                     if monotonic() - updated >= TICK or len(self._finished) == self._left:
-                        yield Update(self._keep(), glances=tuple(glances.values()), workers=len(self._workers))
+                        records = self._keep()
+                        looks, waiting = tuple(glances.values()), len(self._finished)
+                        yield Update(records, glances=looks, workers=len(self._workers), waiting=waiting)
                         glances.clear()
                         updated = monotonic()
                     if not self._left:
@@ -199,16 +228,18 @@ class _Crew:
             finally:
                 with _signals_later():
                     self._dismiss()
-                    self._keep()
+                    self._keep(PATIENCE)
+                    if self._finished and not isinstance(sys.exception(), UserError):
+                        raise Unstored(len(self._finished))
 
-    def _keep(self) -> tuple[Record, ...]:
-        """Make the finished games durable, in one transaction."""
-        with _signals_later():  # a game that is taken from the list is in the store
+    def _keep(self, patience: float = TICK) -> tuple[Record, ...]:
+        """Make the finished games durable, in one transaction; where that can't be done now, none of them."""
+        with _signals_later():  # a game that is in the store is taken from the list
             records = tuple(_identified(record, self._event) for record in self._finished)
+            if not records or not _appended(self._store, records, patience):
+                return ()
             self._finished.clear()
-            if records:
-                self._store.append(records)
-                self._left -= len(records)
+            self._left -= len(records)
             return records
 
     def _hire(self, folder: str, solo: bool = False) -> None:

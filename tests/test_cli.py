@@ -6,7 +6,9 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from threading import Event
 from time import monotonic
@@ -148,8 +150,6 @@ def test_a_tournament_of_arena_toml_goes_on_takes_players_and_knows_who_changed(
 
 @FIRST_MATCH
 def test_the_name_of_a_stored_match_is_no_tournaments(played: Path) -> None:
-    import sqlite3
-
     with sqlite3.connect(played / "results" / "arena.db") as database:
         event = database.execute("SELECT id FROM events").fetchone()[0]
     refused(arena("tournament", event, "random", "mcts", folder=played), event, "is a stored match")
@@ -380,6 +380,27 @@ def test_ctrl_c_as_the_first_worker_starts_is_heard(tmp_path: Path) -> None:
     rest, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Stopped. 0 of 3000 games are stored" in rest
+
+
+def test_ctrl_c_while_another_program_holds_the_results_tells_what_is_not_stored(tmp_path: Path) -> None:
+    process = match_begun(tmp_path)
+    assert process.stdout is not None
+    with closing(sqlite3.connect(tmp_path / "results" / "arena.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for line in process.stdout:
+            if line.startswith("another program holds the results; "):
+                break
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, "")
+    stopped = rest.splitlines()[-1]
+    assert re.fullmatch(
+        r"Stopped\. (\d+) of 3000 games are stored, and [1-9]\d* finished ones are not, because another program "
+        r"holds results/arena\.db; the same command plays the rest\.",
+        stopped,
+    )
+    with closing(sqlite3.connect(tmp_path / "results" / "arena.db")) as database:
+        assert database.execute("SELECT count(*) FROM games").fetchone()[0] == int(stopped.split()[1])
 
 
 def test_a_person_can_play_through_a_pipe(tmp_path: Path) -> None:

@@ -6,9 +6,11 @@ import multiprocessing
 import os
 import select
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from threading import Timer
@@ -25,7 +27,7 @@ from arena.go.game import Ending, Rules
 from arena.go.record import Record
 from arena.match import Room
 from arena.registry import Entry, Registry
-from arena.runner import Control, Update, play_event
+from arena.runner import Control, Unstored, Update, play_event
 from arena.schedule import Match
 from arena.store import Store
 
@@ -239,6 +241,61 @@ def test_a_paused_event_can_be_closed(store: Store, lifeline: Lifeline) -> None:
     updates.close()
     assert lifeline.falls_silent(5)
     assert set(essence(seen)) <= set(stored(store, played))
+
+
+# --- A store that another program holds ---
+
+
+@pytest.fixture
+def other(tmp_path: Path, store: Store) -> Iterator[sqlite3.Connection]:
+    """Another program's connection to the store."""
+    with closing(sqlite3.connect(tmp_path / "arena.db", isolation_level=None)) as connection:
+        yield connection
+
+
+def test_games_are_played_on_while_another_program_holds_the_store(store: Store, other: sqlite3.Connection) -> None:
+    played = match(scripted("GOOD", "a"), scripted("GOOD", "b"), games=60)
+    updates = play_event(played, store, 1)
+    records = next(updates).records
+    other.execute("BEGIN IMMEDIATE")
+    waiting = [0]
+    while waiting[-1] < 60:
+        update = next(updates)
+        assert not update.records
+        waiting.append(update.waiting)
+    assert next(updates).waiting == 60  # nobody plays any more, and still nothing is given up
+    assert store.count() == 0
+    other.execute("ROLLBACK")
+    records += tuple(fresh(updates))
+    assert essence(list(records)) == stored(store, played) == undisturbed(played)
+
+
+def test_who_ends_an_event_while_games_wait_is_told_how_many_are_lost(store: Store, other: sqlite3.Connection) -> None:
+    played = match(scripted("GOOD", "a"), scripted("GOOD", "b"), games=300, rules=FIVE)
+    updates = play_event(played, store, 1)
+    while not store.count():
+        next(updates)
+    other.execute("BEGIN IMMEDIATE")
+    while (waiting := next(updates).waiting) < 2:
+        pass
+    with pytest.raises(Unstored) as lost:
+        updates.close()  # type: ignore[attr-defined]
+    assert lost.value.games >= waiting
+    assert f"{lost.value.games} finished games could not be stored" in str(lost.value)
+    assert multiprocessing.active_children() == []
+    other.execute("ROLLBACK")
+    list(play_event(played, store, 1))
+    assert stored(store, played) == undisturbed(played)
+
+
+def test_a_persons_game_waits_until_it_can_be_stored(store: Store, other: sqlite3.Connection) -> None:
+    played = match(scripted("PERSON", "you"), scripted("GOOD"), games=1)
+    updates = play_event(played, store, 1)
+    other.execute("BEGIN IMMEDIATE")
+    assert [next(updates).waiting for _ in range(3)] == [0, 1, 1]
+    other.execute("ROLLBACK")
+    assert len(fresh(updates)) == 1
+    assert stored(store, played) == undisturbed(played)
 
 
 # --- Bots that fail ---
