@@ -110,11 +110,11 @@ class Room:
             tables = [table for table in self.tables if table.on_move == name]
             if tables:
                 at_once = _takes_many(bot) and self._limits[name].time is None
-                waiting = tables
-                while waiting:
+                done = 0
+                while done < len(tables):
                     boards = self._boards[name] if at_once else 1
-                    self._take_turns(name, waiting[:boards])
-                    waiting = waiting[boards:]
+                    self._take_turns(name, tables[done : done + boards])
+                    done += boards
                 self._on_turn(None)
                 for table in tables:
                     if table.game.is_over:

@@ -39,13 +39,14 @@ class Pulse:
     """Doubles of shared memory: seconds lived, seconds stopped, the time of the last beat."""
 
     def __init__(self, memory: Any):
-        """``memory`` is an array of ``SIZE`` float64."""
+        """``memory`` is a memoryview of ``SIZE`` doubles."""
         self._memory = memory
 
     def begin(self) -> None:
         """Let the present process beat, to its end."""
-        _beat(_CLOCK, self._memory, 0)  # compiled or loaded here, where an error is seen
-        Thread(target=_beat, args=(_CLOCK, self._memory, 1 << 62), daemon=True).start()
+        memory = np.frombuffer(self._memory)
+        _beat(_CLOCK, memory, 0)  # compiled or loaded here, where an error is seen
+        Thread(target=_beat, args=(_CLOCK, memory, 1 << 62), daemon=True).start()
 
     @property
     def lived(self) -> float:

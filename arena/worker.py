@@ -17,8 +17,6 @@ from threading import Thread
 from time import monotonic, sleep
 from typing import Any
 
-import numpy as np
-
 from arena import UserError
 from arena.adjudication import Adjudication
 from arena.bot import Bot, Limits
@@ -80,7 +78,7 @@ class CallClock:
 
     def __init__(self, shared: Any):
         """``shared`` is a ctypes array of ``SIZE`` doubles."""
-        self._shared = np.frombuffer(shared)
+        self._shared = memoryview(shared).cast("B").cast("d")
         self.pulse = Pulse(self._shared[3:])
 
     def name(self, player: int) -> None:
@@ -97,7 +95,7 @@ class CallClock:
     @property
     def seconds(self) -> float:
         """How long the present call has been going on; 0 between calls."""
-        start = float(self._shared[0])
+        start = self._shared[0]
         return max(0.0, self.pulse.lived - start) if start else 0.0
 
     @property
