@@ -27,6 +27,10 @@ class StoreError(UserError):
     """A results database that can't be opened, read or written."""
 
 
+class StoreBusy(StoreError):
+    """Another program holds the results database. Nothing was changed; the same call may work in a moment."""
+
+
 class IllegalMove(ArenaError):
     """A move that the rules forbid, with the reason. Whoever raises it has changed nothing."""
 

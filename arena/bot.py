@@ -117,10 +117,19 @@ class Limits:
     @property
     def allowed(self) -> float:
         """Seconds after which a move forfeits, whatever a clock says; infinite when only that decides."""
+        return self.allowed_for(1)
+
+    def allowed_for(self, boards: int) -> float:
+        """Seconds that one call may take for a move on each of so many boards.
+
+        Each board has its own ``seconds``, with their ``lag``. What the deadline leaves beyond them is there once, so
+        that a bot that hangs is noticed as soon as on a single board.
+        """
         if self.time is not None:
             return inf if self.deadline is None else self.deadline
-        deadline = 60.0 + 2 * (self.seconds or 0.0) if self.deadline is None else self.deadline
-        return deadline if self.seconds is None or self.lag is None else min(deadline, self.seconds + self.lag)
+        each = self.seconds or 0.0
+        deadline = (60.0 + 2 * each if self.deadline is None else self.deadline) + (boards - 1) * each
+        return deadline if self.seconds is None or self.lag is None else min(deadline, boards * (each + self.lag))
 
     def at(self, clock: Clock, size: int, played: int) -> Limits:
         """These limits for a move by what its clock shows, ``played`` moves being on a board of this size."""

@@ -127,9 +127,9 @@ class GamesFile:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def append(self, records: Sequence[Record]) -> None:
-        """Add finished games. A forfeit becomes a game without a result: it tells nothing of the position. Raises
-        StoreError, and then none of them is in the file."""
+    def append(self, records: Sequence[Record], patience: float = 0.0) -> None:
+        """Add finished games; no other program holds the file. A forfeit becomes a game without a result: it tells
+        nothing of the position. Raises StoreError, and then none of them is in the file."""
         kept = [replace(record, outcome=None) if _is_forfeit(record) else record for record in records]
         end = self._file.seek(0, os.SEEK_END)
         try:

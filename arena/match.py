@@ -67,8 +67,14 @@ class Turn:
 class Room:
     """Two or more bots and the tables they play at, by one set of rules; each bot has its own limits.
 
+    A bot with a ``choose_all`` of its own, and without a clock, is given several boards in a call: one at first, then
+    twice as many for as long as a call takes a quarter of what it may at most. So all the moves of a slow bot don't
+    take longer than one may. A call that does is made again for each board alone, where a slow game is late.
+
     ``on_turn`` hears of every call before it is made, and with None when no more follow at once: a watchdog can tell
-    who hangs.
+    who hangs. ``stopped`` tells for how many seconds this process was stopped so far. They aren't the bot's: they are
+    left out of what a call took. Where they cut a bot's thinking short, because it was given ``seconds`` or gave up
+    waiting itself, the game is begun again.
     """
 
     def __init__(
@@ -78,6 +84,7 @@ class Room:
         limits: Mapping[str, Limits],
         adjudication: Adjudication = OFF,
         on_turn: Callable[[Turn | None], None] = lambda turn: None,
+        stopped: Callable[[], float] = lambda: 0.0,
     ):
         self.tables: list[Table] = []
         self._players = players
@@ -85,6 +92,8 @@ class Room:
         self._limits = limits
         self._adjudication = adjudication
         self._on_turn = on_turn
+        self._stopped = stopped
+        self._boards = dict.fromkeys(players, 1)  # how many a call is given at most
 
     def seat(self, pairing: Pairing) -> None:
         """Begin a game: its opening is on the board."""
@@ -100,11 +109,15 @@ class Room:
         for name, bot in self._players.items():
             tables = [table for table in self.tables if table.on_move == name]
             if tables:
-                if _takes_many(bot) and self._limits[name].time is None:
-                    self._take_turns(name, tables)
-                else:
-                    for table in tables:
-                        self._take_turn(name, table)
+                at_once = _takes_many(bot) and self._limits[name].time is None
+                done = 0
+                while done < len(tables):
+                    called = tables[done : done + (self._boards[name] if at_once else 1)]
+                    done += len(called)
+                    for table in called:
+                        self._prepare(name, table)
+                    if ready := [table for table in called if not table.game.is_over]:
+                        self._take_turns(name, ready)
                 self._on_turn(None)
                 for table in tables:
                     if table.game.is_over:
@@ -119,52 +132,54 @@ class Room:
         self._on_turn(Turn(name, (table,), bot.startup))
         try:
             bot.prepare(table.game, self._limits[name])
-        except Exception as error:  # as in _take_turn
+        except Exception as error:  # as in _take_turns
             _forfeit(table, error)
 
-    def _take_turn(self, name: str, table: Table) -> None:
-        self._prepare(name, table)
-        if table.game.is_over:
-            return
-        limits = self._limits[name]
-        if clock := table.clocks.get(table.game.to_play):
-            limits = limits.at(clock, self._rules.size, len(table.game.moves))
-        self._on_turn(Turn(name, (table,), limits.allowed))
-        start = perf_counter()
-        try:
-            decision = self._players[name].choose(table.game, limits)
-            check_decision(decision, self._rules.size)
-        except Exception as error:  # a bot's fault, whatever it is, is that bot's forfeit
-            seconds = perf_counter() - start
-            late = self._late(table, seconds) if isinstance(error, BotTimeout) else None
-            if late is not None:
-                late.__cause__ = error
-            table.seconds[table.game.to_play] += seconds
-            _forfeit(table, late or error)
-        else:
-            self._carry_out(table, decision, perf_counter() - start)
-
-    def _take_turns(self, name: str, tables: list[Table]) -> None:
-        limits = self._limits[name]
-        self._on_turn(Turn(name, tuple(tables), limits.allowed * len(tables)))
-        start = perf_counter()
+    def _take_turns(self, name: str, tables: Sequence[Table]) -> None:
+        """Have a bot decide at these tables in one call, one table where there is a clock."""
+        limits, game = self._limits[name], tables[0].game
+        if clock := tables[0].clocks.get(game.to_play):
+            limits = limits.at(clock, self._rules.size, len(game.moves))
+        allowed = limits.allowed_for(len(tables))
+        self._on_turn(Turn(name, tuple(tables), allowed))
+        decisions: Sequence[Decision] = ()
+        fault: Exception | None = None
+        stopped, start = self._stopped(), perf_counter()
         try:
             decisions = self._players[name].choose_all([table.game for table in tables], limits)
             if len(decisions) != len(tables):
                 raise TypeError(f"choose_all gave {len(decisions)} decisions for {len(tables)} games")
             for decision in decisions:
                 check_decision(decision, self._rules.size)
-        except Exception as error:  # as in _take_turn
-            if len(tables) == 1:
-                tables[0].seconds[tables[0].game.to_play] += perf_counter() - start
-                _forfeit(tables[0], error)
-            else:  # find out which game is to blame
-                for table in tables:
-                    self._take_turns(name, [table])
-            return
-        seconds = (perf_counter() - start) / len(tables)
-        for table, decision in zip(tables, decisions, strict=True):
-            self._carry_out(table, decision, seconds)
+        except Exception as error:  # a bot's fault, whatever it is, is that bot's forfeit
+            fault = error
+        seconds, stopped = perf_counter() - start, self._stopped() - stopped
+        seconds = max(0.0, seconds - stopped)
+        if stopped and (limits.seconds is not None or isinstance(fault, BotTimeout)):
+            for table in tables:  # the bot kept an eye on the time, and was robbed of it
+                self.tables.remove(table)
+                self.seat(table.pairing)
+        elif len(tables) > 1 and (fault is not None or seconds > allowed):
+            if fault is None:
+                self._boards[name] = 1
+            for table in tables:  # find out which game is to blame
+                self._take_turns(name, [table])
+        elif fault is not None:
+            self._fail(tables[0], fault, seconds)
+        else:
+            least = len(tables) * (limits.seconds or 0.0)
+            if seconds - least <= (allowed - least) / 4:
+                self._boards[name] = max(self._boards[name], 2 * len(tables))
+            for table, decision in zip(tables, decisions, strict=True):
+                self._carry_out(table, decision, seconds / len(tables))
+
+    def _fail(self, table: Table, fault: Exception, seconds: float) -> None:
+        """End a game by a fault that took so many seconds."""
+        late = self._late(table, seconds) if isinstance(fault, BotTimeout) else None
+        if late is not None:
+            late.__cause__ = fault
+        table.seconds[table.game.to_play] += seconds
+        _forfeit(table, late or fault)
 
     def _carry_out(self, table: Table, decision: Decision, seconds: float) -> None:
         """Play what a bot decided, or make its forfeit of it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import tempfile
 import threading
 from collections import deque
@@ -17,13 +18,15 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import inf
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
-from arena import UserError
+from arena import StoreBusy, StoreError, UserError
 from arena.go.game import Ending
 from arena.go.record import Record
 from arena.match import Room, lost_record
@@ -47,17 +50,33 @@ SOLO_LIVES = 3
 
 MAX_AHEAD = 64
 
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a command."""
+
 
 @dataclass(frozen=True, slots=True)
 class Update:
     """What happened since the last update. ``records`` are durable; ``resumed`` ones were played by an earlier run.
-    ``paused`` says whether the event rests, where that is decided elsewhere."""
+    ``paused`` says whether the event rests, where that is decided elsewhere. ``waiting`` finished games can't be stored
+    yet, because another program holds the results."""
 
     records: tuple[Record, ...] = ()
     resumed: bool = False
     glances: tuple[Glance, ...] = ()
     workers: int = 0
     paused: bool | None = None
+    waiting: int = 0
+
+
+class Unstored(StoreError):
+    """An event was ended while another program held the results, and finished games could not be stored."""
+
+    def __init__(self, games: int):
+        super().__init__(
+            f"another program holds the results: {games} finished game{'s' if games > 1 else ''} could not be stored; "
+            "the same command plays them again"
+        )
+        self.games = games
 
 
 @dataclass(slots=True)
@@ -70,8 +89,9 @@ class Control:
 class Keeper(Protocol):
     """Where games are kept: a ``Store``, or something that keeps them as safely."""
 
-    def append(self, records: Sequence[Record]) -> None:
-        """Keep finished games; they are durable on return."""
+    def append(self, records: Sequence[Record], patience: float) -> None:
+        """Keep finished games; they are durable on return. Raises StoreBusy when another program prevents it for
+        ``patience`` seconds."""
 
     def ids(self, event: str) -> set[str]: ...
     def games(self, *, event: str) -> Iterator[Record]: ...
@@ -82,8 +102,9 @@ def play_event(event: Event, store: Keeper, workers: int, control: Control | Non
     """Play what ``event`` is missing in ``store``, yielding updates several times a second until all is durable.
 
     The first update carries what was played before. A match with a test ends with the update that decides it. Closing
-    the generator stops the workers and stores every game they had finished. A player of an interactive kind is played
-    in this process. Raises UserError when a bot can't be built.
+    the generator stops the workers and stores every game they had finished. While another program holds the store,
+    games are played on and wait. A player of an interactive kind is played in this process. Raises UserError when a bot
+    can't be built, and Unstored when the event is ended while games wait.
     """
     pairings = event.pairings(store.games(event=event.event))
     wanted = {pairing.id for pairing in pairings}
@@ -98,6 +119,8 @@ def play_event(event: Event, store: Keeper, workers: int, control: Control | Non
                 for record in update.records:
                     judge.add(record)
                 if judge.is_decided:
+                    with suppress(Unstored):  # what is over besides doesn't count
+                        updates.close()
                     return
 
 
@@ -135,12 +158,22 @@ def _play_here(event: Event, missing: list[Pairing], store: Keeper) -> Iterator[
                 while room.tables:
                     for record in room.play_round():
                         record = _identified(record, event)
-                        store.append([record])
+                        while not _appended(store, [record], TICK):
+                            yield Update(waiting=1)
                         yield Update((record,))
             missing = _missing(event, store)
     finally:
         for bot in players.values():
             bot.close()
+
+
+def _appended(store: Keeper, records: Sequence[Record], patience: float) -> bool:
+    """Store finished games, unless another program holds the store."""
+    try:
+        store.append(records, patience)
+    except StoreBusy:
+        return False
+    return True
 
 
 def _identified(record: Record, event: Event) -> Record:
@@ -158,7 +191,6 @@ class _Worker:
     clock: CallClock
     stderr: Path
     solo: bool
-    hired: float
     pairings: dict[str, Pairing] = field(default_factory=dict)
     ready: bool = False
     leaving: bool = False
@@ -210,7 +242,9 @@ class _Crew:
                     self._watch()
                     self._staff(folder)
                     if monotonic() - updated >= TICK or len(self._finished) == self._left:
-                        yield Update(self._keep(), glances=tuple(glances.values()), workers=len(self._workers))
+                        records = self._keep()
+                        looks, waiting = tuple(glances.values()), len(self._finished)
+                        yield Update(records, glances=looks, workers=len(self._workers), waiting=waiting)
                         glances.clear()
                         updated = monotonic()
                     if not self._left:
@@ -218,33 +252,41 @@ class _Crew:
                 for worker in self._workers:
                     _release(worker)
             finally:
-                with _ctrl_c_later():
+                with _signals_later():
                     self._dismiss()
-                    self._keep()
+                    self._keep(PATIENCE)
+                    if self._finished and not isinstance(sys.exception(), UserError):
+                        raise Unstored(len(self._finished))
 
-    def _keep(self) -> tuple[Record, ...]:
-        """Make the finished games durable, in one transaction."""
-        with _ctrl_c_later():  # a game that is taken from the list is in the store
+    def _keep(self, patience: float = TICK) -> tuple[Record, ...]:
+        """Make the finished games durable, in one transaction; where that can't be done now, none of them."""
+        with _signals_later():  # a game that is in the store is taken from the list
             records = tuple(_identified(record, self._event) for record in self._finished)
+            if not records or not _appended(self._store, records, patience):
+                return ()
             self._finished.clear()
-            if records:
-                self._store.append(records)
-                self._left -= len(records)
+            self._left -= len(records)
             return records
 
     def _hire(self, folder: str, solo: bool = False) -> None:
         context = start_method()
         here, there = context.Pipe()
-        shared = context.RawArray("d", 3)
+        shared = context.RawArray("d", CallClock.SIZE)
         descriptor, stderr = tempfile.mkstemp(prefix="stderr-", dir=folder)
         event = self._event
         job = Job(event.players, event.rules, event.adjudication, 1 if solo else self._boards, stderr)
         process = context.Process(target=work, args=(there, shared, job))
-        with _ctrl_c_ignored():  # Ctrl-C is the parent's; a child inherits this
-            process.start()
+        with _signals_later():  # else a process could be started, and not known
+            with _signals_ignored():
+                if isinstance(context, ForkServerContext):
+                    forkserver.ensure_running()  # workers inherit from it; only ``start`` waits until it is ready
+                else:
+                    process.start()
+            if process.pid is None:
+                process.start()
             there.close()
             os.close(descriptor)
-            worker = _Worker(process, here, CallClock(shared), Path(stderr), solo, monotonic())
+            worker = _Worker(process, here, CallClock(shared), Path(stderr), solo)
             self._workers.append(worker)
         if self._paused:
             worker.send(PAUSE)
@@ -311,7 +353,7 @@ class _Crew:
         """Part with workers that died or hang; their games are to be played again, alone, or are forfeited."""
         for worker in list(self._workers):
             hangs = worker.clock.seconds > worker.clock.allowed + PATIENCE
-            if not worker.ready and monotonic() - worker.hired > STARTUP:
+            if not worker.ready and worker.clock.pulse.lived > STARTUP:
                 raise UserError(f"the bots did not start within {STARTUP:g} s")
             if worker.process.is_alive() and not hangs:
                 continue
@@ -383,32 +425,35 @@ def _start_failure(worker: _Worker, player: str) -> str:
 
 
 @contextmanager
-def _ctrl_c_later() -> Iterator[None]:
-    """Hold a Ctrl-C back until the block is done."""
-    if threading.current_thread() is not threading.main_thread():  # Ctrl-C only ever interrupts the main thread
+def _signals_later() -> Iterator[None]:
+    """Hold what ends a command back until the block is done."""
+    if threading.current_thread() is not threading.main_thread():  # signals only ever interrupt the main thread
         yield
         return
     came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    before = {ending: signal.signal(ending, lambda number, _: came.append(number)) for ending in ENDINGS}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-        if came:
-            signal.raise_signal(signal.SIGINT)
+        for ending, handler in before.items():
+            signal.signal(ending, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)
 
 
 @contextmanager
-def _ctrl_c_ignored() -> Iterator[None]:
-    """Ignore Ctrl-C for the moment of a block, and in the processes that it starts for good."""
+def _signals_ignored() -> Iterator[None]:
+    """Ignore what a terminal sends to all of a job for the moment of a block, and in the processes that it starts for
+    good: it is the parent's."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGHUP)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _exit_text(code: int | None) -> str:

@@ -20,7 +20,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from arena import StoreError, __version__
+from arena import StoreBusy, StoreError, __version__
 
 if TYPE_CHECKING:  # players and results are read without games: these pull in the compiler
     from arena.go.game import Outcome, Rules
@@ -227,11 +227,12 @@ class Store:
 
     # --- Games ---
 
-    def append(self, records: Sequence[Record]) -> None:
+    def append(self, records: Sequence[Record], patience: float = _PATIENCE) -> None:
         """Store finished games in one transaction; they are durable on return. Raises StoreError, and then none of them
-        is stored: an id that is empty or already there, a disk that is full."""
+        is stored: an id that is empty or already there, a disk that is full. StoreBusy is raised when another program
+        holds the file for ``patience`` seconds."""
         rows = [_row_from_record(record) for record in records]
-        with self._transaction():
+        with self._transaction(patience):
             for row in rows:
                 names = ", ".join(row)
                 added = self._connection.execute(
@@ -446,10 +447,11 @@ class Store:
             raise StoreError(_one_line(text)) from error
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self, patience: float = _PATIENCE) -> Iterator[None]:
         if self._lock is None:
             raise StoreError(f"{self.path} is open for reading; open it with write=True to store anything")
         with _in_one_line(self.path):
+            self._connection.execute(f"PRAGMA busy_timeout = {round(1000 * patience)}")
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
                 yield
@@ -458,6 +460,8 @@ class Store:
                 if self._connection.in_transaction:  # after some errors SQLite has already rolled back
                     self._connection.execute("ROLLBACK")
                 raise
+            finally:
+                self._connection.execute(f"PRAGMA busy_timeout = {round(1000 * _PATIENCE)}")
 
 
 # --- Opening ---
@@ -540,6 +544,7 @@ def _in_one_line(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
+        kind = StoreError
         match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the low byte of an extended code is its class
             case sqlite3.SQLITE_FULL:
                 text = f"no room on the disk for {path}; free some, then run the same command again"
@@ -548,6 +553,7 @@ def _in_one_line(path: Path) -> Iterator[None]:
             case sqlite3.SQLITE_CORRUPT:
                 text = f"{path} is damaged ({error}); move it away or restore it from a copy"
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+                kind = StoreBusy
                 text = f"another program holds {path}; close it, then run the same command again"
             case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
                 text = f"{path} can't be used ({error}); its folder has to be there and writable, for reading too"
@@ -555,7 +561,7 @@ def _in_one_line(path: Path) -> Iterator[None]:
                 text = f"the disk failed with {path} ({error}); check the disk and its free space"
             case _:
                 text = f"{path} can't be used ({error}); if it is damaged, move it away or restore it from a copy"
-        raise StoreError(_one_line(text)) from error
+        raise kind(_one_line(text)) from error
 
 
 def _one_line(text: str) -> str:

@@ -23,6 +23,7 @@ from arena.bot import Bot, Limits
 from arena.go.game import Game, Rules
 from arena.match import Room, Table, Turn
 from arena.pairing import Pairing
+from arena.pulse import BEAT, Pulse
 from arena.registry import Entry
 
 GLANCE = 0.25
@@ -66,12 +67,19 @@ class Job:
 
 
 class CallClock:
-    """Who is thinking, and since when: written by a worker, read by its parent, through shared memory."""
+    """Who is thinking, and since when: written by a worker, read by its parent, through shared memory.
+
+    All times are those that the worker lived: they stand still while its process is stopped.
+    """
+
+    SIZE = 3 + Pulse.SIZE
+    """Doubles of shared memory: when the call began (0 between calls), the seconds that it may take, the player; then
+    the worker's pulse."""
 
     def __init__(self, shared: Any):
-        """``shared`` is an array of three doubles: when the call began (0 between calls), the seconds that it may take,
-        the player."""
-        self._shared = shared
+        """``shared`` is a ctypes array of ``SIZE`` doubles."""
+        self._shared = memoryview(shared).cast("B").cast("d")
+        self.pulse = Pulse(self._shared[3:])
 
     def name(self, player: int) -> None:
         """Say who is to blame when the process ends now, without starting the clock."""
@@ -79,7 +87,7 @@ class CallClock:
 
     def start(self, player: int, allowed: float) -> None:
         self._shared[1], self._shared[2] = allowed, player
-        self._shared[0] = monotonic()
+        self._shared[0] = max(self.pulse.lived, BEAT)
 
     def stop(self) -> None:
         self._shared[0] = 0.0
@@ -88,7 +96,7 @@ class CallClock:
     def seconds(self) -> float:
         """How long the present call has been going on; 0 between calls."""
         start = self._shared[0]
-        return monotonic() - start if start else 0.0
+        return max(0.0, self.pulse.lived - start) if start else 0.0
 
     @property
     def allowed(self) -> float:
@@ -120,6 +128,7 @@ def work(connection: Connection, shared: Any, job: Job) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # unwinds, so that the bots are closed
     Thread(target=_end_with_parent, daemon=True).start()
     clock = CallClock(shared)
+    clock.pulse.begin()
     players: dict[str, Bot] = {}
     try:
         for number, (name, entry) in enumerate(job.players.items()):
@@ -169,7 +178,7 @@ def _serve(connection: Connection, clock: CallClock, players: Mapping[str, Bot],
         clock.start(names.index(turn.player), turn.allowed)
 
     limits = {name: entry.limits for name, entry in job.players.items()}
-    room = Room(players, job.rules, limits, job.adjudication, on_turn=note)
+    room = Room(players, job.rules, limits, job.adjudication, on_turn=note, stopped=clock.pulse.stopped)
     waiting: deque[Pairing] = deque()
     glanced = monotonic()
     more, paused = True, False

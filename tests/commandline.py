@@ -56,15 +56,16 @@ def arena_alone(*arguments: str, folder: Path, columns: int = 80, typed: str = "
     )
 
 
-def arena_begun(*arguments: str, folder: Path) -> subprocess.Popen[str]:
-    """The command in a process of its own, which goes on."""
+def arena_begun(*arguments: str, folder: Path, **variables: str) -> subprocess.Popen[str]:
+    """The command in a process of its own, which goes on: the leader of a group, like a terminal's job."""
     return subprocess.Popen(
         [*ARENA, *arguments],
         cwd=folder,
-        env=environment(),
+        env=environment(**variables),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        process_group=0,
     )
 
 

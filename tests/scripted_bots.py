@@ -83,14 +83,21 @@ def dies_once(config: Script, game: Game) -> Decision:
     return RandomBot(NoSettings()).choose(game, Limits())
 
 
-def hangs(config: Script, game: Game) -> None:
+def hangs(config: Script, game: Game) -> Decision:
     if config.marker:
         Path(config.marker).write_text("hangs")
     wait(None)
+    return Decision(None)
 
 
 def is_slow(config: Script, game: Game) -> Decision:
     wait(0.3)
+    return Decision(None)
+
+
+def blocks(config: Script, game: Game) -> Decision:
+    """Waits in C and lets no other thread of Python run."""
+    ctypes.PyDLL(None).usleep(900_000)
     return Decision(None)
 
 
@@ -100,6 +107,7 @@ FAULT = raises(BotFault("the engine has left"))
 LATE = raises(BotTimeout("the engine thinks and thinks"))
 HANG = misbehaving(hangs)
 SLOW = misbehaving(is_slow)
+BLOCKS = misbehaving(blocks)
 LEAVE = misbehaving(lambda config, game: os._exit(3))
 SEGFAULT = misbehaving(lambda config, game: ctypes.string_at(0))
 DIES_ONCE = misbehaving(dies_once)
@@ -151,6 +159,20 @@ class Deliberate(Many):
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
         wait(0.1 * len(games))
         return [Decision(None) for _ in games]
+
+
+class Sluggish(Many):
+    """One call for all the games, in which it thinks for long about the game of its seed, and resigns it."""
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        return is_slow(self.config, game) if self.is_time(game) else super().choose(game, limits)
+
+
+class Stuck(Many):
+    """One call for all the games hangs when one of them is the game of its seed."""
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        return hangs(self.config, game) if self.is_time(game) else super().choose(game, limits)
 
 
 class Pundit(Good):
@@ -236,6 +258,8 @@ MANY = BotKind(summary="one call for all games", config=Script, build=Many)
 PICKY = BotKind(summary="fails for all games because of one", config=Script, build=Picky)
 GENEROUS = BotKind(summary="gives a decision too many", config=Script, build=Generous)
 DELIBERATE = BotKind(summary="takes its time for all games", config=Script, build=Deliberate)
+SLUGGISH = BotKind(summary="thinks for long about one game", config=Script, build=Sluggish)
+STUCK = BotKind(summary="hangs for all games because of one", config=Script, build=Stuck, boards=64)
 PUNDIT = BotKind(summary="is sure of Black", config=Script, build=Pundit)
 PONDERER = BotKind(summary="takes its time for each move", config=Script, build=Ponderer)
 NOISY = BotKind(summary="prints garbage", config=Script, build=Noisy)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
+from threading import Event
+from time import monotonic
 
 import pytest
 from commandline import ARENA, ROOT, arena, arena_alone, arena_begun, environment, refused
@@ -150,8 +155,6 @@ def test_a_tournament_of_arena_toml_goes_on_takes_players_and_knows_who_changed(
 
 @FIRST_MATCH
 def test_the_name_of_a_stored_match_is_no_tournaments(played: Path) -> None:
-    import sqlite3
-
     with sqlite3.connect(played / "results" / "arena.db") as database:
         event = database.execute("SELECT id FROM events").fetchone()[0]
     refused(arena("tournament", event, "random", "mcts", folder=played), event, "is a stored match")
@@ -315,6 +318,94 @@ def test_ctrl_c_keeps_what_was_played_and_says_how_to_go_on(tmp_path: Path, even
     kept = re.search(r"(\d+) of 1000 games are stored; the same command plays the rest", rest)
     assert kept is not None and 0 < int(kept[1]) < 1000
     assert f"{kept[1]} games" in arena("games", "-n", "1000", folder=tmp_path).stdout
+
+
+def match_begun(folder: Path, **variables: str) -> subprocess.Popen[str]:
+    """A long match in a process of its own, once some of its games are stored."""
+    process = arena_begun("match", "random", "fast-random", "-n", "3000", *ONE, folder=folder, **variables)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if re.match(r"\d+ of 3000", line):
+            return process
+    raise AssertionError("no game was stored")
+
+
+def group_ends(leader: int) -> bool:
+    """Whether all processes of a group end in a moment."""
+    end = monotonic() + 10
+    while monotonic() < end:
+        try:
+            os.killpg(leader, 0)
+        except ProcessLookupError:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("to", ["command", "group"])
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_end_leaves_nothing_behind_but_what_was_played(tmp_path: Path, how: int, to: str) -> None:
+    process = match_begun(tmp_path, TMPDIR=str(tmp_path))
+    assert (tmp_path / "results" / "arena.db.live").exists()
+    if to == "group":  # as when a terminal is closed
+        os.killpg(process.pid, how)
+    process.send_signal(how)
+    rest, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (128 + how, "")
+    assert re.search(r"Stopped\. \d+ of 3000 games are stored; the same command plays the rest\.\n$", rest)
+    assert [path.name for path in tmp_path.iterdir()] == ["results"]
+    assert not (tmp_path / "results" / "arena.db.live").exists()
+    assert group_ends(process.pid)
+
+
+def test_a_command_under_nohup_goes_on_without_its_terminal(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # which the command inherits
+    try:
+        process = match_begun(tmp_path)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    os.killpg(process.pid, signal.SIGHUP)
+    assert process.stdout is not None
+    assert re.match(r"\d+ of 3000", process.stdout.readline())
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds the process that starts workers in /proc")
+def test_ctrl_c_as_the_first_worker_starts_is_heard(tmp_path: Path) -> None:
+    process = arena_begun("match", "random", "fast-random", "-n", "3000", *ONE, folder=tmp_path)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    end = monotonic() + 60
+    while not any(
+        b"forkserver" in Path(f"/proc/{child}/cmdline").read_bytes() for child in children.read_text().split()
+    ):
+        assert monotonic() < end
+    Event().wait(0.1)  # it takes longer to load what workers need
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Stopped. 0 of 3000 games are stored" in rest
+
+
+def test_ctrl_c_while_another_program_holds_the_results_tells_what_is_not_stored(tmp_path: Path) -> None:
+    process = match_begun(tmp_path)
+    assert process.stdout is not None
+    with closing(sqlite3.connect(tmp_path / "results" / "arena.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for line in process.stdout:
+            if line.startswith("another program holds the results; "):
+                break
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, "")
+    stopped = rest.splitlines()[-1]
+    assert re.fullmatch(
+        r"Stopped\. (\d+) of 3000 games are stored, and [1-9]\d* finished ones are not, because another program "
+        r"holds results/arena\.db; the same command plays the rest\.",
+        stopped,
+    )
+    with closing(sqlite3.connect(tmp_path / "results" / "arena.db")) as database:
+        assert database.execute("SELECT count(*) FROM games").fetchone()[0] == int(stopped.split()[1])
 
 
 def test_a_person_can_play_through_a_pipe(tmp_path: Path) -> None:

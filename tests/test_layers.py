@@ -33,7 +33,7 @@ LAYERS = (
     ("arena.pairing",),
     ("arena.ladder",),
     ("arena.schedule", "arena.generation"),
-    ("arena.match",),
+    ("arena.match", "arena.pulse"),
     ("arena.worker",),
     ("arena.ready",),
     ("arena.store", "arena.probe"),
@@ -56,7 +56,7 @@ LAYERS = (
 HOMES = {
     "llvmlite": (),
     "matplotlib": ("arena/plots.py",),
-    "numba": ("arena/go/jit.py", "arena/go/kernels.py", "arena/go/planes.py", "bots/search/"),
+    "numba": ("arena/go/jit.py", "arena/go/kernels.py", "arena/go/planes.py", "arena/pulse.py", "bots/search/"),
     "numpy": ("arena/", "bots/", "trainers/"),
     "onnx": ("trainers/",),
     "onnxruntime": ("bots/nets/inference.py", "trainers/"),

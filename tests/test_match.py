@@ -210,14 +210,34 @@ def test_each_game_is_charged_the_seconds_that_its_own_moves_took() -> None:
 
 def test_a_call_for_many_games_is_charged_in_equal_parts() -> None:
     records = play(players("DELIBERATE"), [pairing(n, "bad", "good") for n in range(3)])
-    spent = [record.black_seconds for record in records.values()]
-    assert min(spent) >= 0.1
-    assert max(spent) - min(spent) < 0.002
+    assert min(record.black_seconds for record in records.values()) >= 0.1
+    assert records[1].black_seconds == records[2].black_seconds  # the first call was for game 0 alone
 
 
-def test_a_bot_with_a_call_for_many_games_is_called_once_a_round() -> None:
+def test_a_bot_with_a_call_for_many_games_is_given_more_of_them_while_its_calls_are_quick() -> None:
     limits = {"many": LIMITS, "one": Limits(deadline=500.0)}
-    assert calls_of_a_round(limits) == [("many", 3, 1800), None, *[("one", 1, 500)] * 3, None]
+    ones = [*[("one", 1, 500)] * 3, None]
+    assert calls_of_a_round(limits) == [("many", 1, 600), ("many", 2, 600), None, *ones]
+    assert calls_of_a_round(limits, rounds=3)[-7:] == [*ones, ("many", 3, 600), None, *ones][-7:]
+
+
+def test_a_call_for_many_games_has_the_seconds_of_each_and_one_grace_for_all() -> None:
+    assert [Limits(seconds=2).allowed_for(boards) for boards in (1, 64)] == [64, 64 + 63 * 2]
+    assert [Limits(seconds=2, lag=0.5).allowed_for(boards) for boards in (1, 4)] == [2.5, 10]
+    assert [Limits(simulations=99).allowed_for(boards) for boards in (1, 64)] == [60, 60]
+    assert [Limits(deadline=7).allowed_for(boards) for boards in (1, 64)] == [7, 7]
+
+
+def test_no_game_of_a_bot_that_takes_its_time_for_many_is_late(compiled: None) -> None:
+    records = play(players("DELIBERATE", at=0), pairings("bad", "good", 16), limits={"bad": Limits(deadline=0.6)})
+    assert {record.outcome.ending for record in records.values() if record.outcome} == {Ending.RESIGN}
+
+
+def test_a_game_that_is_slow_among_many_is_late_alone(compiled: None) -> None:
+    bad = {"bad": scripted("SLUGGISH", seed=1004, at=12).build(), "good": scripted("GOOD").build()}
+    records = play(bad, pairings("bad", "good", 10), limits={"bad": Limits(deadline=0.2)})
+    assert records.pop(4).reason.startswith("bad: took 0.3 s for a move; the limit is 0.2 s")
+    assert [record.reason for record in records.values()] == [""] * 9
 
 
 def test_with_a_clock_it_is_called_game_by_game(compiled: None) -> None:
@@ -227,10 +247,13 @@ def test_with_a_clock_it_is_called_game_by_game(compiled: None) -> None:
 
 def test_a_call_that_fails_for_many_is_followed_by_calls_for_one() -> None:
     calls = calls_of_a_round(dict.fromkeys(("many", "one"), LIMITS), "PICKY")
-    assert calls == [("many", 3, 1800), *[("many", 1, 600)] * 3, None, *[("one", 1, 600)] * 2, None]
+    many = [("many", 1, 600), ("many", 2, 600), *[("many", 1, 600)] * 2, None]
+    assert calls == [*many, *[("one", 1, 600)] * 2, None]
 
 
-def calls_of_a_round(limits: Mapping[str, Limits], many: str = "MANY") -> list[tuple[str, int, float] | None]:
+def calls_of_a_round(
+    limits: Mapping[str, Limits], many: str = "MANY", rounds: int = 1
+) -> list[tuple[str, int, float] | None]:
     """Who is called for how many games, and how long a call may take, when three games are begun."""
     calls: list[tuple[str, int, float] | None] = []
 
@@ -241,7 +264,8 @@ def calls_of_a_round(limits: Mapping[str, Limits], many: str = "MANY") -> list[t
     room = Room(bots, SEVEN, limits, on_turn=note)
     for n in range(3):
         room.seat(pairing(n, "many", "one"))
-    list(room.play_round())
+    for _ in range(rounds):
+        list(room.play_round())
     return calls
 
 
@@ -261,6 +285,49 @@ def test_a_watchdog_hears_of_a_call_before_it_is_made() -> None:
     list(room.play_round())
     assert [turn and turn.player for turn in seen] == ["a", "b"]
     assert heard[-1] is None
+
+
+@pytest.mark.parametrize(("limits", "begun"), [("deadline=0.2", 1), ("seconds=0.1,lag=0.1", 2), ("main=9,lag=0", 2)])
+def test_no_bot_is_charged_the_time_in_which_its_process_was_stopped(compiled: None, limits: str, begun: int) -> None:
+    stopped = 0.0
+
+    class Unlucky(type(scripted("GOOD").build())):  # type: ignore[misc]
+        def choose(self, game: Game, limits: Limits) -> Decision:
+            nonlocal stopped
+            seen.append(game)
+            if len(game.moves) == 12 and not stopped:
+                wait(0.3)
+                stopped = 0.3
+            return super().choose(game, limits)
+
+    seen: list[Game] = []
+    bots = {"bad": Unlucky(scripted("GOOD").config), "good": scripted("GOOD").build()}
+    given = {"bad": Limits.read(limits, "here")}
+    record = play(bots, [pairing(1, "bad", "good")], limits=given, stopped=lambda: stopped)[1]
+    assert len({id(game) for game in seen}) == begun  # who watches the time plays the game once more
+    assert record.moves == play(players("GOOD"), [pairing(1, "bad", "good")])[1].moves
+    assert (record.reason, record.id) == ("", "event/00001")
+    assert record.black_seconds < 0.3
+
+
+@pytest.mark.parametrize(("stop", "reason"), [(0.0, "bad: no answer"), (5.0, "")])
+def test_an_answer_that_did_not_come_while_the_process_was_stopped_is_waited_for_again(
+    stop: float, reason: str
+) -> None:
+    stopped = 0.0
+
+    class Waiting(type(scripted("GOOD").build())):  # type: ignore[misc]
+        failed = False
+
+        def choose(self, game: Game, limits: Limits) -> Decision:
+            nonlocal stopped
+            if len(game.moves) == 12 and not self.failed:
+                self.failed, stopped = True, stop
+                raise BotTimeout("no answer")
+            return super().choose(game, limits)
+
+    bots = {"bad": Waiting(scripted("GOOD").config), "good": scripted("GOOD").build()}
+    assert play(bots, [pairing(1, "bad", "good")], stopped=lambda: stopped)[1].reason == reason
 
 
 def test_two_passes_a_resignation_and_the_move_limit_are_no_forfeits() -> None:

@@ -6,16 +6,19 @@ import multiprocessing
 import os
 import select
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from threading import Timer
 from time import monotonic
 from typing import Any
 
 import pytest
-from scripted_bots import scripted
+from scripted_bots import scripted, wait
 
 import arena
 from arena import UserError
@@ -24,12 +27,13 @@ from arena.go.game import Ending, Rules
 from arena.go.record import Record
 from arena.match import Room
 from arena.registry import Entry, Registry
-from arena.runner import Control, Update, play_event
+from arena.runner import Control, Unstored, Update, play_event
 from arena.schedule import Match
 from arena.store import Store
 
 SEVEN = Rules.preset("cgos", 7)
 FIVE = Rules.preset("cgos", 5)
+SHORT = Rules.preset("cgos", 5, move_limit=24)
 
 
 def match(first: Entry, second: Entry, games: int = 8, deadline: float = 60.0, **settings: Any) -> Match:
@@ -96,6 +100,7 @@ class Lifeline:
     def __init__(self, path: Path):
         os.mkfifo(path)
         self.path = str(path)
+        self.written = b""  # that ``processes`` did not tell
         self._end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
 
     def processes(self, count: int, seconds: float = 60.0) -> list[int]:
@@ -111,7 +116,7 @@ class Lifeline:
         """Whether every process that holds the pipe ends in this time."""
         end = monotonic() + seconds
         while self._poll(end - monotonic()) & select.POLLIN:
-            os.read(self._end, 100)
+            self.written += os.read(self._end, 100)
         return bool(self._poll(0) & select.POLLHUP)
 
     def _poll(self, seconds: float) -> int:
@@ -238,6 +243,61 @@ def test_a_paused_event_can_be_closed(store: Store, lifeline: Lifeline) -> None:
     assert set(essence(seen)) <= set(stored(store, played))
 
 
+# --- A store that another program holds ---
+
+
+@pytest.fixture
+def other(tmp_path: Path, store: Store) -> Iterator[sqlite3.Connection]:
+    """Another program's connection to the store."""
+    with closing(sqlite3.connect(tmp_path / "arena.db", isolation_level=None)) as connection:
+        yield connection
+
+
+def test_games_are_played_on_while_another_program_holds_the_store(store: Store, other: sqlite3.Connection) -> None:
+    played = match(scripted("GOOD", "a"), scripted("GOOD", "b"), games=60)
+    updates = play_event(played, store, 1)
+    records = next(updates).records
+    other.execute("BEGIN IMMEDIATE")
+    waiting = [0]
+    while waiting[-1] < 60:
+        update = next(updates)
+        assert not update.records
+        waiting.append(update.waiting)
+    assert next(updates).waiting == 60  # nobody plays any more, and still nothing is given up
+    assert store.count() == 0
+    other.execute("ROLLBACK")
+    records += tuple(fresh(updates))
+    assert essence(list(records)) == stored(store, played) == undisturbed(played)
+
+
+def test_who_ends_an_event_while_games_wait_is_told_how_many_are_lost(store: Store, other: sqlite3.Connection) -> None:
+    played = match(scripted("GOOD", "a"), scripted("GOOD", "b"), games=300, rules=FIVE)
+    updates = play_event(played, store, 1)
+    while not store.count():
+        next(updates)
+    other.execute("BEGIN IMMEDIATE")
+    while (waiting := next(updates).waiting) < 2:
+        pass
+    with pytest.raises(Unstored) as lost:
+        updates.close()  # type: ignore[attr-defined]
+    assert lost.value.games >= waiting
+    assert f"{lost.value.games} finished games could not be stored" in str(lost.value)
+    assert multiprocessing.active_children() == []
+    other.execute("ROLLBACK")
+    list(play_event(played, store, 1))
+    assert stored(store, played) == undisturbed(played)
+
+
+def test_a_persons_game_waits_until_it_can_be_stored(store: Store, other: sqlite3.Connection) -> None:
+    played = match(scripted("PERSON", "you"), scripted("GOOD"), games=1)
+    updates = play_event(played, store, 1)
+    other.execute("BEGIN IMMEDIATE")
+    assert [next(updates).waiting for _ in range(3)] == [0, 1, 1]
+    other.execute("ROLLBACK")
+    assert len(fresh(updates)) == 1
+    assert stored(store, played) == undisturbed(played)
+
+
 # --- Bots that fail ---
 
 
@@ -289,6 +349,54 @@ def test_a_worker_that_is_killed_from_outside_costs_no_game(store: Store, lifeli
             os.kill(victims[0], signal.SIGKILL)
     assert victims
     assert essence(records) == undisturbed(played) == stored(store, played)
+
+
+def limited(played: Match, limits: str) -> Match:
+    first, second = (replace(entry, limits=Limits.read(limits, "here")) for entry in played.players.values())
+    return replace(played, first=first, second=second)
+
+
+@pytest.mark.parametrize("limits", ["deadline=0.4", "seconds=0.1,lag=0.3", "main=2,lag=0"])
+def test_workers_that_are_stopped_for_a_while_cost_no_game(store: Store, lifeline: Lifeline, limits: str) -> None:
+    bot = scripted("PONDERER", "a", lifeline=lifeline.path)
+    played = limited(match(bot, scripted("GOOD", "b"), games=2, rules=SHORT), limits)
+    stopped: list[int] = []
+    records: list[Record] = []
+    for update in play_event(played, store, 1):
+        records += update.records
+        if update.glances and not stopped:
+            stopped = lifeline.processes(1)
+            os.kill(stopped[0], signal.SIGSTOP)
+            Timer(2.0, os.kill, (stopped[0], signal.SIGCONT)).start()
+    assert stopped
+    assert essence(records) == stored(store, played) == undisturbed(played)
+
+
+def test_a_worker_that_is_stopped_for_longer_than_a_hang_is_not_ended(store: Store, lifeline: Lifeline) -> None:
+    bot = scripted("PONDERER", "a", lifeline=lifeline.path)
+    played = match(bot, scripted("GOOD", "b"), games=2, deadline=0.3, rules=SHORT)
+    stopped: list[int] = []
+    for update in play_event(played, store, 1):
+        if update.glances and not stopped:
+            stopped = lifeline.processes(1)
+            os.kill(stopped[0], signal.SIGSTOP)
+            Timer(3.0, os.kill, (stopped[0], signal.SIGCONT)).start()
+    assert lifeline.falls_silent(20)
+    assert lifeline.written == b"", "another worker was hired"
+    assert stored(store, played) == undisturbed(played)
+
+
+def test_a_bot_that_blocks_its_process_is_not_taken_for_a_stopped_one(store: Store) -> None:
+    played = match(scripted("BLOCKS"), scripted("GOOD"), games=1, deadline=0.2, rules=FIVE)
+    (record,) = fresh(play_event(played, store, 1))
+    assert record.reason == "blocks: took 0.9 s for a move; the limit is 0.2 s"
+
+
+def test_a_bot_that_hangs_in_a_call_for_many_games_forfeits_one(store: Store) -> None:
+    played = match(scripted("STUCK", seed=seeds(20)[9], at=12), scripted("MANY", "good"), games=20, deadline=0.3)
+    records = {int(record.id[-5:]) - 1: record for record in fresh(play_event(played, store, 1))}
+    assert records.pop(9).reason == "stuck: no answer within 0.3 s"
+    assert [record.reason for record in records.values()] == [""] * 19
 
 
 def test_a_bot_that_dies_once_is_given_another_chance(store: Store, tmp_path: Path) -> None:
@@ -360,20 +468,22 @@ import sys
 from arena.runner import play_event
 from arena.store import Store
 from test_runner import FIVE, match, scripted
-database, kind, games, lifeline, marker = sys.argv[1:]
+database, kind, games, lifeline, marker, deadline = sys.argv[1:]
 bad = scripted(kind, "a", lifeline=lifeline, marker=marker)
 with Store.open(database, write=True) as store:
-    for update in play_event(match(bad, scripted("GOOD", "b"), int(games), rules=FIVE), store, 2):
+    for update in play_event(match(bad, scripted("GOOD", "b"), int(games), float(deadline), rules=FIVE), store, 2):
         for record in update.records:
             print(record.id, flush=True)
 """
 
 
-def parent(database: Path, kind: str, games: int, lifeline: Lifeline, marker: str = "") -> subprocess.Popen[str]:
+def parent(
+    database: Path, kind: str, games: int, lifeline: Lifeline, marker: str = "", deadline: float = 60.0
+) -> subprocess.Popen[str]:
     """A process that plays a match and tells which games are durable; the leader of a group, like a terminal's job."""
     folders = [str(Path(arena.__file__).parents[1]), str(Path(__file__).parent)]
     return subprocess.Popen(
-        [sys.executable, "-c", PARENT, str(database), kind, str(games), lifeline.path, marker],
+        [sys.executable, "-c", PARENT, str(database), kind, str(games), lifeline.path, marker, str(deadline)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -409,6 +519,22 @@ def test_a_match_that_is_killed_loses_no_acknowledged_game_and_resumes(
         assert kept.items() <= expected.items()
         assert len(fresh(play_event(played, store, 1))) == 400 - len(kept)
         assert stored(store, played) == expected
+
+
+def test_a_job_that_is_stopped_for_a_while_loses_no_game(tmp_path: Path, lifeline: Lifeline) -> None:
+    played = match(scripted("PONDERER", "a", lifeline=lifeline.path), scripted("GOOD", "b"), games=3, rules=FIVE)
+    with parent(tmp_path / "arena.db", "PONDERER", 3, lifeline, deadline=0.3) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline().strip()
+        os.killpg(process.pid, signal.SIGSTOP)  # as Ctrl-Z in a pipe: the parent, its workers, what starts them
+        wait(3.0)
+        os.killpg(process.pid, signal.SIGCONT)
+        told = [first, *process.stdout.read().split()]
+    assert len(told) == len(set(told)) == 3
+    assert lifeline.falls_silent(20)
+    assert lifeline.written.count(b"\n") == 2, "a worker was taken for hanging"
+    with Store.open(tmp_path / "arena.db") as store:
+        assert stored(store, played) == undisturbed(played)
 
 
 def test_a_worker_whose_bot_hangs_does_not_outlive_its_parent(tmp_path: Path, lifeline: Lifeline) -> None:

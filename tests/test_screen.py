@@ -263,6 +263,20 @@ def test_games_that_repeat_raise_a_warning_at_once():
         assert "! games repeat: 5 of 6 differ" in lines_of(Screen(view), width, height)
 
 
+def test_games_that_can_not_be_stored_yet_are_told_of_until_they_are():
+    words = "another program holds the results; 3 finished games wait to be stored"
+    view = MatchView(match_of(), Clock())
+    view.add(Update(workers=1, waiting=3))
+    assert any(f"! {words}" in line for line in lines_of(Screen(view), 80, 24))
+    view.add(Update(workers=1))
+    assert not any(words in line for line in lines_of(Screen(view), 80, 24))
+    console, match = console_of(80, 25, terminal=False), match_of(games=4)
+    waiting = [Update(waiting=number) for number in (3, 4, 4)]
+    records = tuple(record_of(match, n, "sl") for n in range(4))
+    show_match(match, iter([*waiting, Update(records, workers=1)]), console, Clock())
+    assert [line for line in output_of(console).splitlines() if "another program" in line] == [words]
+
+
 def test_a_player_without_win_rates_is_named_alone():
     view = MatchView(match_of(), Clock())
     view.add(Update(glances=(glance_of(view.match, 0, "E5 C3"),), workers=1))

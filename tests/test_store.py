@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import arena
-from arena import StoreError
+from arena import StoreBusy, StoreError
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, symmetry_table
 from arena.go.record import Record
@@ -409,6 +409,7 @@ def test_an_older_schema_is_read_as_it_is_and_brought_up_to_date_to_be_written(p
     change(path, "DROP INDEX games_of_players", "ALTER TABLE games DROP COLUMN unrated")
     change(path, "CREATE INDEX games_of_players ON games (black_player, white_player, canonical, black_score, size)")
     change(path, "ALTER TABLE games DROP COLUMN adjudged")
+    change(path, "ALTER TABLE games DROP COLUMN arena", "ALTER TABLE players DROP COLUMN code")
     change(path, "ALTER TABLE events DROP COLUMN plan")
     change(path, "PRAGMA user_version = 1")
     before = path.read_bytes()
@@ -531,12 +532,11 @@ def test_a_disk_too_full_to_begin_leaves_nothing_half_made(path: Path, monkeypat
         store.append([finished(1)])
 
 
-def test_a_program_that_holds_the_file_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    connecting_with(monkeypatch, "PRAGMA busy_timeout = 0")
+def test_a_program_that_holds_the_file_is_told(path: Path) -> None:
     with Store.open(path, write=True) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StoreError) as error:
-            store.append([finished(1)])
+        with pytest.raises(StoreBusy) as error:
+            store.append([finished(1)], patience=0.01)
         assert "another program holds" in one_line(error)
         other.execute("ROLLBACK")
         store.append([finished(1)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -12,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scripted_bots import scripted
+from scripted_bots import scripted, wait
 
 from arena.adjudication import OFF
 from arena.bot import Limits
@@ -43,7 +45,7 @@ def hire(tmp_path: Path) -> Iterator[Hire]:
         (tmp_path / "stderr").touch()
         own = Limits.read(limits, "here") if limits else Limits()
         players = {name: replace(scripted(kind, name, **script), limits=own) for name in ("one", "two")}
-        shared = context.RawArray("d", 3)
+        shared = context.RawArray("d", CallClock.SIZE)
         job = Job(players, SHORT, OFF, boards, str(tmp_path / "stderr"))
         worker = context.Process(target=work, args=(there, shared, job))
         worker.start()
@@ -117,6 +119,34 @@ def test_the_parent_sees_how_long_the_present_call_goes_on_and_may_take(
     assert 0 < clock.seconds < LONG
     assert clock.allowed == allowed
     assert clock.player == 0
+
+
+def test_a_hang_in_a_call_for_many_games_is_noticed_as_soon_as_in_one(hire: Hire) -> None:
+    _, connection, clock = hire("STUCK", boards=64, limits="deadline=7", at=10, seed=40)
+    for number in range(64):
+        connection.send(pairing(number))
+    end = monotonic() + LONG
+    while clock.seconds < 0.5 and monotonic() < end:
+        connection.poll(0.01)
+    assert 0.5 <= clock.seconds < 7
+    assert clock.allowed == 7
+
+
+def test_the_time_of_a_call_stands_still_while_the_worker_is_stopped(hire: Hire) -> None:
+    worker, connection, clock = hire("HANG", boards=1, at=2)
+    connection.send(pairing(1))
+    heard(connection)
+    while clock.seconds == 0:
+        pass
+    assert worker.pid is not None
+    os.kill(worker.pid, signal.SIGSTOP)
+    wait(1.5)
+    assert clock.seconds < 1
+    os.kill(worker.pid, signal.SIGCONT)
+    before, start = clock.seconds, monotonic()
+    while clock.seconds < before + 0.3:
+        assert monotonic() < start + LONG
+    assert clock.seconds < before + 1
 
 
 def test_a_paused_worker_calls_no_bot_and_runs_no_clock_until_it_may_go_on(hire: Hire) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -27,6 +29,7 @@ from arena.cli import (
     tutorial,
 )
 from arena.cli.manual import add_manuals, manual
+from arena.screen.keys import on_signals
 
 ABOUT = """Play Go bots against each other, rate them, and see whether the new one got stronger.
 
@@ -121,8 +124,32 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+class Terminated(KeyboardInterrupt):
+    """A Ctrl-C that came as another signal. Python may end as if by SIGINT where one of its own was seen."""
+
+
 def main() -> None:
-    """Run the command line; a user's error is one line on stderr and exit code 2."""
+    """Run the command line; a user's error is one line on stderr and exit code 2.
+
+    SIGTERM and SIGHUP end a command as Ctrl-C does, with everything closed; the exit code is 128 and their number. A
+    signal that is ignored from the start, as under nohup, stays so.
+    """
+    came: list[signal.Signals] = []
+
+    def end(number: signal.Signals) -> None:
+        came.append(number)
+        if len(came) == 1:  # who is ending already isn't disturbed: a lost terminal is often told of twice
+            raise Terminated
+
+    try:
+        with on_signals({number: partial(end, number) for number in (signal.SIGTERM, signal.SIGHUP)}):
+            _run()
+    finally:
+        if came:
+            raise SystemExit(128 + came[0])
+
+
+def _run() -> None:
     try:
         app(prog_name="arena")
     except UserError as error:

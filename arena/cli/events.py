@@ -179,15 +179,17 @@ def play_published(
 def event_kept(event: Match | Tournament | Ladder, store: Store, console: Console, results: Path) -> Iterator[None]:
     """Whatever ends an event, the ratings are written; Ctrl-C says how to go on."""
     from arena.report.frames import write_elo_csv
+    from arena.runner import Unstored
 
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Unstored) as stop:
         planned = event.pairings(store.games(event=event.event))
         done = len({pairing.id for pairing in planned} & store.ids(event.event))
-        console.print(
-            f"Stopped. {done} of {event.games} games are stored; the same command plays the rest.", highlight=False
-        )
+        lost = ""
+        if isinstance(stop, Unstored):
+            lost = f", and {stop.games} finished ones are not, because another program holds {store.path}"
+        printer(console)(f"Stopped. {done} of {event.games} games are stored{lost}; the same command plays the rest.")
         raise SystemExit(130) from None
     finally:
         if store.count():

@@ -233,7 +233,7 @@ class Frame(ABC):
         return self._text(line, style.LABEL)
 
     def _warning(self) -> list[Text]:
-        words = self._view.warning
+        words = style.waiting(self._view.waiting) or self._view.warning
         return [self._text(style.clip(f"! {words}", self.width), style.WARNING)] if words else []
 
     # The board.

@@ -64,12 +64,12 @@ def is_background(descriptor: int) -> bool:
 
 @contextmanager
 def on_signals(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterator[None]:
-    """Have signals handled for as long as the block lasts: those that nobody handles or ignores, in the main thread."""
+    """Have signals handled for as long as the block lasts: those that aren't ignored, in the main thread."""
     before: dict[signal.Signals, Any] = {}
     try:
         if threading.current_thread() is threading.main_thread():
             for number, handle in handlers.items():
-                if signal.getsignal(number) is signal.SIG_DFL:
+                if signal.getsignal(number) is not signal.SIG_IGN:
                     before[number] = signal.signal(number, lambda *_, handle=handle: handle())
         yield
     finally:

@@ -199,6 +199,8 @@ def _show_lines(
     write(head)
     written, tenths = view.clock(), 0
     for update in updates:
+        if update.waiting and not view.waiting:
+            write(style.waiting(update.waiting))
         view.add(update)
         if update.resumed and update.records:
             write(f"{view.stored} of {games} games were played earlier")

@@ -115,6 +115,13 @@ def rate(number: float | None, unit: str) -> str:
     return f"{number:.1f} {unit}/s" if number < 100 else f"{number:.0f} {unit}/s"
 
 
+def waiting(games: int) -> str:
+    """What is to be known of finished games that can't be stored yet; nothing where there are none."""
+    if not games:
+        return ""
+    return f"another program holds the results; {games} finished game{'s wait' if games > 1 else ' waits'} to be stored"
+
+
 def duration(seconds: float | None) -> str:
     """``0:42``, ``12:05``, ``3:04:05``; nothing when it isn't known."""
     if seconds is None:

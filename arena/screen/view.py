@@ -78,6 +78,7 @@ class EventView(Generic[Counted]):
         self._moves = 0  # of these games, openings counted
         self.finished = False
         self.is_paused = False
+        self.waiting = 0  # finished games that can't be stored yet
         self._pauses = 0.0  # seconds, of those that are over
         self._paused_at = 0.0
         self.began = self.now
@@ -89,6 +90,7 @@ class EventView(Generic[Counted]):
 
     def add(self, update: Update) -> None:
         """Take in what has happened."""
+        self.waiting = update.waiting
         if update.paused is not None:
             self.pause(update.paused)
         for record in update.records:
