@@ -82,8 +82,8 @@ _CREATE = (
         name       TEXT NOT NULL,
         kind       TEXT NOT NULL,
         config     TEXT NOT NULL,  -- JSON
-        checkpoint TEXT NOT NULL,  -- sha256 of the net, empty without one
-        code       TEXT NOT NULL DEFAULT ''  -- what tells its code from others
+        checkpoint TEXT NOT NULL,  -- sha256 of the net; empty without one
+        code       TEXT NOT NULL DEFAULT ''
     ) STRICT
     """,
     f"PRAGMA application_id = {_APPLICATION}",

@@ -301,7 +301,7 @@ def test_a_missing_or_damaged_net_is_refused(tmp_path: Path, registry: Registry)
 def test_a_size_that_the_net_can_not_play_is_refused_before_a_game(tmp_path: Path, registry: Registry) -> None:
     entry = registry.resolve(f"checkpoint:{save_net(tmp_path / 'mine').folder}")
     entry.checked(9)
-    assert "can't play 19x19" in refusal(entry.check, 19, error=CheckpointError)
+    assert "can't play 19x19" in refusal(entry.checked, 19, error=CheckpointError)
 
 
 # --- Identity ---
@@ -378,9 +378,9 @@ def test_the_environment_of_an_engine_is_part_of_who_it_is_and_is_read_back_from
 def test_a_check_that_fails_names_the_bot_and_its_file(tmp_path: Path) -> None:
     registry = configured(tmp_path, ENGINE)
     for spec in ("engine", "engine@seconds=1", "engine:startup=5"):
-        text = refusal(registry.resolve(spec).check, 9)
+        text = refusal(registry.resolve(spec).checked, 9)
         assert text.startswith(f"{tmp_path / 'arena.toml'}: [bots.engine]: there is no program 'no-such-engine'")
-    text = refusal(registry.resolve("gtp:command=nothing").check, 9)
+    text = refusal(registry.resolve("gtp:command=nothing").checked, 9)
     assert text.startswith("gtp:command=nothing: there is no program 'nothing'")
 
 
