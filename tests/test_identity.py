@@ -1,0 +1,168 @@
+"""Who a player is: its kind, settings, net and code. A player that has changed isn't taken for the one it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from commandline import ROOT, Done, arena_alone
+
+import arena
+from arena import UserError
+from arena.bot import Limits
+from arena.code import load_kind
+from arena.go.game import Game, Rules
+from arena.registry import Entry, Registry
+from arena.runner import play_event
+from arena.schedule import Match
+from arena.store import Store
+from bots.nets.checkpoint import SHIPPED
+
+BOT = """
+from dataclasses import replace
+
+from bots.random import BOT as RANDOM
+
+BOT = replace(RANDOM, summary="{}", revision=0)
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A folder in which a package with one bot is installed, as pip leaves it."""
+    about = tmp_path / "site" / "mine-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[arena.bots]\nmine = mine:BOT\n")
+    (about.parent / "mine.py").write_text(BOT.format("one"))
+    return about.parent
+
+
+def run(site: Path, *arguments: str) -> Done:
+    """A command where the package is installed, with a folder of its own for what is kept."""
+    home = site.parent
+    path = os.pathsep.join(map(str, (site, ROOT, ROOT / "tests")))
+    return arena_alone(*arguments, folder=home, PYTHONPATH=path, XDG_DATA_HOME=str(home / "data"), columns=200)
+
+
+def test_a_bot_whose_source_has_changed_is_a_new_player_and_can_meet_the_old_one(site: Path) -> None:
+    """A changed bot's games were merged with those of the old one: 'played earlier'."""
+    play = ("match", "mine", "fast-random", "--size", "5", "--workers", "1", "-n")
+    assert "mine has changed" not in run(site, *play, "2").stdout
+    (site / "mine.py").write_text(BOT.format("two"))
+    done = run(site, *play, "4")
+    assert done.returncode == 0, done.stderr
+    assert "played earlier" not in done.stdout
+    line = next(line for line in done.stdout.splitlines() if "mine has changed since 2 stored games" in line)
+    assert "it is a new player" in line
+    how = line.partition("arena ")[2].split()
+    assert how[:2] == ["match", "mine"] and how[2].startswith("mine#")
+    met = run(site, *how, "--size", "5", "--workers", "1", "-n", "2")
+    assert met.returncode == 0, met.stderr
+    assert f"mine against {how[2]}: 2 games" in met.stdout
+    with Store.open(site.parent / "results" / "arena.db") as store:
+        players = {player.identity: player.name for player in store.players().values() if player.kind == "mine"}
+        assert sorted(players.values()) == ["mine", how[2]]  # the old one's games are those of mine#...
+        old = next(identity for identity, name in players.items() if "#" in name)
+        assert store.count(player=old) == 4
+    assert run(site, "match", "mine", "mine#0123", "-n", "2").returncode == 2
+
+
+def test_an_engine_that_was_replaced_under_its_path_is_a_new_player(site: Path) -> None:
+    home = site.parent
+    program = home / "engine.py"
+    shutil.copy(ROOT / "tests" / "engines" / "scripted.py", program)
+    command = f"{sys.executable} {program}"
+    (home / "arena.toml").write_text(f"[bots.engine]\nkind = 'gtp'\ncommand = {command!r}\n")
+    play = ("match", "engine", "fast-random", "--size", "5", "--workers", "1", "-n", "2")
+    assert run(site, *play).returncode == 0
+    again = run(site, *play)
+    assert "2 of 2 games were played earlier" in again.stdout
+    program.write_text(program.read_text() + "\n# another version\n")
+    done = run(site, *play)
+    assert "engine has changed since 2 stored games" in done.stdout and "played earlier" not in done.stdout
+
+
+def test_a_net_that_is_replaced_before_it_is_loaded_ends_the_event(tmp_path: Path) -> None:
+    """All games were stored under the net that lay there when the command began."""
+    folder = tmp_path / "net"
+    shutil.copytree(SHIPPED / "sl-9x9", folder)
+    player = Registry().resolve(f"checkpoint:{folder}")
+    shutil.rmtree(folder)
+    shutil.copytree(SHIPPED / "rl-9x9", folder)
+    match = Match(player, Registry().resolve("fast-random"), Rules.preset("cgos", 9), 4)
+    with Store.open(tmp_path / "arena.db", write=True) as store:
+        with pytest.raises(UserError, match=f"the net of .* in {folder} was replaced .* run the same command again"):
+            list(play_event(match, store, 1))
+        assert store.count() == 0
+
+
+def test_the_numbers_that_a_net_is_run_with_are_part_of_who_plays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """precision=auto was one player, in int8 on one processor and in fp32 on another."""
+    players = {}
+    for fast in (True, False):
+        monkeypatch.setattr("bots.nets.checkpoint.has_fast_int8", lambda fast=fast: fast)
+        players[fast] = Registry().resolve("sl")
+    assert [dict(player.settings)["precision"] for player in players.values()] == ["int8", "fp32"]
+    assert players[True].identity != players[False].identity
+    assert Registry().resolve("sl:precision=fp32").identity == players[False].identity
+
+
+def test_the_version_of_arena_is_stored_with_a_game(site: Path) -> None:
+    assert run(site, "match", "random", "fast-random", "--size", "5", "--workers", "1", "-n", "2").returncode == 0
+    with closing(sqlite3.connect(site.parent / "results" / "arena.db")) as connection:
+        assert connection.execute("SELECT DISTINCT arena FROM games").fetchall() == [(arena.__version__,)]
+
+
+# --- Revisions of the bots that ship ---
+
+GOLDEN = Path(__file__).parent / "golden" / "games.json"
+
+PLAYERS = {
+    "random": ("random", 7, 60),
+    "fast-random": ("fast-random", 7, 60),
+    "uct": ("mcts:playouts=60", 7, 60),
+    "policy": ("sl:precision=fp32", 9, 20),
+    "alphago": ("alphago:visits=24,precision=fp32", 9, 20),
+}
+"""A player of each kind that ships and decides by itself, a size of board, and how many moves of a game are compared:
+few of a net, whose last digits differ between processors."""
+
+
+def moves_of(player: Entry, rules: Rules, most: int) -> list[int]:
+    """The first moves of a game of the player with itself."""
+    bot = player.build()
+    game = Game(rules, seed=7)
+    while len(game.moves) < most and not game.is_over:
+        move = bot.choose(game, Limits()).move
+        assert move is not None
+        game.play(move)
+    bot.close()
+    return [int(move) for move in game.moves]
+
+
+@pytest.mark.parametrize("kind", sorted(PLAYERS))
+def test_a_bot_that_ships_plays_as_its_revision_did_or_has_a_new_revision(kind: str) -> None:
+    golden = json.loads(GOLDEN.read_text("utf-8"))
+    name, size, most = PLAYERS[kind]
+    player = Registry().resolve(name)
+    played = {
+        "revision": load_kind(player.factory).revision,
+        **{rules: moves_of(player, Rules.preset(rules, size), most) for rules in ("cgos", "japanese")},
+    }
+    assert played == golden[kind], (
+        f"the games of {kind} have changed: raise its revision, so that it is another player, and put this into "
+        f"{GOLDEN.name}: {json.dumps(played)}"
+    )
+
+
+def test_every_kind_that_ships_has_a_revision_or_finds_out_its_code() -> None:
+    kinds = {entry.kind: entry.bot_kind for entry in Registry().entries if entry.factory.startswith("bots.")}
+    assert {kind for kind, made in kinds.items() if not made.revision} == {"gtp"}
+    assert set(kinds) - {"gtp", "human"} == set(PLAYERS)
