@@ -78,7 +78,7 @@ def test_an_engine_that_was_replaced_under_its_path_is_a_new_player(site: Path) 
     home = site.parent
     program = home / "engine.py"
     shutil.copy(ROOT / "tests" / "engines" / "scripted.py", program)
-    command = f"{sys.executable} {program}"
+    command = f"{sys.executable} {program} good"
     (home / "arena.toml").write_text(f"[bots.engine]\nkind = 'gtp'\ncommand = {command!r}\n")
     play = ("match", "engine", "fast-random", "--size", "5", "--workers", "1", "-n", "2")
     assert run(site, *play).returncode == 0
