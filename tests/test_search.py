@@ -451,6 +451,34 @@ def test_the_tree_of_alphago_grows_as_long_as_it_is_searched() -> None:
     assert FIRST_NODES < used <= bot._forest.capacity
 
 
+@pytest.mark.parametrize("leaves", [1, 4])
+def test_after_an_exception_in_the_net_a_decision_is_that_of_a_fresh_bot(
+    leaves: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leaves that had waited for the net once kept their virtual losses and were never expanded."""
+    config = AlphaGoConfig(visits=40, leaves=leaves)
+    bot, fresh = AlphaGo(config), AlphaGo(config)
+    games = [game_of("E5"), game_of("E5 C3", seed=2)]
+    for game, decision in zip(games, bot.choose_all(games, Limits()), strict=True):
+        assert decision.move is not None
+        game.play(decision.move)
+    evaluate, left = bot._net.evaluate, [2]
+
+    def fail_once(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        left[0] -= 1
+        if left[0] == 0:
+            raise RuntimeError("out of memory")
+        return evaluate(planes)
+
+    monkeypatch.setattr(bot._net, "evaluate", fail_once)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        bot.choose_all(games, Limits())
+    again, expected = bot.choose_all(games, Limits()), fresh.choose_all(games, Limits())
+    assert [(one.move, one.win_rate, one.visits) for one in again] == [
+        (one.move, one.win_rate, one.visits) for one in expected
+    ]
+
+
 def test_a_full_tree_is_searched_on_without_growing() -> None:
     forest = tree.Forest(300)
     slot = search(forest, [game_of("E5")], stone_counter, 500)[0]

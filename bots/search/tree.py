@@ -300,7 +300,8 @@ class Forest:
     def slots_of(self, games: list[Game], keep: bool = True) -> np.ndarray:
         """The slots (int64) of these games, their roots set to the present positions.
 
-        With ``keep`` what earlier searches learnt of the moves since is kept.
+        With ``keep`` what earlier searches learnt of the moves since is kept, but not of a search that an exception
+        ended while leaves were waiting for the net.
         """
         live = set(self._slots) | set(games)
         if len(live) > self.slots:
@@ -316,7 +317,7 @@ class Forest:
             slot = min(set(range(self.slots)) - set(self._slots.values()))
             self._slots[game] = slot
             clear_tree(self.nodes, self.roots, slot)
-        elif not keep or not self._follow(game, slot):
+        elif not keep or self.nodes.pending[slot, 0] or not self._follow(game, slot):
             clear_tree(self.nodes, self.roots, slot)
         self._known[game] = len(game.moves)
         self.boards[slot] = game.board.array[0]
