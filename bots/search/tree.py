@@ -14,7 +14,7 @@ import numpy as np
 from arena.bot import Candidate
 from arena.go.game import Game, Scoring
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import BOARD, CELLS, WIDTH, U, area_score, below, next_random, seeded
+from arena.go.kernels import BOARD, CELLS, WIDTH, U, area_score, below, next_random, placed_score, seeded
 from arena.go.moves import BLACK, Move
 from arena.go.planes import HISTORY, NO_MOVE
 
@@ -182,11 +182,17 @@ def add_result(nodes, slot, node, result):
 
 
 @inlined
+def margin_of(board, root, area):
+    """Black's margin on the board as it stands, komi counted and by the game's own scoring, from that by ``area``."""
+    return area - root.komi if root.area else area - placed_score(board) - root.komi
+
+
+@inlined
 def is_won(board, root, colour):
-    """Whether ``colour`` wins by area on the board as it stands. After a pass of the other side it can end the game so:
-    such a pass has lost. Neither a net, which learned from players who don't pass there, nor playouts, in which dead
-    stones are taken, would tell."""
-    margin = area_score(board) - root.komi
+    """Whether ``colour`` wins on the board as it stands. After a pass of the other side it can end the game so: such a
+    pass has lost. Neither a net, which learned from players who don't pass there, nor playouts, in which dead stones
+    are taken, would tell."""
+    margin = margin_of(board, root, area_score(board))
     return margin > 0 if colour == 1 else margin < 0
 
 
