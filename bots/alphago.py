@@ -1,4 +1,8 @@
-"""The AlphaGo hybrid: PUCT with a policy net, leaves judged by net, rollouts or both (Silver et al. 2016)."""
+"""The AlphaGo hybrid: PUCT with a policy net, leaves judged by net, rollouts or both (Silver et al. 2016).
+
+The nets learned from games scored by area, and their win rates are for area in a game scored by territory, too. There
+rollouts and lines that end the game follow the game's rules.
+"""
 
 from __future__ import annotations
 

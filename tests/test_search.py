@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from arena.bot import Limits
-from arena.go.game import BLACK, WHITE, Game, Rules
+from arena.go.game import BLACK, WHITE, Game, Rules, handicap_points
 from arena.go.moves import SYMMETRIES, Colour, move_from_gtp, pass_move, symmetry_table
 from arena.go.planes import ENCODERS
 from bots.alphago import FIRST_NODES, AlphaGo
@@ -451,6 +451,34 @@ def test_the_tree_of_alphago_grows_as_long_as_it_is_searched() -> None:
     assert FIRST_NODES < used <= bot._forest.capacity
 
 
+@pytest.mark.parametrize("leaves", [1, 4])
+def test_after_an_exception_in_the_net_a_decision_is_that_of_a_fresh_bot(
+    leaves: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leaves that had waited for the net once kept their virtual losses and were never expanded."""
+    config = AlphaGoConfig(visits=40, leaves=leaves)
+    bot, fresh = AlphaGo(config), AlphaGo(config)
+    games = [game_of("E5"), game_of("E5 C3", seed=2)]
+    for game, decision in zip(games, bot.choose_all(games, Limits()), strict=True):
+        assert decision.move is not None
+        game.play(decision.move)
+    evaluate, left = bot._net.evaluate, [2]
+
+    def fail_once(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        left[0] -= 1
+        if left[0] == 0:
+            raise RuntimeError("out of memory")
+        return evaluate(planes)
+
+    monkeypatch.setattr(bot._net, "evaluate", fail_once)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        bot.choose_all(games, Limits())
+    again, expected = bot.choose_all(games, Limits()), fresh.choose_all(games, Limits())
+    assert [(one.move, one.win_rate, one.visits) for one in again] == [
+        (one.move, one.win_rate, one.visits) for one in expected
+    ]
+
+
 def test_a_full_tree_is_searched_on_without_growing() -> None:
     forest = tree.Forest(300)
     slot = search(forest, [game_of("E5")], stone_counter, 500)[0]
@@ -602,8 +630,11 @@ def test_playouts_tell_whose_the_points_will_be(knowledge: uct.Knowledge) -> Non
     assert theirs is not None and theirs.reshape(9, 9)[:, 3].min() > 0.5  # White is to move
 
 
-@pytest.mark.parametrize(("komi", "passes"), [(0.0, True), (7.0, False)])
-def test_a_second_pass_is_thought_of_only_where_it_does_not_lose(komi: float, passes: bool) -> None:
+@pytest.mark.parametrize(
+    ("preset", "komi", "passes"),
+    [("cgos", 0.0, True), ("cgos", 7.0, False), ("japanese", -0.5, True), ("japanese", 0.5, False)],
+)
+def test_a_second_pass_is_thought_of_only_where_it_does_not_lose(preset: str, komi: float, passes: bool) -> None:
     """White has passed with a stone less than Black: the net would pass in any case."""
 
     def passer(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -611,7 +642,7 @@ def test_a_second_pass_is_thought_of_only_where_it_does_not_lose(komi: float, pa
         logits[:, -1] = 8.0
         return logits, win_rates
 
-    game = Game(Rules.preset("cgos", 9, komi=komi), seed=1)
+    game = Game(Rules.preset(preset, 9, komi=komi), seed=1)
     for word in ("E5", "C3", "D3", "pass"):
         game.play(move_from_gtp(word, 9))
     forest = tree.Forest(10_000)
@@ -647,6 +678,99 @@ def test_uct_does_not_pass_where_a_second_pass_would_end_a_lost_game() -> None:
     slot = simulate(forest, game_of("E5 C3 D3 D4"), 1000, BARE)
     visits, value = children(forest, slot, 9)[pass_move(9)]
     assert visits > 0 and value == 0
+
+
+SPARE_BLACK, SPARE_WHITE = "A2 A3 B1 B2 B3 B4 B5", "C1 C2 C3 C4 C5 D1 D2 D3 D4 D5 E2 E4"
+"""On 5x5, three points of territory each; of Black's, one can be filled (A4 or A5)."""
+
+
+@pytest.mark.parametrize("knowledge", [BARE, FULL, TRUST_ROLLOUTS], ids=["bare", "full", "puct"])
+@pytest.mark.parametrize("colour", [BLACK, WHITE])
+def test_a_stone_in_own_territory_costs_a_point_by_territory(
+    knowledge: uct.Knowledge | puct.Knowledge, colour: Colour
+) -> None:
+    """Half a point ahead, the side with a point to fill wins if it passes. By area, as the search once counted, White
+    is five points ahead of Black and such a stone changes nothing."""
+    if colour is BLACK:
+        game = stones_game(SPARE_BLACK, SPARE_WHITE, 5, "japanese", komi=-0.5)
+    else:
+        game = stones_game(SPARE_WHITE.removesuffix("E4"), SPARE_BLACK, 5, "japanese", komi=0.5)
+        game.play(move_from_gtp("E4", 5))
+    assert game.to_play is colour
+    if isinstance(knowledge, uct.Knowledge):
+        forest = tree.Forest(50_000, tree.RaveNodes)
+        slot = simulate(forest, game, 600, knowledge)
+    else:
+        forest = tree.Forest(50_000)
+        slot = int(search(forest, [game], flat_net, 600, knowledge)[0])
+    found = children(forest, slot, 5)
+    fillings = [found.pop(move_from_gtp(word, 5)) for word in ("A4", "A5")]
+    assert all(visits > 0 and value == 0 for visits, value in fillings)
+    assert list(found) == [pass_move(5)] and found[pass_move(5)][1] > 0.8
+    assert forest.best(slot, 5)[0] == pass_move(5)
+
+
+def nearly_finished(preset: str, size: int, seed: int) -> Game | None:
+    """A game of random moves and some passes, up to eight moves before its end, where half a point of komi decides."""
+    random = np.random.default_rng(seed)
+    handicap = handicap_points(size, 2) if size > 5 and seed % 3 == 0 else ()
+    game = Game(Rules.preset(preset, size, komi=0), seed=seed, black=handicap)
+    while not game.is_over:
+        moves = np.flatnonzero(game.legal_moves() & ~game.board.eyes(game.to_play))[:-1]
+        passes = not len(moves) or (random.random() < 0.05 and game.moves[-1:] != [pass_move(size)])
+        game.play(pass_move(size) if passes else int(random.choice(moves)))
+    if not game.is_passed_out:  # it went in circles
+        return None
+    komi = np.clip(game.margin() + random.choice([-0.5, 0, 0.5]), -size * size, size * size)
+    again = Game(Rules.preset(preset, size, komi=komi), seed=seed, black=handicap)
+    for move in game.moves[: -int(random.integers(1, 9))]:
+        again.play(move)
+    return again
+
+
+def check_endings(forest: tree.Forest, slot: int, node: int, game: Game) -> int:
+    """Compare the values below a node with the referee's word, where the game ends or a second pass would win it;
+    returns how many."""
+    nodes, size = forest.nodes, game.rules.size
+    first, checked = int(nodes.first[slot, node]), 0
+    for child in range(first, first + int(nodes.children[slot, node])) if first >= 0 else ():
+        if nodes.visits[slot, child] <= 0:
+            continue
+        mover, after = game.to_play, game.copy()
+        after.play(tree.move_from_point(int(nodes.point[slot, child]), size))
+        if after.is_over:
+            assert after.outcome is not None
+            expected = after.outcome.black_score
+            assert nodes.value[slot, child] == (expected if mover is BLACK else 1 - expected)
+            checked += 1
+            continue
+        if after.moves[-1] == pass_move(size):
+            last = after.copy()
+            last.play(pass_move(size))
+            if last.outcome is not None and last.outcome.winner is mover.opponent:
+                assert nodes.value[slot, child] == 0
+                checked += 1
+        checked += check_endings(forest, slot, child, after)
+    return checked
+
+
+@pytest.mark.parametrize("size", [5, 7, 9])
+@pytest.mark.parametrize("preset", ["cgos", "chinese", "japanese"])
+@pytest.mark.parametrize("searcher", ["uct", "puct"])
+def test_a_line_that_ends_the_game_has_the_result_that_the_referee_gives_it(
+    searcher: str, preset: str, size: int
+) -> None:
+    forest = tree.Forest(20_000, tree.RaveNodes if searcher == "uct" else tree.Nodes)
+    checked = 0
+    for seed in range(10):
+        game = nearly_finished(preset, size, seed)
+        if game is not None:
+            if searcher == "uct":
+                slot = simulate(forest, game, 1000, BARE)
+            else:
+                slot = int(search(forest, [game], flat_net, 1000)[0])
+            checked += check_endings(forest, slot, 0, game)
+    assert checked > 50
 
 
 @pytest.mark.parametrize("visits", [2, 60])

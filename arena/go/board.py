@@ -1,4 +1,4 @@
-"""One Go position: stones and the simple-ko point. No turns, no history, no superko, no end of the game."""
+"""One Go position: stones, prisoners and the simple-ko point. No turns, no history, no superko, no end of the game."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Board:
         kernels.put_stone(self.array, 0, move, int(colour))
 
     def without(self, moves: Collection[Move]) -> Board:
-        """A copy with the stones at these points taken off; ko is forgotten."""
+        """A copy with the stones at these points taken off; ko and prisoners are forgotten."""
         left = Board(self.size)
         for move, stone in enumerate(self.stones.reshape(-1).tolist()):
             if stone and move not in moves:
@@ -99,6 +99,10 @@ class Board:
     def count(self, colour: Colour) -> int:
         """How many stones of this colour are on the board."""
         return int(self.array["stones"][0, int(colour)])
+
+    def prisoners(self, colour: Colour) -> int:
+        """How many stones of this colour have been taken off."""
+        return int(self.array["prisoners"][0, int(colour)])
 
     def liberties(self, move: Move) -> int:
         """The liberties of the group at ``move``; 0 where there is no stone."""

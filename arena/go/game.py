@@ -148,7 +148,7 @@ class Game:
     so the same game comes out wherever and beside whatever else it is played.
     """
 
-    __slots__ = ("rules", "seed", "board", "to_play", "moves", "outcome", "setup", "_hashes", "_placed", "__weakref__")
+    __slots__ = ("rules", "seed", "board", "to_play", "moves", "outcome", "setup", "_hashes", "__weakref__")
 
     def __init__(
         self,
@@ -167,7 +167,6 @@ class Game:
         for colour, points in zip((BLACK, WHITE), self.setup, strict=True):
             for move in points:
                 self.board.put(move, colour)
-        self._placed = [0, len(self.setup[0]), len(self.setup[1])]
         stones = [(move, colour) for colour, points in zip(Colour, self.setup, strict=True) for move in points]
         if any(self.board.stone(move) != colour or not self.board.liberties(move) for move, colour in stones):
             raise ValueError("the setup has a group without liberties")
@@ -202,7 +201,6 @@ class Game:
         twin.to_play, twin.outcome = self.to_play, self.outcome
         twin.moves = self.moves.copy()
         twin._hashes = self._hashes.copy()
-        twin._placed = self._placed.copy()
         return twin
 
     def move_seed(self) -> int:
@@ -246,8 +244,6 @@ class Game:
         )
         if reason != kernels.LEGAL:
             raise IllegalMove(self._explain(int(move), reason, earlier))
-        if move != pass_move(self.rules.size):
-            self._placed[self.to_play] += 1
         self.moves.append(int(move))
         self.to_play = self.to_play.opponent
         if self.is_passed_out:
@@ -285,7 +281,7 @@ class Game:
 
     def prisoners(self, colour: Colour) -> int:
         """How many stones of this colour have been taken off."""
-        return self._placed[colour] - self.board.count(colour)
+        return self.board.prisoners(colour)
 
     def margin(self, dead: Sequence[Move] = ()) -> float:
         """Black's margin as the board stands, komi counted, with the stones at ``dead`` taken off first."""
@@ -293,7 +289,8 @@ class Game:
         if self.rules.scoring is Scoring.AREA:
             points = board.area_margin()
         else:
-            taken = {colour: self._placed[colour] - board.count(colour) for colour in Colour}
+            placed = {colour: self.prisoners(colour) + self.board.count(colour) for colour in Colour}
+            taken = {colour: placed[colour] - board.count(colour) for colour in Colour}
             points = board.territory_margin() + taken[WHITE] - taken[BLACK]
         compensation = self.handicap if self.rules.handicap_points else 0
         return points - compensation - self.rules.komi

@@ -32,6 +32,7 @@ BOARD = np.dtype(
             ("empty_count", "i4"),
             ("ko", "i4"),  # the point where simple ko forbids to play, or 0
             ("stones", "i4", (3,)),  # stones on the board by colour
+            ("prisoners", "i4", (3,)),  # stones that were taken off, by their colour
             ("head", "u2", (CELLS,)),  # of a stone: the point that names its group
             ("next", "u2", (CELLS,)),  # of a stone: the next stone of its group, in a ring
             (
@@ -109,6 +110,7 @@ def clear(board, size):
     board.ko = 0
     for colour in range(3):
         board.stones[colour] = 0
+        board.prisoners[colour] = 0
     for p in range(CELLS):
         board.head[p] = p
         board.next[p] = p
@@ -240,6 +242,7 @@ def _remove_group(board, head, hashing, rings):
         if p == start:
             break
     board.stones[U(colour)] -= count
+    board.prisoners[U(colour)] += count
     return count
 
 
@@ -379,6 +382,14 @@ def area_score(board):
     """Black's margin before komi by area: stones, and empty regions that reach one colour only (Tromp-Taylor)."""
     margin = np.int64(board.stones[1] - board.stones[2])
     return margin + territory_score(board)
+
+
+@inlined
+def placed_score(board):
+    """How many more stones Black has placed than White, those counted that were taken off. So much less than by area
+    is Black's margin by territory and prisoners."""
+    black = np.int64(board.stones[1] + board.prisoners[1])
+    return black - np.int64(board.stones[2] + board.prisoners[2])
 
 
 @inlined

@@ -36,6 +36,7 @@ from bots.search.tree import (
     add_result,
     copy_child,
     is_won,
+    margin_of,
     note_owners,
 )
 
@@ -207,8 +208,8 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, knowled
                 continue
             mover = 3 - np.int64(root.colour)
             over = passes >= 2 or depth > MAX_DEPTH
-            if over or (depth > 1 and passes and root.area and is_won(board, root, colour)):
-                _back_up(nodes, slot, path, depth, mover, _result(area_score(board) - root.komi))
+            if over or (depth > 1 and passes and is_won(board, root, colour)):
+                _back_up(nodes, slot, path, depth, mover, _result(margin_of(board, root, area_score(board))))
                 continue
             if nodes.first[slot, node] == AWAITED:
                 collisions += 1
@@ -296,7 +297,7 @@ def _expand(board, root, nodes, slot, node, colour, passes, logits, table, flatt
     points = board.side * board.side
     state = root.random
     top = np.float32(logits[points])
-    over = passes and root.area and is_won(board, root, colour)
+    over = passes and is_won(board, root, colour)
     for i in range(0 if over else board.empty_count):
         p = np.int64(board.empties[U(i)])
         if is_eye(board, p, colour) or not is_legal(board, p, colour) or _is_pointless(board, root, p, colour, own):
@@ -381,7 +382,7 @@ def expand_leaves(roots, nodes, owners, knowledge, tables, leaves, count, logits
                 else:
                     margin, played, state = playout(scratch[0], colour, state, limit)
                 note_owners(scratch[0], owners, slot)
-                total += _result(margin - root.komi)
+                total += _result(margin_of(scratch[0], root, margin))
                 moves += played
             root.random = state
             result = (np.float32(1) - mixing) * result + mixing * total / np.float32(knowledge.rollouts)

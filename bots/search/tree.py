@@ -14,7 +14,7 @@ import numpy as np
 from arena.bot import Candidate
 from arena.go.game import Game, Scoring
 from arena.go.jit import inlined, kernel
-from arena.go.kernels import BOARD, CELLS, WIDTH, U, area_score, below, next_random, seeded
+from arena.go.kernels import BOARD, CELLS, WIDTH, U, area_score, below, next_random, placed_score, seeded
 from arena.go.moves import BLACK, Move
 from arena.go.planes import HISTORY, NO_MOVE
 
@@ -182,11 +182,17 @@ def add_result(nodes, slot, node, result):
 
 
 @inlined
+def margin_of(board, root, area):
+    """Black's margin on the board as it stands, komi counted and by the game's own scoring, from that by ``area``."""
+    return area - root.komi if root.area else area - placed_score(board) - root.komi
+
+
+@inlined
 def is_won(board, root, colour):
-    """Whether ``colour`` wins by area on the board as it stands. After a pass of the other side it can end the game so:
-    such a pass has lost. Neither a net, which learned from players who don't pass there, nor playouts, in which dead
-    stones are taken, would tell."""
-    margin = area_score(board) - root.komi
+    """Whether ``colour`` wins on the board as it stands. After a pass of the other side it can end the game so: such a
+    pass has lost. Neither a net, which learned from players who don't pass there, nor playouts, in which dead stones
+    are taken, would tell."""
+    margin = margin_of(board, root, area_score(board))
     return margin > 0 if colour == 1 else margin < 0
 
 
@@ -300,7 +306,8 @@ class Forest:
     def slots_of(self, games: list[Game], keep: bool = True) -> np.ndarray:
         """The slots (int64) of these games, their roots set to the present positions.
 
-        With ``keep`` what earlier searches learnt of the moves since is kept.
+        With ``keep`` what earlier searches learnt of the moves since is kept, but not of a search that an exception
+        ended while leaves were waiting for the net.
         """
         live = set(self._slots) | set(games)
         if len(live) > self.slots:
@@ -316,7 +323,7 @@ class Forest:
             slot = min(set(range(self.slots)) - set(self._slots.values()))
             self._slots[game] = slot
             clear_tree(self.nodes, self.roots, slot)
-        elif not keep or not self._follow(game, slot):
+        elif not keep or self.nodes.pending[slot, 0] or not self._follow(game, slot):
             clear_tree(self.nodes, self.roots, slot)
         self._known[game] = len(game.moves)
         self.boards[slot] = game.board.array[0]

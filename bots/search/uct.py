@@ -33,7 +33,7 @@ from arena.go.tactics import is_lonely, is_self_atari, is_shape, rescue
 from bots.search.atomic import claim, fetch_add, publish
 from bots.search.playouts import HABITS, Habits, answering_playout
 from bots.search.rollouts import policy_playout, policy_priors
-from bots.search.tree import AWAITED, FORBIDDEN, MAX_DEPTH, UNEXPANDED, add_rave_child, is_won, note_owners
+from bots.search.tree import AWAITED, FORBIDDEN, MAX_DEPTH, UNEXPANDED, add_rave_child, is_won, margin_of, note_owners
 
 # What a prior is made of, in simulations won or lost.
 EVEN = 10.0  # half of them won
@@ -284,7 +284,7 @@ def _simulate(
         previous = last
         last = p
         node = child
-        if passes == 1 and root.area and is_won(board, root, colour):
+        if passes == 1 and is_won(board, root, colour):
             passes = 2  # the other pass, which wins, is as good as played
     longest = longest_playout(board)
     if passes >= 2:
@@ -296,7 +296,7 @@ def _simulate(
     else:
         points, _, state = recorded_playout(board, colour, state, longest, True, when, depth)
     note_owners(board, owned, 0)
-    margin = points - root.komi
+    margin = margin_of(board, root, points)
     result = np.float32(1) if margin > 0 else np.float32(0) if margin < 0 else np.float32(0.5)  # for Black
     mover = 3 - np.int64(root.colour)
     for i in range(depth):
