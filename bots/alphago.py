@@ -225,5 +225,5 @@ BOT = BotKind(
     boards=64,
     check=check,
     tells_win_rate=True,
-    revision=1,
+    revision=2,
 )

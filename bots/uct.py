@@ -246,5 +246,5 @@ BOT = BotKind(
     check=check,
     identify=identify,
     tells_win_rate=True,
-    revision=1,
+    revision=2,
 )
