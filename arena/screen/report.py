@@ -74,6 +74,9 @@ def terms(report: Report) -> tuple[tuple[str, str], ...]:
 
 def _progress(report: Report) -> str:
     stored, planned = report.stored, report.planned
+    if report.judge is not None and report.judge.is_decided:
+        after = stored - len(report.records)
+        return f"{len(report.records)}, and {after} after the test was decided" if after else f"{stored}"
     if planned is None or planned <= stored:
         return f"{stored}"
     most = "at most " if report.kind is Kind.LADDER else ""
