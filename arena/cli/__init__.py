@@ -34,7 +34,7 @@ from arena.screen.keys import on_signals
 ABOUT = """Play Go bots against each other, rate them, and see whether the new one got stronger.
 
 Each command explains itself, with examples: [bold]arena match --help[/bold]. The exit code is 2 for what can't be done
-as asked, with a line that says why, and 130 after Ctrl-C.
+as asked, with a line that says why, 130 after Ctrl-C, 143 after SIGTERM and 129 after SIGHUP.
 
 Examples: [bold]arena doctor[/bold] · [bold]arena tutorial[/bold] · [bold]arena match sl alphago -n 100[/bold]
 """

@@ -268,7 +268,9 @@ class MatchView(EventView[Tally]):
     @property
     def stage(self) -> str:
         """Games that don't count yet."""
-        return f"{self.judge.waiting} wait for earlier ones" if self.judge.waiting else ""
+        waiting = self.judge.waiting
+        games = "1 game waits" if waiting == 1 else f"{waiting} games wait"
+        return f"{games} for earlier ones" if waiting else ""
 
     @property
     def warning(self) -> str:
