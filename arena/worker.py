@@ -9,10 +9,12 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, SpawnContext
+from queue import SimpleQueue
 from threading import Thread
 from time import monotonic, sleep
 from typing import Any
@@ -166,6 +168,22 @@ def warm_up(bot: Bot, rules: Rules) -> None:
         pass
 
 
+class Gone:
+    """In place of a message: no more come, as the parent is gone."""
+
+
+def _listen(connection: Connection, inbox: SimpleQueue[Pairing | str | Gone | None]) -> None:
+    """Take in what the parent sends as it comes, in a thread of its own. A parent whose message isn't read waits, and
+    doesn't read what this process sends meanwhile: both could wait for each other."""
+    with suppress(EOFError, OSError):
+        while True:
+            message = connection.recv()
+            inbox.put(message)
+            if message is None:
+                return
+    inbox.put(Gone())
+
+
 def _serve(connection: Connection, clock: CallClock, players: Mapping[str, Bot], job: Job) -> None:
     names = list(players)
 
@@ -179,15 +197,19 @@ def _serve(connection: Connection, clock: CallClock, players: Mapping[str, Bot],
 
     limits = {name: entry.limits for name, entry in job.players.items()}
     room = Room(players, job.rules, limits, job.adjudication, on_turn=note, stopped=clock.pulse.stopped)
+    inbox: SimpleQueue[Pairing | str | Gone | None] = SimpleQueue()
+    Thread(target=_listen, args=(connection, inbox), daemon=True).start()
     waiting: deque[Pairing] = deque()
     glanced = monotonic()
     more, paused = True, False
     while more or waiting or room.tables:
-        while more and (paused or connection.poll() or not (waiting or room.tables)):
-            message = connection.recv()
+        while more and (paused or not inbox.empty() or not (waiting or room.tables)):
+            message = inbox.get()
             if message is None:
                 more = False
-            elif message in (PAUSE, RESUME):
+            elif isinstance(message, Gone):
+                raise EOFError
+            elif isinstance(message, str):
                 paused = message == PAUSE
             else:
                 waiting.append(message)

@@ -174,12 +174,15 @@ def _runs(store: Store, played: Match) -> int:
 
 
 def _stored(store: Store, played: Match) -> Tally:
-    """The games of all runs of a match; identical ones count once in what is made of them."""
-    from arena.report.tally import Tally
+    """The games of all runs of a match that count; identical ones count once in what is made of them."""
+    from arena.report.tally import Judge, Tally
 
-    tally = Tally(*played.players)
+    first, second = played.players
+    tally = Tally(first, second)
     for event in store.events():
         if event.id.rpartition("-")[0] == played.key:
+            judge = Judge(first, second)
             for record in store.games(event=event.id):
-                tally.add(record)
+                for counted in judge.add(record):
+                    tally.add(counted)
     return tally
