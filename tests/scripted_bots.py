@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from threading import Event
@@ -126,6 +126,7 @@ SQUARE = answers(lambda game: Decision(pass_move(game.rules.size), ownership=np.
 LISTED = answers(lambda game: Decision(pass_move(game.rules.size), ownership=[0.0]))  # type: ignore[arg-type]
 PASSES = answers(lambda game: Decision(pass_move(game.rules.size)))
 RESIGNS = answers(lambda game: Decision(None))
+CROWD = replace(RESIGNS, boards=1000)
 
 
 class Many(Good):

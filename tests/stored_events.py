@@ -79,7 +79,7 @@ def store_event(
 ) -> None:
     """As the runner leaves it; without its plan, as an older arena did."""
     store.add_players(
-        Player(entry.identity, entry.name, entry.kind, json.dumps(dict(entry.settings)), entry.net)
+        Player(entry.identity, entry.name, entry.kind, json.dumps(dict(entry.settings)), entry.net, entry.code)
         for entry in event.players.values()
     )
     settings = json.dumps(event.settings, sort_keys=True)

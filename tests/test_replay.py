@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def note(store: Store, event: Match | Tournament, plan: bool = True) -> None:
     """Store an event as the command line does."""
     store.add_players(
-        Player(entry.identity, entry.name, entry.kind, json.dumps(dict(entry.settings)), entry.net)
+        Player(entry.identity, entry.name, entry.kind, json.dumps(dict(entry.settings)), entry.net, entry.code)
         for entry in event.players.values()
     )
     settings = json.dumps(event.settings, sort_keys=True)

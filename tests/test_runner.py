@@ -18,6 +18,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from commandline import environment
 from scripted_bots import scripted, wait
 
 import arena
@@ -193,6 +194,30 @@ def test_what_a_bot_prints_stays_off_the_terminal(store: Store, capfd: pytest.Ca
 
 
 # --- Pausing ---
+
+
+CROWDED = """
+import sys
+from pathlib import Path
+from scripted_bots import scripted
+from arena.go.game import Rules
+from arena.runner import play_event
+from arena.schedule import Match
+from arena.store import Store
+
+one, other = scripted("CROWD", at=0), scripted("CROWD", "other", at=0)
+with Store.open(Path(sys.argv[1]), write=True) as store:
+    for update in play_event(Match(one, other, Rules.preset("cgos", 5), 3000, plies=0), store, 1):
+        pass
+    print(store.count())
+"""
+
+
+def test_a_worker_and_its_parent_that_both_have_much_to_send_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    """A thousand games end at once and a thousand others begin: more than fits into a pipe, both ways."""
+    command = [sys.executable, "-c", CROWDED, str(tmp_path / "arena.db")]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "3000", done.stderr
 
 
 def test_a_pause_stops_all_games_and_they_go_on_as_if_there_had_been_none(store: Store) -> None:
