@@ -249,7 +249,9 @@ def test_int8_that_computes_something_else_gives_way_to_fp32_with_one_warning(
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     message = caplog.records[0].getMessage()
     assert "faulty" in message and "fp32" in message and "\n" not in message
-    with pytest.raises(CheckpointError, match=r"faulty: int8 differs from fp32 on this processor .* use precision=fp32"):
+    with pytest.raises(
+        CheckpointError, match=r"faulty: int8 differs from fp32 on this processor .* use precision=fp32"
+    ):
         Evaluator(faulty, "int8")
 
 
