@@ -26,7 +26,7 @@ from arena.go.moves import gtp_from_move, pass_move
 from arena.match import Room, Turn
 from arena.pairing import Pairing
 from arena.registry import Entry
-from arena.worker import start_method
+from arena.worker import leave_safe_path, safe_path, start_method
 from bots.gtp import GtpBot, Refusal
 
 STARTUP = 120.0
@@ -55,7 +55,7 @@ def probe(entry: Entry, rules: Rules) -> Generator[Begun | Finding, None, None]:
     here, there = context.Pipe()
     with tempfile.NamedTemporaryFile(prefix="arena-check-") as log:
         process = context.Process(target=_examine, args=(there, entry, rules, log.name))
-        with _ctrl_c_ignored():  # it is this process's; the other one inherits that
+        with _ctrl_c_ignored(), safe_path():  # Ctrl-C is this process's; the other one inherits that
             process.start()
         there.close()
         begun = Begun("start", STARTUP)
@@ -107,6 +107,7 @@ def _ctrl_c_ignored() -> Iterator[None]:
 
 def _examine(connection: Connection, entry: Entry, rules: Rules, log: str) -> None:
     """Go through the steps as far as the player gets, and tell of each."""
+    leave_safe_path()
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 1)  # the terminal is the screen's
     os.dup2(descriptor, 2)

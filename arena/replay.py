@@ -151,22 +151,31 @@ class Casting:
         return self._roles[key]
 
     def _entry(self, event: str, name: str, identity: str) -> Entry:
-        """The player of this identity, from the event's plan, or as it was stored when it first played."""
+        """The player of this identity, from the event's plan, or as it was stored when it first played. The database
+        may come from anywhere, so it names nothing that is run: the kind is looked up here, and an engine's command
+        must be one of the user's own."""
         planned = self._event(event)
-        for entry in () if planned is None else planned.players.values():
-            if entry.identity == identity:
-                return entry
-        stored = self._stored.get(identity)
-        factory = next(
-            (entry.factory for entry in self._registry.entries if stored and entry.kind == stored.kind), None
+        entry = next(
+            (one for one in ([] if planned is None else planned.players.values()) if one.identity == identity), None
         )
-        if stored is None:
+        stored = self._stored.get(identity)
+        if entry is None and stored is None:
             raise ReplayError(f"{name} can't play again: the store doesn't know who it was")
-        if factory is None:
-            raise ReplayError(f"{name} can't play again: there is no kind of bot called {stored.kind} any more")
-        settings = tuple(json.loads(stored.config).items())
-        limits = _limits_of(name)
-        entry = Entry(name, stored.kind, factory, settings, "the store", stored.checkpoint, limits, stored.code)
+        if entry is None and stored is not None:
+            settings = tuple(json.loads(stored.config).items())
+            limits = _limits_of(name)
+            entry = Entry(name, stored.kind, "", settings, "the store", stored.checkpoint, limits, stored.code)
+        assert entry is not None
+        own = [known for known in self._registry.entries if known.kind == entry.kind]
+        if not own:
+            raise ReplayError(f"{name} can't play again: there is no kind of bot called {entry.kind} any more")
+        entry = replace(entry, factory=own[0].factory)
+        if entry.bot_kind.code is not None and all(known.settings != entry.settings for known in own):
+            command = dict(entry.settings).get("command", "")
+            raise ReplayError(
+                f"{name} can't play again: no bot of yours runs '{command}'; "
+                "put it into arena.toml if you trust that command"
+            )
         if entry.identity != identity:
             raise ReplayError(f"{name} can't play again: an older arena stored it, without all that it played with")
         return entry

@@ -31,7 +31,7 @@ from arena.go.game import Ending
 from arena.go.record import Record
 from arena.match import Room, lost_record
 from arena.schedule import Event, Match, Pairing
-from arena.worker import PAUSE, RESUME, CallClock, Glance, Job, start_method, warm_up, work
+from arena.worker import PAUSE, RESUME, CallClock, Glance, Job, safe_path, start_method, warm_up, work
 
 TICK = 0.1
 """Seconds between two updates."""
@@ -277,7 +277,7 @@ class _Crew:
         job = Job(event.players, event.rules, event.adjudication, 1 if solo else self._boards, stderr)
         process = context.Process(target=work, args=(there, shared, job))
         with _signals_later():  # else a process could be started, and not known
-            with _signals_ignored():
+            with _signals_ignored(), safe_path():
                 if isinstance(context, ForkServerContext):
                     forkserver.ensure_running()  # workers inherit from it; only ``start`` waits until it is ready
                 else:

@@ -8,8 +8,8 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection
@@ -120,8 +120,35 @@ def start_method() -> ForkServerContext | SpawnContext:
     return context
 
 
+SAFE_PATH = "PYTHONSAFEPATH", "arena"
+"""Has a Python that starts leave the current folder out of where it looks for modules."""
+
+
+@contextmanager
+def safe_path() -> Iterator[None]:
+    """Processes of ours that are started in this block don't run a ``random.py`` of the current folder, which Python
+    would put first; ``leave_safe_path`` has those that they start be as if they were started by hand."""
+    name, value = SAFE_PATH
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]
+
+
+def leave_safe_path() -> None:
+    """Undo ``safe_path`` for what this process starts: an engine in Python looks beside its own file."""
+    name, value = SAFE_PATH
+    if os.environ.get(name) == value:
+        del os.environ[name]
+
+
 def work(connection: Connection, shared: Any, job: Job) -> None:
     """The life of a worker. It ends when it is sent None, when its parent is gone, or on SIGTERM."""
+    leave_safe_path()
     log = os.open(job.stderr, os.O_WRONLY | os.O_APPEND)
     os.dup2(log, 1)  # the terminal is the screen's: what a bot prints goes with its errors
     os.dup2(log, 2)

@@ -474,3 +474,37 @@ def test_the_reader_of_a_pipe_may_leave(played: Path) -> None:
     command = ["bash", "-c", shell]
     done = subprocess.run(command, cwd=played, env=environment(), capture_output=True, text=True, timeout=60)
     assert "Traceback" not in done.stderr
+
+
+def test_python_files_of_the_current_folder_are_not_run(tmp_path: Path) -> None:
+    """A random.py or socket.py there was imported by the processes that play, and an innocent one ended the event."""
+    for name in ("random", "socket", "select", "arena", "numpy"):
+        (tmp_path / f"{name}.py").write_text("open('run', 'a').write(__name__)\nraise SystemExit(3)\n")
+    script = tmp_path / "bin" / "arena"  # as pip makes it: Python doesn't look in the current folder for it
+    script.parent.mkdir()
+    script.write_text("from arena.cli import main\nif __name__ == '__main__':\n    main()\n")
+    done = subprocess.run(
+        [sys.executable, str(script), "match", "random", "fast-random", "-n", "2", "--size", "5"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "in 2 games" in done.stdout and not (tmp_path / "run").exists()
+    engine = tmp_path / "engine.py"  # what the bots start is as if it was started by hand
+    engine.write_text("import os, sys\nsys.exit('PYTHONSAFEPATH' in os.environ)\n")
+    spied = arena_alone("check", f"gtp:command={sys.executable} {engine}", folder=tmp_path / "bin")
+    assert "exit code 0" in spied.stdout
+
+
+def test_an_export_does_not_leave_its_folder_and_writes_aside(tmp_path: Path) -> None:
+    assert arena("match", "random", "fast-random", "-n", "2", "--size", "5", folder=tmp_path).returncode == 0
+    with closing(sqlite3.connect(tmp_path / "results" / "arena.db")) as connection, connection:
+        connection.execute("UPDATE games SET id = '../../' || id || char(27) || '[2J' WHERE seq = 1")
+    done = arena("export", "--sgf", "out/games", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    written = [path for path in tmp_path.rglob("*.sgf*")]
+    assert len(written) == 2 and all(path.is_relative_to(tmp_path / "out" / "games") for path in written)
+    assert all(path.name.isprintable() and path.suffix == ".sgf" for path in written)

@@ -32,6 +32,19 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
+@pytest.fixture(autouse=True)
+def scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scripted bots as an installed package: a database names nothing that is run."""
+    about = tmp_path / "site" / "scripts-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: scripts\nVersion: 1.0\n")
+    points = "".join(
+        f"{kind.lower()} = scripted_bots:{kind}\n" for kind in ("CRASH", "OCCUPIED", "SEGFAULT", "GOOD", "PERSON")
+    )
+    (about / "entry_points.txt").write_text(f"[arena.bots]\n{points}")
+    monkeypatch.syspath_prepend(str(about.parent))
+
+
 def note(store: Store, event: Match | Tournament, plan: bool = True) -> None:
     """Store an event as the command line does."""
     store.add_players(
@@ -154,16 +167,15 @@ def test_a_net_that_is_another_now_is_refused_and_one_that_moved_is_found(store:
 
 def test_who_can_not_repeat_himself_is_said_or_refused(store: Store, tmp_path: Path) -> None:
     timed = Registry().resolve("mcts@seconds=1")
-    engine = Registry().resolve("gtp:command=some-engine")
+    toml = tmp_path / "arena.toml"
+    toml.write_text("[bots.engine]\nkind = 'gtp'\ncommand = 'some-engine'\n")
+    engine = Registry(toml).resolve("engine")
     note(store, Match(timed, engine, SEVEN, 2))
     event = Match(timed, engine, SEVEN, 2).event
     record = Record(SEVEN, (), None, timed.name, engine.name, event=event)
     record = replace(record, black_player=timed.identity, white_player=engine.identity)
-    casting = Casting(store, Registry(), tmp_path)
-    assert casting.cast(record).doubts == (
-        "mcts@seconds=1 thinks by the clock",
-        "gtp:command=some-engine is an engine from outside",
-    )
+    casting = Casting(store, Registry(toml), tmp_path)
+    assert casting.cast(record).doubts == ("mcts@seconds=1 thinks by the clock", "engine is an engine from outside")
     late = replace(record, outcome=Outcome(BLACK, Ending.TIME))
     assert "a game was lost on time" in casting.cast(late).doubts
     with pytest.raises(ReplayError, match="somebody can't play again: the store doesn't know who it was"):
@@ -171,9 +183,25 @@ def test_who_can_not_repeat_himself_is_said_or_refused(store: Store, tmp_path: P
     person = scripted("PERSON")
     note(store, Match(person, engine, SEVEN, 2))
     with pytest.raises(ReplayError, match="person is a person"):
-        Casting(store, Registry(), tmp_path).cast(
+        Casting(store, Registry(toml), tmp_path).cast(
             replace(record, event=Match(person, engine, SEVEN, 2).event, black="person", black_player=person.identity)
         )
+
+
+def test_a_database_from_elsewhere_names_nothing_that_is_run(store: Store, tmp_path: Path) -> None:
+    """Its plan named a command, or a module to import, for a player that was shown as 'random'."""
+    shell = replace(Registry().resolve("gtp:command=touch here"), name="random")
+    other = replace(Registry().resolve("fast-random"), factory="this:BOT")
+    match = Match(shell, other, SEVEN, 2)
+    note(store, match)
+    record = Record(SEVEN, (), None, "random", "fast-random", event=match.event)
+    record = replace(record, black_player=shell.identity, white_player=other.identity)
+    with pytest.raises(
+        ReplayError, match="random can't play again: no bot of yours runs 'touch here'; put it into arena"
+    ):
+        Casting(store, Registry(), tmp_path).cast(record)
+    cast = Casting(store, Registry(), tmp_path).cast(replace(record, black="fast-random", black_player=other.identity))
+    assert {player.factory for _, player in cast.players} == {"bots.fast_random:BOT"}
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])

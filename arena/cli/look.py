@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arena import UserError
 from arena.cli import complete
 from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
 
@@ -123,18 +123,20 @@ def export(
     """
     from rich.progress import track
 
+    from arena.report.frames import write_aside
     from arena.store import Store
 
     with Store.open(results / "arena.db") as store:
         total = store.count(event=event, player=player)
-        try:
-            for record in track(store.games(event=event, player=player), "Writing", total=total, transient=True):
-                path = sgf / f"{record.id}.sgf"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(record.to_sgf() + "\n", "utf-8")
-        except OSError as error:
-            raise UserError(f"{sgf} can't be written: {error.strerror}") from error
+        for record in track(store.games(event=event, player=player), "Writing", total=total, transient=True):
+            write_aside(sgf / _file_of(record.id), (record.to_sgf() + "\n").encode())
     print(f"{total} games written to {sgf}.")
+
+
+def _file_of(id: str) -> Path:
+    """Where a game's SGF lies in the folder of an export; an id of a database from elsewhere doesn't lead out of it."""
+    parts = [re.sub(r"[^\w.-]|^\.+", "_", part) for part in f"{id}.sgf".split("/") if part]
+    return Path(*parts)
 
 
 def records_stats(
