@@ -134,6 +134,19 @@ def test_an_event_without_a_plan_knows_its_players_from_its_games(store: Store) 
         assert facts(report)["Games"].startswith(f"{len(report.records)}, ")
 
 
+def test_games_of_a_match_that_wait_for_earlier_ones_are_counted_apart(store: Store) -> None:
+    match = match_of("new", "old", 20)
+    games = games_of(match, earlier_wins(match))
+    store_event(store, match, [*games[:2], *games[4:7]])
+    report = read_report(store)
+    assert [record.id for record in report.records] == [game.id for game in games[:2]]
+    assert report.judge is not None and report.judge.waiting == 3
+    assert facts(report)["Games"] == f"5 of 20, {DATE}"
+    assert "3 games will count when all earlier ones are over" in printed(report)
+    store.append(games[2:4])
+    assert len(read_report(store).records) == 6
+
+
 def test_an_event_without_games_says_so(store: Store) -> None:
     for event, what in (
         (league_of("a", "b", "c"), "game"),

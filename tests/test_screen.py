@@ -315,6 +315,32 @@ def test_resumed_games_count_at_once():
         assert "+0 =0 -38" in words
 
 
+def test_games_that_wait_for_earlier_ones_are_shown_and_do_not_count_yet():
+    match = match_of(games=20)
+    view = MatchView(match, Clock())
+    games = [record_of(match, n, "alphago") for n in range(8)]
+    view.add(Update(tuple(games[2:5]), workers=1))
+    for width, height in SIZES:
+        words = words_of(lines_of(Screen(view), width, height))
+        assert "3 of 20" in words and "+0 =0 -0" in words
+        assert "3 games wait for earlier ones" in words or width < 60
+    view.add(Update(tuple(games[:2]), workers=1))
+    words = words_of(lines_of(Screen(view), 80, 24))
+    assert "5 of 20" in words and "1 game waits for earlier ones" in words and "+4 =0 -0" in words
+
+
+def test_a_pipe_says_how_many_games_count_while_others_wait():
+    match = match_of(games=20)
+    games = [record_of(match, n, "alphago") for n in (0, 1, 3, 4, 5)]
+    console = console_of(80, 25, terminal=False)
+    view = show_match(match, iter([Update((game,), workers=1) for game in games]), console, Clock())
+    lines = output_of(console).splitlines()
+    assert (view.stored, view.tally.games, view.judge.waiting) == (5, 2, 3)
+    assert any(line.startswith("4 of 20, 2 counted, +2 =0 -0, 100.0 %") for line in lines)
+    assert "alphago beat sl 2-0 in 2 games" in lines
+    assert "  Waiting    3 games will count when all earlier ones are over" in lines
+
+
 def test_a_finished_game_stays_on_the_board_for_a_moment():
     clock, match = Clock(), match_of()
     view = MatchView(match, clock)
