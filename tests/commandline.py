@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -56,8 +57,11 @@ def arena_alone(*arguments: str, folder: Path, columns: int = 80, typed: str = "
     )
 
 
-def arena_begun(*arguments: str, folder: Path, **variables: str) -> subprocess.Popen[str]:
-    """The command in a process of its own, which goes on: the leader of a group, like a terminal's job."""
+def arena_begun(
+    *arguments: str, folder: Path, hangup: signal.Handlers = signal.SIG_DFL, **variables: str
+) -> subprocess.Popen[str]:
+    """The command in a process of its own, which goes on: the leader of a group, like a terminal's job. ``hangup`` is
+    what SIGHUP does to it at first."""
     return subprocess.Popen(
         [*ARENA, *arguments],
         cwd=folder,
@@ -66,6 +70,7 @@ def arena_begun(*arguments: str, folder: Path, **variables: str) -> subprocess.P
         stderr=subprocess.PIPE,
         text=True,
         process_group=0,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, hangup),  # under nohup, the tests' own is ignored
     )
 
 

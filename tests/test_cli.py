@@ -14,6 +14,7 @@ from contextlib import closing
 from pathlib import Path
 from threading import Event
 from time import monotonic
+from typing import Any
 
 import pytest
 from commandline import ARENA, ROOT, arena, arena_alone, arena_begun, environment, refused
@@ -321,9 +322,9 @@ def test_ctrl_c_keeps_what_was_played_and_says_how_to_go_on(tmp_path: Path, even
     assert f"{kept[1]} games" in arena("games", "-n", "1000", folder=tmp_path).stdout
 
 
-def match_begun(folder: Path, **variables: str) -> subprocess.Popen[str]:
+def match_begun(folder: Path, **more: Any) -> subprocess.Popen[str]:
     """A long match in a process of its own, once some of its games are stored."""
-    process = arena_begun("match", "random", "fast-random", "-n", "3000", *ONE, folder=folder, **variables)
+    process = arena_begun("match", "random", "fast-random", "-n", "3000", *ONE, folder=folder, **more)
     assert process.stdout is not None
     for line in process.stdout:
         if re.match(r"\d+ of 3000", line):
@@ -359,11 +360,7 @@ def test_a_signal_to_end_leaves_nothing_behind_but_what_was_played(tmp_path: Pat
 
 
 def test_a_command_under_nohup_goes_on_without_its_terminal(tmp_path: Path) -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # which the command inherits
-    try:
-        process = match_begun(tmp_path)
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    process = match_begun(tmp_path, hangup=signal.SIG_IGN)
     os.killpg(process.pid, signal.SIGHUP)
     assert process.stdout is not None
     assert re.match(r"\d+ of 3000", process.stdout.readline())

@@ -231,7 +231,7 @@ def test_a_match_is_judged_by_pairs_of_games() -> None:
     rating = Rating.of(7, "beginner", np.array([1, 1, 0.5, 1, 0, 1, 0, 0] * 8))
     assert (rating.iteration, rating.games, rating.won, rating.drawn, rating.lost) == (7, 64, 32, 8, 24)
     assert rating.share == pytest.approx(36 / 64) and 0.4 < rating.low < rating.share < rating.high < 0.72
-    lost = Rating.of(1, "beginner", np.zeros(8))
+    lost = Rating.of(1, "beginner", np.zeros(16))
     assert lost.low == 0 and 0 < lost.high < 0.5
 
 

@@ -138,7 +138,7 @@ def test_a_move_that_is_not_played_after_all_is_forgotten() -> None:
 
 def test_pondering_without_a_tree_that_is_kept_is_refused() -> None:
     with pytest.raises(ConfigError, match="needs reuse=true"):
-        Registry().resolve("mcts:ponder=true,reuse=false").check(9)
+        Registry().resolve("mcts:ponder=true,reuse=false").checked(9)
 
 
 def test_the_vital_point_is_found_in_every_eye_space_that_has_one_and_in_no_other() -> None:

@@ -45,7 +45,7 @@ def playable(entry: Entry, positions: Iterable[Position]) -> list[Position]:
 
     def fits(position: Position) -> bool:
         try:
-            entry.check(position.rules.size)
+            entry.checked(position.rules.size)
         except UserError:
             return False
         return True
