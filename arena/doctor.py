@@ -68,13 +68,15 @@ PATIENCE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the arena is looked at: folders and files as the commands take them, and the terminal it writes to."""
+    """Where the arena is looked at: folders and files as the commands take them, and the terminal it writes to. The
+    commands that arena.toml names are started only to ``run`` them: it may come from anywhere."""
 
     results: Path
     config: Path | None
     encoding: str
     columns: int
     cpuinfo: Path = Path("/proc/cpuinfo")
+    run: bool = False
 
 
 def examine(place: Place, only: Sequence[str] = ()) -> Iterator[Begun | Finding]:
@@ -360,7 +362,10 @@ def _config(place: Place) -> Iterator[Begun | Finding]:
             registry.resolve(entry.name)
         except UserError as error:
             words = f"{entry.name}: {error}"
-        if not words and entry.kind == "gtp":
+        if not words and entry.bot_kind.code is not None and not place.run:
+            command = dict(entry.settings).get("command", "")
+            yield Finding("config", Verdict.OK, f"{entry.name} isn't started without --run: {command}")
+        elif not words and entry.bot_kind.code is not None:
             yield Begun(f"{entry.name}", PATIENCE)
             try:
                 entry.checked(9)

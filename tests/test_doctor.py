@@ -9,6 +9,7 @@ import sqlite3
 import stat
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,7 +108,7 @@ def test_damaged_results_fail_and_sound_ones_are_counted(tmp_path: Path) -> None
     assert foreign.verdict is FAILED and "is no database" in foreign.text
 
 
-def test_a_config_is_read_and_its_engines_are_started(tmp_path: Path) -> None:
+def test_a_config_is_read_and_its_engines_are_started_when_that_is_asked_for(tmp_path: Path) -> None:
     program(tmp_path, "engine", SPEAKS_GTP)
     config = f"""
         [bots.good]
@@ -124,6 +125,9 @@ def test_a_config_is_read_and_its_engines_are_started(tmp_path: Path) -> None:
     """
     program(tmp_path, "lacking", "raise SystemExit('patterns_mm.gamma: no such file')")
     found = findings(place(tmp_path, config), "config")
+    assert [one.verdict for one in found] == [OK, OK, OK, OK, FAILED]
+    assert found[1].text == f"good isn't started without --run: {tmp_path / 'engine'}"
+    found = findings(replace(place(tmp_path, config), run=True), "config")
     assert [one.verdict for one in found] == [OK, OK, FAILED, FAILED, FAILED]
     assert "3 bots, 1 tournament" in found[0].text and "good starts" in found[1].text
     assert found[2].text.startswith(f"{tmp_path / 'arena.toml'}: [bots.bad]: there is no program")

@@ -255,6 +255,23 @@ def test_int8_that_computes_something_else_gives_way_to_fp32_with_one_warning(
         Evaluator(faulty, "int8")
 
 
+def test_a_net_whose_answers_are_not_numbers_is_refused_when_it_is_loaded(net: Checkpoint, tmp_path: Path) -> None:
+    """One with nan or infinities passed every check and played rated games."""
+    for number in (np.nan, np.inf):
+
+        def write(folder: Path, number: float = number) -> dict[str, float]:
+            model = onnx.load(net.model())
+            weights = model.graph.initializer[0]
+            weights.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weights) * np.float32(number), weights.name))
+            onnx.save(model, folder / MODEL)
+            (folder / WEIGHTS).write_bytes(net.weights.read_bytes())
+            return {}
+
+        broken = save(tmp_path / "broken", replace(net.manifest, name="broken"), write)
+        with pytest.raises(CheckpointError, match="broken: its policy must be 82 finite numbers a position"):
+            Evaluator(broken)
+
+
 def test_a_net_that_tells_more_is_asked_for_policy_and_value_alone(net: Checkpoint, tmp_path: Path) -> None:
     def write(folder: Path) -> dict[str, float]:
         model = onnx.load(net.model())

@@ -15,13 +15,15 @@ CONFIG = "arena.toml"
 
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON instead.")] = False,
+    run: Annotated[bool, typer.Option("--run", help="Start the engines that arena.toml names, too.")] = False,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
     """Look at what the arena stands on, and say what to do about what is wrong.
 
     Versions, processor, compiled kernels, an ONNX Runtime self-check with the nets that ship, GPU, stored results,
-    arena.toml with its engines, and engines on the PATH that could be bots. The exit code is 1 when something failed.
+    arena.toml, and engines on the PATH that could be bots. The commands that arena.toml names are only listed unless
+    --run is given. The exit code is 1 when something failed.
 
     Examples: [bold]arena doctor[/bold] · [bold]arena doctor --json > doctor.json[/bold]
     """
@@ -35,7 +37,7 @@ def doctor(
 
     console = Console()
     default = Path(CONFIG)
-    place = Place(results, config or (default if default.exists() else None), console.encoding, console.width)
+    place = Place(results, config or (default if default.exists() else None), console.encoding, console.width, run=run)
     if as_json:
         found = [step for step in examine(place) if isinstance(step, Finding)]
         rows = [{"step": one.step, "verdict": one.verdict, "text": one.text, "details": one.details} for one in found]

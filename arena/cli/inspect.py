@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from arena.go.game import Rules
     from arena.go.record import Record
     from arena.live import Look
-    from arena.registry import Registry
+    from arena.registry import Entry, Registry
     from arena.store import Event as StoredEvent
     from arena.store import Store
 
@@ -40,13 +40,15 @@ def check(
     size: Annotated[int, typer.Option(help="Board size, 5 to 19.")] = 9,
     komi: Annotated[float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above.", show_default=False)] = None,
     rules: Annotated[str, typer.Option(help="cgos, tromp-taylor, chinese or japanese.")] = "cgos",
+    run: Annotated[bool, typer.Option("--run", help="Without names: start the engines of arena.toml, too.")] = False,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
     """See whether bots are ready for an event: each starts, plays some moves against itself and ends.
 
-    For an engine it also tells name and version, how it knows its time, and whether it counts as we do. The exit code
-    is 1 when a bot fails.
+    For an engine it also tells name and version, how it knows its time, and whether it counts as we do. Without names,
+    the bots of arena.toml are checked; its engines are only listed unless --run is given. The exit code is 1 when a
+    bot fails.
 
     Examples: [bold]arena check[/bold] · [bold]arena check gnugo alphago --size 19[/bold] ·
     [bold]arena check "gtp:command=gnugo --mode gtp"[/bold]
@@ -61,11 +63,17 @@ def check(
 
     preset = Rules.preset(rules, size, komi)
     registry = registry_of(config, results)
-    names = bots or _declared(registry)
+    console = Console()
+    names = bots or []
+    if not bots:
+        names, engines = _declared(registry)
+        for entry in [] if run else engines:
+            words = f"{entry.name} isn't started without --run: {dict(entry.settings).get('command', '')}"
+            console.print(words, soft_wrap=not console.is_terminal, markup=False, highlight=False)
+        names += [entry.name for entry in engines if run]
     for name in bots or []:
         if registry.resolve(name).bot_kind.interactive:
             raise UserError(f"{name} is a person at the terminal and can't be checked; name other bots")
-    console = Console()
     failed = []
     for number, name in enumerate(names):
         if number:
@@ -81,18 +89,20 @@ def check(
         raise typer.Exit(1)
 
 
-def _declared(registry: Registry) -> list[str]:
-    """The bots that arena.toml declares or changes, people left out. Raises UserError when there are none."""
+def _declared(registry: Registry) -> tuple[list[str], list[Entry]]:
+    """The bots that arena.toml declares or changes, people left out, and apart from them its engines. Raises UserError
+    when there are none."""
     from arena.registry import ARENA, PACKAGE
 
-    names = [
-        entry.name
+    found = [
+        entry
         for entry in registry.entries
         if entry.source != ARENA and not entry.source.startswith(PACKAGE) and not entry.bot_kind.interactive
     ]
-    if not names:
+    if not found:
         raise UserError("arena.toml declares no bots; name those to check, as in: arena check alphago")
-    return names
+    engines = [entry for entry in found if entry.bot_kind.code is not None]
+    return [entry.name for entry in found if entry not in engines], engines
 
 
 def _probed(registry: Registry, name: str, rules: Rules) -> Generator[Begun | Finding, None, None]:

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Sequence
 from enum import StrEnum
+from math import isfinite
 from pathlib import Path
 from typing import Protocol
 
@@ -112,6 +113,8 @@ class Evaluator:
         self.has_value, self.has_ownership = VALUE in self._model.outputs, OWNERSHIP in self._model.outputs
         if self.precision is Precision.INT8:
             self._doubt(may_change=precision == Precision.AUTO)
+        else:
+            self.evaluate(sample_planes(self.encoder, checkpoint.manifest.size))
 
     def _load(self, precision: Precision) -> Model:
         if precision is not Precision.BF16:
@@ -152,11 +155,23 @@ class Evaluator:
         given = self._checked(planes)
         if not self.has_value:
             (policy,) = self._model.run([POLICY], given)
+            self._require_numbers(policy, given)
             return policy, np.full(len(policy), np.nan, np.float32)
         policy, value = self._model.run([POLICY, VALUE], given)
+        self._require_numbers(policy, given)
+        if value.shape != (len(given), 3) or not isfinite(value.sum(dtype=np.float64)):
+            raise CheckpointError(f"{self.checkpoint.manifest.name}: its value must be 3 finite numbers a position")
         odds = np.exp(value.astype(np.float64) - value.max(1, keepdims=True))  # (B, 3): win, draw, loss
         win_rate = (odds[:, 0] + 0.5 * odds[:, 1]) / odds.sum(1)
         return policy, win_rate.astype(np.float32)
+
+    def _require_numbers(self, policy: np.ndarray, given: np.ndarray) -> None:
+        """Raise CheckpointError for a policy of another shape, or one that isn't of finite numbers: a sum tells."""
+        moves = given.shape[-1] ** 2 + 1
+        if policy.shape != (len(given), moves) or not isfinite(policy.sum(dtype=np.float64)):
+            raise CheckpointError(
+                f"{self.checkpoint.manifest.name}: its policy must be {moves} finite numbers a position"
+            )
 
     def foresee_owners(self, planes: np.ndarray) -> np.ndarray:
         """Whose each point will be: (B, n²) float32 in [-1, 1], positive for the side to move.
