@@ -343,8 +343,7 @@ def group_ends(leader: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("to", ["command", "group"])
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(("how", "to"), [(signal.SIGTERM, "command"), (signal.SIGHUP, "group")])
 def test_a_signal_to_end_leaves_nothing_behind_but_what_was_played(tmp_path: Path, how: int, to: str) -> None:
     process = match_begun(tmp_path, TMPDIR=str(tmp_path))
     assert (tmp_path / "results" / "arena.db.live").exists()

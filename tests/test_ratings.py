@@ -516,13 +516,13 @@ def check_league(ratings: Ratings):
     assert sorted(itertools.chain(*ratings.components)) == list(ratings.players)
 
 
-@unhurried
+@settings(deadline=None, max_examples=40)
 @given(leagues, st.sampled_from([0.01, 0.2, 2.0]), st.booleans())
 def test_no_league_gives_nan_or_infinity(results, prior, black_advantage):
     check_league(rate(results, prior=prior, black_advantage=black_advantage))
 
 
-@unhurried
+@settings(deadline=None, max_examples=40)
 @given(leagues, st.booleans())
 def test_a_league_without_a_prior_is_rated_or_refused(results, black_advantage):
     try:

@@ -381,7 +381,7 @@ def limited(played: Match, limits: str) -> Match:
     return replace(played, first=first, second=second)
 
 
-@pytest.mark.parametrize("limits", ["deadline=0.4", "seconds=0.1,lag=0.3", "main=2,lag=0"])
+@pytest.mark.parametrize("limits", ["deadline=0.4", "main=2,lag=0"])
 def test_workers_that_are_stopped_for_a_while_cost_no_game(store: Store, lifeline: Lifeline, limits: str) -> None:
     bot = scripted("PONDERER", "a", lifeline=lifeline.path)
     played = limited(match(bot, scripted("GOOD", "b"), games=2, rules=SHORT), limits)
