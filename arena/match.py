@@ -23,6 +23,9 @@ from arena.go.moves import BLACK, WHITE, Colour, Move
 from arena.go.record import Record
 from arena.pairing import Pairing
 
+SHORTEST_STOP = 0.1
+"""Seconds of a call below which nobody asks whether the process was stopped meanwhile."""
+
 ROUNDING = 1e-3
 """How far beyond [0, 1] a win rate may be, and ownership beyond [-1, 1], before it counts as none."""
 
@@ -94,6 +97,11 @@ class Room:
         self._on_turn = on_turn
         self._stopped = stopped
         self._boards = dict.fromkeys(players, 1)  # how many a call is given at most
+        self._known_stops = 0.0
+        # these are asked for every move
+        self._takes_many = {name: _takes_many(bot) and limits[name].time is None for name, bot in players.items()}
+        self._prepares = {name: type(bot).prepare is not Bot.prepare for name, bot in players.items()}
+        self._allowed = {name: limits[name].allowed_for(1) for name in players}
 
     def seat(self, pairing: Pairing) -> None:
         """Begin a game: its opening is on the board."""
@@ -106,18 +114,19 @@ class Room:
 
     def play_round(self) -> Iterator[Record]:
         """Let every player decide once at all the tables where it is on the move; yields the games that end."""
-        for name, bot in self._players.items():
+        for name in self._players:
             tables = [table for table in self.tables if table.on_move == name]
             if tables:
-                at_once = _takes_many(bot) and self._limits[name].time is None
                 done = 0
                 while done < len(tables):
-                    called = tables[done : done + (self._boards[name] if at_once else 1)]
+                    called = tables[done : done + (self._boards[name] if self._takes_many[name] else 1)]
                     done += len(called)
-                    for table in called:
-                        self._prepare(name, table)
-                    if ready := [table for table in called if not table.game.is_over]:
-                        self._take_turns(name, ready)
+                    if self._prepares[name]:
+                        for table in called:
+                            self._prepare(name, table)
+                        called = [table for table in called if not table.game.is_over]
+                    if called:
+                        self._take_turns(name, called)
                 self._on_turn(None)
                 for table in tables:
                     if table.game.is_over:
@@ -127,8 +136,6 @@ class Room:
     def _prepare(self, name: str, table: Table) -> None:
         """Have a bot make ready, outside its clock. One that can't forfeits."""
         bot = self._players[name]
-        if type(bot).prepare is Bot.prepare:
-            return
         self._on_turn(Turn(name, (table,), bot.startup))
         try:
             bot.prepare(table.game, self._limits[name])
@@ -138,23 +145,30 @@ class Room:
     def _take_turns(self, name: str, tables: Sequence[Table]) -> None:
         """Have a bot decide at these tables in one call, one table where there is a clock."""
         limits, game = self._limits[name], tables[0].game
+        allowed = self._allowed[name]
         if clock := tables[0].clocks.get(game.to_play):
             limits = limits.at(clock, self._rules.size, len(game.moves))
-        allowed = limits.allowed_for(len(tables))
+            allowed = limits.allowed
+        elif len(tables) > 1:
+            allowed = limits.allowed_for(len(tables))
         self._on_turn(Turn(name, tuple(tables), allowed))
         decisions: Sequence[Decision] = ()
         fault: Exception | None = None
-        stopped, start = self._stopped(), perf_counter()
+        start = perf_counter()
         try:
-            decisions = self._players[name].choose_all([table.game for table in tables], limits)
-            if len(decisions) != len(tables):
-                raise TypeError(f"choose_all gave {len(decisions)} decisions for {len(tables)} games")
+            if self._takes_many[name]:
+                decisions = self._players[name].choose_all([table.game for table in tables], limits)
+                if len(decisions) != len(tables):
+                    raise TypeError(f"choose_all gave {len(decisions)} decisions for {len(tables)} games")
+            else:
+                decisions = (self._players[name].choose(game, limits),)
             for decision in decisions:
                 check_decision(decision, self._rules.size)
         except Exception as error:  # a bot's fault, whatever it is, is that bot's forfeit
             fault = error
-        seconds, stopped = perf_counter() - start, self._stopped() - stopped
-        seconds = max(0.0, seconds - stopped)
+        seconds = perf_counter() - start
+        stopped = self._stops(seconds)
+        seconds -= stopped
         if stopped and (limits.seconds is not None or isinstance(fault, BotTimeout)):
             for table in tables:  # the bot kept an eye on the time, and was robbed of it
                 self.tables.remove(table)
@@ -167,11 +181,19 @@ class Room:
         elif fault is not None:
             self._fail(tables[0], fault, seconds)
         else:
-            least = len(tables) * (limits.seconds or 0.0)
-            if seconds - least <= (allowed - least) / 4:
-                self._boards[name] = max(self._boards[name], 2 * len(tables))
+            if self._takes_many[name]:
+                least = len(tables) * (limits.seconds or 0.0)
+                if seconds - least <= (allowed - least) / 4:
+                    self._boards[name] = max(self._boards[name], 2 * len(tables))
             for table, decision in zip(tables, decisions, strict=True):
                 self._carry_out(table, decision, seconds / len(tables))
+
+    def _stops(self, seconds: float) -> float:
+        """For how many of these last seconds the process was stopped; it isn't asked after a quick call."""
+        if seconds < SHORTEST_STOP:
+            return 0.0
+        before, self._known_stops = self._known_stops, self._stopped()
+        return min(seconds, self._known_stops - before)
 
     def _fail(self, table: Table, fault: Exception, seconds: float) -> None:
         """End a game by a fault that took so many seconds."""
@@ -210,12 +232,13 @@ class Room:
 
     def _late(self, table: Table, seconds: float) -> BotTimeout | None:
         """What is to be said of a move of so many seconds that took too long."""
-        limits = self._limits[table.on_move]
+        name = table.on_move
+        limits, allowed = self._limits[name], self._allowed[name]
         clock = table.clocks.get(table.game.to_play)
         if clock and seconds > clock.available + (LAG if limits.lag is None else limits.lag):
             return BotTimeout(f"out of time: {clock.overrun(seconds)}")
-        if seconds > limits.allowed:
-            return BotTimeout(f"took {seconds:.1f} s for a move; the limit is {limits.allowed:g} s")
+        if seconds > allowed:
+            return BotTimeout(f"took {seconds:.1f} s for a move; the limit is {allowed:g} s")
         return None
 
     def _adjudicate(self, table: Table) -> None:
