@@ -120,7 +120,7 @@ class Limits:
         return self.allowed_for(1)
 
     def allowed_for(self, boards: int) -> float:
-        """Seconds that one call may take for a move on each of so many boards.
+        """Seconds that one call may take when it decides a move on each of these boards.
 
         Each board has its own ``seconds``, with their ``lag``. What the deadline leaves beyond them is there once, so
         that a bot that hangs is noticed as soon as on a single board.

@@ -196,7 +196,7 @@ class Room:
         return min(seconds, self._known_stops - before)
 
     def _fail(self, table: Table, fault: Exception, seconds: float) -> None:
-        """End a game by a fault that took so many seconds."""
+        """End a game by a fault; the call took this many seconds."""
         late = self._late(table, seconds) if isinstance(fault, BotTimeout) else None
         if late is not None:
             late.__cause__ = fault

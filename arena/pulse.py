@@ -62,7 +62,7 @@ class Pulse:
 
 @kernel
 def _beat(clock: int, memory: Any, beats: int) -> None:
-    """Beat so many times. ``memory`` is ``Pulse.SIZE`` float64; each of them is right by itself at any time."""
+    """Beat this many times. ``memory`` is ``Pulse.SIZE`` float64; each of them is right by itself at any time."""
     now = _now(clock)
     for _ in range(beats):
         last = now

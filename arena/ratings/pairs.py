@@ -106,7 +106,7 @@ def compare(pairs: PairCounts) -> Comparison:
 
     The interval and the likelihood of superiority come from one model, see ``chance_below``. Where a side has won every
     pair, the Elo is bounded on the side of the lead only. Normalised Elo measures the score in standard deviations of
-    one game, so it predicts how many games a test takes, whatever the openings (M. Van den Bergh, "Normalized Elo");
+    one game, so it predicts how many games a test takes with any openings (M. Van den Bergh, "Normalized Elo");
     its interval is that of the normal distribution.
     """
     counts = np.array(pairs.counts, dtype=float)
