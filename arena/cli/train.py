@@ -218,11 +218,10 @@ def train_rollout(settings: Any, results: Path) -> Path:
     """
     rollout = _trainer("rollout")
     from arena.screen.training import show_training
-    from bots.nets.rollout import RolloutPolicy
 
     with show_training(settings.name) as on_progress:
         folder = rollout.train(settings, results, on_progress)
-    metrics = RolloutPolicy.open(folder).manifest.metrics
+    metrics = _metrics(folder)
     parts = [part for part in ("test", "validation") if f"{part}_top1" in metrics]
     if not parts:
         print(f"{folder}: no games were kept aside to measure it by.")
