@@ -7,10 +7,10 @@ from html import escape
 from pathlib import Path
 
 from arena.go.record import Record
-from arena.plots import Drawing
 from arena.report.event import Participant, Report
 from arena.report.frames import write_aside
 from arena.screen import style
+from arena.screen.pages import Drawing
 from arena.screen.report import Section, sections, terms, title
 from arena.screen.tables import Sheet, games_table
 

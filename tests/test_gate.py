@@ -26,11 +26,11 @@ from arena.gate import Evidence, History, Over, Ruling, entry_for, history, to_c
 from arena.go.game import Rules
 from arena.go.moves import apply_symmetry
 from arena.go.record import Record
-from arena.plots import draw_history
 from arena.ratings import Estimate, Sprt
 from arena.registry import Entry, Registry
 from arena.schedule import Gate, Match, event_from_json, event_to_json
 from arena.screen.gate import HistoryPlot, history_sheet
+from arena.screen.pages import draw_history
 from arena.store import Store
 from bots.nets import checkpoint, rollout
 from bots.nets.checkpoint import MANIFEST, SHIPPED, Checkpoint, add_gate, find

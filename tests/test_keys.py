@@ -20,10 +20,10 @@ from terminal import Terminal
 
 from arena.runner import Control, Update
 from arena.screen.boards import HOLD
-from arena.screen.keys import Key, Keyboard
 from arena.screen.match import Screen
+from arena.screen.running import MatchView
+from arena.screen.terminal import Key, Keyboard
 from arena.screen.typed import PASTED, Act, Gone, Mouse, Paste, Press, Typed, Typing
-from arena.screen.view import MatchView
 from arena.store import Store
 
 NEXT, PREVIOUS, PAUSE, HELP, QUIT = Key.NEXT, Key.PREVIOUS, Key.PAUSE, Key.HELP, Key.QUIT

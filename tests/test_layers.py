@@ -45,7 +45,6 @@ LAYERS = (
     ("arena.gate", "arena.bot_file", "arena.fair", "arena.tutorial"),
     ("trainers",),
     ("arena.screen",),
-    ("arena.plots",),
     ("arena.page",),
     ("arena.gtp",),
     ("arena.cli",),
@@ -55,7 +54,7 @@ LAYERS = (
 
 HOMES = {
     "llvmlite": (),
-    "matplotlib": ("arena/plots.py",),
+    "matplotlib": ("arena/screen/pages.py",),
     "numba": ("arena/go/jit.py", "arena/go/kernels.py", "arena/go/planes.py", "arena/pulse.py", "bots/search/"),
     "numpy": ("arena/", "bots/", "trainers/"),
     "onnx": ("trainers/",),

@@ -20,14 +20,14 @@ from stored_events import earlier_wins, finished, games_of, player, store_event
 from arena import ConfigError, StoreError
 from arena.go.game import Ending, Rules
 from arena.page import MOST_SGF, page, write_page
-from arena.plots import draw_png, draw_svgs
 from arena.ratings import Bound, Estimate, Interval
 from arena.registry import Entry
 from arena.report.event import Moment, Place, Report
 from arena.report.nets import Trained, trained_players
 from arena.report.stored import read_report
 from arena.schedule import Match, Tournament
-from arena.screen.plot import EloBars, EloCourse
+from arena.screen.chart import EloBars, EloCourse
+from arena.screen.pages import draw_png, draw_svgs
 from arena.store import Store
 from bots.nets.checkpoint import MODEL, WEIGHTS, Manifest, save
 

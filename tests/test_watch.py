@@ -19,7 +19,7 @@ from arena.live import LOOK_EVERY, End, Look, Watch, live_file, look_at, publish
 from arena.runner import Control, Update
 from arena.schedule import event_to_json
 from arena.screen.match import Screen
-from arena.screen.view import MatchView
+from arena.screen.running import MatchView
 from arena.screen.watch import show_watched
 from arena.store import Event, Store
 

@@ -48,7 +48,7 @@ def report(
 
     from arena import UserError
     from arena.report.stored import overviews, read_report
-    from arena.screen.plot import print_plots
+    from arena.screen.chart import print_plots
     from arena.screen.report import overviews_sheet, print_report
     from arena.store import Store
 
@@ -67,8 +67,8 @@ def report(
         written += write_event_csv(found, csv)
     if png is not None or html is not None:
         from arena.page import write_page
-        from arena.plots import draw_png, draw_svgs
         from arena.report.nets import trained_players
+        from arena.screen.pages import draw_png, draw_svgs
 
         trained = trained_players(found, results)
         if png is not None:

@@ -16,11 +16,11 @@ from rich.text import Text
 from arena.runner import Control, Update
 from arena.screen import style
 from arena.screen.frame import Frame, Hint
-from arena.screen.keys import Key, Keyboard, is_background, on_signals
 from arena.screen.paint import Painter
+from arena.screen.running import EventView
+from arena.screen.terminal import Key, Keyboard, is_background, on_signals
 from arena.screen.themes import DARK, Theme
 from arena.screen.typed import Typed
-from arena.screen.view import EventView
 
 FRAMES_A_SECOND = 6
 

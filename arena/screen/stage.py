@@ -17,7 +17,7 @@ from rich.control import Control
 from rich.segment import ControlType, Segment, Segments
 from rich.text import Text
 
-from arena.screen.keys import Keyboard, is_background, on_signals
+from arena.screen.terminal import Keyboard, is_background, on_signals
 from arena.screen.typed import Gone, Press
 
 KEYBOARD = 0

@@ -12,7 +12,7 @@ from arena.ladder import widest_gap
 from arena.report.league import Crosstable, League
 from arena.runner import Update
 from arena.schedule import Ladder, Tournament
-from arena.screen.view import EventView, seconds_for_rest
+from arena.screen.running import EventView, seconds_for_rest
 
 RECENT = 30
 """Finished games that are remembered for the screen."""
