@@ -25,8 +25,7 @@ from arena.kifu import Kifu, KifuFile
 from arena.screen.play_frame import clock_words
 from arena.screen.review import Review, remarks_of, show_review
 from arena.screen.seat import Seat
-from arena.screen.stage import Stage
-from arena.screen.typed import Act, Gone, Mouse, Paste, Press
+from arena.screen.terminal import Act, Gone, Mouse, Paste, Press, Stage
 from arena.sitting import Analyst, Opponent, Sitting
 from arena.snapshot import Phase
 

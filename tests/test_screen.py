@@ -44,11 +44,11 @@ from arena.screen.board import board_height, board_width, draw_board
 from arena.screen.boards import HOLD
 from arena.screen.live import show_event
 from arena.screen.match import Screen, show_match
-from arena.screen.paint import Painter
 from arena.screen.progress import show_training
 from arena.screen.running import SOME_MOVES, MatchView
 from arena.screen.summary import headline, summary
 from arena.screen.tables import bots_table, elo_table, games_table, statistics_table
+from arena.screen.terminal import Painter
 from arena.screen.themes import THEMES, Theme
 from arena.store import Player, Store
 from arena.worker import Glance

@@ -17,9 +17,8 @@ from arena.screen import style
 from arena.screen.review import Evaluate, Review, show_review
 from arena.screen.seat import Seat
 from arena.screen.sentences import result_words
-from arena.screen.stage import Stage
+from arena.screen.terminal import Gone, Mouse, Paste, Press, Stage
 from arena.screen.themes import DARK, Theme
-from arena.screen.typed import Gone, Mouse, Paste, Press
 from arena.sitting import Sitting
 from arena.snapshot import Phase
 

@@ -14,8 +14,8 @@ from arena.go.moves import Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.screen import style
 from arena.screen.play_frame import PlayFrame
 from arena.screen.scene import Picture
+from arena.screen.terminal import Act, Gone, Mouse, Paste, Press, Typed
 from arena.screen.themes import DARK, Theme
-from arena.screen.typed import Act, Gone, Mouse, Paste, Press, Typed
 from arena.screen.words import folded
 from arena.settings import suggest
 from arena.sitting import Refused, Sitting
