@@ -7,23 +7,23 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
-from typing import Protocol
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
     SpinnerColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.progress import Progress as Bar
 from rich.text import Text
 
 from arena.screen import style
 from arena.screen.chart import ASCII, UNICODE, WIDEST, Scale
+from trainers.progress import Iteration, Progress, Rating
 
 SHARE_ROWS = 11
 """Lines of the curve of shares: an odd number, so that one half has a line."""
@@ -32,24 +32,7 @@ LINE_EVERY = 30.0
 """Seconds between two plain lines."""
 
 
-class Training(Protocol):
-    """What a trainer tells of its progress."""
-
-    @property
-    def rows(self) -> int: ...
-    @property
-    def rows_per_second(self) -> float: ...
-    @property
-    def loss(self) -> float: ...
-    @property
-    def right(self) -> float: ...
-    @property
-    def minutes_left(self) -> float | None: ...
-    @property
-    def waiting(self) -> float: ...
-
-
-def _text(progress: Training, right: str) -> str:
+def _text(progress: Progress, right: str) -> str:
     left = "" if progress.minutes_left is None else f" · {progress.minutes_left:.0f} min left"
     return (
         f"{progress.rows:,} rows · {progress.rows_per_second:,.0f}/s · loss {progress.loss:.3f} · "
@@ -60,7 +43,7 @@ def _text(progress: Training, right: str) -> str:
 @contextmanager
 def show_training(
     name: str, console: Console | None = None, right: str = "top-1"
-) -> Iterator[Callable[[Training], None]]:
+) -> Iterator[Callable[[Progress], None]]:
     """Show a run while the block lasts; the function that it gives is to be called with every step's progress.
 
     ``right`` names the share that was foreseen."""
@@ -68,7 +51,7 @@ def show_training(
     if not console.is_terminal:
         written = monotonic()
 
-        def write(progress: Training) -> None:
+        def write(progress: Progress) -> None:
             nonlocal written
             if monotonic() - written >= LINE_EVERY:
                 written = monotonic()
@@ -78,7 +61,7 @@ def show_training(
         return
     with _bar(f"{name}: reading the records", name, console) as show:
 
-        def draw(progress: Training) -> None:
+        def draw(progress: Progress) -> None:
             text = style.spell(_text(progress, right), console.options.ascii_only)
             show(progress.minutes_left, Text(text, overflow="fold"))
 
@@ -90,7 +73,7 @@ def _bar(first: str, name: str, console: Console) -> Iterator[Callable[[float | 
     """A bar and a clock while the block lasts, called ``first`` at first; the function that it gives shows the run
     ``name`` with so many minutes left, where they are known, and what is to stand below."""
     columns = (SpinnerColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), TextColumn("{task.description}"))
-    bar = Progress(*columns, console=console)
+    bar = Bar(*columns, console=console)
     task = bar.add_task(first, total=None)
     begun = monotonic()
     with Live(bar, console=console) as live:
@@ -107,47 +90,7 @@ def _bar(first: str, name: str, console: Console) -> Iterator[Callable[[float | 
 # --- Self-play ---
 
 
-class Match(Protocol):
-    """A match against the first net, or a bot."""
-
-    @property
-    def iteration(self) -> int: ...
-    @property
-    def against(self) -> str: ...
-    @property
-    def games(self) -> int: ...
-    @property
-    def share(self) -> float: ...
-    @property
-    def low(self) -> float: ...
-    @property
-    def high(self) -> float: ...
-
-
-class SelfPlay(Protocol):
-    """What a trainer tells of its progress that plays against itself."""
-
-    @property
-    def iteration(self) -> int: ...
-    @property
-    def games_per_second(self) -> float: ...
-    @property
-    def share(self) -> float: ...
-    @property
-    def entropy(self) -> float: ...
-    @property
-    def divergence(self) -> float: ...
-    @property
-    def length(self) -> float: ...
-    @property
-    def black(self) -> float: ...
-    @property
-    def minutes_left(self) -> float | None: ...
-    @property
-    def ratings(self) -> Sequence[Match]: ...
-
-
-def _self_play_text(progress: SelfPlay) -> str:
+def _self_play_text(progress: Iteration) -> str:
     left = "" if progress.minutes_left is None else f" · {progress.minutes_left:.0f} min left"
     return (
         f"{progress.iteration:,} iterations · {progress.games_per_second:.2g} games/s · against the pool "
@@ -156,7 +99,7 @@ def _self_play_text(progress: SelfPlay) -> str:
     )
 
 
-def _match_text(match: Match) -> str:
+def _match_text(match: Rating) -> str:
     return (
         f"iteration {match.iteration:,}: {match.share:.1%} against {match.against} "
         f"({match.low:.0%} to {match.high:.0%}, {match.games} games)"
@@ -168,7 +111,7 @@ class ShareCurve:
     """Shares of the points over iterations: a point each with its 95 % interval, from 0 to 100 %; half is a line. Who
     else it played than in the first match stands beside it with another sign."""
 
-    ratings: Sequence[Match]
+    ratings: Sequence[Rating]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         signs = ASCII if options.ascii_only else UNICODE
@@ -197,7 +140,7 @@ class ShareCurve:
 
 
 @contextmanager
-def show_self_play(name: str, console: Console | None = None) -> Iterator[Callable[[SelfPlay], None]]:
+def show_self_play(name: str, console: Console | None = None) -> Iterator[Callable[[Iteration], None]]:
     """Show a run that learns from its own games while the block lasts: a line of figures and the curve of its matches
     against the net it began with and a bot; plain lines where there is no terminal. The function that it gives is to be
     called after every iteration."""
@@ -205,7 +148,7 @@ def show_self_play(name: str, console: Console | None = None) -> Iterator[Callab
     if not console.is_terminal:
         written, matches = monotonic(), 0
 
-        def write(progress: SelfPlay) -> None:
+        def write(progress: Iteration) -> None:
             nonlocal written, matches
             for match in progress.ratings[matches:]:
                 console.print(f"{name}: {_match_text(match)}", soft_wrap=True, highlight=False)
@@ -218,7 +161,7 @@ def show_self_play(name: str, console: Console | None = None) -> Iterator[Callab
         return
     with _bar(f"{name}: the first games", name, console) as show:
 
-        def draw(progress: SelfPlay) -> None:
+        def draw(progress: Iteration) -> None:
             text = style.spell(_self_play_text(progress), console.options.ascii_only)
             show(progress.minutes_left, Group(Text(text, overflow="fold"), ShareCurve(progress.ratings)))
 
@@ -236,6 +179,6 @@ def show_counting(name: str, total: int, console: Console | None = None) -> Iter
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(name, total=total)
         yield lambda done: bar.update(task, completed=done)
