@@ -422,7 +422,7 @@ def test_a_killed_run_goes_on_bit_for_bit_with_records_beside_the_games(
         distill.train(parts, results, Registry(), killed_at(3))
     again = Checkpoint.open(distill.train(parts, results, Registry()))
     assert whole.identity == again.identity and whole.manifest.metrics == again.manifest.metrics
-    with pytest.raises(CheckpointError, match="was made with another games"):
+    with pytest.raises(CheckpointError, match="this run has games = 16, not 20"):
         distill.train(replace(parts, games=20), results, Registry())
 
 

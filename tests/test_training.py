@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 
@@ -421,7 +421,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize(("processes", "ending"), [(1, signal.SIGTERM), (2, signal.SIGINT)])
 def test_a_signal_leaves_a_good_checkpoint(tiny: sl.Config, tmp_path: Path, processes: int, ending: int) -> None:
-    settings = {field: getattr(tiny, field) for field in sl.Config.__dataclass_fields__}
+    settings = asdict(tiny)
     settings |= {"max_rows": None, "max_minutes": 10.0, "processes": processes}
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
@@ -459,7 +459,7 @@ def test_two_processes_of_torchrun_learn_what_one_does(tiny: sl.Config, tmp_path
     alone = sl.train(config, tmp_path / "alone")
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    settings = {field: getattr(config, field) for field in sl.Config.__dataclass_fields__}
+    settings = asdict(config)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     run = subprocess.run(
         [*torchrun, str(program), repr(settings), str(tmp_path / "together")],
