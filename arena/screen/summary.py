@@ -22,7 +22,7 @@ WARNINGS = ("Warning", "Forfeit", "Alarm")
 
 def setting_line(event: Event) -> str:
     """What is played, in a few words."""
-    rules = event.rules
+    rules = event.terms.rules
     return f"{rules.size}x{rules.size}, {rules.name} rules, komi {rules.komi:g}"
 
 
