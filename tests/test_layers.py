@@ -24,7 +24,7 @@ OURS = ("arena", "bots", "trainers")
 
 LAYERS = (
     ("arena",),  # the errors
-    ("arena.go", "arena.clock", "arena.settings", "arena.finding", "arena.example"),
+    ("arena.go", "arena.clock", "arena.settings", "arena.finding", "arena.example", "arena.guard"),
     ("arena.bot", "arena.adjudication", "arena.ratings"),
     ("arena.code",),
     ("bots",),
