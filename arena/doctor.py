@@ -315,9 +315,9 @@ def _said(command: Sequence[str]) -> str:
 
 
 def _results(place: Place) -> Iterator[Finding]:
-    from arena.store import Store
+    from arena.store import Store, database
 
-    path = place.results / "arena.db"
+    path = database(place.results)
     folder = next(parent for parent in (path, *path.absolute().parents) if parent.is_dir())
     free = shutil.disk_usage(folder).free
     room = f"{free / 2**30:.1f} GB free"

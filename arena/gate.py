@@ -14,6 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from arena import CheckpointError
+from arena.files import read_json
 from arena.ratings import Estimate, Verdict, WinDrawLoss
 from arena.registry import LIMITS, Entry, Registry
 from arena.report.league import League, league
@@ -121,10 +123,9 @@ def with_checkpoint(entry: Entry, folder: Path) -> Entry:
 def about(folder: Path) -> dict[str, Any]:
     """What a checkpoint's manifest tells, of whatever kind it is; nothing when it can't be read."""
     try:
-        content = json.loads((folder / MANIFEST).read_text("utf-8"))
-    except (OSError, ValueError):
+        return read_json(folder / MANIFEST, error=CheckpointError, hint="")
+    except CheckpointError:
         return {}
-    return content if isinstance(content, dict) else {}
 
 
 def training(folder: Path) -> tuple[int, float]:

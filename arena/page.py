@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 
+from arena import files
 from arena.go.record import Record
 from arena.plots import Drawing
 from arena.report.event import Participant, Report
-from arena.report.frames import write_aside
 from arena.screen import style
 from arena.screen.report import Section, sections, terms, title
 from arena.screen.tables import Sheet, games_table
@@ -44,7 +44,7 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 
 def write_page(report: Report, drawings: Sequence[Drawing], path: Path) -> Path:
     """Write the page aside, then rename. Raises StoreError."""
-    write_aside(path, page(report, drawings).encode("utf-8", "replace"))
+    files.write(path, page(report, drawings).encode("utf-8", "replace"))
     return path
 
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 import pkgutil
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from importlib.metadata import EntryPoint, entry_points
@@ -17,6 +16,7 @@ import bots
 from arena import ConfigError, UserError
 from arena.bot import Bot, BotKind, Limits, setting
 from arena.code import code_of, kept, load_kind
+from arena.files import read_toml
 from arena.settings import plain, read_value, suggest
 from bots.nets.checkpoint import Checkpoint, find, precision_here
 
@@ -369,12 +369,7 @@ def _package_of(point: EntryPoint) -> str:
 
 def _read_config(path: Path) -> dict[str, dict[str, Any]]:
     """The ``[bots]``, ``[tournaments]`` and ``[screen]`` tables of an arena.toml. Raises ConfigError."""
-    try:
-        data = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path} can't be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is no valid TOML: {error}") from error
+    data = read_toml(path, error=ConfigError, hint="correct it, or name another file with --config")
     for key in data:
         if key not in TABLES:
             raise ConfigError(f"{path}: unknown table '{key}'; it has {', '.join(TABLES.values())} tables only")

@@ -14,7 +14,7 @@ from typing import Any
 from arena import ConfigError
 from arena.adjudication import Adjudication
 from arena.bot import Limits
-from arena.go.game import Rules, Scoring
+from arena.go.game import Rules
 from arena.go.record import Record
 from arena.ladder import Ladder
 from arena.openings import Opening, draw_openings
@@ -226,7 +226,7 @@ def event_from_json(text: str) -> Match | Tournament | Ladder:
         data = json.loads(text)
         made = _KINDS[data.pop("event")]
         read: dict[str, Callable[[Any], Any]] = {
-            "rules": _rules,
+            "rules": Rules.from_json,
             "adjudication": lambda value: Adjudication(**value),
             "book": _tuples,
             "style": Style,
@@ -249,10 +249,6 @@ def _entry(data: dict[str, Any]) -> Entry:
     if "limits" in given:
         given["limits"] = Limits(**given["limits"])
     return Entry(**given)
-
-
-def _rules(data: dict[str, Any]) -> Rules:
-    return Rules(**(data | {"scoring": Scoring(data["scoring"])}))
 
 
 def _tuples(rows: Iterable[Iterable[Any]]) -> tuple[tuple[Any, ...], ...]:

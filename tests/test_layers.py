@@ -24,6 +24,7 @@ OURS = ("arena", "bots", "trainers")
 
 LAYERS = (
     ("arena",),  # the errors
+    ("arena.files",),
     ("arena.go", "arena.clock", "arena.settings", "arena.finding", "arena.example"),
     ("arena.bot", "arena.adjudication", "arena.ratings"),
     ("arena.code",),

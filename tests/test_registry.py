@@ -430,8 +430,8 @@ def test_an_empty_file_changes_nothing(tmp_path: Path, registry: Registry) -> No
         ("[bots.checkpoint]\nkind = 'uct'\n", "{file}: 'checkpoint' is no name for a bot"),
         ("[bots.'a:b']\nkind = 'uct'\n", "{file}: 'a:b' is no name for a bot; use letters"),
         ("[bots.''] \nkind = 'uct'\n", "{file}: '' is no name for a bot"),
-        ("[bots.x\n", "{file} is no valid TOML: "),
-        ("[bots.x]\nkind = 'uct'\n[bots.x]\nkind = 'uct'\n", "{file} is no valid TOML: "),
+        ("[bots.x\n", "{file}: isn't valid TOML ("),
+        ("[bots.x]\nkind = 'uct'\n[bots.x]\nkind = 'uct'\n", "{file}: isn't valid TOML ("),
     ],
 )
 @pytest.mark.parametrize("name", ["arena.toml", "my.conf"])
@@ -453,10 +453,10 @@ def test_tournaments_are_declared_in_the_file(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_missing_a_folder_or_no_text_is_refused(tmp_path: Path) -> None:
-    assert f"{tmp_path / 'no.toml'} can't be read: No such file" in refusal(Registry, tmp_path / "no.toml")
-    assert f"{tmp_path} can't be read: Is a directory" in refusal(Registry, tmp_path)
+    assert f"{tmp_path / 'no.toml'}: can't be read (No such file" in refusal(Registry, tmp_path / "no.toml")
+    assert f"{tmp_path}: can't be read (Is a directory" in refusal(Registry, tmp_path)
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
-    assert "binary.toml is no valid TOML" in refusal(Registry, tmp_path / "binary.toml")
+    assert "binary.toml: isn't text in UTF-8" in refusal(Registry, tmp_path / "binary.toml")
 
 
 def test_an_error_that_was_typed_is_not_blamed_on_the_file(tmp_path: Path) -> None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from arena import CheckpointError
+from arena import CheckpointError, files
+from arena.files import replacing
 
 FORMAT = 1
 """The version of the manifest; a reader refuses any other."""
@@ -191,13 +189,10 @@ def save(folder: str | Path, manifest: Manifest, write: Callable[[Path], Mapping
     ``write`` puts the files into the folder that it is given and returns what it measured. That and the files' hashes
     go into the manifest, and only then the complete folder gets the name.
 
-    Stopped at any moment this leaves the old checkpoint, the new one or, between two renames, none; never half of one.
+    Stopped at any moment this leaves the old checkpoint or the new one.
     """
     folder = Path(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-    try:
-        new = aside / "new"
+    with replacing(folder, error=CheckpointError) as new:
         new.mkdir()
         metrics = {**manifest.metrics, **write(new)}
         missing = [name for name in REQUIRED if not (new / name).is_file()]
@@ -209,13 +204,6 @@ def save(folder: str | Path, manifest: Manifest, write: Callable[[Path], Mapping
         (new / MANIFEST).write_text(to_json(asdict(manifest)), encoding="utf-8")
         for path in new.iterdir():
             path.chmod(0o644)  # some writers make files that only their owner may read
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-        if folder.exists():
-            os.replace(folder, aside / "old")
-        os.replace(new, folder)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
     return Checkpoint(folder, manifest)
 
 
@@ -226,39 +214,14 @@ def add_gate(folder: Path, gate: Mapping[str, Any]) -> None:
     path = folder / MANIFEST
     content = _read_json(path)
     content["gates"] = [*(old for old in content.get("gates", ()) if old.get("event") != gate["event"]), dict(gate)]
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with aside.open("w", encoding="utf-8") as file:
-            file.write(to_json(content))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-    except OSError as error:
-        with suppress(OSError):
-            aside.unlink()
-        raise CheckpointError(f"{path}: can't be written ({error.strerror})") from error
+    files.write(path, to_json(content), error=CheckpointError)
 
 
 def keep(folder: Path, kept: Path) -> None:
     """Copy a checkpoint to ``kept``, which is there whole or not at all; one that is there gives way. Raises
     CheckpointError when it can't be written."""
-    try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(dir=kept.parent, prefix=f".{kept.name}."))
-        try:
-            shutil.copytree(folder, aside / "new")
-            for path in (aside / "new").rglob("*"):
-                if path.is_file():
-                    with path.open("rb") as file:
-                        os.fsync(file.fileno())
-            if kept.exists():
-                os.replace(kept, aside / "old")
-            os.replace(aside / "new", kept)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
-    except (OSError, shutil.Error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise CheckpointError(f"{kept}: can't be written ({reason}); use a folder that can be") from error
+    with replacing(kept, error=CheckpointError) as aside:
+        shutil.copytree(folder, aside)
 
 
 def to_json(content: dict[str, Any]) -> str:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -15,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arena import CheckpointError
+from arena.files import replacing
 from bots.nets.checkpoint import LATER, MANIFEST, WEIGHTS, to_json
 
 if TYPE_CHECKING:
@@ -129,24 +127,13 @@ def save(folder: str | Path, manifest: RolloutManifest, learned: np.ndarray) -> 
     from safetensors.numpy import save as to_bytes
 
     folder = Path(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
     learned = np.ascontiguousarray(learned, np.float32)
     content = to_bytes({TENSOR: learned})
     manifest = replace(manifest, files={WEIGHTS: hashlib.sha256(content).hexdigest()}, gates=())
-    aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-    try:
-        new = aside / "new"
+    with replacing(folder, error=CheckpointError) as new:
         new.mkdir()
-        text = to_json(asdict(manifest))
-        for name, data in ((WEIGHTS, content), (MANIFEST, text.encode())):
-            with (new / name).open("wb") as file:
-                file.write(data)
-                os.fsync(file.fileno())
-        if folder.exists():
-            os.replace(folder, aside / "old")
-        os.replace(new, folder)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        (new / WEIGHTS).write_bytes(content)
+        (new / MANIFEST).write_text(to_json(asdict(manifest)), encoding="utf-8")
     return RolloutPolicy(folder, manifest, learned)
 
 
