@@ -12,7 +12,7 @@ from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from arena.bot import Bot, BotKind, Candidate, Decision, Limits, setting
+from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, setting
 from bots.nets.checkpoint import Checkpoint, find
 
 if TYPE_CHECKING:

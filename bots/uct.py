@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from arena import ConfigError
-from arena.bot import Bot, BotKind, Candidate, Decision, Limits, setting
+from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, setting
 from bots.nets.checkpoint import find
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from played import SIZES, Clock, glance_of, lines_of, match_of, record_of, words_of
 from terminal import Terminal
 
-from arena.runner import Control, Update
+from arena.events.runner import Control, Update
+from arena.results.store import Store
 from arena.screen.boards import HOLD
 from arena.screen.keys import Key, Keyboard
 from arena.screen.match import Screen
 from arena.screen.typed import PASTED, Act, Gone, Mouse, Paste, Press, Typed, Typing
 from arena.screen.view import MatchView
-from arena.store import Store
 
 NEXT, PREVIOUS, PAUSE, HELP, QUIT = Key.NEXT, Key.PREVIOUS, Key.PAUSE, Key.HELP, Key.QUIT
 
@@ -267,7 +267,7 @@ from itertools import count
 from threading import Event
 from played import glance_of, match_of
 from rich.console import Console
-from arena.runner import Control, Update
+from arena.events.runner import Control, Update
 from arena.screen.match import show_match
 match = match_of(games=64)
 

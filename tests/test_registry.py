@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from arena import CheckpointError, ConfigError
-from arena.bot import Limits
+from arena.contract.bot import Limits
+from arena.contract.settings import plain
+from arena.events.schedule import Match, event_from_json, event_to_json
 from arena.go.game import Rules
-from arena.registry import Entry, Registry, load_kind
-from arena.schedule import Match, event_from_json, event_to_json
-from arena.settings import plain
+from arena.players.registry import Entry, Registry, load_kind
 from bots.nets import checkpoint, rollout
 
 
@@ -470,7 +470,7 @@ def test_an_error_that_was_typed_is_not_blamed_on_the_file(tmp_path: Path) -> No
 
 CORNER = """
 from dataclasses import dataclass
-from arena.bot import Bot, BotKind, Decision, setting
+from arena.contract.bot import Bot, BotKind, Decision, setting
 
 @dataclass(frozen=True)
 class Config:

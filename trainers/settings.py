@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from arena import ConfigError
+from arena.contract.settings import read_value, suggest
 from arena.files import read_json, read_toml, write
-from arena.settings import read_value, suggest
 
 GROUPS = RECORDS, NET, PLAYING, BUDGET, LEARNING, WATCHING, MACHINE = (
     "What it learns from",

@@ -13,7 +13,7 @@ from rich.spinner import Spinner
 from rich.status import Status
 from rich.text import Text
 
-from arena.runner import Control, Update
+from arena.events.runner import Control, Update
 from arena.screen import style
 from arena.screen.frame import Frame, Hint
 from arena.screen.keys import Key, Keyboard, is_background, on_signals

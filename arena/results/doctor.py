@@ -21,8 +21,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from arena import UserError, __version__
-from arena.example import engine_command, engine_table
-from arena.finding import Begun, Finding, Verdict
+from arena.contract.finding import Begun, Finding, Verdict
+from arena.players.example import engine_command, engine_table
 
 if TYPE_CHECKING:
     from bots.nets.checkpoint import Checkpoint
@@ -315,7 +315,7 @@ def _said(command: Sequence[str]) -> str:
 
 
 def _results(place: Place) -> Iterator[Finding]:
-    from arena.store import Store, database
+    from arena.results.store import Store, database
 
     path = database(place.results)
     folder = next(parent for parent in (path, *path.absolute().parents) if parent.is_dir())
@@ -345,7 +345,7 @@ def _results(place: Place) -> Iterator[Finding]:
 
 
 def _config(place: Place) -> Iterator[Begun | Finding]:
-    from arena.registry import Registry
+    from arena.players.registry import Registry
 
     if place.config is None:
         Registry(None, place.results)  # raises what is wrong with installed packages of bots
@@ -389,7 +389,7 @@ def _config(place: Place) -> Iterator[Begun | Finding]:
 
 
 def _engines(place: Place) -> Iterator[Begun | Finding]:
-    from arena.registry import Registry
+    from arena.players.registry import Registry
     from bots.gtp import GAMES_FOLDERS
 
     try:

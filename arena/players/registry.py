@@ -14,10 +14,10 @@ from typing import Any
 
 import bots
 from arena import ConfigError, UserError
-from arena.bot import Bot, BotKind, Limits, setting
-from arena.code import code_of, kept, load_kind
+from arena.contract.bot import Bot, BotKind, Limits, setting
+from arena.contract.code import code_of, kept, load_kind
+from arena.contract.settings import plain, read_value, suggest
 from arena.files import read_toml
-from arena.settings import plain, read_value, suggest
 from bots.nets.checkpoint import Checkpoint, find, precision_here
 
 GROUP = "arena.bots"

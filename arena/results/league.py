@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from arena import StoreError
+from arena.events.tally import Forfeit, Tally
 from arena.ratings import Estimate, Ratings, Result, WinDrawLoss, rate
-from arena.report.tally import Forfeit, Tally
 
 if TYPE_CHECKING:  # as in tally
     from arena.go.game import Ending
     from arena.go.record import Record
-    from arena.store import Pool, Store
+    from arena.results.store import Pool, Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,13 @@ from time import perf_counter
 import numpy as np
 
 from arena import BotFault, BotTimeout, IllegalMove
-from arena.adjudication import OFF, Adjudication
-from arena.bot import Bot, Decision, Limits
-from arena.clock import LAG, Clock
+from arena.contract.adjudication import OFF, Adjudication
+from arena.contract.bot import Bot, Decision, Limits
+from arena.contract.clock import LAG, Clock
+from arena.events.pairing import Pairing
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, Colour, Move
 from arena.go.record import Record
-from arena.pairing import Pairing
 
 SHORTEST_STOP = 0.1
 """Seconds of a call below which nobody asks whether the process was stopped meanwhile."""

@@ -10,12 +10,12 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+from arena.events.tally import Judge, Tally
 from arena.go.game import Ending, Rules
 from arena.go.record import Record
 from arena.ratings import ZERO, Comparison, Estimate, PairCounts, Result, compare, share_interval
-from arena.report.league import Crosstable, League, rate_all
-from arena.report.tally import Judge, Tally
-from arena.store import Event
+from arena.results.league import Crosstable, League, rate_all
+from arena.results.store import Event
 
 MOMENTS = 30
 """How many points a rating's course has, at most."""

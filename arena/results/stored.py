@@ -6,12 +6,12 @@ import json
 from dataclasses import dataclass, replace
 
 from arena import ConfigError, StoreError
-from arena.report.event import Kind, Participant, Report
-from arena.report.league import tell_apart
-from arena.report.tally import Judge
-from arena.schedule import Match, event_from_json
-from arena.settings import plain
-from arena.store import Event, Player, Store
+from arena.contract.settings import plain
+from arena.events.schedule import Match, event_from_json
+from arena.events.tally import Judge
+from arena.results.event import Kind, Participant, Report
+from arena.results.league import tell_apart
+from arena.results.store import Event, Player, Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import Any
 from platformdirs import user_data_dir
 
 from arena import ConfigError, StoreError, files
-from arena.bot import BotKind
+from arena.contract.bot import BotKind
 
 OURS = "bots"
 """The package of the bots that ship, each in one file; a bot of the user's own may lie beside them."""

@@ -3,7 +3,7 @@
 It is imported there and nowhere else. No kernel is loaded or compiled: that may take long, and a Ctrl-C would wait.
 """
 
-import arena.worker  # noqa: F401  # its imports are what workers need
+import arena.events.worker  # noqa: F401  # its imports are what workers need
 from arena.go.jit import wake
 
 wake()

@@ -18,10 +18,10 @@ from time import monotonic, sleep, time
 from typing import Any
 
 from arena import StoreError, files
-from arena.pairing import Event, Pairing
-from arena.runner import Control, Update
-from arena.store import Store
-from arena.worker import Glance
+from arena.events.pairing import Event, Pairing
+from arena.events.runner import Control, Update
+from arena.events.worker import Glance
+from arena.results.store import Store
 
 WRITE_EVERY = 0.5
 """Seconds between two writings of the file."""

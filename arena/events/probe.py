@@ -18,15 +18,15 @@ from statistics import fmean
 from time import monotonic
 
 from arena import BotFault, UserError
-from arena.adjudication import OFF
-from arena.bot import Bot, Limits
-from arena.finding import Begun, Finding, Verdict
+from arena.contract.adjudication import OFF
+from arena.contract.bot import Bot, Limits
+from arena.contract.finding import Begun, Finding, Verdict
+from arena.events.pairing import Pairing
+from arena.events.room import Room, Turn
+from arena.events.worker import leave_safe_path, safe_path, start_method
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import gtp_from_move, pass_move
-from arena.match import Room, Turn
-from arena.pairing import Pairing
-from arena.registry import Entry
-from arena.worker import leave_safe_path, safe_path, start_method
+from arena.players.registry import Entry
 from bots.gtp import GtpBot, Refusal
 
 STARTUP = 120.0

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arena import ConfigError
-from arena.clock import LAG, Clock, TimeLeft, TimeSettings
-from arena.settings import plain, read_value, suggest
+from arena.contract.clock import LAG, Clock, TimeLeft, TimeSettings
+from arena.contract.settings import plain, read_value, suggest
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
     import numpy as np

@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from arena import BotFault, UserError
-from arena.bot import Bot, Candidate, Limits
+from arena.contract.bot import Bot, Candidate, Limits
 from arena.go.game import Game, Scoring
 from arena.go.moves import BLACK, Colour, Move, gtp_from_move, pass_move, sgf_from_move
 from arena.go.record import Record
@@ -28,8 +28,8 @@ from arena.go.record import Record
 if TYPE_CHECKING:
     import numpy as np
 
-    from arena.bot import Decision
-    from arena.registry import Entry
+    from arena.contract.bot import Decision
+    from arena.players.registry import Entry
 
 AT_ONCE = 8
 """Positions that a bot is asked about in one call: a net answers on eight in little more time than on one."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from arena import CheckpointError
 from arena.ratings import Estimate
-from arena.report.event import Participant, Report
+from arena.results.event import Participant, Report
 from bots.nets.checkpoint import WEIGHTS, Checkpoint, Manifest, find
 
 

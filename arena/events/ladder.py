@@ -12,13 +12,13 @@ from math import inf
 import numpy as np
 
 from arena import ConfigError
-from arena.adjudication import Adjudication
+from arena.contract.adjudication import Adjudication
+from arena.events.openings import Opening
+from arena.events.pairing import Pairing, check_field, check_terms, games_of_two, meeting_of, openings_for, settings_of
 from arena.go.game import Rules
 from arena.go.record import Record
-from arena.openings import Opening
-from arena.pairing import Pairing, check_field, check_terms, games_of_two, meeting_of, openings_for, settings_of
+from arena.players.registry import Entry
 from arena.ratings import Z95, Bound, FloatArray, K, Ratings, Result, rate
-from arena.registry import Entry
 
 GIVE_UP = 4
 """Blocks after which two players who have not both won some way round count as too far apart to be measured."""

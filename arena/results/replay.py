@@ -14,17 +14,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from arena import CheckpointError, ConfigError, UserError
-from arena.adjudication import OFF, Adjudication
-from arena.bot import Limits
+from arena.contract.adjudication import OFF, Adjudication
+from arena.contract.bot import Limits
+from arena.contract.settings import plain
+from arena.events.pairing import Pairing
+from arena.events.runner import Update, play_event
+from arena.events.schedule import Ladder, Match, Tournament, event_from_json
 from arena.go.game import Ending, Rules
 from arena.go.moves import gtp_from_move
 from arena.go.record import Record
-from arena.pairing import Pairing
-from arena.registry import Entry, Registry
-from arena.runner import Update, play_event
-from arena.schedule import Ladder, Match, Tournament, event_from_json
-from arena.settings import plain
-from arena.store import Store
+from arena.players.registry import Entry, Registry
+from arena.results.store import Store
 from bots.nets.checkpoint import find, known
 
 

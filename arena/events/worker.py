@@ -20,13 +20,13 @@ from time import monotonic, sleep
 from typing import Any
 
 from arena import UserError
-from arena.adjudication import Adjudication
-from arena.bot import Bot, Limits
+from arena.contract.adjudication import Adjudication
+from arena.contract.bot import Bot, Limits
+from arena.events.pairing import Pairing
+from arena.events.pulse import BEAT, Pulse
+from arena.events.room import Room, Table, Turn
 from arena.go.game import Game, Rules
-from arena.match import Room, Table, Turn
-from arena.pairing import Pairing
-from arena.pulse import BEAT, Pulse
-from arena.registry import Entry
+from arena.players.registry import Entry
 
 GLANCE = 0.25
 """Seconds between two looks at the boards that are sent."""
@@ -116,7 +116,7 @@ def start_method() -> ForkServerContext | SpawnContext:
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["arena.ready"])
+    context.set_forkserver_preload(["arena.events.ready"])
     return context
 
 

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from arena import RecordError, StoreError, UserError, files
-from arena.bot import Limits
-from arena.clock import TimeLeft
+from arena.contract.bot import Limits
+from arena.contract.clock import TimeLeft
+from arena.events.pairing import PEOPLE
 from arena.go.game import Rules
 from arena.go.moves import Colour, Move
 from arena.go.record import Record, read_sgf
-from arena.pairing import PEOPLE
-from arena.store import Player
+from arena.results.store import Player
 
 EVENT = PEOPLE
 """What the games are stored under, and the folder of their files."""

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import IO, Self
 
 from arena import ConfigError, RecordError, StoreError, files
-from arena.adjudication import OFF, Adjudication
+from arena.contract.adjudication import OFF, Adjudication
+from arena.events.openings import Opening
+from arena.events.pairing import Pairing, check_terms, openings_for, settings_of
 from arena.go.game import Rules
 from arena.go.record import Record, read_sgf
-from arena.openings import Opening
-from arena.pairing import Pairing, check_terms, openings_for, settings_of
-from arena.registry import Entry
+from arena.players.registry import Entry
 
 SUFFIX = ".sgfs"
 

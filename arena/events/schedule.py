@@ -12,16 +12,25 @@ from enum import StrEnum
 from typing import Any
 
 from arena import ConfigError
-from arena.adjudication import Adjudication
-from arena.bot import Limits
+from arena.contract.adjudication import Adjudication
+from arena.contract.bot import Limits
+from arena.events.ladder import Ladder
+from arena.events.openings import Opening, draw_openings
+from arena.events.pairing import (
+    Event,
+    Pairing,
+    check_field,
+    check_terms,
+    games_of_two,
+    meeting_of,
+    openings_for,
+    settings_of,
+)
+from arena.events.tally import Judge
 from arena.go.game import Rules
 from arena.go.record import Record
-from arena.ladder import Ladder
-from arena.openings import Opening, draw_openings
-from arena.pairing import Event, Pairing, check_field, check_terms, games_of_two, meeting_of, openings_for, settings_of
+from arena.players.registry import Entry
 from arena.ratings import Sprt
-from arena.registry import Entry
-from arena.report.tally import Judge
 
 __all__ = [
     "Event",

@@ -11,11 +11,11 @@ from itertools import combinations
 from typing import Protocol
 
 from arena import ConfigError
-from arena.adjudication import Adjudication
+from arena.contract.adjudication import Adjudication
+from arena.events.openings import Opening, draw_openings
 from arena.go.game import Rules
 from arena.go.record import Record
-from arena.openings import Opening, draw_openings
-from arena.registry import Entry
+from arena.players.registry import Entry
 
 PEOPLE = "play"
 """What games of people are stored under, which is no name for an event."""

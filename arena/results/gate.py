@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from arena import CheckpointError
+from arena.events.schedule import Gate, Match, event_from_json
+from arena.events.tally import Judge
 from arena.files import read_json
+from arena.players.registry import LIMITS, Entry, Registry
 from arena.ratings import Estimate, Verdict, WinDrawLoss
-from arena.registry import LIMITS, Entry, Registry
-from arena.report.league import League, league
-from arena.report.tally import Judge
-from arena.schedule import Gate, Match, event_from_json
-from arena.store import Event, Store
+from arena.results.league import League, league
+from arena.results.store import Event, Store
 from bots.nets.checkpoint import MANIFEST, precision_here
 
 STANDS_FOR = {"rollout": "mcts"}

@@ -7,12 +7,12 @@ from enum import StrEnum
 
 import numpy as np
 
-from arena.bot import Candidate
-from arena.clock import TimeLeft
-from arena.counting import Count, Estimate
+from arena.contract.bot import Candidate
+from arena.contract.clock import TimeLeft
 from arena.go.game import Outcome, Rules
 from arena.go.moves import WHITE, Colour, Move
-from arena.kifu import Help
+from arena.people.counting import Count, Estimate
+from arena.people.kifu import Help
 
 
 class Phase(StrEnum):

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from arena.files import write
 from arena.ratings import Bound, Estimate
-from arena.report.league import league
+from arena.results.league import league
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from arena.go.record import Record
-    from arena.report.event import Report
-    from arena.store import Pool, Store
+    from arena.results.event import Report
+    from arena.results.store import Pool, Store
 
 
 TERMS = ("size", "rules", "komi", "handicap")

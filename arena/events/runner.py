@@ -27,11 +27,11 @@ from time import monotonic
 from typing import Protocol
 
 from arena import StoreBusy, StoreError, UserError
+from arena.events.room import Room, lost_record
+from arena.events.schedule import Event, Match, Pairing
+from arena.events.worker import PAUSE, RESUME, CallClock, Glance, Job, safe_path, start_method, warm_up, work
 from arena.go.game import Ending
 from arena.go.record import Record
-from arena.match import Room, lost_record
-from arena.schedule import Event, Match, Pairing
-from arena.worker import PAUSE, RESUME, CallClock, Glance, Job, safe_path, start_method, warm_up, work
 
 TICK = 0.1
 """Seconds between two updates."""

@@ -22,15 +22,15 @@ from typing import Self
 import numpy as np
 
 from arena import ArenaError, BotFault, BotTimeout, IllegalMove, UserError
-from arena.bot import Bot, Candidate, Decision, Limits
-from arena.clock import LAG, Clock, TimeLeft
-from arena.counting import PLAYOUTS, Estimate, count, dead_stones, estimated, group_at
+from arena.contract.bot import Bot, Candidate, Decision, Limits
+from arena.contract.clock import LAG, Clock, TimeLeft
+from arena.events.room import check_decision
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, Colour, Move, pass_move
 from arena.go.record import Record
-from arena.kifu import Help, Kifu
-from arena.match import check_decision
-from arena.snapshot import Advice, Phase, Preview, Snapshot, Turn
+from arena.people.counting import PLAYOUTS, Estimate, count, dead_stones, estimated, group_at
+from arena.people.kifu import Help, Kifu
+from arena.people.snapshot import Advice, Phase, Preview, Snapshot, Turn
 
 AGREED = frozenset({"chinese", "japanese"})
 """The rules by which players agree on dead stones after two passes; by the others all stones on the board are alive."""
