@@ -27,8 +27,7 @@ from arena.results.analysis import Evaluation, analyse
 from arena.screen.play_frame import clock_words
 from arena.screen.review import Review, remarks_of, show_review
 from arena.screen.seat import Seat
-from arena.screen.stage import Stage
-from arena.screen.typed import Act, Gone, Mouse, Paste, Press
+from arena.screen.terminal import Act, Gone, Mouse, Paste, Press, Stage
 
 PATIENCE = 60.0
 

@@ -569,11 +569,16 @@ def test_a_factory_is_found_by_module_and_attribute() -> None:
 def test_mcts_is_another_player_with_another_rollout_policy(tmp_path: Path) -> None:
     shipped = checkpoint.find("rollout-9x9")
     policy = rollout.RolloutPolicy.open(shipped)
-    other = rollout.save(tmp_path / "checkpoints" / "other", policy.manifest, policy.learned + np.float32(1))
+    other = rollout.save_policy(
+        tmp_path / "checkpoints" / "other", policy.checkpoint.manifest, policy.learned + np.float32(1)
+    )
     registry = Registry(results=tmp_path)
     mcts = registry.resolve("mcts")
-    assert mcts.net == policy.identity and registry.resolve("mcts:checkpoint=other").net == other.identity
+    assert (
+        mcts.net == policy.checkpoint.identity
+        and registry.resolve("mcts:checkpoint=other").net == other.checkpoint.identity
+    )
     assert mcts.identity == registry.resolve(f"mcts:checkpoint={shipped}").identity
     assert mcts.identity != registry.resolve("mcts:checkpoint=other").identity
-    with pytest.raises(CheckpointError, match="sl-9x9: is no rollout policy"):
+    with pytest.raises(CheckpointError, match="sl-9x9: is not a rollout policy"):
         registry.resolve("mcts:checkpoint=sl-9x9")

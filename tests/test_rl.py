@@ -23,7 +23,7 @@ from arena.go.moves import BLACK
 from arena.go.planes import find_encoder
 from arena.go.record import read_sgf
 from arena.players.registry import Registry
-from arena.screen.training import SHARE_ROWS, ShareCurve, show_self_play
+from arena.screen.progress import SHARE_ROWS, ShareCurve, show_self_play
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator

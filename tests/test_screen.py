@@ -46,12 +46,12 @@ from arena.screen.board import board_height, board_width, draw_board
 from arena.screen.boards import HOLD
 from arena.screen.live import show_event
 from arena.screen.match import Screen, show_match
-from arena.screen.paint import Painter
+from arena.screen.progress import show_training
+from arena.screen.running import SOME_MOVES, MatchView
 from arena.screen.summary import headline, summary
 from arena.screen.tables import bots_table, elo_table, games_table, statistics_table
+from arena.screen.terminal import Painter
 from arena.screen.themes import THEMES, Theme
-from arena.screen.training import show_training
-from arena.screen.view import SOME_MOVES, MatchView
 from trainers.rollout import Progress
 
 
@@ -827,7 +827,7 @@ def test_the_figures_of_a_training_run_are_all_there(width: int) -> None:
 
 
 def test_where_there_is_no_terminal_a_training_run_writes_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("arena.screen.training.LINE_EVERY", 0.0)
+    monkeypatch.setattr("arena.screen.progress.LINE_EVERY", 0.0)
     shown = io.StringIO()
     with show_training("own", Console(file=shown, width=80), right="points") as on_progress:
         on_progress(Progress(1_000, 100.0, 0.25, 0.9, None))

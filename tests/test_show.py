@@ -19,8 +19,8 @@ from arena.go.remarks import Remark, read_remarks
 from arena.results.store import Event, Store
 from arena.screen.curve import draw_curve
 from arena.screen.steps import costs
+from arena.screen.terminal import Act, Mouse, Paste, Press
 from arena.screen.themes import HIGH_CONTRAST
-from arena.screen.typed import Act, Mouse, Paste, Press
 from arena.screen.viewer import Viewer
 from arena.screen.words import result_words
 

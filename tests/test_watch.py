@@ -20,7 +20,7 @@ from arena.events.schedule import event_to_json
 from arena.results.live import LOOK_EVERY, End, Look, Watch, live_file, look_at, publish
 from arena.results.store import Event, Store
 from arena.screen.match import Screen
-from arena.screen.view import MatchView
+from arena.screen.running import MatchView
 from arena.screen.watch import show_watched
 
 MATCH = match_of("alphago", "sl", games=6)

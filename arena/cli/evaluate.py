@@ -52,9 +52,9 @@ def evaluate(
 
     from arena import files
     from arena.go.planes import find_encoder
-    from arena.plots import draw_evaluation
     from arena.screen.evaluation import evaluation_sheets
-    from arena.screen.training import show_counting
+    from arena.screen.pages import draw_evaluation
+    from arena.screen.progress import show_counting
     from bots.nets.checkpoint import Checkpoint, find
 
     found = Checkpoint.open(find(checkpoint, results))

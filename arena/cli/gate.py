@@ -342,7 +342,7 @@ def history(
         files.write(csv, to_csv(found).encode())
         print(f"Written to {csv}.")
     if png is not None:
-        from arena.plots import draw_history
+        from arena.screen.pages import draw_history
 
         draw_history(found, scale, png)
         print(f"Written to {png}.")

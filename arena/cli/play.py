@@ -277,7 +277,7 @@ def _show(
     """Play in the way that suits where we are."""
     from arena.screen.plain_play import Manner, show_plainly
     from arena.screen.play import show_sitting
-    from arena.screen.stage import has_stage
+    from arena.screen.terminal import has_stage
 
     if has_stage(console) and not plain:
         show_sitting(sitting, console, kept=kept, evaluate=evaluate, theme=theme, ascii_only=ascii_only)

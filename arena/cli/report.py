@@ -49,7 +49,7 @@ def report(
     from arena import UserError
     from arena.results.store import Store
     from arena.results.stored import overviews, read_report
-    from arena.screen.plot import print_plots
+    from arena.screen.chart import print_plots
     from arena.screen.report import overviews_sheet, print_report
 
     console = Console()
@@ -66,9 +66,9 @@ def report(
 
         written += write_event_csv(found, csv)
     if png is not None or html is not None:
-        from arena.plots import draw_png, draw_svgs
         from arena.results.nets import trained_players
         from arena.screen.page import write_page
+        from arena.screen.pages import draw_png, draw_svgs
 
         trained = trained_players(found, results)
         if png is not None:

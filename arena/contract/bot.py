@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from math import inf
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arena import ConfigError
@@ -214,7 +213,7 @@ class BotKind:
     ``check(config, size)`` raises a UserError when such a player can't be built here or can't play on that size.
     ``interactive`` kinds talk to the person at the terminal; kinds with ``tells_win_rate`` have one in their
     decisions, unless a net is without. A kind whose config has a field ``checkpoint`` plays with what that folder
-    holds; ``identify(folder)`` verifies it and tells its weights' sha256, where it isn't a net.
+    holds, which must have the ``heads`` (policy, value; rollout for a rollout policy).
 
     A bot's code is part of who it is. The ``revision`` of a bot that ships is raised with every change that may change
     its moves; where there is none, a digest of its sources counts, or what ``code(config)`` tells of code outside
@@ -228,7 +227,7 @@ class BotKind:
     check: Callable[[Any, int], str | None] | None = None
     interactive: bool = False
     tells_win_rate: bool = False
-    identify: Callable[[Path], str] | None = None
+    heads: tuple[str, ...] = ()
     revision: int = 0
     code: Callable[[Any], str] | None = None
 

@@ -78,9 +78,11 @@ class Entry:
         return hashlib.sha256(json.dumps(player).encode()).hexdigest()[:12]
 
     def identify(self, folder: Path) -> str:
-        """The sha256 of the weights in a checkpoint's folder, as this kind reads it. Raises CheckpointError."""
-        identify = self.bot_kind.identify
-        return Checkpoint.open(folder).identity if identify is None else identify(folder)
+        """The sha256 of the weights in a checkpoint's folder. Raises CheckpointError when they are not what this kind
+        plays with."""
+        checkpoint = Checkpoint.open(folder)
+        checkpoint.require(*self.bot_kind.heads)
+        return checkpoint.identity
 
     def with_limits(self, limits: Limits) -> Entry:
         """This player within ``limits``, as if they were typed behind its name; one with limits of its own keeps

@@ -129,9 +129,9 @@ def about(folder: Path) -> dict[str, Any]:
 
 
 def training(folder: Path) -> tuple[int, float]:
-    """Rows, or positions, and minutes that a checkpoint was trained for; 0 where its manifest doesn't tell."""
+    """Rows and minutes that a checkpoint was trained for; 0 where its manifest doesn't tell."""
     content = about(folder)
-    return int(content.get("rows") or content.get("positions") or 0), float(content.get("minutes") or 0.0)
+    return int(content.get("rows") or 0), float(content.get("minutes") or 0.0)
 
 
 def entry_for(registry: Registry, folder: Path) -> str:

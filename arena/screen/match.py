@@ -12,9 +12,9 @@ from arena.events.schedule import Match
 from arena.screen import style
 from arena.screen.live import LiveScreen, pace, show_event
 from arena.screen.match_frame import MatchFrame
+from arena.screen.running import MatchView
 from arena.screen.summary import print_summary, setting_line
 from arena.screen.themes import DARK, Theme
-from arena.screen.view import MatchView
 
 
 class Screen(LiveScreen):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from arena import files
 from arena.go.record import Record
-from arena.plots import Drawing
 from arena.results.event import Participant, Report
 from arena.screen import style
+from arena.screen.pages import Drawing
 from arena.screen.report import Section, sections, terms, title
 from arena.screen.tables import Sheet, games_table
 

@@ -19,9 +19,8 @@ from arena.screen import style
 from arena.screen.review import Evaluate, Review, show_review
 from arena.screen.seat import Seat
 from arena.screen.sentences import result_words
-from arena.screen.stage import Stage
+from arena.screen.terminal import Gone, Mouse, Paste, Press, Stage
 from arena.screen.themes import DARK, Theme
-from arena.screen.typed import Gone, Mouse, Paste, Press
 
 STARTING = "Getting ready; the first time, compiling takes up to a minute."
 

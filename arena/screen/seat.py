@@ -17,8 +17,8 @@ from arena.people.snapshot import Phase, Preview
 from arena.screen import style
 from arena.screen.play_frame import PlayFrame
 from arena.screen.scene import Picture
+from arena.screen.terminal import Act, Gone, Mouse, Paste, Press, Typed
 from arena.screen.themes import DARK, Theme
-from arena.screen.typed import Act, Gone, Mouse, Paste, Press, Typed
 from arena.screen.words import folded
 
 BUSY_EVERY = 0.1

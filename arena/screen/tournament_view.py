@@ -12,7 +12,7 @@ from arena.events.runner import Update
 from arena.events.schedule import Ladder, Tournament
 from arena.go.record import Record
 from arena.results.league import Crosstable, League
-from arena.screen.view import EventView, seconds_for_rest
+from arena.screen.running import EventView, seconds_for_rest
 
 RECENT = 30
 """Finished games that are remembered for the screen."""

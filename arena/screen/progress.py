@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.text import Text
 
 from arena.screen import style
-from arena.screen.plot import ASCII, UNICODE, WIDEST, Scale
+from arena.screen.chart import ASCII, UNICODE, WIDEST, Scale
 
 SHARE_ROWS = 11
 """Lines of the curve of shares: an odd number, so that one half has a line."""
