@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from arena import ConfigError
-from arena.bot import Limits
+from arena.contract.bot import Limits
 from arena.go.game import Game, Rules
 from arena.go.kernels import CELLS, longest_playout, seeded
 from arena.go.moves import BLACK, move_from_gtp
-from arena.registry import Registry
+from arena.players.registry import Registry
 from bots.search import tree, uct
 from bots.search.playouts import answering_playout
 from bots.search.rollouts import unlearned

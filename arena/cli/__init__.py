@@ -29,7 +29,7 @@ from arena.cli import (
     tutorial,
 )
 from arena.cli.manual import add_manuals, manual
-from arena.screen.keys import on_signals
+from arena.screen.terminal import on_signals
 
 ABOUT = """Play Go bots against each other, rate them, and see whether the new one got stronger.
 

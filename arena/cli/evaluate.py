@@ -51,10 +51,10 @@ def evaluate(
     from rich.console import Console
 
     from arena.go.planes import find_encoder
-    from arena.plots import draw_evaluation
-    from arena.report.frames import write_aside
+    from arena.results.frames import write_aside
     from arena.screen.evaluation import evaluation_sheets
-    from arena.screen.training import show_counting
+    from arena.screen.pages import draw_evaluation
+    from arena.screen.progress import show_counting
     from bots.nets.checkpoint import Checkpoint, find
 
     found = Checkpoint.open(find(checkpoint, results))

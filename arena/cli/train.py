@@ -15,7 +15,7 @@ import typer
 
 from arena import ConfigError, UserError
 from arena.cli.options import RESULTS, Results, registry_of
-from arena.settings import plain
+from arena.contract.settings import plain
 from trainers.settings import (
     DISTILL_PRESETS,
     GROUPS,
@@ -99,7 +99,7 @@ def command(
 def _gate(folder: Path, results: Path) -> None:
     """``arena gate`` with its exit code."""
     from arena.cli.gate import Wanted, run_gate
-    from arena.gate import Ruling
+    from arena.results.gate import Ruling
 
     if run_gate(Wanted(str(folder), results=results)) is not Ruling.ACCEPTED:
         raise typer.Exit(1)
@@ -151,7 +151,7 @@ def train_sl(settings: Any, results: Path) -> Path:
     Example: [bold]arena train sl --data games/ --name mine --max-minutes 90 --processes 2[/bold]
     """
     sl = _trainer("sl")
-    from arena.screen.training import show_training
+    from arena.screen.progress import show_training
 
     with show_training(settings.name) as on_progress:
         folder = sl.train(settings, results, on_progress)
@@ -171,7 +171,7 @@ def train_ownership(settings: Any, results: Path) -> Path:
     Example: [bold]arena train ownership --data games/ --name territory[/bold]
     """
     ownership = _trainer("ownership")
-    from arena.screen.training import show_training
+    from arena.screen.progress import show_training
 
     with show_training(settings.name, right="points") as on_progress:
         folder = ownership.train(settings, results, on_progress)
@@ -196,7 +196,7 @@ def train_rl(settings: Any, results: Path) -> Path:
     Example: [bold]arena train rl --start sl-9x9 --name rl --max-minutes 240[/bold]
     """
     rl = _trainer("rl")
-    from arena.screen.training import show_self_play
+    from arena.screen.progress import show_self_play
 
     with show_self_play(settings.name) as on_progress:
         folder = rl.train(settings, results, registry_of(None, results), on_progress)
@@ -217,12 +217,11 @@ def train_rollout(settings: Any, results: Path) -> Path:
     Example: [bold]arena train rollout --data games/ --name mine[/bold]
     """
     rollout = _trainer("rollout")
-    from arena.screen.training import show_training
-    from bots.nets.rollout import RolloutPolicy
+    from arena.screen.progress import show_training
 
     with show_training(settings.name) as on_progress:
         folder = rollout.train(settings, results, on_progress)
-    metrics = RolloutPolicy.open(folder).manifest.metrics
+    metrics = _metrics(folder)
     parts = [part for part in ("test", "validation") if f"{part}_top1" in metrics]
     if not parts:
         print(f"{folder}: no games were kept aside to measure it by.")
@@ -250,7 +249,7 @@ def train_value(settings: Any, results: Path) -> Path:
     Example: [bold]arena train value --source records --data games/ --name from-records[/bold]
     """
     value = _trainer("value")
-    from arena.screen.training import show_training
+    from arena.screen.progress import show_training
 
     def tell(made: Any) -> None:
         print(
@@ -309,7 +308,7 @@ def train_distill(settings: Any, results: Path) -> Path:
     Example: [bold]arena train distill --teacher alphago:checkpoint=large,visits=400 --name small[/bold]
     """
     distill = _trainer("distill")
-    from arena.screen.training import show_training
+    from arena.screen.progress import show_training
 
     def tell(made: Any) -> None:
         print(

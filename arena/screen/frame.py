@@ -25,8 +25,8 @@ from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move
 from arena.screen import style
 from arena.screen.board import board_height, board_width, draw_board, stone_sign
 from arena.screen.boards import Watched
+from arena.screen.running import EventView
 from arena.screen.themes import DARK, Theme
-from arena.screen.view import EventView
 
 FACTS = 50
 """Columns of the figures; the board stands beside them where there is room for both, else below them, else nowhere."""
