@@ -159,7 +159,7 @@ def _processor(place: Place) -> Iterator[Finding]:
     if platform.machine() in ("x86_64", "AMD64") and flags and "avx2" not in flags:
         yield Finding("processor", Verdict.NOTE, words, "Without AVX2 nets run in fp32, and several times slower.")
     elif memory is not None and memory < FEW_MEGABYTES:
-        yield Finding("processor", Verdict.NOTE, words, "Little memory: give --workers 1, or bots a smaller memory=.")
+        yield Finding("processor", Verdict.NOTE, words, "Little memory: use --workers 1 or a smaller max_tree_mb.")
     else:
         yield Finding("processor", Verdict.OK, words)
 
@@ -315,9 +315,9 @@ def _said(command: Sequence[str]) -> str:
 
 
 def _results(place: Place) -> Iterator[Finding]:
-    from arena.results.store import Store
+    from arena.results.store import Store, database
 
-    path = place.results / "arena.db"
+    path = database(place.results)
     folder = next(parent for parent in (path, *path.absolute().parents) if parent.is_dir())
     free = shutil.disk_usage(folder).free
     room = f"{free / 2**30:.1f} GB free"

@@ -18,11 +18,10 @@ from math import isnan
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from arena import ConfigError
+from arena import ConfigError, files
 from arena.go.record import Record
 from arena.ratings import Bound, Estimate
 from arena.results.event import Participant, Report
-from arena.results.frames import write_aside
 from arena.results.gate import History, Over, Ruling, Version
 from arena.results.nets import Trained
 from arena.screen import style
@@ -89,7 +88,7 @@ def _write_png(panels: Sequence[_Panel], path: Path, why_empty: str) -> Path:
             axes.set_title(panel.title, loc="left")
         content = io.BytesIO()
         _save(figure, content, format="png", dpi=DPI)
-    write_aside(path, content.getvalue())
+    files.write(path, content.getvalue())
     return path
 
 
@@ -371,7 +370,7 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 
 def write_page(report: Report, drawings: Sequence[Drawing], path: Path) -> Path:
     """Write the page aside, then rename. Raises StoreError."""
-    write_aside(path, page(report, drawings).encode("utf-8", "replace"))
+    files.write(path, page(report, drawings).encode("utf-8", "replace"))
     return path
 
 
