@@ -189,11 +189,6 @@ def _terminal(place: Place) -> Iterator[Finding]:
 def _kernels(place: Place) -> Iterator[Finding]:
     from arena.go.jit import CACHE
 
-    folder = next(parent for parent in (CACHE, *CACHE.parents) if parent.exists())
-    if not os.access(folder, os.W_OK):
-        fix = "Every process compiles anew, for half a minute. Make it writable, or: export NUMBA_CACHE_DIR=FOLDER"
-        yield Finding("kernels", Verdict.NOTE, f"{folder} can't be written", fix)
-        return
     before = _compiled(CACHE)
     start = perf_counter()
     from arena.go.game import Game, Rules
@@ -205,6 +200,10 @@ def _kernels(place: Place) -> Iterator[Finding]:
     if not right:
         fix = f"Delete the folder and try again: rm -r {CACHE}"
         yield Finding("kernels", Verdict.FAILED, f"the compiled board is wrong, {words}", fix)
+        return
+    if not _compiled(CACHE):
+        fix = "Every process compiles anew, for half a minute. Make it writable, or: export NUMBA_CACHE_DIR=FOLDER"
+        yield Finding("kernels", Verdict.NOTE, f"{CACHE} can't be written", fix)
         return
     if not before:
         words += f"; compiled just now, in {perf_counter() - start:.0f} s: the first game of each bot compiles more"
