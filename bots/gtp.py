@@ -20,9 +20,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from arena import BotFault, BotKilled, BotTimeout, ConfigError, guard
-from arena.bot import Bot, BotKind, Decision, Limits, setting
-from arena.code import digest_of
+from arena import BotFault, BotKilled, BotTimeout, ConfigError
+from arena.contract.bot import Bot, BotKind, Decision, Limits, setting
+from arena.contract.code import digest_of
+from arena.gtp import guard
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
     from arena.go.game import Game, Rules

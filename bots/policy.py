@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import TYPE_CHECKING
 
-from arena.bot import Bot, BotKind, Decision, Limits, setting
+from arena.contract.bot import Bot, BotKind, Decision, Limits, setting
 from bots.nets.checkpoint import Checkpoint, find
 
 if TYPE_CHECKING:

@@ -13,14 +13,14 @@ from commandline import arena, refused
 from played import lines_of, words_of
 
 from arena import BotFault
-from arena.analysis import AnalysisError, analyse, as_csv, evaluation_count, judge, mistakes, notes, patient
-from arena.bot import Bot, Candidate, Decision, Limits
+from arena.contract.bot import Bot, Candidate, Decision, Limits
 from arena.go.game import Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp, pass_move
 from arena.go.record import Record, read_sgf
-from arena.registry import Registry
+from arena.players.registry import Registry
+from arena.results.analysis import AnalysisError, analyse, as_csv, evaluation_count, judge, mistakes, notes, patient
+from arena.results.store import Store
 from arena.screen.analysis import AnalysisSheet
-from arena.store import Store
 
 FIVE = Rules.preset(size=5)
 
@@ -142,7 +142,7 @@ def test_a_bot_without_win_rates_or_with_a_fault_is_refused_in_one_line() -> Non
         list(analyse(game_of("C3"), Broken()))
 
 
-@pytest.mark.parametrize("spec", ["mcts:playouts=30", "alphago:visits=6,memory=1"])
+@pytest.mark.parametrize("spec", ["mcts:playouts=30", "alphago:visits=6,max_tree_mb=1"])
 def test_an_evaluation_does_not_depend_on_the_others(spec: str) -> None:
     """And patience has a search use all its visits."""
     record = game_of("C3 D3 B3 D4")

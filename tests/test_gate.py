@@ -21,17 +21,17 @@ from rich.console import Console
 from stored_events import finished, player, store_event
 
 from arena import ConfigError
-from arena.bot_file import set_bot
-from arena.gate import Evidence, History, Over, Ruling, entry_for, history, to_csv
+from arena.events.schedule import Gate, Match, event_from_json, event_to_json
 from arena.go.game import Rules
 from arena.go.moves import apply_symmetry
 from arena.go.record import Record
+from arena.players.bot_file import set_bot
+from arena.players.registry import Entry, Registry
 from arena.ratings import Estimate, Sprt
-from arena.registry import Entry, Registry
-from arena.schedule import Gate, Match, event_from_json, event_to_json
+from arena.results.gate import Evidence, History, Over, Ruling, entry_for, history, to_csv
+from arena.results.store import Store
 from arena.screen.gate import HistoryPlot, history_sheet
 from arena.screen.pages import draw_history
-from arena.store import Store
 from bots.nets import checkpoint, rollout
 from bots.nets.checkpoint import MANIFEST, SHIPPED, Checkpoint, add_gate, find
 
@@ -171,8 +171,8 @@ def test_an_entry_that_was_changed_meanwhile_is_left_alone(folder: Path) -> None
         (("mine", "--against", "learner", "-n", "0"), ["0 games can't be played"]),
         (("start", "--against", "learner"), ["learner already plays start"]),
         (("mine", "--against", "mcts"), ["mine: is not a rollout policy"]),
-        (("mine", "--against", "learner", "--config", "none.toml"), ["none.toml can't be read"]),
-        (("mine", "--against", "learner", "--config", "broken.toml"), ["broken.toml is no valid TOML"]),
+        (("mine", "--against", "learner", "--config", "none.toml"), ["none.toml: can't be read"]),
+        (("mine", "--against", "learner", "--config", "broken.toml"), ["broken.toml: isn't valid TOML"]),
         (("mine", "--against", "learner", "--config", "/dev/null"), ["/dev/null is no file"]),
     ],
 )

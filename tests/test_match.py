@@ -11,14 +11,14 @@ import pytest
 from scripted_bots import scripted, wait
 
 from arena import BotTimeout
-from arena.bot import Bot, Decision, Limits
-from arena.clock import TimeLeft
+from arena.contract.bot import Bot, Decision, Limits
+from arena.contract.clock import TimeLeft
+from arena.events.pairing import Pairing
+from arena.events.room import Room, Turn, lost_record
 from arena.go.game import Ending, Game, Rules
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Record
-from arena.match import Room, Turn, lost_record
-from arena.pairing import Pairing
-from arena.registry import Registry
+from arena.players.registry import Registry
 
 SEVEN = Rules.preset("cgos", 7)
 OPENING = (16, 30)
@@ -370,7 +370,7 @@ def test_a_table_keeps_what_the_bots_tell_of_it_as_blacks() -> None:
         assert np.frombuffer(table.ownership, np.int8).tolist() == [98] + [0] * 48
 
 
-@pytest.mark.parametrize("name", ["random", "fast-random", "uct:playouts=12,memory=1"])
+@pytest.mark.parametrize("name", ["random", "fast-random", "uct:playouts=12,max_tree_mb=1"])
 def test_a_game_is_the_same_whatever_is_played_beside_it(name: str) -> None:
     entry = Registry().resolve(name)
     games = pairings("a", "b", 12)

@@ -14,18 +14,18 @@ import pytest
 from played import Clock
 
 from arena import BotFault, IllegalMove, RecordError, StoreError, UserError
-from arena.bot import Bot, Candidate, Decision, Limits
-from arena.clock import TimeLeft
-from arena.counting import count, estimated, group_at
-from arena.fair import Nigiri
+from arena.contract.bot import Bot, Candidate, Decision, Limits
+from arena.contract.clock import TimeLeft
 from arena.go.board import Board
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, Colour, gtp_from_move, move_from_gtp
 from arena.go.record import Record, read_sgf
-from arena.kifu import Help, Kifu, KifuFile, is_held, kept_games
-from arena.sitting import Analyst, Opponent, Refused, Sitting
-from arena.snapshot import Phase, Snapshot
-from arena.store import Player
+from arena.people.counting import count, estimated, group_at
+from arena.people.fair import Nigiri
+from arena.people.kifu import Help, Kifu, KifuFile, is_held, kept_games
+from arena.people.sitting import Analyst, Opponent, Refused, Sitting
+from arena.people.snapshot import Phase, Snapshot
+from arena.results.store import Player
 
 PATIENCE = 60.0
 

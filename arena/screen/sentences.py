@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from arena.counting import Count, Estimate
 from arena.go.game import Ending
 from arena.go.moves import BLACK, GTP_COLUMNS, Colour, Move, gtp_from_move, pass_move, star_points
+from arena.people.counting import Count, Estimate
+from arena.people.snapshot import Advice, Snapshot, Turn
 from arena.screen import style
 from arena.screen.board import AREAS, ASCII_AREAS, ASCII_SIGNS, OWNED, SIGNS, STAR
-from arena.snapshot import Advice, Snapshot, Turn
 
 SHOWN_CANDIDATES = 3
 SHOWN_MOVES = 6

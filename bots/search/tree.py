@@ -6,12 +6,12 @@ No selection rule and no evaluation: ``uct`` and ``puct`` bring those.
 from __future__ import annotations
 
 from mmap import mmap
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from arena.bot import Candidate
+from arena.contract.bot import Candidate
 from arena.go.game import Game, Scoring
 from arena.go.jit import inlined, kernel
 from arena.go.kernels import BOARD, CELLS, WIDTH, U, area_score, below, next_random, placed_score, seeded
@@ -29,6 +29,14 @@ CHILDREN = 19 * 19 + 1
 
 FORBIDDEN = -1
 """The value of ``Nodes.visits`` for a move that superko forbids."""
+
+
+Knowledge = TypeVar("Knowledge", bound=NamedTuple)
+
+
+def knowledge_of(config: object, kind: type[Knowledge]) -> Knowledge:
+    """The settings of a bot's Config that a kernel takes: those that ``kind`` has under the same names."""
+    return kind(*(getattr(config, name) for name in kind._fields))
 
 
 class Nodes(NamedTuple):

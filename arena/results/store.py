@@ -1,0 +1,659 @@
+"""``results/arena.db``: finished games, events and players in SQLite. No SGF, no ratings, no plan of an event.
+
+One arena writes at a time, any number read meanwhile. A game is on disk when ``append`` returns, whole; what was not
+acknowledged may be missing, whole. Every failure is a StoreError of one line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, astuple, dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Self
+
+from arena import StoreBusy, StoreError, __version__, files
+
+if TYPE_CHECKING:  # players and results are read without games: these pull in the compiler
+    from arena.go.game import Outcome, Rules
+    from arena.go.record import Record
+
+SCHEMA = 4
+_APPLICATION = 0x41524E41  # "ARNA" in the file's header, so that no other program's database is taken for results
+_OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
+_PATIENCE = 10.0  # seconds to wait for a program that holds the file for a moment, such as a backup
+
+_CREATE = (
+    """
+    CREATE TABLE games (
+        seq           INTEGER PRIMARY KEY AUTOINCREMENT,  -- the order of arrival, never used twice
+        id            TEXT NOT NULL UNIQUE,
+        event         TEXT NOT NULL,
+        black         TEXT NOT NULL,
+        white         TEXT NOT NULL,
+        black_player  TEXT NOT NULL,
+        white_player  TEXT NOT NULL,
+        black_rank    TEXT NOT NULL,
+        white_rank    TEXT NOT NULL,
+        size          INTEGER NOT NULL,
+        komi          REAL NOT NULL,
+        rules         TEXT NOT NULL,     -- JSON
+        setup         TEXT,              -- JSON: Black's points, White's; NULL for an empty board
+        first         INTEGER NOT NULL,  -- 1 Black, 2 White
+        moves         BLOB NOT NULL,     -- little-endian uint16 each
+        canonical     BLOB NOT NULL,     -- 16 bytes, the same for games that are identical but for a symmetry
+        opening       INTEGER NOT NULL,
+        seed          TEXT NOT NULL,     -- decimal; 64 bits without a sign don't fit an INTEGER
+        winner        INTEGER,           -- 1 Black, 2 White, NULL for a draw or an unknown outcome
+        ending        TEXT,              -- NULL for an unknown outcome
+        margin        REAL,              -- Black's
+        black_score   REAL,              -- 1, 1/2 or 0; NULL for an unknown outcome
+        reason        TEXT NOT NULL,
+        dossier       TEXT NOT NULL,
+        adjudged      INTEGER,           -- 1 Black, 2 White, NULL where nothing was adjudicated
+        black_seconds REAL NOT NULL,
+        white_seconds REAL NOT NULL,
+        date          TEXT NOT NULL,
+        unrated       TEXT NOT NULL DEFAULT '',  -- why the game doesn't count for ratings; empty where it does
+        arena         TEXT NOT NULL DEFAULT ''   -- the version of arena that stored it
+    ) STRICT
+    """,
+    "CREATE INDEX games_of_event ON games (event, id)",
+    "CREATE INDEX games_of_players ON games (black_player, white_player, canonical, black_score, size, unrated)",
+    """
+    CREATE TABLE events (
+        id       TEXT PRIMARY KEY,
+        created  TEXT NOT NULL,
+        settings TEXT NOT NULL,
+        plan     TEXT NOT NULL DEFAULT ''
+    ) STRICT
+    """,
+    """
+    CREATE TABLE players (
+        identity   TEXT PRIMARY KEY,
+        name       TEXT NOT NULL,
+        kind       TEXT NOT NULL,
+        config     TEXT NOT NULL,  -- JSON
+        checkpoint TEXT NOT NULL,  -- sha256 of the net; empty without one
+        code       TEXT NOT NULL DEFAULT ''
+    ) STRICT
+    """,
+    f"PRAGMA application_id = {_APPLICATION}",
+    f"PRAGMA user_version = {SCHEMA}",
+)
+
+_UPGRADES = {
+    1: (
+        "ALTER TABLE games ADD COLUMN adjudged INTEGER",
+        "ALTER TABLE events ADD COLUMN plan TEXT NOT NULL DEFAULT ''",
+    ),
+    2: (
+        "ALTER TABLE games ADD COLUMN unrated TEXT NOT NULL DEFAULT ''",
+        "DROP INDEX games_of_players",
+        "CREATE INDEX games_of_players ON games (black_player, white_player, canonical, black_score, size, unrated)",
+    ),
+    3: (
+        "ALTER TABLE games ADD COLUMN arena TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE players ADD COLUMN code TEXT NOT NULL DEFAULT ''",
+    ),
+}
+"""What makes the next schema of each older one."""
+
+# What a record and its row have under the same name and in the same form.
+_NAMES = ("black", "white", "black_player", "white_player", "black_rank", "white_rank")
+_TEXTS = ("id", "event", *_NAMES, "reason", "dossier", "date", "unrated")
+_NUMBERS = ("opening", "black_seconds", "white_seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A match or tournament: when it was made, and in whatever text the maker chose, its settings, which never change,
+    and its plan, which may grow: who plays how many games."""
+
+    id: str
+    created: str
+    settings: str
+    plan: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Player:
+    """What played; with other settings, another net or other code it has another identity. ``checkpoint`` is the net's
+    sha256; ``code`` is empty for the first revision of a bot that ships, and where an older arena stored it."""
+
+    identity: str
+    name: str
+    kind: str
+    config: str
+    checkpoint: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Games that may be rated together: of one size, rules, komi and handicap; ``rules`` and ``setup`` as stored."""
+
+    rules: str
+    setup: str | None
+    games: int
+
+    @property
+    def size(self) -> int:
+        return int(json.loads(self.rules)["size"])
+
+    @property
+    def komi(self) -> float:
+        return float(json.loads(self.rules)["komi"])
+
+    @property
+    def name(self) -> str:
+        """Of the rules."""
+        return str(json.loads(self.rules)["name"])
+
+    @property
+    def handicap(self) -> int:
+        """Stones that Black has on the board before the first move."""
+        return len(json.loads(self.setup)[0]) if self.setup else 0
+
+    def __str__(self) -> str:
+        stones = f", {self.handicap} handicap stones" if self.handicap else ""
+        return f"{self.size}x{self.size}, {self.name} rules, komi {self.komi:g}{stones}"
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRow:
+    """Black's points from all distinct games of two players, given by identity, with these colours."""
+
+    black: str
+    white: str
+    black_points: float
+    games: int
+
+
+def database(results: Path) -> Path:
+    """The file in a folder of results."""
+    return results / "arena.db"
+
+
+class Store:
+    """The database, open for one thread; ``with`` closes it."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, lock: IO[bytes] | None):
+        """For ``Store.open``: takes over an open connection and, to write, the lock."""
+        self.path = path
+        self._connection = connection
+        self._lock = lock
+        with _in_one_line(path):
+            self._schema = connection.execute("PRAGMA user_version").fetchone()[0]
+
+    @classmethod
+    def of(cls, results: Path, *, write: bool = False) -> Store:
+        """The database in a folder of results, as ``open`` opens it."""
+        return cls.open(database(results), write=write)
+
+    @classmethod
+    def open(cls, path: str | Path, *, write: bool = False) -> Store:
+        """The results at ``path``. To write makes the file and its folder where missing, and shuts out other writers
+        until closed. Raises StoreError when they aren't there to be read, another arena writes them, they are damaged,
+        or a newer arena wrote them."""
+        path = Path(path)
+        if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+            wanted = ".".join(map(str, _OLDEST_SQLITE))
+            raise StoreError(f"Python's SQLite is {sqlite3.sqlite_version}; arena needs {wanted} or newer")
+        if path.is_dir():
+            raise StoreError(f"{path} is a folder; results are kept in a file")
+        if not write and not os.path.exists(path):
+            raise StoreError(f"there are no results at {path}; play some games with 'arena match'")
+        lock = _take_lock(path) if write else None
+        try:
+            return cls(path, _connect(path, write), lock)
+        except BaseException:
+            if lock is not None:
+                lock.close()
+            raise
+
+    def close(self) -> None:
+        """Free the file, and the lock of a writer. Once more does nothing."""
+        try:
+            with _in_one_line(self.path):
+                self._connection.close()
+        finally:
+            if self._lock is not None:
+                self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- Games ---
+
+    def append(self, records: Sequence[Record], patience: float = _PATIENCE) -> None:
+        """Store finished games in one transaction; they are durable on return. Raises StoreError, and then none of them
+        is stored: an id that is empty or already there, a disk that is full. StoreBusy is raised when another program
+        holds the file for ``patience`` seconds."""
+        rows = [_row_from_record(record) for record in records]
+        with self._transaction(patience):
+            for row in rows:
+                names = ", ".join(row)
+                added = self._connection.execute(
+                    f"INSERT INTO games ({names}) VALUES (:{names.replace(' ', ' :')}) ON CONFLICT (id) DO NOTHING", row
+                )
+                if not added.rowcount:
+                    raise StoreError(f"game '{row['id']}' is already in {self.path}; nothing of its batch was stored")
+
+    def ids(self, event: str) -> set[str]:
+        """The ids of an event's games."""
+        with _in_one_line(self.path):
+            return {row["id"] for row in self._connection.execute("SELECT id FROM games WHERE event = ?", (event,))}
+
+    def game(self, id: str) -> Record:
+        """The game of this id. Raises StoreError when there is none."""
+        with _in_one_line(self.path):
+            row = self._connection.execute("SELECT * FROM games WHERE id = ?", (id,)).fetchone()
+        if row is None:
+            raise StoreError(f"there is no game '{id}' in {self.path}; 'arena games' lists them")
+        return self._record(row)
+
+    def find_game(self, text: str) -> Record:
+        """The game whose id is ``text``, or the only one whose id begins or ends so; ``7`` and ``league/7`` end with
+        the game's number. Raises StoreError when there is none, or more than one."""
+        event, _, number = text.rpartition("/")
+        tail = f"/{number:0>5}" if number.isdecimal() else text
+        fits = {
+            "tail": tail,
+            "head": event if number.isdecimal() else "",
+            "whole": event + tail if number.isdecimal() else text,
+            "text": text,
+        }
+        query = """
+            SELECT id FROM games WHERE id = :text OR substr(id, 1, length(:text)) = :text
+            OR (substr(id, -length(:tail)) = :tail
+                AND (substr(id, 1, length(:head)) = :head OR substr(id, -length(:whole)) = :whole))
+            ORDER BY id <> :text, seq DESC
+        """
+        with _in_one_line(self.path):
+            found = [row["id"] for row in self._connection.execute(query, fits)]
+        if len(found) > 1 and found[0] != text:
+            listed = ", ".join(found[:4]) + (", ..." if len(found) > 4 else "")
+            raise StoreError(f"'{text}' fits {len(found)} games in {self.path}: {listed}; give more of the id")
+        return self.game(found[0] if found else text)
+
+    def latest_ids(self, beginning: str, most: int) -> list[str]:
+        """At most so many ids that begin so, the latest game first."""
+        query = "SELECT id FROM games WHERE substr(id, 1, length(?1)) = ?1 ORDER BY seq DESC LIMIT ?2"
+        with _in_one_line(self.path):
+            return [row["id"] for row in self._connection.execute(query, (beginning, most))]
+
+    def games(
+        self,
+        *,
+        event: str | None = None,
+        player: str | None = None,
+        size: int | None = None,
+        forfeits: bool = False,
+        limit: int | None = None,
+        newest_first: bool = False,
+    ) -> Iterator[Record]:
+        """Games in the order of their arrival, or the other way round, read as they are asked for.
+
+        ``player`` is a name or an identity, of either colour; ``forfeits`` leaves only games that a fault ended;
+        ``limit`` keeps the first so many in that order.
+        """
+        condition, values = _condition(event=event, player=player, size=size)
+        if forfeits:
+            condition += " AND ending IN ('time', 'illegal', 'crash')"
+        order = "DESC" if newest_first else "ASC"
+        values["limit"] = -1 if limit is None else max(0, limit)
+        return (record for _, record in self._numbered(f"{condition} ORDER BY seq {order} LIMIT :limit", values))
+
+    def games_after(self, seq: int, *, event: str | None = None) -> Iterator[tuple[int, Record]]:
+        """The games that arrived after number ``seq`` (0 for all), each with its number: where to go on next time."""
+        # the plus has SQLite begin at the number: by the index of events it would read a whole event each time
+        condition = "seq > :seq" if event is None else "seq > :seq AND +event = :event"
+        return self._numbered(f"{condition} ORDER BY seq", {"seq": seq, "event": event})
+
+    def participants(self, event: str) -> dict[str, str]:
+        """Who has played in an event: names by identity, the latest name of each."""
+        query = """
+            SELECT identity, name FROM (
+                SELECT black_player AS identity, black AS name, seq FROM games WHERE event = :event
+                UNION ALL SELECT white_player, white, seq FROM games WHERE event = :event
+            ) GROUP BY identity, name ORDER BY max(seq)
+        """
+        with _in_one_line(self.path):
+            return {row["identity"]: row["name"] for row in self._connection.execute(query, {"event": event})}
+
+    def count(self, *, event: str | None = None, player: str | None = None, size: int | None = None) -> int:
+        """How many games ``games`` would give."""
+        condition, values = _condition(event=event, player=player, size=size)
+        with _in_one_line(self.path):
+            return int(self._connection.execute(f"SELECT count(*) FROM games WHERE {condition}", values).fetchone()[0])
+
+    def pools(self) -> list[Pool]:
+        """What rated games there are, by what may be rated together, the most games first."""
+        query = f"""
+            SELECT rules, setup, count(*) AS games FROM games WHERE {self._rated}
+            GROUP BY rules, setup ORDER BY games DESC, rules, setup
+        """
+        with _in_one_line(self.path):
+            return [Pool(*row) for row in self._connection.execute(query)]
+
+    def result_rows(self, pool: Pool | None = None, *, event: str | None = None) -> list[ResultRow]:
+        """What ratings are made of: one row for two players and their colours, in the order of their identities.
+
+        Games that are identical but for a symmetry, with the same players and result, count once. A forfeit is a loss.
+        Left out are games without an outcome, unrated ones, those of a player whose identity isn't known or with
+        itself, and those of a match that wait for earlier ones of it: games that are over first are the short ones.
+        """
+        condition, values = _condition(event=event)
+        if pool is not None:
+            condition += " AND rules = :rules AND setup IS :setup"
+            values |= {"rules": pool.rules, "setup": pool.setup}
+        planned = "CASE WHEN json_valid(plan) THEN json_extract(plan, '$.games') END" if self._schema >= 2 else "NULL"
+        query = f"""
+            WITH rated AS (
+                SELECT event, black_player, white_player, canonical, black_score,
+                CASE WHEN event IN (SELECT id FROM events) AND rtrim(id, '0123456789') = event || '/'
+                    THEN CAST(substr(id, length(event) + 2) AS INTEGER) END AS number
+                FROM games WHERE {condition} AND {self._rated}
+            ), placed AS (
+                SELECT *, row_number() OVER (PARTITION BY event ORDER BY number) AS place FROM rated
+            ), reaches AS (
+                SELECT event, max(number) AS reach FROM placed WHERE number = place GROUP BY event
+            ), plans AS (
+                SELECT id AS event, {planned} AS planned FROM events
+            )
+            SELECT black_player, white_player, sum(black_score), count(*) FROM (
+                SELECT DISTINCT black_player, white_player, canonical, black_score
+                FROM placed LEFT JOIN reaches USING (event) LEFT JOIN plans USING (event)
+                WHERE number IS NULL
+                OR (number <= reach AND (number % 2 = 0 OR number < reach OR number = planned))
+            ) GROUP BY black_player, white_player ORDER BY black_player, white_player
+        """
+        with _in_one_line(self.path):
+            return [ResultRow(*row) for row in self._connection.execute(query, values)]
+
+    @property
+    def _rated(self) -> str:
+        """The condition for games that count for ratings."""
+        unrated = " AND unrated = ''" if self._schema >= 3 else ""
+        return (
+            "black_score IS NOT NULL AND black_player <> '' AND white_player <> '' AND black_player <> white_player"
+            + unrated
+        )
+
+    def damage(self) -> str:
+        """What SQLite's integrity check finds wrong with the file, in a line; empty when it is sound."""
+        with _in_one_line(self.path):
+            found = [str(row[0]) for row in self._connection.execute("PRAGMA integrity_check(3)")]
+        return "" if found == ["ok"] else _one_line("; ".join(found))
+
+    # --- Events and players ---
+
+    def add_event(self, event: Event) -> None:
+        """Store an event. One that is there with the same settings takes the new plan, so that it can be resumed;
+        raises StoreError when its settings are others."""
+        with self._transaction():
+            known = self._connection.execute("SELECT settings FROM events WHERE id = ?", (event.id,)).fetchone()
+            if known is None:
+                self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?)", astuple(event))
+            elif known["settings"] == event.settings:
+                self._connection.execute("UPDATE events SET plan = ? WHERE id = ?", (event.plan, event.id))
+            else:
+                raise StoreError(f"event '{event.id}' is in {self.path} with other settings; take another name for it")
+
+    def event(self, id: str) -> Event:
+        """The event of this id. Raises StoreError when there is none, with the nearest names."""
+        known = {event.id: event for event in self.events()}
+        if id not in known:
+            close = get_close_matches(id, known, n=3, cutoff=0.4) or list(known)[-3:]
+            listed = f"; there are {', '.join(close)}" if close else ""
+            raise StoreError(f"there is no event '{id}' in {self.path}{listed}")
+        return known[id]
+
+    def events(self) -> list[Event]:
+        """All events, in the order they were added."""
+        with _in_one_line(self.path):
+            return [Event(*row) for row in self._connection.execute("SELECT * FROM events ORDER BY rowid")]
+
+    def add_players(self, players: Iterable[Player]) -> None:
+        """Store players in one transaction; one whose identity is known takes the new name."""
+        rows = [astuple(player) for player in players]
+        with self._transaction():
+            self._connection.executemany(
+                "INSERT INTO players VALUES (?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT (identity) DO UPDATE SET name = excluded.name",
+                rows,
+            )
+
+    def players(self) -> dict[str, Player]:
+        """All players by identity, in the order they were first added."""
+        with _in_one_line(self.path):
+            rows = self._connection.execute("SELECT * FROM players ORDER BY rowid")
+            return {row["identity"]: Player(*row) for row in rows}
+
+    # --- Inside ---
+
+    def _numbered(self, condition: str, values: dict[str, Any]) -> Iterator[tuple[int, Record]]:
+        with _in_one_line(self.path):
+            for row in self._connection.execute(f"SELECT * FROM games WHERE {condition}", values):
+                yield row["seq"], self._record(row)
+
+    def _record(self, row: sqlite3.Row) -> Record:
+        try:
+            return _record_from_row(row)
+        except (ValueError, TypeError, KeyError, struct.error) as error:
+            text = f"game '{row['id']}' in {self.path} is damaged ({error}); restore the file from a copy"
+            raise StoreError(_one_line(text)) from error
+
+    @contextmanager
+    def _transaction(self, patience: float = _PATIENCE) -> Iterator[None]:
+        if self._lock is None:
+            raise StoreError(f"{self.path} is open for reading; open it with write=True to store anything")
+        with _in_one_line(self.path):
+            self._connection.execute(f"PRAGMA busy_timeout = {round(1000 * patience)}")
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:  # after some errors SQLite has already rolled back
+                    self._connection.execute("ROLLBACK")
+                raise
+            finally:
+                self._connection.execute(f"PRAGMA busy_timeout = {round(1000 * _PATIENCE)}")
+
+
+# --- Opening ---
+
+
+def _take_lock(path: Path) -> IO[bytes]:
+    """The open lock file, which names this process; closing it, or dying, gives it back. Raises StoreError."""
+    try:
+        return files.lock(Path(f"{path}.lock"))
+    except files.Held as error:
+        process = f" (process {error.process})" if error.process else ""
+        raise StoreError(f"{path} is being written by another arena{process}; wait until it ends or stop it") from error
+    except OSError as error:
+        raise StoreError(f"{path} can't be written ({error.strerror}); use a folder that can be") from error
+
+
+def _connect(path: Path, write: bool) -> sqlite3.Connection:
+    mode = "rwc" if write else "ro"
+    with _in_one_line(path):
+        connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=_PATIENCE, isolation_level=None
+        )
+        try:
+            connection.row_factory = sqlite3.Row
+            empty = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
+            if empty and not write:
+                raise StoreError(f"there are no results in {path} yet; play some games with 'arena match'")
+            if not empty:
+                _check_origin(connection, path)
+            if write:
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
+                if not empty:
+                    _upgrade(connection)
+            if empty:
+                connection.execute("BEGIN IMMEDIATE")
+                for statement in _CREATE:
+                    connection.execute(statement)
+                connection.execute("COMMIT")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _check_origin(connection: sqlite3.Connection, path: Path) -> None:
+    if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+        raise StoreError(f"{path} is another program's database; use another path")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > SCHEMA:
+        raise StoreError(f"{path} was written by a newer arena (schema {version}, this one has {SCHEMA}); update arena")
+
+
+def _upgrade(connection: sqlite3.Connection) -> None:
+    """Bring the tables of an older arena up to date; its files can be read as they are."""
+    connection.execute("BEGIN IMMEDIATE")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    for statement in [statement for older in range(version, SCHEMA) for statement in _UPGRADES[older]]:
+        connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {SCHEMA}")
+    connection.execute("COMMIT")
+
+
+@contextmanager
+def _in_one_line(path: Path) -> Iterator[None]:
+    """Whatever SQLite raises becomes a StoreError that names the file and what to do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        kind = StoreError
+        match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the low byte of an extended code is its class
+            case sqlite3.SQLITE_FULL:
+                text = f"no room on the disk for {path}; free some, then run the same command again"
+            case sqlite3.SQLITE_NOTADB:
+                text = f"{path} is no database; move it away, then run the same command again"
+            case sqlite3.SQLITE_CORRUPT:
+                text = f"{path} is damaged ({error}); move it away or restore it from a copy"
+            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+                kind = StoreBusy
+                text = f"another program holds {path}; close it, then run the same command again"
+            case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
+                text = f"{path} can't be used ({error}); its folder has to be there and writable, for reading too"
+            case sqlite3.SQLITE_IOERR:
+                text = f"the disk failed with {path} ({error}); check the disk and its free space"
+            case _:
+                text = f"{path} can't be used ({error}); if it is damaged, move it away or restore it from a copy"
+        raise kind(_one_line(text)) from error
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _condition(
+    *, event: str | None = None, player: str | None = None, size: int | None = None
+) -> tuple[str, dict[str, Any]]:
+    """An SQL condition and the values it names."""
+    given = {
+        "event = :event": event,
+        ":player IN (black, white, black_player, white_player)": player,
+        "size = :size": size,
+    }
+    condition = " AND ".join(["TRUE", *(text for text, value in given.items() if value is not None)])
+    return condition, {"event": event, "player": player, "size": size}
+
+
+# --- Rows and records ---
+
+
+def _row_from_record(record: Record) -> dict[str, Any]:
+    if not record.id:
+        raise StoreError(f"a game of '{record.black}' and '{record.white}' has no id; only games of events are stored")
+    outcome, size = record.outcome, record.rules.size
+    setup = [[int(point) for point in points] for points in record.setup]
+    if any(not 0 <= move <= size * size for move in (*setup[0], *setup[1], *record.moves)):
+        raise StoreError(f"game '{record.id}' can't be stored: it has moves outside its board")
+    rules = _json_from_rules(record.rules)
+    row: dict[str, Any] = {
+        "size": size,
+        "komi": float(record.rules.komi),
+        "rules": rules,
+        "setup": _compact_json(setup) if any(setup) else None,
+        "first": int(record.first),
+        "moves": struct.pack(f"<{len(record.moves)}H", *record.moves),
+        "canonical": _digest([rules, int(record.first), record.canonical_moves()]),
+        "seed": str(record.seed),
+        "winner": None if outcome is None or outcome.winner is None else int(outcome.winner),
+        "ending": None if outcome is None else outcome.ending.value,
+        "margin": None if outcome is None else outcome.margin,
+        "black_score": None if outcome is None else outcome.black_score,
+        "adjudged": None if record.adjudged is None else int(record.adjudged),
+    }
+    for name in _TEXTS:  # lone surrogates, as from an engine's undecodable output, don't cost the game
+        row[name] = getattr(record, name).encode("utf-8", "backslashreplace").decode()
+    for name in _NUMBERS:
+        row[name] = getattr(record, name)
+    row["arena"] = __version__
+    return row
+
+
+def _record_from_row(row: sqlite3.Row) -> Record:
+    """Raises ValueError, TypeError, KeyError or struct.error when the row doesn't hold a record."""
+    from arena.go.moves import Colour
+    from arena.go.record import Record
+
+    black, white = json.loads(row["setup"]) if row["setup"] else ((), ())
+    return Record(
+        rules=_rules_from_json(row["rules"]),
+        moves=tuple(move for (move,) in struct.iter_unpack("<H", row["moves"])),
+        outcome=_outcome(row),
+        setup=(tuple(black), tuple(white)),
+        first=Colour(row["first"]),
+        seed=int(row["seed"]),
+        adjudged=Colour(row["adjudged"]) if "adjudged" in row.keys() and row["adjudged"] else None,
+        **{name: row[name] for name in (*_TEXTS, *_NUMBERS) if name in row.keys()},
+    )
+
+
+def _outcome(row: sqlite3.Row) -> Outcome | None:
+    from arena.go.game import Ending, Outcome
+    from arena.go.moves import Colour
+
+    if row["ending"] is None:
+        return None
+    winner = None if row["winner"] is None else Colour(row["winner"])
+    return Outcome(winner, Ending(row["ending"]), row["margin"])
+
+
+@lru_cache(maxsize=64)
+def _json_from_rules(rules: Rules) -> str:
+    return _compact_json(asdict(rules) | {"komi": float(rules.komi)})  # 7 and 7.0 are equal rules
+
+
+@lru_cache(maxsize=64)
+def _rules_from_json(text: str) -> Rules:
+    from arena.go.game import Rules
+
+    return Rules.from_json(json.loads(text))
+
+
+def _compact_json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _digest(value: object) -> bytes:
+    return blake2b(_compact_json(value).encode(), digest_size=16).digest()
