@@ -9,7 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from arena import ConfigError
+from arena import ArenaError, ConfigError
 from arena.clock import LAG, Clock, TimeLeft, TimeSettings
 from arena.settings import plain, read_value, suggest
 
@@ -168,6 +168,14 @@ class Candidate:
     win_rate: float
     line: tuple[Move, ...]
     prior: float | None = None
+
+
+def fault_words(error: Exception) -> str:
+    """What went wrong, in a line: an error of ours speaks for itself, any other is named."""
+    text = " ".join(str(error).split())
+    if isinstance(error, ArenaError) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 class Bot(ABC):

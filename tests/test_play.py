@@ -14,6 +14,7 @@ from played import console_of, output_of
 from terminal import Terminal
 from test_sitting import FINAL, Deliberate, Oracle, Scripted, kifu_of, sat
 
+from arena.adviser import Analyst
 from arena.bot import Limits
 from arena.fair import ELO_PER_POINT, elo_per_point, fair_terms
 from arena.go.game import Ending, Outcome, Rules
@@ -21,7 +22,7 @@ from arena.go.moves import BLACK, WHITE
 from arena.go.record import Record
 from arena.kifu import Kifu, KifuFile, kept_games
 from arena.screen.plain_play import Manner, show_plainly
-from arena.sitting import Analyst, Sitting
+from arena.sitting import Sitting
 from arena.store import Player, Store
 
 

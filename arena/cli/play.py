@@ -22,6 +22,7 @@ from arena.cli.seats import Wish, arranged
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from arena.adviser import Analyst
     from arena.analysis import Evaluation
     from arena.bot import Bot
     from arena.go.game import Rules
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from arena.registry import Entry, Registry
     from arena.screen.review import Evaluate
     from arena.screen.themes import Theme
-    from arena.sitting import Analyst, Opponent, Sitting
+from arena.sitting import Opponent, Sitting
 
 ANALYSTS = ("alphago", "mcts")
 """Who gives hints where the bot that is played can't: the first that plays on the size."""
@@ -230,8 +231,8 @@ def _analyst(
     opponents: dict[Colour, Opponent], bots: dict[Colour, Entry], registry: Registry, size: int
 ) -> Analyst | None:
     """Who gives hints: another of the bot that is played where it can analyse, else the first that can."""
+    from arena.adviser import Analyst
     from arena.bot import Bot
-    from arena.sitting import Analyst
 
     for colour, opponent in opponents.items():
         if type(opponent.bot).analyse is not Bot.analyse:

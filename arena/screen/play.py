@@ -13,6 +13,7 @@ from rich.text import Text
 
 from arena.counting import estimated
 from arena.go.game import Game
+from arena.kifu import Phase
 from arena.screen import style
 from arena.screen.review import Evaluate, Review, show_review
 from arena.screen.seat import Seat
@@ -21,7 +22,6 @@ from arena.screen.stage import Stage
 from arena.screen.themes import DARK, Theme
 from arena.screen.typed import Gone, Mouse, Paste, Press
 from arena.sitting import Sitting
-from arena.snapshot import Phase
 
 STARTING = "Getting ready; the first time, compiling takes up to a minute."
 
