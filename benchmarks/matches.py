@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from arena.bot import Limits
+from arena.contract.bot import Limits
+from arena.events.pairing import Pairing
+from arena.events.room import Room
+from arena.events.runner import play_event
+from arena.events.schedule import Match
 from arena.go.game import Game, Rules
-from arena.match import Room
-from arena.pairing import Pairing
-from arena.registry import Registry
-from arena.runner import play_event
-from arena.schedule import Match
-from arena.store import Store
+from arena.players.registry import Registry
+from arena.results.store import Store
 from benchmarks.measure import report, row, timed
 from bots import alphago, fast_random
 

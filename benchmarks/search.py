@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from arena.bot import Limits
+from arena.contract.bot import Limits
 from arena.go import kernels
 from arena.go.game import Game, Rules
 from benchmarks.measure import ROUNDS, row

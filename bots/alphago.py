@@ -12,7 +12,7 @@ from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from arena.bot import Bot, BotKind, Candidate, Decision, Limits, setting
+from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, setting
 from bots.nets.checkpoint import Checkpoint, find
 
 if TYPE_CHECKING:
@@ -213,7 +213,6 @@ class AlphaGo(Bot):
 def check(config: Config, size: int) -> None:
     """Raise CheckpointError when the net is missing, damaged, without policy or value, or can't play so here."""
     checkpoint = Checkpoint.open(find(config.checkpoint))
-    checkpoint.require("policy", "value")
     checkpoint.require_size(size)
     checkpoint.require_precision(config.precision)
 
@@ -224,6 +223,7 @@ BOT = BotKind(
     build=AlphaGo,
     boards=64,
     check=check,
+    heads=("policy", "value"),
     tells_win_rate=True,
     revision=2,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from arena.bot import Bot, BotKind, Decision, Limits
+from arena.contract.bot import Bot, BotKind, Decision, Limits
 
 if TYPE_CHECKING:
     from arena.go.game import Game

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arena import BotFault, BotTimeout, ConfigError
-from arena.bot import Bot, BotKind, Decision, Limits, setting
-from arena.code import digest_of
+from arena.contract.bot import Bot, BotKind, Decision, Limits, setting
+from arena.contract.code import digest_of
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
     from arena.go.game import Game, Rules

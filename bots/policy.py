@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import TYPE_CHECKING
 
-from arena.bot import Bot, BotKind, Decision, Limits, setting
+from arena.contract.bot import Bot, BotKind, Decision, Limits, setting
 from bots.nets.checkpoint import Checkpoint, find
 
 if TYPE_CHECKING:
@@ -110,7 +110,6 @@ def pick(game: Game, logits: np.ndarray, temperature: float) -> int:
 def check(config: Config, size: int) -> None:
     """Raise CheckpointError when the net is missing, damaged or without a policy, or can't play so on this size."""
     checkpoint = Checkpoint.open(find(config.checkpoint))
-    checkpoint.require("policy")
     checkpoint.require_size(size)
     checkpoint.require_precision(config.precision)
 
@@ -121,6 +120,7 @@ BOT = BotKind(
     build=Policy,
     boards=64,
     check=check,
+    heads=("policy",),
     tells_win_rate=True,
     revision=1,
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
-from arena.bot import Bot, BotKind, Decision, Limits
+from arena.contract.bot import Bot, BotKind, Decision, Limits
 
 if TYPE_CHECKING:
     from arena.go.game import Game

@@ -10,14 +10,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import inf
-from pathlib import Path
 from threading import Event, Thread
 from time import perf_counter
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from arena import ConfigError
-from arena.bot import Bot, BotKind, Candidate, Decision, Limits, setting
+from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, setting
 from bots.nets.checkpoint import find
 
 if TYPE_CHECKING:
@@ -232,19 +231,12 @@ def check(config: Config, size: int) -> None:
         raise ConfigError("ponder=true needs reuse=true: what is found while the other side thinks is in the tree")
 
 
-def identify(folder: Path) -> str:
-    """The sha256 of a rollout policy's weights. Raises CheckpointError."""
-    from bots.nets.rollout import identity_of
-
-    return identity_of(folder)
-
-
 BOT = BotKind(
     summary="UCT: tree search with RAVE, trained and other priors, and playouts that answer",
     config=Config,
     build=Uct,
     check=check,
-    identify=identify,
+    heads=("rollout",),
     tells_win_rate=True,
     revision=2,
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from arena.bot import Bot, BotKind, Decision, Limits, setting
+from arena.contract.bot import Bot, BotKind, Decision, Limits, setting
 from arena.go.game import Game
 from arena.go.moves import pass_move
 from bots.nets import checkpoint

@@ -14,12 +14,12 @@ import numpy as np
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
+from arena.events.schedule import Ladder, Match, Pairing, Tournament
+from arena.events.worker import Glance
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.go.record import Record
-from arena.registry import Entry
-from arena.schedule import Ladder, Match, Pairing, Tournament
-from arena.worker import Glance
+from arena.players.registry import Entry
 
 SIZES = [(40, 12), (40, 20), (60, 40), (80, 24), (100, 40), (120, 40), (200, 60)]
 

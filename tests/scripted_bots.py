@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from arena import BotFault, BotTimeout, UserError
-from arena.bot import Bot, BotKind, Decision, Limits, setting
+from arena.contract.bot import Bot, BotKind, Decision, Limits, setting
 from arena.go.game import Game
 from arena.go.moves import BLACK, pass_move
+from arena.players.registry import Entry
 from arena.ratings import expected_score
-from arena.registry import Entry
 from bots.random import Config as NoSettings
 from bots.random import RandomBot
 

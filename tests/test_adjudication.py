@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from scripted_bots import scripted
 
 from arena import ConfigError
-from arena.adjudication import OFF, Adjudication, Verdict
-from arena.bot import Limits
+from arena.contract.adjudication import OFF, Adjudication, Verdict
+from arena.contract.bot import Limits
+from arena.events.pairing import Pairing
+from arena.events.room import Room
+from arena.events.runner import play_event
+from arena.events.schedule import Match
 from arena.go.game import Ending, Rules
 from arena.go.moves import BLACK, WHITE, Colour
 from arena.go.record import Record
-from arena.match import Room
-from arena.pairing import Pairing
-from arena.runner import play_event
-from arena.schedule import Match
-from arena.store import Store
+from arena.results.store import Store
 
 SEVEN = Rules.preset("cgos", 7)
 AGREE = Adjudication(agree=0.02, turns=3, play_on=0.0)

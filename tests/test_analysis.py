@@ -13,14 +13,14 @@ from commandline import arena, refused
 from played import lines_of, words_of
 
 from arena import BotFault
-from arena.analysis import AnalysisError, analyse, as_csv, evaluation_count, judge, mistakes, notes, patient
-from arena.bot import Bot, Candidate, Decision, Limits
+from arena.contract.bot import Bot, Candidate, Decision, Limits
 from arena.go.game import Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp, pass_move
 from arena.go.record import Record, read_sgf
-from arena.registry import Registry
+from arena.players.registry import Registry
+from arena.results.analysis import AnalysisError, analyse, as_csv, evaluation_count, judge, mistakes, notes, patient
+from arena.results.store import Store
 from arena.screen.analysis import AnalysisSheet
-from arena.store import Store
 
 FIVE = Rules.preset(size=5)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from arena import CheckpointError
-from arena.bot import Bot, BotKind, Decision, Limits
+from arena.contract.bot import Bot, BotKind, Decision, Limits
 from arena.go.game import Game
 from arena.go.moves import BLACK, WHITE, move_from_gtp
-from arena.registry import Registry
+from arena.players.registry import Registry
 from benchmarks.__main__ import main
 from benchmarks.measure import interleaved, machine, report, timed
 from benchmarks.tactics.ask import playable, solved

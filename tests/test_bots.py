@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from arena import CheckpointError
-from arena.bot import Bot, Decision, Limits
+from arena.contract.bot import Bot, Decision, Limits
 from arena.go.game import BLACK, WHITE, Game, Rules
 from arena.go.moves import move_from_gtp, pass_move, symmetry_table
-from arena.registry import Registry
+from arena.players.registry import Registry
 
 SPECS = [
     "random",

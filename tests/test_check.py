@@ -14,11 +14,11 @@ from played import console_of, output_of
 from scripted_bots import scripted
 from test_gtp_bot import GNUGO, SCRIPTED, end, pids
 
-from arena.bot import Limits
-from arena.finding import Begun, Finding, Verdict
+from arena.contract.bot import Limits
+from arena.contract.finding import Begun, Finding, Verdict
+from arena.events.probe import probe
 from arena.go.game import Rules
-from arena.probe import probe
-from arena.registry import Entry, Registry
+from arena.players.registry import Entry, Registry
 from arena.screen.check import show_check
 
 NINE = Rules.preset("cgos", 9)

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from arena.cli import app
 from arena.go.game import Ending, Outcome
 from arena.go.moves import WHITE, gtp_from_move
-from arena.store import Store
+from arena.results.store import Store
 from bots.nets.checkpoint import find
 
 ONE = ("--workers", "1")
@@ -91,7 +91,7 @@ def test_every_command_has_help_and_stands_in_the_readme() -> None:
 
 
 def test_every_kind_of_bot_stands_in_the_readme() -> None:
-    from arena.registry import Registry
+    from arena.players.registry import Registry
 
     readme = (ROOT / "README.md").read_text()
     for entry in Registry().entries:

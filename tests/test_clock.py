@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arena.bot import Limits
-from arena.clock import Clock, TimeLeft, TimeSettings
+from arena.contract.bot import Limits
+from arena.contract.clock import Clock, TimeLeft, TimeSettings
 
 
 @dataclass

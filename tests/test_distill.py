@@ -23,11 +23,11 @@ from test_value import untrained
 from torch.nn import functional
 
 from arena import CheckpointError, RecordError
-from arena.bot import Limits
+from arena.contract.bot import Limits
 from arena.go.game import Game, Rules
 from arena.go.moves import BLACK, WHITE, Colour, apply_symmetry
 from arena.go.planes import find_encoder
-from arena.registry import Registry
+from arena.players.registry import Registry
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
 from bots.nets.network import Answer

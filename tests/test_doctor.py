@@ -16,13 +16,13 @@ import pytest
 from commandline import ROOT, arena, refused
 from played import console_of, output_of
 
-from arena import doctor
-from arena.doctor import Place, examine
-from arena.example import ARENA_TOML, engine_command, engine_table
-from arena.finding import Finding, Verdict
-from arena.registry import Registry
+from arena.contract.finding import Finding, Verdict
+from arena.players.example import ARENA_TOML, engine_command, engine_table
+from arena.players.registry import Registry
+from arena.results import doctor
+from arena.results.doctor import Place, examine
+from arena.results.store import Store
 from arena.screen.check import show_check
-from arena.store import Store
 
 OK, NOTE, FAILED = Verdict.OK, Verdict.NOTE, Verdict.FAILED
 

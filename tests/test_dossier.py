@@ -12,11 +12,11 @@ from commandline import arena, refused
 from played import SIZES, console_of, entry, match_of, output_of, record_of
 
 from arena import StoreError
+from arena.events.schedule import Match
 from arena.go.game import Ending
 from arena.go.record import Record
-from arena.schedule import Match
+from arena.results.store import Event, Player, Store
 from arena.screen.dossier import forfeits_sheet, show_dossier
-from arena.store import Event, Player, Store
 
 MATCH = match_of("alphago", "sl", games=12)
 REASON = "sl: RuntimeError: no idea what to play"

@@ -18,19 +18,19 @@ from typing import Any
 import pytest
 
 import arena
+from arena.events.runner import play_event
+from arena.events.schedule import Match
 from arena.go.game import Rules
 from arena.go.record import Record
-from arena.registry import Registry
-from arena.runner import play_event
-from arena.schedule import Match
-from arena.store import Store
+from arena.players.registry import Registry
+from arena.results.store import Store
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds workers and their memory in /proc")
 
 PLAY = """
 import sys
-from arena.runner import play_event
-from arena.store import Store
+from arena.events.runner import play_event
+from arena.results.store import Store
 from test_endurance import event
 database, seed, games, *bots = sys.argv[1:]
 with Store.open(database, write=True) as store:

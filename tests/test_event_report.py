@@ -16,16 +16,16 @@ from rich.console import Console
 from stored_events import DATE, earlier_wins, finished, games_of, player, store_event
 
 from arena import StoreError
-from arena.bot import Limits
+from arena.contract.bot import Limits
+from arena.events.schedule import Ladder, Match, Tournament
 from arena.go.game import Ending, Rules
 from arena.go.moves import BLACK, WHITE
 from arena.ratings import Bound, PairCounts, compare, share_interval
-from arena.report.event import Kind, Report
-from arena.report.frames import event_frames, write_event_csv
-from arena.report.stored import overviews, read_report
-from arena.schedule import Ladder, Match, Tournament
+from arena.results.event import Kind, Report
+from arena.results.frames import event_frames, write_event_csv
+from arena.results.store import Store
+from arena.results.stored import overviews, read_report
 from arena.screen.report import overviews_sheet, print_report
-from arena.store import Store
 
 RULES = Rules.preset("cgos", 7)
 LONG = "mcts:playouts=5000,exploration=0.9@seconds=1"

@@ -21,17 +21,17 @@ from rich.console import Console
 from stored_events import finished, player, store_event
 
 from arena import ConfigError
-from arena.bot_file import set_bot
-from arena.gate import Evidence, History, Over, Ruling, entry_for, history, to_csv
+from arena.events.schedule import Gate, Match, event_from_json, event_to_json
 from arena.go.game import Rules
 from arena.go.moves import apply_symmetry
 from arena.go.record import Record
+from arena.players.bot_file import set_bot
+from arena.players.registry import Entry, Registry
 from arena.ratings import Estimate, Sprt
-from arena.registry import Entry, Registry
-from arena.schedule import Gate, Match, event_from_json, event_to_json
+from arena.results.gate import Evidence, History, Over, Ruling, entry_for, history, to_csv
+from arena.results.store import Store
 from arena.screen.gate import HistoryPlot, history_sheet
 from arena.screen.pages import draw_history
-from arena.store import Store
 from bots.nets import checkpoint, rollout
 from bots.nets.checkpoint import MANIFEST, SHIPPED, Checkpoint, add_gate, find
 
@@ -170,7 +170,7 @@ def test_an_entry_that_was_changed_meanwhile_is_left_alone(folder: Path) -> None
         (("mine", "--against", "learner", "--sprt", "9", "0"), ["--sprt: elo0 = 9.0 must be below elo1 = 0.0"]),
         (("mine", "--against", "learner", "-n", "0"), ["0 games can't be played"]),
         (("start", "--against", "learner"), ["learner already plays start"]),
-        (("mine", "--against", "mcts"), ["mine: is no rollout policy"]),
+        (("mine", "--against", "mcts"), ["mine: is not a rollout policy"]),
         (("mine", "--against", "learner", "--config", "none.toml"), ["none.toml can't be read"]),
         (("mine", "--against", "learner", "--config", "broken.toml"), ["broken.toml is no valid TOML"]),
         (("mine", "--against", "learner", "--config", "/dev/null"), ["/dev/null is no file"]),
@@ -468,10 +468,11 @@ def test_a_manifest_takes_what_gates_said_and_opens_without(tmp_path: Path) -> N
 
 def test_a_rollout_policys_manifest_takes_them_too(tmp_path: Path) -> None:
     shipped = rollout.RolloutPolicy.open(find("rollout-9x9"))
-    copy = rollout.save(tmp_path / "copy", shipped.manifest, shipped.learned + np.float32(1))
-    assert "gates" not in json.loads((copy.folder / MANIFEST).read_text())
-    add_gate(copy.folder, {"event": "one"})
-    opened = rollout.RolloutPolicy.open(copy.folder)
-    assert list(opened.manifest.gates) == [{"event": "one"}] and opened.identity == copy.identity
-    again = rollout.save(tmp_path / "copy", opened.manifest, opened.learned + np.float32(1))
-    assert again.manifest.gates == ()
+    copy = rollout.save_policy(tmp_path / "copy", shipped.checkpoint.manifest, shipped.learned + np.float32(1))
+    assert "gates" not in json.loads((copy.checkpoint.folder / MANIFEST).read_text())
+    add_gate(copy.checkpoint.folder, {"event": "one"})
+    opened = rollout.RolloutPolicy.open(copy.checkpoint.folder)
+    assert list(opened.checkpoint.manifest.gates) == [{"event": "one"}]
+    assert opened.checkpoint.identity == copy.checkpoint.identity
+    again = rollout.save_policy(tmp_path / "copy", opened.checkpoint.manifest, opened.learned + np.float32(1))
+    assert again.checkpoint.manifest.gates == ()

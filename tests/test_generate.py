@@ -10,12 +10,12 @@ from commandline import arena, refused
 from scripted_bots import scripted
 
 from arena import ConfigError, StoreError
-from arena.generation import GamesFile, Generation
+from arena.events.generation import GamesFile, Generation
+from arena.events.runner import play_event
 from arena.go.collection import read_path
 from arena.go.game import Rules
 from arena.go.record import Record
-from arena.registry import Entry
-from arena.runner import play_event
+from arena.players.registry import Entry
 from trainers.dataset import Parting, Sieve, build
 
 RULES = Rules.preset(size=7)

@@ -21,11 +21,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arena import BotFault, CheckpointError
-from arena.bot import Bot, Decision, Limits
+from arena.contract.bot import Bot, Decision, Limits
 from arena.go.game import Game, Outcome, Rules
 from arena.go.moves import BLACK, Colour, gtp_from_move, move_from_gtp
 from arena.gtp.server import Server, serve
-from arena.registry import Registry
+from arena.players.registry import Registry
 from bots.gtp import Config, GtpBot, katago_rules
 
 GNUGO = shutil.which("gnugo", path=f"{os.environ['PATH']}:/usr/games:/usr/local/games")

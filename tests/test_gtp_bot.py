@@ -20,14 +20,14 @@ import numpy as np
 import pytest
 
 from arena import BotFault, BotTimeout, ConfigError
-from arena.bot import Limits
-from arena.clock import Clock
+from arena.contract.bot import Limits
+from arena.contract.clock import Clock
+from arena.events.pairing import Pairing
+from arena.events.room import Room, Turn
 from arena.go.game import Ending, Game, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.go.record import Record
-from arena.match import Room, Turn
-from arena.pairing import Pairing
-from arena.registry import Registry
+from arena.players.registry import Registry
 from bots.gtp import BOT, Config, GtpBot
 
 ROOT = Path(__file__).parents[1]

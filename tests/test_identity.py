@@ -15,13 +15,13 @@ from commandline import ROOT, Done, arena_alone
 
 import arena
 from arena import UserError
-from arena.bot import Limits
-from arena.code import load_kind
+from arena.contract.bot import Limits
+from arena.contract.code import load_kind
+from arena.events.runner import play_event
+from arena.events.schedule import Match
 from arena.go.game import Game, Rules
-from arena.registry import Entry, Registry
-from arena.runner import play_event
-from arena.schedule import Match
-from arena.store import Store
+from arena.players.registry import Entry, Registry
+from arena.results.store import Store
 from bots.nets.checkpoint import SHIPPED
 
 BOT = """

@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from arena.events.tally import Judge, Tally
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Record
 from arena.ratings import PairCounts, Sprt, SprtState, Verdict, WinDrawLoss, expected_score
-from arena.report.tally import Judge, Tally
 
 NEW, OLD = PLAYERS = ("new", "old")
 

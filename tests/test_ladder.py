@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 from scripted_bots import scripted
 
 from arena import ConfigError
-from arena.adjudication import Adjudication
+from arena.contract.adjudication import Adjudication
+from arena.events.ladder import next_meetings, widest_gap
+from arena.events.runner import play_event
+from arena.events.schedule import Ladder, Pairing, Tournament
+from arena.events.tally import Tally
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Record
-from arena.ladder import next_meetings, widest_gap
 from arena.ratings import Z95, Bound, Ratings, Result, expected_score, rate
-from arena.report.tally import Tally
-from arena.runner import play_event
-from arena.schedule import Ladder, Pairing, Tournament
-from arena.store import Store
+from arena.results.store import Store
 
 FIVE = Rules.preset("cgos", 5)
 SEVEN = Rules.preset("cgos", 7)

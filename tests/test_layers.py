@@ -14,62 +14,48 @@ from pathlib import Path
 import pytest
 from scripted_bots import scripted
 
+from arena.events.runner import play_event
+from arena.events.schedule import Match
 from arena.go.game import Rules
-from arena.runner import play_event
-from arena.schedule import Match
-from arena.store import Store
+from arena.results.store import Store
 
 ROOT = Path(__file__).parents[1]
 OURS = ("arena", "bots", "trainers")
 
 LAYERS = (
     ("arena",),  # the errors
-    ("arena.go", "arena.clock", "arena.settings", "arena.finding", "arena.example"),
-    ("arena.bot", "arena.adjudication", "arena.ratings"),
-    ("arena.code",),
+    ("arena.ratings", "arena.go"),
+    ("arena.contract",),
+    ("bots.search", "arena.gtp"),
+    ("bots.nets",),
     ("bots",),
-    ("arena.registry",),
-    ("arena.openings", "arena.report.tally"),
-    ("arena.pairing",),
-    ("arena.ladder",),
-    ("arena.schedule", "arena.generation"),
-    ("arena.match", "arena.pulse"),
-    ("arena.worker",),
-    ("arena.ready",),
-    ("arena.store", "arena.probe"),
-    ("arena.counting",),
-    ("arena.kifu",),
-    ("arena.adviser", "arena.clocks"),
-    ("arena.sitting",),
-    ("arena.runner",),
-    ("arena.report", "arena.planning", "arena.live", "arena.replay", "arena.analysis", "arena.doctor"),
-    ("arena.gate", "arena.bot_file", "arena.fair", "arena.tutorial"),
-    ("trainers",),
+    ("arena.players",),
+    ("arena.events",),
+    ("arena.results",),
+    ("arena.people", "trainers"),
     ("arena.screen",),
-    ("arena.page",),
-    ("arena.gtp",),
     ("arena.cli",),
     ("arena.__main__",),
 )
-"""From the bottom to the top. What is in a package may import the rest of it; all else, only what is further down."""
+"""The rooms of the house, from the bottom to the top. A room may import itself and the rooms below it."""
 
 HOMES = {
     "llvmlite": (),
     "matplotlib": ("arena/screen/pages.py",),
-    "numba": ("arena/go/jit.py", "arena/go/kernels.py", "arena/go/planes.py", "arena/pulse.py", "bots/search/"),
+    "numba": ("arena/go/jit.py", "arena/go/kernels.py", "arena/go/planes.py", "arena/events/pulse.py", "bots/search/"),
     "numpy": ("arena/", "bots/", "trainers/"),
     "onnx": ("trainers/",),
     "onnxruntime": ("bots/nets/inference.py", "trainers/"),
     "onnxscript": ("trainers/",),
-    "pandas": ("arena/report/frames.py",),
-    "platformdirs": ("arena/code.py", "arena/go/jit.py"),
-    "ray": ("arena/runner.py",),
+    "pandas": ("arena/results/frames.py",),
+    "platformdirs": ("arena/contract/code.py", "arena/go/jit.py"),
+    "ray": ("arena/events/runner.py",),
     "rich": ("arena/screen/", "arena/cli/"),
     "safetensors": ("bots/nets/", "trainers/"),
     "scipy": ("arena/ratings/figure.py",),
     "sgfmill": ("arena/go/record.py", "arena/go/remarks.py", "arena/go/collection.py"),
     "tensorboard": ("trainers/",),
-    "tomlkit": ("arena/bot_file.py",),
+    "tomlkit": ("arena/players/bot_file.py",),
     "torch": (
         "bots/nets/network.py",
         "bots/nets/classics.py",
@@ -216,10 +202,10 @@ def loaded(code: str, *arguments: str) -> set[str]:
     [
         pytest.param("import arena.cli", id="the command line"),
         pytest.param(
-            "from arena.registry import Registry\nfor entry in Registry().entries: entry.bot_kind.settings",
+            "from arena.players.registry import Registry\nfor entry in Registry().entries: entry.bot_kind.settings",
             id="the list of bots",
         ),
-        pytest.param("from arena.store import Store", id="the store"),
+        pytest.param("from arena.results.store import Store", id="the store"),
         pytest.param("from arena.ratings import rate", id="ratings"),
     ],
 )
@@ -231,10 +217,10 @@ MATCH = """
 import sys
 from pathlib import Path
 from arena.go.game import Rules
-from arena.registry import Registry
-from arena.runner import play_event
-from arena.schedule import Match
-from arena.store import Store
+from arena.players.registry import Registry
+from arena.events.runner import play_event
+from arena.events.schedule import Match
+from arena.results.store import Store
 first, second = map(Registry().resolve, ["fast-random", "random"])
 with Store.open(Path(sys.argv[1]), write=True) as store:
     list(play_event(Match(first, second, Rules.preset("cgos", 7), 2), store, 1))
@@ -251,5 +237,5 @@ def test_playing_a_match_never_loads_torch_here_nor_in_a_worker(tmp_path: Path) 
         for _ in play_event(Match(spy, scripted("GOOD"), Rules.preset("cgos", 7), 2), store, 1):
             pass
     worker = set((tmp_path / "loaded").read_text().split())
-    assert {"numba", "arena.ready"} <= worker  # made ready once for all workers
+    assert {"numba", "arena.events.ready"} <= worker  # made ready once for all workers
     assert worker & {"torch", "pandas", "onnxruntime", "rich", "typer"} == set()

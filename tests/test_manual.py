@@ -14,7 +14,7 @@ from played import match_of, record_of
 
 from arena.cli import app, complete
 from arena.cli.manual import manual
-from arena.store import Event, Player, Store
+from arena.results.store import Event, Player, Store
 
 COMMANDS = typer.main.get_command(app)
 

@@ -11,14 +11,14 @@ import pytest
 from scripted_bots import scripted, wait
 
 from arena import BotTimeout
-from arena.bot import Bot, Decision, Limits
-from arena.clock import TimeLeft
+from arena.contract.bot import Bot, Decision, Limits
+from arena.contract.clock import TimeLeft
+from arena.events.pairing import Pairing
+from arena.events.room import Room, Turn, lost_record
 from arena.go.game import Ending, Game, Rules
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Record
-from arena.match import Room, Turn, lost_record
-from arena.pairing import Pairing
-from arena.registry import Registry
+from arena.players.registry import Registry
 
 SEVEN = Rules.preset("cgos", 7)
 OPENING = (16, 30)

@@ -15,11 +15,11 @@ import torch
 from onnx import numpy_helper
 
 from arena import CheckpointError, ConfigError
-from arena.bot import Limits
+from arena.contract.bot import Limits
 from arena.go import kernels
 from arena.go.game import Game, Rules
 from arena.go.planes import encode_game, find_encoder
-from arena.registry import load_kind
+from arena.players.registry import load_kind
 from bots.alphago import AlphaGo, Config, check
 from bots.nets import checkpoint as checkpoints
 from bots.nets.catalogue import load_network

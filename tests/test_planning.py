@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena.planning import Outlook, games_for_interval, games_to_show, sprt_games
 from arena.ratings import Bound, PairCounts, Sprt, compare, expected_score, logistic_llr
+from arena.results.planning import Outlook, games_for_interval, games_to_show, sprt_games
 
 
 def dice(seed: int) -> np.random.Generator:

@@ -14,16 +14,16 @@ from played import console_of, output_of
 from terminal import Terminal
 from test_sitting import FINAL, Deliberate, Oracle, Scripted, kifu_of, sat
 
-from arena.adviser import Analyst
-from arena.bot import Limits
-from arena.fair import ELO_PER_POINT, elo_per_point, fair_terms
+from arena.contract.bot import Limits
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Record
-from arena.kifu import Kifu, KifuFile, kept_games
+from arena.people.adviser import Analyst
+from arena.people.fair import ELO_PER_POINT, elo_per_point, fair_terms
+from arena.people.kifu import Kifu, KifuFile, kept_games
+from arena.people.sitting import Sitting
+from arena.results.store import Player, Store
 from arena.screen.plain_play import Manner, show_plainly
-from arena.sitting import Sitting
-from arena.store import Player, Store
 
 
 def said(sitting: Sitting, *lines: str, width: int = 200, **manner: object) -> str:

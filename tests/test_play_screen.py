@@ -15,20 +15,19 @@ from played import Clock, console_of
 from rich.cells import cell_len
 from terminal import Terminal
 
-from arena.adviser import Analyst
-from arena.analysis import Evaluation, analyse
-from arena.bot import Bot, Candidate, Decision, Limits
-from arena.clock import TimeLeft
+from arena.contract.bot import Bot, Candidate, Decision, Limits
+from arena.contract.clock import TimeLeft
 from arena.go.game import Game, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.go.record import Record
-from arena.kifu import Kifu, KifuFile, Phase
+from arena.people.adviser import Analyst
+from arena.people.kifu import Kifu, KifuFile, Phase
+from arena.people.sitting import Opponent, Sitting
+from arena.results.analysis import Evaluation, analyse
 from arena.screen.play_frame import clock_words
 from arena.screen.review import Review, remarks_of, show_review
 from arena.screen.seat import Seat
-from arena.screen.stage import Stage
-from arena.screen.typed import Act, Gone, Mouse, Paste, Press
-from arena.sitting import Opponent, Sitting
+from arena.screen.terminal import Act, Gone, Mouse, Paste, Press, Stage
 
 PATIENCE = 60.0
 

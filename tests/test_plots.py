@@ -18,17 +18,17 @@ from rich.console import Console
 from stored_events import earlier_wins, finished, games_of, player, store_event
 
 from arena import ConfigError, StoreError
+from arena.events.schedule import Match, Tournament
 from arena.go.game import Ending, Rules
-from arena.page import MOST_SGF, page, write_page
+from arena.players.registry import Entry
 from arena.ratings import Bound, Estimate, Interval
-from arena.registry import Entry
-from arena.report.event import Moment, Place, Report
-from arena.report.nets import Trained, trained_players
-from arena.report.stored import read_report
-from arena.schedule import Match, Tournament
+from arena.results.event import Moment, Place, Report
+from arena.results.nets import Trained, trained_players
+from arena.results.store import Store
+from arena.results.stored import read_report
 from arena.screen.chart import EloBars, EloCourse
+from arena.screen.page import MOST_SGF, page, write_page
 from arena.screen.pages import draw_png, draw_svgs
-from arena.store import Store
 from bots.nets.checkpoint import MODEL, WEIGHTS, Manifest, save
 
 RULES = Rules.preset("cgos", 7)

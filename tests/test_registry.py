@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from arena import CheckpointError, ConfigError
-from arena.bot import Limits
+from arena.contract.bot import Limits
+from arena.contract.settings import plain
+from arena.events.schedule import Match, event_from_json, event_to_json
 from arena.go.game import Rules
-from arena.registry import Entry, Registry, load_kind
-from arena.schedule import Match, event_from_json, event_to_json
-from arena.settings import plain
+from arena.players.registry import Entry, Registry, load_kind
 from bots.nets import checkpoint, rollout
 
 
@@ -470,7 +470,7 @@ def test_an_error_that_was_typed_is_not_blamed_on_the_file(tmp_path: Path) -> No
 
 CORNER = """
 from dataclasses import dataclass
-from arena.bot import Bot, BotKind, Decision, setting
+from arena.contract.bot import Bot, BotKind, Decision, setting
 
 @dataclass(frozen=True)
 class Config:
@@ -569,11 +569,16 @@ def test_a_factory_is_found_by_module_and_attribute() -> None:
 def test_mcts_is_another_player_with_another_rollout_policy(tmp_path: Path) -> None:
     shipped = checkpoint.find("rollout-9x9")
     policy = rollout.RolloutPolicy.open(shipped)
-    other = rollout.save(tmp_path / "checkpoints" / "other", policy.manifest, policy.learned + np.float32(1))
+    other = rollout.save_policy(
+        tmp_path / "checkpoints" / "other", policy.checkpoint.manifest, policy.learned + np.float32(1)
+    )
     registry = Registry(results=tmp_path)
     mcts = registry.resolve("mcts")
-    assert mcts.net == policy.identity and registry.resolve("mcts:checkpoint=other").net == other.identity
+    assert (
+        mcts.net == policy.checkpoint.identity
+        and registry.resolve("mcts:checkpoint=other").net == other.checkpoint.identity
+    )
     assert mcts.identity == registry.resolve(f"mcts:checkpoint={shipped}").identity
     assert mcts.identity != registry.resolve("mcts:checkpoint=other").identity
-    with pytest.raises(CheckpointError, match="sl-9x9: is no rollout policy"):
+    with pytest.raises(CheckpointError, match="sl-9x9: is not a rollout policy"):
         registry.resolve("mcts:checkpoint=sl-9x9")

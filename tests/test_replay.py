@@ -13,15 +13,15 @@ from commandline import arena, refused
 from played import console_of, entry, glance_of, match_of, output_of, record_of
 from scripted_bots import scripted
 
+from arena.events.runner import Update, play_event
+from arena.events.schedule import Match, Tournament, event_to_json
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK
 from arena.go.record import Record
-from arena.registry import Entry, Registry
-from arena.replay import Casting, Comparison, ReplayError, play_again
-from arena.runner import Update, play_event
-from arena.schedule import Match, Tournament, event_to_json
+from arena.players.registry import Entry, Registry
+from arena.results.replay import Casting, Comparison, ReplayError, play_again
+from arena.results.store import Event, Player, Store
 from arena.screen.replay import show_replay
-from arena.store import Event, Player, Store
 
 SEVEN = Rules.preset("cgos", 7)
 

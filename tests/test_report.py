@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from arena import StoreError
+from arena.events.tally import Forfeit, Tally
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, symmetry_table
 from arena.go.record import Record
 from arena.ratings import Bound, PairCounts, WinDrawLoss, compare
-from arena.report.frames import games_table, ratings_table, write_elo_csv
-from arena.report.league import league, player_ratings
-from arena.report.tally import Forfeit, Tally
-from arena.store import Player, Store
+from arena.results.frames import games_table, ratings_table, write_elo_csv
+from arena.results.league import league, player_ratings
+from arena.results.store import Player, Store
 
 RULES = Rules()
 
@@ -266,7 +266,7 @@ def test_player_ratings_come_by_identity_and_print_themselves(store: Store):
 
 def test_listing_ratings_imports_neither_pandas_nor_the_compiler():
     code = (
-        "import sys, arena.report.league, arena.report.frames, arena.screen.tables; "
+        "import sys, arena.results.league, arena.results.frames, arena.screen.tables; "
         "print(sorted({'pandas', 'numba', 'torch'} & set(sys.modules)))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

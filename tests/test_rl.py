@@ -16,13 +16,13 @@ from commandline import arena
 from rich.console import Console
 
 from arena import BotFault, CheckpointError, ConfigError
-from arena.bot import Bot, Decision, Limits
+from arena.contract.bot import Bot, Decision, Limits
+from arena.events.openings import draw_openings
 from arena.go.game import Game, Rules
 from arena.go.moves import BLACK
 from arena.go.planes import find_encoder
 from arena.go.record import read_sgf
-from arena.openings import draw_openings
-from arena.registry import Registry
+from arena.players.registry import Registry
 from arena.screen.progress import SHARE_ROWS, ShareCurve, show_self_play
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint

@@ -19,7 +19,7 @@ from arena.go.kernels import BOARD, CELLS, U
 from arena.go.moves import move_from_gtp, symmetry_table
 from arena.go.record import Record
 from bots.nets.checkpoint import SHIPPED, Checkpoint
-from bots.nets.rollout import RolloutPolicy, save
+from bots.nets.rollout import RolloutPolicy, save_policy
 from bots.search import rollouts
 from bots.search.rollouts import (
     ANSWER,
@@ -380,12 +380,16 @@ def trained(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> RolloutP
 
 
 def test_training_beats_all_moves_as_likely_on_games_kept_aside(trained: RolloutPolicy) -> None:
-    metrics = trained.manifest.metrics
+    manifest = trained.checkpoint.manifest
+    metrics = manifest.metrics
     assert metrics["test_positions"] > 300 and metrics["validation_positions"] >= 30
     assert metrics["test_loss"] < 2.2 < 3 < metrics["test_uniform_loss"]
     assert metrics["test_top1"] > 0.2
-    assert trained.manifest.trainer == "rollout" and trained.manifest.features == rollouts.FEATURES
-    assert "habit.sgfs; sha256 " in trained.manifest.data
+    assert (
+        trained.checkpoint.manifest.trainer == "rollout"
+        and trained.checkpoint.manifest.network["features"] == rollouts.FEATURES
+    )
+    assert "habit.sgfs; sha256 " in trained.checkpoint.manifest.data
 
 
 def test_the_loss_is_that_of_the_probabilities(trained: RolloutPolicy, archive: Path, tmp_path: Path) -> None:
@@ -402,7 +406,7 @@ def test_the_loss_is_that_of_the_probabilities(trained: RolloutPolicy, archive: 
 
 def test_the_same_seed_learns_the_same(trained: RolloutPolicy, archive: Path, tmp_path: Path) -> None:
     config = rollout.Config("habit", (str(archive),), SIZE, test_from="2017-05-20", validation=0.1, epochs=5)
-    assert RolloutPolicy.open(rollout.train(config, tmp_path)).identity == trained.identity
+    assert RolloutPolicy.open(rollout.train(config, tmp_path)).checkpoint.identity == trained.checkpoint.identity
 
 
 def test_a_sharper_policy_is_surer(trained: RolloutPolicy) -> None:
@@ -422,35 +426,35 @@ def test_a_setting_that_cannot_be_is_refused(archive: Path, tmp_path: Path, chan
 
 
 def test_a_checkpoint_that_is_damaged_or_something_else_is_refused(trained: RolloutPolicy, tmp_path: Path) -> None:
-    policy = save(tmp_path / "mine", trained.manifest, trained.learned)
-    assert np.array_equal(RolloutPolicy.open(policy.folder).learned, trained.learned)
+    policy = save_policy(tmp_path / "mine", trained.checkpoint.manifest, trained.learned)
+    assert np.array_equal(RolloutPolicy.open(policy.checkpoint.folder).learned, trained.learned)
     with pytest.raises(CheckpointError, match="no such checkpoint folder"):
         RolloutPolicy.open(tmp_path / "none")
-    with pytest.raises(CheckpointError, match="no rollout policy"):
+    with pytest.raises(CheckpointError, match="not a rollout policy"):
         RolloutPolicy.open(SHIPPED / "sl-9x9")
     with pytest.raises(CheckpointError, match="is a rollout policy, not a net"):
-        Checkpoint.open(policy.folder)
-    manifest = policy.folder / "manifest.json"
+        Checkpoint.open(policy.checkpoint.folder).require("policy")
+    manifest = policy.checkpoint.folder / "manifest.json"
     content = json.loads(manifest.read_text())
     for change, expected in (
-        ({"features": "rollout-0"}, "rollout-0"),
+        ({"network": {"family": "rollout", "features": "rollout-0"}}, "rollout-0"),
         ({"format": 9}, "format 9"),
-        ({"positions": "many"}, "positions"),
+        ({"rows": "many"}, "rows"),
         ({"secret": 1}, "secret"),
     ):
         manifest.write_text(json.dumps({**content, **change}))
         with pytest.raises(CheckpointError, match=expected):
-            RolloutPolicy.open(policy.folder)
+            RolloutPolicy.open(policy.checkpoint.folder)
     manifest.write_text(json.dumps(content))
-    (policy.folder / "weights.safetensors").write_bytes(b"nothing")
+    (policy.checkpoint.folder / "weights.safetensors").write_bytes(b"nothing")
     with pytest.raises(CheckpointError, match="isn't the file"):
-        RolloutPolicy.open(policy.folder)
+        RolloutPolicy.open(policy.checkpoint.folder)
 
 
 def test_the_policy_that_ships_verifies() -> None:
     shipped = RolloutPolicy.open(SHIPPED / "rollout-9x9")
-    assert shipped.manifest.name == "rollout-9x9"
-    assert shipped.manifest.metrics["test_top1"] > 0.36
-    assert sum(path.stat().st_size for path in shipped.folder.iterdir()) < 2 * 2**20
+    assert shipped.checkpoint.manifest.name == "rollout-9x9"
+    assert shipped.checkpoint.manifest.metrics["test_top1"] > 0.36
+    assert sum(path.stat().st_size for path in shipped.checkpoint.folder.iterdir()) < 2 * 2**20
     opening = probabilities(Game(Rules.preset("cgos", 9)), shipped.weights(9))
     assert opening.argmax() == 40

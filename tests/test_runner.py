@@ -23,14 +23,14 @@ from scripted_bots import scripted, wait
 
 import arena
 from arena import UserError
-from arena.bot import Limits
+from arena.contract.bot import Limits
+from arena.events.room import Room
+from arena.events.runner import Control, Unstored, Update, play_event
+from arena.events.schedule import Match
 from arena.go.game import Ending, Rules
 from arena.go.record import Record
-from arena.match import Room
-from arena.registry import Entry, Registry
-from arena.runner import Control, Unstored, Update, play_event
-from arena.schedule import Match
-from arena.store import Store
+from arena.players.registry import Entry, Registry
+from arena.results.store import Store
 
 SEVEN = Rules.preset("cgos", 7)
 FIVE = Rules.preset("cgos", 5)
@@ -201,9 +201,9 @@ import sys
 from pathlib import Path
 from scripted_bots import scripted
 from arena.go.game import Rules
-from arena.runner import play_event
-from arena.schedule import Match
-from arena.store import Store
+from arena.events.runner import play_event
+from arena.events.schedule import Match
+from arena.results.store import Store
 
 one, other = scripted("CROWD", at=0), scripted("CROWD", "other", at=0)
 with Store.open(Path(sys.argv[1]), write=True) as store:
@@ -490,8 +490,8 @@ def test_closing_the_match_keeps_finished_games_and_leaves_no_process(store: Sto
 
 PARENT = """
 import sys
-from arena.runner import play_event
-from arena.store import Store
+from arena.events.runner import play_event
+from arena.results.store import Store
 from test_runner import FIVE, match, scripted
 database, kind, games, lifeline, marker, deadline = sys.argv[1:]
 bad = scripted(kind, "a", lifeline=lifeline, marker=marker)

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from scripted_bots import scripted
 
 from arena import ConfigError
-from arena.adjudication import Adjudication
-from arena.bot import Limits
+from arena.contract.adjudication import Adjudication
+from arena.contract.bot import Limits
+from arena.events.openings import Opening, draw_openings, read_book
+from arena.events.schedule import Ladder, Match, Style, Tournament, event_from_json, event_to_json
 from arena.go.game import Game, Rules
 from arena.go.moves import symmetry_table
-from arena.openings import Opening, draw_openings, read_book
-from arena.schedule import Ladder, Match, Style, Tournament, event_from_json, event_to_json
 
 NINE = Rules.preset("cgos", 9)
 SIZES = st.sampled_from([5, 7, 9, 13, 19])

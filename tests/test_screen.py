@@ -28,30 +28,30 @@ from played import (
 from rich.cells import cell_len
 from rich.console import Console
 
+from arena.events.runner import Update
+from arena.events.schedule import Match
+from arena.events.tally import Tally
+from arena.events.worker import Glance
 from arena.go.board import Board
 from arena.go.collection import Statistics
 from arena.go.game import Ending
 from arena.go.moves import move_from_gtp
 from arena.go.record import Record
+from arena.players.registry import Entry
 from arena.ratings import Bound, Estimate, Interval
-from arena.registry import Entry
-from arena.report.frames import ratings_table
-from arena.report.tally import Tally
-from arena.runner import Update
-from arena.schedule import Match
+from arena.results.frames import ratings_table
+from arena.results.store import Player, Store
 from arena.screen import style
 from arena.screen.board import board_height, board_width, draw_board
 from arena.screen.boards import HOLD
 from arena.screen.live import show_event
 from arena.screen.match import Screen, show_match
-from arena.screen.paint import Painter
 from arena.screen.progress import show_training
 from arena.screen.running import SOME_MOVES, MatchView
 from arena.screen.summary import headline, summary
 from arena.screen.tables import bots_table, elo_table, games_table, statistics_table
+from arena.screen.terminal import Painter
 from arena.screen.themes import THEMES, Theme
-from arena.store import Player, Store
-from arena.worker import Glance
 from trainers.rollout import Progress
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena.bot import Limits
+from arena.contract.bot import Limits
 from arena.go.game import BLACK, WHITE, Game, Rules, handicap_points
 from arena.go.moves import SYMMETRIES, Colour, move_from_gtp, pass_move, symmetry_table
 from arena.go.planes import ENCODERS

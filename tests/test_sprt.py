@@ -18,14 +18,14 @@ from learners import STRONG, WEAK, install, learn
 from scipy.stats import binom
 from scripted_bots import first_wins
 
+from arena.events.runner import play_event
+from arena.events.schedule import Match
+from arena.events.tally import Judge
 from arena.go.game import Rules
+from arena.players.registry import Entry
 from arena.ratings import Sprt
-from arena.registry import Entry
-from arena.report.tally import Judge
-from arena.runner import play_event
-from arena.schedule import Match
+from arena.results.store import Store
 from arena.screen import summary
-from arena.store import Store
 
 FIGURES = ("SPRT", "Elo", "Score", "By colour")
 """The lines that a match's summary and its report have in common."""

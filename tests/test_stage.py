@@ -15,7 +15,7 @@ ECHO = """
 import sys
 from rich.console import Console
 from rich.text import Text
-from arena.screen.stage import Stage
+from arena.screen.terminal import Stage
 
 print("before")
 said = []

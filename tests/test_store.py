@@ -22,13 +22,13 @@ from arena import StoreBusy, StoreError
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, symmetry_table
 from arena.go.record import Record
-from arena.store import Event, Player, ResultRow, Store
+from arena.results.store import Event, Player, ResultRow, Store
 
 NINE = Rules.preset("cgos", 9)
 BLACK_WINS = Outcome(BLACK, Ending.SCORE, 3.0)
 WHITE_WINS = Outcome(WHITE, Ending.RESIGN)
 FORK = multiprocessing.get_context("forkserver")  # real processes to kill, without an interpreter's start for each
-FORK.set_forkserver_preload(["arena.ready", "pytest"])  # a process has one server: what all tests ask of it
+FORK.set_forkserver_preload(["arena.events.ready", "pytest"])  # a process has one server: what all tests ask of it
 
 
 def finished(number: int, **fields: Any) -> Record:
@@ -310,7 +310,7 @@ def test_ratings_are_read_without_the_compiler(path: Path) -> None:
         store.append([finished(1)])
     code = f"""
 import sys
-from arena.store import Store
+from arena.results.store import Store
 with Store.open({str(path)!r}) as store:
     assert store.result_rows() and not store.players() and not store.events() and store.count() and store.ids("one")
 loaded = {{"numba", "numpy", "sgfmill"}} & set(sys.modules)

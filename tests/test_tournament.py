@@ -32,17 +32,17 @@ from rich.cells import cell_len
 from scripted_bots import scripted
 
 from arena import ConfigError
-from arena.adjudication import Adjudication
+from arena.contract.adjudication import Adjudication
+from arena.events.ladder import widest_gap
+from arena.events.runner import Update, play_event
+from arena.events.schedule import Match, Style, Tournament
+from arena.events.worker import Glance
 from arena.go.game import Ending, Rules
 from arena.go.record import Record
-from arena.ladder import widest_gap
-from arena.report.league import Crosstable, league
-from arena.runner import Update, play_event
-from arena.schedule import Match, Style, Tournament
+from arena.results.league import Crosstable, league
+from arena.results.store import Player, Store
 from arena.screen.tournament import Screen, print_standings, show_tournament, summary
 from arena.screen.tournament_view import TournamentView
-from arena.store import Player, Store
-from arena.worker import Glance
 
 SEVEN = Rules.preset("cgos", 7)
 FIVE = Rules.preset("cgos", 5)

@@ -11,11 +11,11 @@ from commandline import arena, refused
 from played import console_of, output_of
 from terminal import Terminal
 
-from arena.bot import Bot, Decision, Limits
+from arena.contract.bot import Bot, Decision, Limits
 from arena.go.game import Game
 from arena.go.moves import BLACK, WHITE, gtp_from_move, move_from_gtp, pass_move
+from arena.people.tutorial import LESSONS, RULES, SIZE, Lesson, counted, reply
 from arena.screen.tutorial import Left, Talk, play, teach
-from arena.tutorial import LESSONS, RULES, SIZE, Lesson, counted, reply
 
 ANSWERS = ["C3", "4", "C2", "C2", "E1", "C3", "B5", "B5", "pass", "13"]
 """The right answer to each lesson."""

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from arena import ConfigError
-from arena.bot import Limits
+from arena.contract.bot import Limits
 from arena.go.game import Game, Rules
 from arena.go.kernels import CELLS, longest_playout, point_of, seeded
 from arena.go.moves import BLACK, WHITE, move_from_gtp
-from arena.registry import Registry
+from arena.players.registry import Registry
 from bots.search import tree, uct
 from bots.search.playouts import EYE_SPACE, HABITS, answering_playout, vital_point
 from bots.search.rollouts import unlearned

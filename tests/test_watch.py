@@ -15,13 +15,13 @@ import pytest
 from commandline import arena, arena_begun, environment, refused
 from played import console_of, glance_of, lines_of, match_of, output_of, record_of
 
-from arena.live import LOOK_EVERY, End, Look, Watch, live_file, look_at, publish
-from arena.runner import Control, Update
-from arena.schedule import event_to_json
+from arena.events.runner import Control, Update
+from arena.events.schedule import event_to_json
+from arena.results.live import LOOK_EVERY, End, Look, Watch, live_file, look_at, publish
+from arena.results.store import Event, Store
 from arena.screen.match import Screen
 from arena.screen.running import MatchView
 from arena.screen.watch import show_watched
-from arena.store import Event, Store
 
 MATCH = match_of("alphago", "sl", games=6)
 GLANCE = glance_of(MATCH, 3, "E5 C3", (0.5, None), bytes([0, 100, 156] * 27))
@@ -159,8 +159,8 @@ PLAYER = """
 import os, sys
 from pathlib import Path
 from played import match_of
-from arena.live import publish
-from arena.runner import Update
+from arena.results.live import publish
+from arena.events.runner import Update
 told = publish(iter([Update(workers=1)]), match_of("alphago", "sl", games=6), Path(sys.argv[1]), command="arena match")
 next(told)
 os._exit(9)

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 from scripted_bots import scripted, wait
 
-from arena.adjudication import OFF
-from arena.bot import Limits
+from arena.contract.adjudication import OFF
+from arena.contract.bot import Limits
+from arena.events.pairing import Pairing
+from arena.events.worker import GLANCE, PAUSE, READY, RESUME, CallClock, Glance, Job, start_method, work
 from arena.go.game import Rules
 from arena.go.record import Record
-from arena.pairing import Pairing
-from arena.worker import GLANCE, PAUSE, READY, RESUME, CallClock, Glance, Job, start_method, work
 
 SHORT = Rules.preset("cgos", 7, move_limit=20)
 LONG = 60.0

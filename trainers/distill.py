@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from arena import ConfigError
 from arena.go.planes import Encoder
-from arena.registry import Registry
+from arena.players.registry import Registry
 from bots.nets.network import SCORE_UNIT, Answer, expected_result
 from trainers import data, dataset, sl, supervised
 from trainers.loop import Progress, Target, to_tensors

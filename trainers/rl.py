@@ -25,12 +25,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from arena import CheckpointError, ConfigError
+from arena.events.openings import draw_openings
 from arena.go.game import Rules
 from arena.go.moves import SYMMETRIES
 from arena.go.planes import find_encoder
-from arena.openings import draw_openings
+from arena.players.registry import Entry, Registry
 from arena.ratings import PairCounts, compare, expected_score
-from arena.registry import Entry, Registry
 from bots.nets.catalogue import Net, load_network
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import Answer, expected_result

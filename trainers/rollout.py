@@ -18,7 +18,9 @@ import numpy as np
 from arena import ConfigError
 from arena.go.jit import kernel
 from arena.go.kernels import BOARD, CELLS, clear, play_any, point_of
-from bots.nets.rollout import RolloutManifest, save
+from arena.go.moves import MAX_SIZE, MIN_SIZE
+from bots.nets.checkpoint import ROLLOUT, Manifest
+from bots.nets.rollout import save_policy
 from bots.search.rollouts import FEATURES, MOST, list_features, tie
 from trainers import data, dataset
 from trainers.data import LATE
@@ -181,20 +183,25 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
         some = data.some_games(held_out, config.test_positions, config.seed)
         if len(some):
             metrics |= {f"{part}_{key}": round(value, 5) for key, value in asdict(measure(learned, some)).items()}
-    manifest = RolloutManifest(
+    manifest = Manifest(
         name=config.name,
-        features=FEATURES,
+        network={"family": ROLLOUT, "features": FEATURES},
+        encoder="",
+        planes=0,
+        smallest=MIN_SIZE,
+        largest=MAX_SIZE,
         size=config.size,
         rules="cgos",
         komi=float(np.median(split.train.komis)),
+        trainer="rollout",
         data=f"{', '.join(path.name for path in paths)}; sha256 {data.digest_of(paths)}",
-        positions=positions,
+        rows=positions,
         minutes=round(minutes, 2),
         settings={**asdict(config), "records": [path.name for path in paths]},
         metrics=metrics,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    return save(results / "checkpoints" / config.name, manifest, learned).folder
+    return save_policy(results / "checkpoints" / config.name, manifest, learned).checkpoint.folder
 
 
 def check(config: Config) -> None:

@@ -22,6 +22,7 @@ import torch
 from torch import nn
 
 from arena import ConfigError, IllegalMove
+from arena.events.openings import Opening
 from arena.go import kernels
 from arena.go.game import Ending, Outcome, Rules, Scoring
 from arena.go.jit import kernel
@@ -43,7 +44,6 @@ from arena.go.kernels import (
 )
 from arena.go.planes import HISTORY, NO_MOVE, Encoder, Positions, final_owners
 from arena.go.record import Record
-from arena.openings import Opening
 from trainers.data import BLACK_WON, DRAWN, WHITE_WON, Games
 
 GIVEN = -1

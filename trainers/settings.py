@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from arena import ConfigError
-from arena.settings import read_value, suggest
+from arena.contract.settings import read_value, suggest
 
 GROUPS = RECORDS, NET, PLAYING, BUDGET, LEARNING, WATCHING, MACHINE = (
     "What it learns from",

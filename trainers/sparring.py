@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from arena import BotFault, IllegalMove
-from arena.bot import Bot, Limits
+from arena.contract.bot import Bot, Limits
+from arena.events.openings import Opening
 from arena.go.game import Game, Rules
 from arena.go.moves import BLACK, WHITE, Move
 from arena.go.planes import encode_games
-from arena.openings import Opening
 from bots.policy import pick
 from trainers.selfplay import NetPlayer
 

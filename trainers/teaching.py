@@ -29,12 +29,12 @@ from zipfile import BadZipFile
 import numpy as np
 
 from arena import ConfigError, RecordError
-from arena.bot import Limits
+from arena.contract.bot import Limits
+from arena.events.openings import Opening, draw_openings
 from arena.go.game import Ending, Game, Rules
 from arena.go.moves import pass_move, symmetry_table
 from arena.go.planes import Encoder
-from arena.openings import Opening, draw_openings
-from arena.registry import Entry, Registry
+from arena.players.registry import Entry, Registry
 from trainers.data import UNKNOWN, Batch, Games, Rows, canonical_key, encode_positions, save_arrays
 from trainers.outcomes import joined
 from trainers.selfplay import draw_seeds, games_from_moves

@@ -14,9 +14,9 @@ from arena.cli import complete
 from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
 
 if TYPE_CHECKING:
-    from arena.bot import Limits
+    from arena.contract.bot import Limits
     from arena.go.record import Record
-    from arena.registry import Entry, Registry
+    from arena.players.registry import Entry, Registry
 
 LARGE = 13
 """Boards over this size are analysed by mcts unless a bot is named: no net that ships foresees results there."""
@@ -71,8 +71,8 @@ def analyze(
 
     from rich.console import Console
 
-    from arena.analysis import AnalysisError, analyse, as_csv, evaluation_count, notes, patient
-    from arena.report.frames import write_aside
+    from arena.results.analysis import AnalysisError, analyse, as_csv, evaluation_count, notes, patient
+    from arena.results.frames import write_aside
     from arena.screen import style
     from arena.screen.analysis import AnalysisSheet, headline, show_analysing
 
@@ -119,7 +119,7 @@ def analyze(
 def read_game(text: str, results: Path) -> Record:
     """The game of an SGF file, else the stored one. Raises RecordError or StoreError."""
     from arena.go.record import MAX_BYTES, read_sgf
-    from arena.store import Store
+    from arena.results.store import Store
 
     path = Path(text).expanduser()
     if path.is_file():
@@ -140,7 +140,7 @@ def read_game(text: str, results: Path) -> Record:
 
 def _limits(registry: Registry, entry: Entry, visits: int | None, seconds: float | None) -> Limits:
     """What bounds the look at one position. Raises ConfigError, also for a bot that can't analyse."""
-    from arena.bot import Limits
+    from arena.contract.bot import Limits
 
     if not entry.bot_kind.tells_win_rate:
         raise ConfigError(f"{entry.name} tells no win rates and can't analyse{_others(registry)}")

@@ -15,8 +15,8 @@ from arena import UserError
 from arena.cli.options import RESULTS, registry_of
 
 if TYPE_CHECKING:
-    from arena.registry import Registry
-    from arena.store import Store
+    from arena.players.registry import Registry
+    from arena.results.store import Store
 
 Offered = list[tuple[str, str]]
 """Words, each with what a shell that shows such things says about it."""
@@ -101,7 +101,7 @@ def _results(ctx: typer.Context) -> Path:
 
 def _asked(ctx: typer.Context, ask: Callable[[Store], Offered]) -> Offered:
     with suppress(UserError, OSError):
-        from arena.store import Store
+        from arena.results.store import Store
 
         with Store.open(_results(ctx) / "arena.db") as store:
             return ask(store)

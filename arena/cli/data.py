@@ -13,7 +13,7 @@ from arena.cli.options import RESULTS, ConfigFile, Results, cores, registry_of
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from arena.generation import GamesFile, Generation
+    from arena.events.generation import GamesFile, Generation
     from trainers.dataset import Dataset
 
 Paths = Annotated[list[Path], typer.Argument(help="SGF files, folders, .sgfs(.xz), .zip or .tar.* archives.")]
@@ -111,7 +111,7 @@ def data_generate(
     from rich.console import Console
 
     from arena import ConfigError
-    from arena.generation import GamesFile, Generation
+    from arena.events.generation import GamesFile, Generation
 
     console = Console()
     processes = events.count_workers(workers)
@@ -146,7 +146,7 @@ def _generate(generation: Generation, kept: GamesFile, processes: int) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from arena.runner import play_event
+    from arena.events.runner import play_event
     from arena.screen.style import duration
 
     console = Console(stderr=True)

@@ -31,8 +31,8 @@ def doctor(
 
     from rich.console import Console
 
-    from arena.doctor import Place, examine
-    from arena.finding import Finding, Verdict
+    from arena.contract.finding import Finding, Verdict
+    from arena.results.doctor import Place, examine
     from arena.screen.check import show_check
 
     console = Console()
@@ -59,7 +59,7 @@ def init(
 
     Examples: [bold]arena init[/bold] · [bold]arena init ~/go[/bold]
     """
-    from arena.example import ARENA_TOML
+    from arena.players.example import ARENA_TOML
 
     path = folder / CONFIG
     try:

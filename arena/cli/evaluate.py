@@ -51,7 +51,7 @@ def evaluate(
     from rich.console import Console
 
     from arena.go.planes import find_encoder
-    from arena.report.frames import write_aside
+    from arena.results.frames import write_aside
     from arena.screen.evaluation import evaluation_sheets
     from arena.screen.pages import draw_evaluation
     from arena.screen.progress import show_counting

@@ -15,18 +15,18 @@ import typer
 
 from arena import ConfigError, UserError
 from arena.cli.options import cores, read_limits
-from arena.code import keep_source, kept
+from arena.contract.code import keep_source, kept
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arena.bot import Limits
-    from arena.openings import Opening
+    from arena.contract.bot import Limits
+    from arena.events.openings import Opening
+    from arena.events.runner import Control, Update
+    from arena.events.schedule import Ladder, Match, Tournament
+    from arena.players.registry import Entry, Registry, TournamentTable
     from arena.ratings import Sprt
-    from arena.registry import Entry, Registry, TournamentTable
-    from arena.runner import Control, Update
-    from arena.schedule import Ladder, Match, Tournament
-    from arena.store import Player, Store
+    from arena.results.store import Player, Store
 
 Size = Annotated[int | None, typer.Option(help="Board size, 5 to 19; 9.", show_default=False)]
 Komi = Annotated[float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above.", show_default=False)]
@@ -104,9 +104,9 @@ class Given:
 
     def terms(self, say: Callable[[str], None]) -> dict[str, Any]:
         """What every event is made with, by its field; what there is to know of a book is said. Raises UserError."""
-        from arena.adjudication import Adjudication
+        from arena.contract.adjudication import Adjudication
+        from arena.events.openings import read_book
         from arena.go.game import Rules
-        from arena.openings import read_book
 
         rules = Rules.preset(first_given(self.rules, "cgos"), first_given(self.size, 9), self.komi)
         plies, seed = first_given(self.plies, 4), first_given(self.seed, 1)
@@ -167,8 +167,8 @@ def play_published(
     event: Match | Tournament | Ladder, store: Store, workers: int, control: Control
 ) -> Iterator[Update]:
     """Play an event, and tell ``arena watch`` of it meanwhile."""
-    from arena.live import publish
-    from arena.runner import play_event
+    from arena.events.runner import play_event
+    from arena.results.live import publish
 
     updates = play_event(event, store, workers, control)
     command = shlex.join(["arena", *sys.argv[1:]])
@@ -178,8 +178,8 @@ def play_published(
 @contextmanager
 def event_kept(event: Match | Tournament | Ladder, store: Store, console: Console, results: Path) -> Iterator[None]:
     """Whatever ends an event, the ratings are written; Ctrl-C says how to go on."""
-    from arena.report.frames import write_elo_csv
-    from arena.runner import Unstored
+    from arena.events.runner import Unstored
+    from arena.results.frames import write_elo_csv
 
     try:
         yield
@@ -201,8 +201,8 @@ def note_event(store: Store, played: Match | Tournament | Ladder) -> None:
     """Store who plays what, and how many games of it."""
     from datetime import UTC, datetime
 
-    from arena.schedule import event_to_json
-    from arena.store import Event
+    from arena.events.schedule import event_to_json
+    from arena.results.store import Event
 
     store.add_players(player_of(entry) for entry in played.players.values())
     for entry in played.players.values():
@@ -213,7 +213,7 @@ def note_event(store: Store, played: Match | Tournament | Ladder) -> None:
 
 def player_of(entry: Entry) -> Player:
     """A player as it is stored."""
-    from arena.store import Player
+    from arena.results.store import Player
 
     return Player(entry.identity, entry.name, entry.kind, json.dumps(dict(entry.settings)), entry.net, entry.code)
 

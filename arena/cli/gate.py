@@ -16,10 +16,10 @@ from arena.cli.match import SPRT_GAMES
 from arena.cli.options import RESULTS, ConfigFile, Results, read_theme, registry_of
 
 if TYPE_CHECKING:
-    from arena.bot_file import Change
-    from arena.gate import Evidence, Ruling
-    from arena.registry import Entry, Registry
-    from arena.schedule import Match
+    from arena.events.schedule import Match
+    from arena.players.bot_file import Change
+    from arena.players.registry import Entry, Registry
+    from arena.results.gate import Evidence, Ruling
 
 CONFIG = Path("arena.toml")
 
@@ -98,7 +98,7 @@ def gate(
     Examples: [bold]arena gate mine[/bold] · [bold]arena gate results/checkpoints/mine --against alphago[/bold] ·
     [bold]arena gate mine --as alphago:visits=50 --sprt 0 20 -n 1000[/bold]
     """
-    from arena.gate import Ruling
+    from arena.results.gate import Ruling
 
     given = events.Given(size, komi, rules, seed=seed, limits=limits, adjudicate=adjudicate)
     wanted = Wanted(checkpoint, against, played_as, sprt, alpha, beta, games, given, workers, results, config)
@@ -113,11 +113,11 @@ def run_gate(wanted: Wanted) -> Ruling:
     """
     from rich.console import Console
 
-    from arena.gate import Evidence, Ruling
-    from arena.runner import Control
+    from arena.events.runner import Control
+    from arena.results.gate import Evidence, Ruling
+    from arena.results.store import Store
     from arena.screen.gate import gate_lines
     from arena.screen.match import show_match
-    from arena.store import Store
 
     console, control = Console(), Control()
     say = events.printer(console)
@@ -166,9 +166,9 @@ class _Found:
 
 def _find(wanted: Wanted, say: Callable[[str], None]) -> _Found:
     """Who meets whom, by what terms; the checkpoint is copied. Raises UserError, and then has left nothing."""
-    from arena.bot_file import require_writable
-    from arena.gate import checkpoint_of, entry_for, training, with_checkpoint
-    from arena.schedule import Gate, Match
+    from arena.events.schedule import Gate, Match
+    from arena.players.bot_file import require_writable
+    from arena.results.gate import checkpoint_of, entry_for, training, with_checkpoint
     from bots.nets.checkpoint import find
 
     registry = registry_of(wanted.config, wanted.results)
@@ -212,7 +212,7 @@ def _entry(registry: Registry, name: str) -> Entry:
 
 def _player(registry: Registry, spec: str) -> Entry:
     """A bot that has a net. Raises ConfigError for any other."""
-    from arena.gate import takes_checkpoint
+    from arena.results.gate import takes_checkpoint
 
     player = registry.resolve(spec)
     if not takes_checkpoint(player):
@@ -256,7 +256,7 @@ def _identity(player: Entry, folder: Path) -> str:
 
 def _adopt(found: _Found, wanted: Wanted) -> Change:
     """Have the entry play the candidate. Raises UserError."""
-    from arena.bot_file import set_bot
+    from arena.players.bot_file import set_bot
     from bots.nets.checkpoint import find
 
     name = found.entry.name
@@ -278,7 +278,7 @@ def _adopt(found: _Found, wanted: Wanted) -> Change:
 def _note(found: _Found, evidence: Evidence) -> tuple[list[Path], list[str]]:
     """Write the evidence into the manifests of the checkpoint and its copy; returns the folders, and what there is to
     say of others."""
-    from arena.gate import Ruling
+    from arena.results.gate import Ruling
     from bots.nets.checkpoint import SHIPPED, add_gate
 
     noted, notes = [], []
@@ -318,10 +318,10 @@ def history(
     """
     from rich.console import Console
 
-    from arena.gate import Over
-    from arena.gate import history as read_history
+    from arena.results.gate import Over
+    from arena.results.gate import history as read_history
+    from arena.results.store import Store
     from arena.screen.gate import HistoryPlot, history_sheet
-    from arena.store import Store
 
     console = Console()
     if over is not None and over not in list(Over):
@@ -337,8 +337,8 @@ def history(
     console.print(history_sheet(found))
     console.print(HistoryPlot(found, scale))
     if csv is not None:
-        from arena.gate import to_csv
-        from arena.report.frames import write_aside
+        from arena.results.frames import write_aside
+        from arena.results.gate import to_csv
 
         write_aside(csv, to_csv(found).encode())
         print(f"Written to {csv}.")

@@ -15,13 +15,13 @@ from arena.cli.events import count_workers, printer
 from arena.cli.options import RESULTS, ConfigFile, Results, read_theme, registry_of
 
 if TYPE_CHECKING:
-    from arena.finding import Begun, Finding
+    from arena.contract.finding import Begun, Finding
     from arena.go.game import Rules
     from arena.go.record import Record
-    from arena.live import Look
-    from arena.registry import Entry, Registry
-    from arena.store import Event as StoredEvent
-    from arena.store import Store
+    from arena.players.registry import Entry, Registry
+    from arena.results.live import Look
+    from arena.results.store import Event as StoredEvent
+    from arena.results.store import Store
 
 
 REFUSED = 5
@@ -57,7 +57,7 @@ def check(
 
     from rich.console import Console
 
-    from arena.finding import Verdict
+    from arena.contract.finding import Verdict
     from arena.go.game import Rules
     from arena.screen.check import show_check
 
@@ -92,7 +92,7 @@ def check(
 def _declared(registry: Registry) -> tuple[list[str], list[Entry]]:
     """The bots that arena.toml declares or changes, people left out, and apart from them its engines. Raises UserError
     when there are none."""
-    from arena.registry import ARENA, PACKAGE
+    from arena.players.registry import ARENA, PACKAGE
 
     found = [
         entry
@@ -107,8 +107,8 @@ def _declared(registry: Registry) -> tuple[list[str], list[Entry]]:
 
 def _probed(registry: Registry, name: str, rules: Rules) -> Generator[Begun | Finding, None, None]:
     """The steps of a look at a bot; one that can't be had, as for want of its net, fails in the first."""
-    from arena.finding import Finding, Verdict
-    from arena.probe import probe
+    from arena.contract.finding import Finding, Verdict
+    from arena.events.probe import probe
 
     try:
         entry = registry.resolve(name)
@@ -133,10 +133,10 @@ def watch(
     """
     from rich.console import Console
 
-    from arena.live import End, Watch, look_at
-    from arena.schedule import event_from_json
+    from arena.events.schedule import event_from_json
+    from arena.results.live import End, Watch, look_at
+    from arena.results.store import Store
     from arena.screen.watch import show_watched
-    from arena.store import Store
 
     console, theme = Console(), read_theme(None, registry_of(None, results))
     with Store.open(results / "arena.db") as store:
@@ -203,9 +203,9 @@ def replay(
 
     from rich.console import Console
 
-    from arena.replay import Casting, ReplayError, play_again
+    from arena.results.replay import Casting, ReplayError, play_again
+    from arena.results.store import Store
     from arena.screen.replay import show_replay
-    from arena.store import Store
 
     if (game is None) == (event is None):
         raise UserError("give a game's id, as in: arena replay 12; or --event NAME. 'arena games' lists both")
@@ -274,8 +274,8 @@ def dossier(
     """
     from rich.console import Console
 
+    from arena.results.store import Store
     from arena.screen.dossier import forfeits_sheet, show_dossier
-    from arena.store import Store
 
     console = Console()
     with Store.open(results / "arena.db") as store:

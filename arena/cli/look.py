@@ -13,7 +13,7 @@ from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
 
 if TYPE_CHECKING:
     from arena.ratings import Estimate
-    from arena.store import Pool
+    from arena.results.store import Pool
 
 Event = Annotated[
     str | None, typer.Option(help="Games of this event only.", show_default=False, autocompletion=complete.events)
@@ -39,9 +39,9 @@ def bots(
     """
     from rich.console import Console
 
-    from arena.report.league import player_ratings
+    from arena.results.league import player_ratings
+    from arena.results.store import Store
     from arena.screen.tables import bots_table, settings_table
-    from arena.store import Store
 
     if name is not None:
         Console().print(settings_table(registry_of(config, results).entry(name)))
@@ -71,9 +71,9 @@ def elo(
     """
     from rich.console import Console
 
-    from arena.report.frames import ratings_table, write_elo_csv
+    from arena.results.frames import ratings_table, write_elo_csv
+    from arena.results.store import Store
     from arena.screen.tables import elo_table
-    from arena.store import Store
 
     with Store.open(results / "arena.db") as store:
         console, wanted = Console(), {"size": size, "name": rules, "komi": komi}
@@ -103,8 +103,8 @@ def games(
     """
     from rich.console import Console
 
+    from arena.results.store import Store
     from arena.screen.tables import games_table
-    from arena.store import Store
 
     with Store.open(results / "arena.db") as store:
         found = list(store.games(event=event, player=player, limit=limit, newest_first=True))
@@ -123,8 +123,8 @@ def export(
     """
     from rich.progress import track
 
-    from arena.report.frames import write_aside
-    from arena.store import Store
+    from arena.results.frames import write_aside
+    from arena.results.store import Store
 
     with Store.open(results / "arena.db") as store:
         total = store.count(event=event, player=player)

@@ -13,9 +13,9 @@ from arena.cli import complete, events
 from arena.cli.options import RESULTS, ConfigFile, Results, read_theme, registry_of
 
 if TYPE_CHECKING:
-    from arena.report.tally import Tally
-    from arena.schedule import Match
-    from arena.store import Store
+    from arena.events.schedule import Match
+    from arena.events.tally import Tally
+    from arena.results.store import Store
 
 SPRT_GAMES = 5_000
 """Where a sequential test ends at the latest unless told otherwise."""
@@ -75,10 +75,10 @@ def match(
     """
     from rich.console import Console
 
-    from arena.runner import Control
-    from arena.schedule import Match
+    from arena.events.runner import Control
+    from arena.events.schedule import Match
+    from arena.results.store import Store
     from arena.screen.match import show_match
-    from arena.store import Store
 
     console, control = Console(), Control()
     test = None if sprt is None else events.sequential_test(sprt, alpha, beta)
@@ -130,11 +130,11 @@ def plan(
     """
     from rich.console import Console
 
-    from arena.runner import Control
-    from arena.schedule import Match
+    from arena.events.runner import Control
+    from arena.events.schedule import Match
+    from arena.results.store import Store
     from arena.screen.match import show_match
     from arena.screen.plan import plan_sheet
-    from arena.store import Store
 
     if not 1 <= to_see <= 1000:
         raise ConfigError(f"--to-see {to_see:g} can't be planned for; give from 1 to 1000 Elo")
@@ -175,7 +175,7 @@ def _runs(store: Store, played: Match) -> int:
 
 def _stored(store: Store, played: Match) -> Tally:
     """The games of all runs of a match that count; identical ones count once in what is made of them."""
-    from arena.report.tally import Judge, Tally
+    from arena.events.tally import Judge, Tally
 
     first, second = played.players
     tally = Tally(first, second)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from arena.bot import Limits
-    from arena.registry import Registry
+    from arena.contract.bot import Limits
+    from arena.players.registry import Registry
     from arena.screen.themes import Theme
 
 RESULTS = "results"
@@ -36,7 +36,7 @@ ThemeName = Annotated[
 
 def registry_of(config: Path | None, results: Path) -> Registry:
     """The bots of the given file, or of arena.toml where there is one."""
-    from arena.registry import Registry
+    from arena.players.registry import Registry
 
     default = Path("arena.toml")
     return Registry(config or (default if default.exists() else None), results)
@@ -45,8 +45,8 @@ def registry_of(config: Path | None, results: Path) -> Registry:
 def read_theme(name: str | None, registry: Registry) -> Theme:
     """The theme of this name, or else of ARENA_THEME, or of arena.toml's ``[screen]``. Raises ConfigError."""
     from arena import ConfigError
+    from arena.contract.settings import suggest
     from arena.screen.themes import DARK, THEMES
-    from arena.settings import suggest
 
     wanted = name or os.environ.get(THEME_VARIABLE) or registry.screen.theme or DARK.name
     if wanted not in THEMES:
@@ -58,7 +58,7 @@ def read_theme(name: str | None, registry: Registry) -> Theme:
 
 def read_limits(text: str) -> Limits:
     """``seconds=1,deadline=30`` as limits, nothing as none. Raises ConfigError."""
-    from arena.bot import Limits
+    from arena.contract.bot import Limits
 
     return Limits.read(text, "--limits") if text else Limits()
 

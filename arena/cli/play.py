@@ -22,17 +22,17 @@ from arena.cli.seats import Wish, arranged
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arena.adviser import Analyst
-    from arena.analysis import Evaluation
-    from arena.bot import Bot
+    from arena.contract.bot import Bot
     from arena.go.game import Rules
     from arena.go.moves import Colour
     from arena.go.record import Record
-    from arena.kifu import Kifu, KifuFile
-    from arena.registry import Entry, Registry
+    from arena.people.adviser import Analyst
+    from arena.people.kifu import Kifu, KifuFile
+    from arena.people.sitting import Opponent, Sitting
+    from arena.players.registry import Entry, Registry
+    from arena.results.analysis import Evaluation
     from arena.screen.review import Evaluate
     from arena.screen.themes import Theme
-from arena.sitting import Opponent, Sitting
 
 ANALYSTS = ("alphago", "mcts")
 """Who gives hints where the bot that is played can't: the first that plays on the size."""
@@ -106,10 +106,10 @@ def play(
     """
     from rich.console import Console
 
-    from arena.counting import estimated
     from arena.go.game import Game
-    from arena.kifu import KifuFile
-    from arena.sitting import Sitting
+    from arena.people.counting import estimated
+    from arena.people.kifu import KifuFile
+    from arena.people.sitting import Sitting
 
     console = Console()
     say = events.printer(console)
@@ -169,7 +169,7 @@ def play(
 
 def _file_to_resume(results: Path, id: str | None) -> KifuFile:
     """The file of the game of this id, or of the unfinished one that was played last. Raises UserError."""
-    from arena.kifu import EVENT, KifuFile, is_held, kept_games
+    from arena.people.kifu import EVENT, KifuFile, is_held, kept_games
 
     if id is not None:
         number = id.rpartition("/")[2]
@@ -184,7 +184,7 @@ def _file_to_resume(results: Path, id: str | None) -> KifuFile:
 def _recast(kifu: Kifu, registry: Registry, say: Callable[[str], None]) -> tuple[Kifu, dict[Colour, Entry]]:
     """The game with the bots that play it now. Raises UserError when one can't be had any more."""
     from arena.go.moves import BLACK, Colour
-    from arena.kifu import Help
+    from arena.people.kifu import Help
 
     bots = {}
     record = kifu.record
@@ -206,14 +206,14 @@ def _recast(kifu: Kifu, registry: Registry, say: Callable[[str], None]) -> tuple
 
 def _opponents(bots: dict[Colour, Entry], rules: Rules) -> dict[Colour, Opponent]:
     """The bots, ready to move. Raises UserError for one that can't be had."""
-    from arena.sitting import Opponent
+    from arena.people.sitting import Opponent
 
     return {colour: Opponent(_ready(entry, rules), entry.limits) for colour, entry in bots.items()}
 
 
 def _ready(entry: Entry, rules: Rules) -> Bot:
     """The bot, its kernels compiled before any clock runs."""
-    from arena.bot import Limits
+    from arena.contract.bot import Limits
     from arena.go.game import Game
 
     bot = entry.build()
@@ -231,8 +231,8 @@ def _analyst(
     opponents: dict[Colour, Opponent], bots: dict[Colour, Entry], registry: Registry, size: int
 ) -> Analyst | None:
     """Who gives hints: another of the bot that is played where it can analyse, else the first that can."""
-    from arena.adviser import Analyst
-    from arena.bot import Bot
+    from arena.contract.bot import Bot
+    from arena.people.adviser import Analyst
 
     for colour, opponent in opponents.items():
         if type(opponent.bot).analyse is not Bot.analyse:
@@ -248,7 +248,7 @@ def _analyst(
 def _evaluator(bots: dict[Colour, Entry], registry: Registry, size: int) -> Evaluate | None:
     """What a bot makes of a game's positions, for the review: the one that was played where it knows win rates, else
     the first that does."""
-    from arena.analysis import analyse, patient
+    from arena.results.analysis import analyse, patient
 
     for name in (*(entry.name for entry in bots.values()), *ANALYSTS):
         with suppress(UserError):
@@ -278,7 +278,7 @@ def _show(
     """Play in the way that suits where we are."""
     from arena.screen.plain_play import Manner, show_plainly
     from arena.screen.play import show_sitting
-    from arena.screen.stage import has_stage
+    from arena.screen.terminal import has_stage
 
     if has_stage(console) and not plain:
         show_sitting(sitting, console, kept=kept, evaluate=evaluate, theme=theme, ascii_only=ascii_only)
@@ -319,20 +319,20 @@ def _part(kifu: Kifu, file: KifuFile, results: Path, say: Callable[[str], None])
 
 def _store(kifus: list[Kifu], results: Path) -> None:
     """Finished games into the results, and the ratings that follow. Raises StoreError."""
-    from arena.store import Store
+    from arena.results.store import Store
 
     with Store.open(results / "arena.db", write=True) as store:
         store.add_players({player.identity: player for kifu in kifus for player in kifu.players}.values())
         store.append([kifu.record for kifu in kifus])
         if any(not kifu.record.unrated for kifu in kifus):
-            from arena.report.frames import write_elo_csv
+            from arena.results.frames import write_elo_csv
 
             write_elo_csv(store, results / "elo.csv")
 
 
 def _store_finished(results: Path, say: Callable[[str], None]) -> None:
     """Store what an earlier arena finished and had no time to store, or couldn't: as far as that goes now."""
-    from arena.kifu import is_held, kept_games
+    from arena.people.kifu import is_held, kept_games
 
     stored = _stored_ids(results)
     left = [kifu for id, kifu in kept_games(results) if kifu.is_over and id not in stored and not is_held(results, id)]
@@ -347,8 +347,8 @@ def _store_finished(results: Path, say: Callable[[str], None]) -> None:
 
 def _stored_ids(results: Path) -> set[str]:
     """The ids of the games of people that are in the results."""
-    from arena.kifu import EVENT
-    from arena.store import Store
+    from arena.people.kifu import EVENT
+    from arena.results.store import Store
 
     if not (results / "arena.db").exists():
         return set()

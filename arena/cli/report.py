@@ -47,10 +47,10 @@ def report(
     from rich.console import Console
 
     from arena import UserError
-    from arena.report.stored import overviews, read_report
+    from arena.results.store import Store
+    from arena.results.stored import overviews, read_report
     from arena.screen.chart import print_plots
     from arena.screen.report import overviews_sheet, print_report
-    from arena.store import Store
 
     console = Console()
     with Store.open(results / "arena.db") as store:
@@ -62,12 +62,12 @@ def report(
         found = read_report(store, event)
     written = []
     if csv is not None:
-        from arena.report.frames import write_event_csv
+        from arena.results.frames import write_event_csv
 
         written += write_event_csv(found, csv)
     if png is not None or html is not None:
-        from arena.page import write_page
-        from arena.report.nets import trained_players
+        from arena.results.nets import trained_players
+        from arena.screen.page import write_page
         from arena.screen.pages import draw_png, draw_svgs
 
         trained = trained_players(found, results)

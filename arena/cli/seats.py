@@ -13,12 +13,12 @@ from arena import ConfigError
 from arena.cli import events
 
 if TYPE_CHECKING:
-    from arena.bot import Limits
-    from arena.fair import Terms
+    from arena.contract.bot import Limits
     from arena.go.game import Rules
     from arena.go.moves import Colour
-    from arena.kifu import Kifu
-    from arena.registry import Entry, Registry
+    from arena.people.fair import Terms
+    from arena.people.kifu import Kifu
+    from arena.players.registry import Entry, Registry
 
 COLOURS = ("black", "white", "nigiri")
 
@@ -49,7 +49,7 @@ def arranged(
     from arena.go.game import Rules, handicap_points
     from arena.go.moves import BLACK, WHITE
     from arena.go.record import Record
-    from arena.kifu import EVENT, Kifu
+    from arena.people.kifu import EVENT, Kifu
 
     if wish.color is not None and wish.color not in COLOURS:
         raise ConfigError(f"--color {wish.color} is none of {', '.join(COLOURS)}")
@@ -122,7 +122,7 @@ def _identity(entry: Entry) -> str:
 
 def _read_clock(text: str | None) -> Limits:
     """Of ``--time``. Raises ConfigError."""
-    from arena.bot import Limits
+    from arena.contract.bot import Limits
 
     if text is None:
         return Limits()
@@ -139,8 +139,8 @@ def _colour(wish: Wish, person: Entry, opponent: Entry, say: Callable[[str], Non
     """The person's."""
     from random import Random
 
-    from arena.fair import Nigiri
     from arena.go.moves import BLACK, WHITE
+    from arena.people.fair import Nigiri
 
     if wish.color != "nigiri":
         return WHITE if wish.color == "white" else BLACK
@@ -157,8 +157,8 @@ def _fair(
     results: Path, person: Entry, opponent: Entry, rules: Rules, wish: Wish, say: Callable[[str], None]
 ) -> tuple[Colour, Terms]:
     """The person's colour, and what makes the game even, by the ratings on this size. Raises ConfigError."""
-    from arena.fair import fair_terms
     from arena.go.moves import BLACK, WHITE
+    from arena.people.fair import fair_terms
 
     given = {"--color": wish.color, "--handicap": wish.handicap, "--komi": wish.komi}
     typed = [option for option, value in given.items() if value is not None]
@@ -183,8 +183,8 @@ def _gap(results: Path, opponent: Entry, person: Entry, size: int) -> tuple[floa
 
     Where there is no estimate but an end of an interval, that is taken: it is the careful guess.
     """
-    from arena.report.league import league
-    from arena.store import Store
+    from arena.results.league import league
+    from arena.results.store import Store
 
     found, where = None, f"on {size}x{size}"
     rated: set[str] = set()

@@ -46,7 +46,7 @@ def show(
     from rich.console import Console
 
     from arena.screen.show import print_game, step_through
-    from arena.screen.stage import Stage, has_stage
+    from arena.screen.terminal import Stage, has_stage
     from arena.screen.viewer import Viewer
 
     colours = read_theme(theme, registry_of(config, results))

@@ -15,9 +15,9 @@ from arena.cli.options import RESULTS, ConfigFile, Results, read_theme, registry
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arena.registry import Entry, Registry, TournamentTable
-    from arena.report.league import Crosstable
-    from arena.schedule import Ladder, Tournament
+    from arena.events.schedule import Ladder, Tournament
+    from arena.players.registry import Entry, Registry, TournamentTable
+    from arena.results.league import Crosstable
     from arena.screen.themes import Theme
 
 LADDER_GAMES = 100
@@ -74,7 +74,7 @@ def tournament(
     """
     from rich.console import Console
 
-    from arena.schedule import Style, Tournament
+    from arena.events.schedule import Style, Tournament
 
     processes = events.count_workers(workers)
     registry = registry_of(config, results)
@@ -163,7 +163,7 @@ def ladder(
 def _declared(registry: Registry, command: str, name: str, bots: list[str] | None) -> TournamentTable:
     """What arena.toml says of a tournament; nothing has to be there when its bots are named. Raises ConfigError where
     the name is missing, and the first bot stands in its place."""
-    from arena.registry import TournamentTable
+    from arena.players.registry import TournamentTable
 
     if not bots or name in registry.tournaments:
         return registry.tournament(name, command)
@@ -189,7 +189,7 @@ def _ladder(
     declared: TournamentTable,
     console: Console,
 ) -> Ladder:
-    from arena.schedule import Ladder
+    from arena.events.schedule import Ladder
 
     to_see = events.first_given(to_see, declared.to_see)
     if to_see is not None and not 1 <= to_see <= 1000:
@@ -209,10 +209,10 @@ def _ladder(
 
 def _play(played: Tournament | Ladder, workers: int, console: Console, results: Path, theme: Theme) -> None:
     """Play it live, and say what it came to."""
-    from arena.runner import Control
-    from arena.schedule import Ladder
+    from arena.events.runner import Control
+    from arena.events.schedule import Ladder
+    from arena.results.store import Store
     from arena.screen.tournament import show_tournament
-    from arena.store import Store
 
     played.pairings()  # openings that don't exist are refused before anything is stored
     control = Control()
@@ -229,7 +229,7 @@ def _play(played: Tournament | Ladder, workers: int, console: Console, results: 
 
 def _precision(table: Crosstable) -> str:
     """How well the neighbours in a ladder are told apart."""
-    from arena.ladder import widest_gap
+    from arena.events.ladder import widest_gap
 
     league = table.league()
     gap = None if league is None else widest_gap(league.ratings)

@@ -15,7 +15,7 @@ import typer
 
 from arena import ConfigError, UserError
 from arena.cli.options import RESULTS, Results, registry_of
-from arena.settings import plain
+from arena.contract.settings import plain
 from trainers.settings import (
     DISTILL_PRESETS,
     GROUPS,
@@ -99,7 +99,7 @@ def command(
 def _gate(folder: Path, results: Path) -> None:
     """``arena gate`` with its exit code."""
     from arena.cli.gate import Wanted, run_gate
-    from arena.gate import Ruling
+    from arena.results.gate import Ruling
 
     if run_gate(Wanted(str(folder), results=results)) is not Ruling.ACCEPTED:
         raise typer.Exit(1)
@@ -218,11 +218,10 @@ def train_rollout(settings: Any, results: Path) -> Path:
     """
     rollout = _trainer("rollout")
     from arena.screen.progress import show_training
-    from bots.nets.rollout import RolloutPolicy
 
     with show_training(settings.name) as on_progress:
         folder = rollout.train(settings, results, on_progress)
-    metrics = RolloutPolicy.open(folder).manifest.metrics
+    metrics = _metrics(folder)
     parts = [part for part in ("test", "validation") if f"{part}_top1" in metrics]
     if not parts:
         print(f"{folder}: no games were kept aside to measure it by.")

@@ -36,8 +36,8 @@ def tutorial(
 
     from rich.console import Console
 
+    from arena.people.tutorial import SIZE
     from arena.screen.tutorial import Left, Talk, farewell, play, teach
-    from arena.tutorial import SIZE
 
     entry = registry_of(config, results).resolve(against)
     if entry.bot_kind.interactive:

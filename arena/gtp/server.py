@@ -20,8 +20,8 @@ from threading import Event, Thread
 from typing import TextIO
 
 from arena import ConfigError, IllegalMove, RecordError, UserError, __version__
-from arena.bot import Bot, Candidate, Decision, Limits, fault_words
-from arena.clock import Clock, TimeSettings
+from arena.contract.bot import Bot, Candidate, Decision, Limits, fault_words
+from arena.contract.clock import Clock, TimeSettings
 from arena.go.game import PRESETS, Outcome, Rules, Scoring, handicap_points
 from arena.go.moves import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.record import MAX_BYTES, Stones, read_sgf

@@ -12,9 +12,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 from rich.text import Text
 
-from arena.analysis import Evaluation, PlayedMove, judge, mistakes, scored, spelled
 from arena.go.moves import Colour, gtp_from_move
 from arena.go.record import Record
+from arena.results.analysis import Evaluation, PlayedMove, judge, mistakes, scored, spelled
 from arena.screen import style
 
 WITH_SCORE, WITH_LINE = 46, 72

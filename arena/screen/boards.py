@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
+from arena.events.schedule import Pairing
+from arena.events.worker import Glance
 from arena.go.moves import Move
 from arena.go.record import Record
-from arena.schedule import Pairing
-from arena.worker import Glance
 
 HOLD = 1.5
 """Seconds that a finished game stays on the board before another one is watched."""

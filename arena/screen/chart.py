@@ -13,7 +13,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from arena.ratings import Estimate
-from arena.report.event import ZERO, Moment, Place, Report
+from arena.results.event import ZERO, Moment, Place, Report
 from arena.screen import style
 from arena.screen.report import print_title
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from arena.finding import Begun, Finding, Verdict
+from arena.contract.finding import Begun, Finding, Verdict
 from arena.screen import style
 
 SIGNS = {Verdict.OK: "✓", Verdict.NOTE: "!", Verdict.FAILED: "✗"}

@@ -11,11 +11,11 @@ from rich.text import Text
 
 from arena.go.moves import BLACK, Colour, gtp_from_move
 from arena.go.record import Record
+from arena.results.store import Player
 from arena.screen import style
 from arena.screen.board import draw_board, stone_sign
 from arena.screen.summary import print_facts, some
 from arena.screen.tables import Sheet
-from arena.store import Player
 
 
 def show_dossier(record: Record, players: Mapping[str, Player], command: str, console: Console) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from arena.bot_file import Change
-from arena.gate import Evidence, History, Over, Ruling, Version
+from arena.players.bot_file import Change
+from arena.results.gate import Evidence, History, Over, Ruling, Version
 from arena.screen import style
 from arena.screen.chart import ASCII, HEIGHT, MARKS, UNICODE, WIDEST, Scale, Signs
 from arena.screen.summary import some

@@ -13,14 +13,12 @@ from rich.spinner import Spinner
 from rich.status import Status
 from rich.text import Text
 
-from arena.runner import Control, Update
+from arena.events.runner import Control, Update
 from arena.screen import style
 from arena.screen.frame import Frame, Hint
-from arena.screen.paint import Painter
 from arena.screen.running import EventView
-from arena.screen.terminal import Key, Keyboard, is_background, on_signals
+from arena.screen.terminal import Keyboard, Painter, Press, Typed, is_background, on_signals
 from arena.screen.themes import DARK, Theme
-from arena.screen.typed import Typed
 
 FRAMES_A_SECOND = 6
 
@@ -78,21 +76,26 @@ class LiveScreen:
                 self.view.pause(self.control.paused)  # whoever asked for it
             self.view.add(update)
 
-    def press(self, key: Key) -> None:
-        """Do what a key asks for. Quitting and Ctrl-Z are noted for who adds the updates, and take no lock: they may
-        come by a signal."""
-        if key is Key.QUIT:
-            self.ending = KeyboardInterrupt()
-        elif key is Key.SUSPEND:
-            self._suspending = max(0, self._suspending)
-        elif key is Key.PAUSE:
-            if self.control is not None:
+    def press(self, key: str) -> None:
+        """Do what a key asks for; other keys do nothing. Quitting and Ctrl-Z only leave a note for the thread that adds
+        updates, and take no lock: a signal may call for them."""
+        match key.lower():
+            case "q":
+                self.ending = KeyboardInterrupt()
+            case "ctrl-z":
+                self._suspending = max(0, self._suspending)
+            case " " if self.control is not None:
                 self._pause(not self.control.paused)
-        elif key is Key.HELP:
-            self.shows_help = not self.shows_help
-        else:
-            with self._lock:
-                self.view.boards.choose(1 if key is Key.NEXT else -1)
+            case "?":
+                self.shows_help = not self.shows_help
+            case "n" | "right":
+                self._choose(1)
+            case "p" | "left":
+                self._choose(-1)
+
+    def _choose(self, step: int) -> None:
+        with self._lock:
+            self.view.boards.choose(step)
 
     def _pause(self, paused: bool) -> None:
         if self.control is not None:
@@ -154,9 +157,8 @@ def _show_live(screen: LiveScreen, updates: Iterator[Update], console: Console) 
     painter = Painter(screen, console, FRAMES_A_SECOND, lambda: is_background(0))
 
     def press(typed: Typed) -> None:
-        key = Key.of(typed)
-        if key is not None:
-            screen.press(key)
+        if isinstance(typed, Press):
+            screen.press(typed.key)
             painter.refresh()
 
     def terminate() -> None:
@@ -164,7 +166,7 @@ def _show_live(screen: LiveScreen, updates: Iterator[Update], console: Console) 
 
     handlers = {
         signal.SIGTERM: terminate,
-        signal.SIGTSTP: lambda: screen.press(Key.SUSPEND),
+        signal.SIGTSTP: lambda: screen.press("ctrl-z"),
         signal.SIGCONT: painter.begin_anew,
     }
     with on_signals(handlers), Keyboard(press) as keyboard, painter:

@@ -7,8 +7,8 @@ from time import monotonic
 
 from rich.console import Console
 
-from arena.runner import Control, Update
-from arena.schedule import Match
+from arena.events.runner import Control, Update
+from arena.events.schedule import Match
 from arena.screen import style
 from arena.screen.live import LiveScreen, pace, show_event
 from arena.screen.match_frame import MatchFrame

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from arena import ConfigError
-from arena.gate import History, Over, Ruling, Version
 from arena.ratings import Bound, Estimate
-from arena.report.event import Report
-from arena.report.frames import write_aside
-from arena.report.nets import Trained
+from arena.results.event import Report
+from arena.results.frames import write_aside
+from arena.results.gate import History, Over, Ruling, Version
+from arena.results.nets import Trained
 from arena.screen.style import shorten
 
 # matplotlib is imported where it is used: loading it takes a second.

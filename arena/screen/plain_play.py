@@ -18,8 +18,10 @@ from rich.console import Console
 from rich.text import Text
 
 from arena import IllegalMove
+from arena.contract.settings import suggest
 from arena.go.moves import GTP_COLUMNS, move_from_gtp
-from arena.kifu import Phase, Snapshot
+from arena.people.kifu import Phase, Snapshot
+from arena.people.sitting import Refused, Sitting
 from arena.screen import style
 from arena.screen.sentences import (
     Manner,
@@ -37,8 +39,6 @@ from arena.screen.sentences import (
     time_left,
     told,
 )
-from arena.settings import suggest
-from arena.sitting import Refused, Sitting
 
 LONGEST_ECHO = 40
 """Signs of a wrong line that are said again."""

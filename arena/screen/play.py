@@ -11,17 +11,16 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from arena.counting import estimated
 from arena.go.game import Game
-from arena.kifu import Phase
+from arena.people.counting import estimated
+from arena.people.kifu import Phase
+from arena.people.sitting import Sitting
 from arena.screen import style
 from arena.screen.review import Evaluate, Review, show_review
 from arena.screen.seat import Seat
 from arena.screen.sentences import result_words
-from arena.screen.stage import Stage
+from arena.screen.terminal import Gone, Mouse, Paste, Press, Stage
 from arena.screen.themes import DARK, Theme
-from arena.screen.typed import Gone, Mouse, Paste, Press
-from arena.sitting import Sitting
 
 STARTING = "Getting ready; the first time, compiling takes up to a minute."
 

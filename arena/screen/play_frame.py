@@ -11,12 +11,12 @@ import numpy as np
 from rich.cells import cell_len
 from rich.text import Text
 
-from arena.clock import TimeLeft
-from arena.counting import Count
+from arena.contract.clock import TimeLeft
 from arena.go.board import Board
 from arena.go.game import Scoring
 from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move, pass_move
-from arena.kifu import Phase, Preview, Snapshot
+from arena.people.counting import Count
+from arena.people.kifu import Phase, Preview, Snapshot
 from arena.screen import style
 from arena.screen.board import Overlay, draw_board, stone_sign
 from arena.screen.scene import Block, Scene

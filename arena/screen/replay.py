@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
+from arena.events.runner import Update
 from arena.go.record import Record
-from arena.replay import Comparison
-from arena.runner import Update
+from arena.results.replay import Comparison
 from arena.screen import style
 from arena.screen.dossier import print_position
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-from arena.report.event import Kind, Place, Report
-from arena.report.stored import Overview
-from arena.report.tally import Forfeit
+from arena.events.tally import Forfeit
+from arena.results.event import Kind, Place, Report
+from arena.results.stored import Overview
 from arena.screen import style
 from arena.screen.summary import headline, print_facts, some, strength_lines, test_lines
 from arena.screen.tables import Sheet

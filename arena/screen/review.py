@@ -13,15 +13,14 @@ import numpy as np
 from rich.text import Text
 
 from arena import UserError
-from arena.analysis import Evaluation, PlayedMove, evaluation_count, judge, mistakes, spelled
 from arena.go.moves import Colour, gtp_from_move, pass_move
 from arena.go.record import Record
 from arena.go.remarks import Remark
+from arena.results.analysis import Evaluation, PlayedMove, evaluation_count, judge, mistakes, spelled
 from arena.screen import style
 from arena.screen.scene import Scene
-from arena.screen.stage import Stage
+from arena.screen.terminal import Gone, Stage
 from arena.screen.themes import DARK, Theme
-from arena.screen.typed import Gone
 from arena.screen.viewer import Viewer
 
 Evaluate = Callable[[Record], Iterator[Evaluation]]

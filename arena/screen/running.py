@@ -8,14 +8,14 @@ from statistics import NormalDist
 from time import monotonic
 from typing import Generic, TypeVar
 
+from arena.events.runner import Update
+from arena.events.schedule import Event, Match
+from arena.events.tally import Tally
+from arena.events.worker import Glance
 from arena.go.record import Record
 from arena.ratings import Comparison, SprtState
-from arena.report.league import Crosstable
-from arena.report.tally import Tally
-from arena.runner import Update
-from arena.schedule import Event, Match
+from arena.results.league import Crosstable
 from arena.screen.boards import Boards
-from arena.worker import Glance
 
 Counted = TypeVar("Counted", Tally, Crosstable)
 

@@ -10,16 +10,16 @@ from pathlib import Path
 from time import monotonic
 
 from arena import IllegalMove
+from arena.contract.settings import suggest
 from arena.go.moves import Colour, Move, gtp_from_move, move_from_gtp, pass_move
-from arena.kifu import Phase, Preview
+from arena.people.kifu import Phase, Preview
+from arena.people.sitting import Refused, Sitting
 from arena.screen import style
 from arena.screen.play_frame import PlayFrame
 from arena.screen.scene import Picture
+from arena.screen.terminal import Act, Gone, Mouse, Paste, Press, Typed
 from arena.screen.themes import DARK, Theme
-from arena.screen.typed import Act, Gone, Mouse, Paste, Press, Typed
 from arena.screen.words import folded
-from arena.settings import suggest
-from arena.sitting import Refused, Sitting
 
 BUSY_EVERY = 0.1
 """Seconds between two frames while somebody thinks; and while clocks run."""

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from arena.counting import Count, Estimate
 from arena.go.game import Ending
 from arena.go.moves import BLACK, GTP_COLUMNS, Colour, Move, gtp_from_move, pass_move, star_points
-from arena.kifu import Advice, Snapshot, Turn
+from arena.people.counting import Count, Estimate
+from arena.people.kifu import Advice, Snapshot, Turn
 from arena.screen import style
 from arena.screen.board import AREAS, ASCII_AREAS, ASCII_SIGNS, OWNED, SIGNS, STAR
 

@@ -6,9 +6,8 @@ from rich.console import Console
 from rich.text import Text
 
 from arena.screen import style
-from arena.screen.stage import Stage
 from arena.screen.steps import move_lines
-from arena.screen.typed import Gone
+from arena.screen.terminal import Gone, Stage
 from arena.screen.viewer import Viewer
 
 

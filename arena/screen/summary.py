@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from arena.events.schedule import Event, Match
+from arena.events.tally import Forfeit, Judge, Tally
 from arena.go.game import Ending
 from arena.go.moves import BLACK, WHITE
 from arena.ratings import Sprt, Verdict
-from arena.report.tally import Forfeit, Judge, Tally
-from arena.schedule import Event, Match
 from arena.screen import style
 
 SHOWN_FORFEITS = 5

@@ -13,8 +13,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from arena.contract.settings import plain
 from arena.screen import style
-from arena.settings import plain
 
 # Listing the bots stays quick: neither pandas nor the compiler is imported for it.
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from arena.go.collection import Statistics
     from arena.go.record import Record
+    from arena.players.registry import Entry
     from arena.ratings import Estimate
-    from arena.registry import Entry
-    from arena.store import Pool
+    from arena.results.store import Pool
 
 SHOWN_COUNTS = 8
 

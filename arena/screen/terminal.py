@@ -1,61 +1,204 @@
-"""What is typed while a screen is shown: read from the terminal at once, unseen, and handed on. Nothing is drawn.
+"""The terminal: the keyboard and the mouse in raw mode, one screen for a person, and drawing in place.
 
-Where stdin is no terminal, or while it is another job's, there are no keys.
+``Typing`` parses bytes, ``Keyboard`` reads them, ``Stage`` takes the whole screen as editors do, ``Painter`` redraws a
+few lines where they stand. No layout is here, and no key but Ctrl-Z has a meaning.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import termios
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from enum import StrEnum
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from enum import Enum, auto
+from itertools import chain
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Self
 
-from arena.screen.typed import Gone, Press, Typed, Typing
+from rich.console import Console, ConsoleDimensions, RenderableType
+from rich.control import Control
+from rich.segment import ControlType, Segment, Segments
+from rich.text import Text
+
+KEYBOARD = 0
+"""The file descriptor that is read unless another is given."""
+
+# --- Parsing what is typed ---
+
+PASTED = 16
+"""Bytes that come at once and count as pasted: nobody types that fast."""
+
+LONGEST_PASTE = 1 << 16
+"""Bytes of a paste beyond which the rest is dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Press:
+    """A key: the character that it types, or its name, such as ``left``, ``enter``, ``page up`` or ``ctrl-z``."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Paste:
+    """Text that was pasted, or that came faster than anyone types."""
+
+    text: str
+
+
+class Act(Enum):
+    """What was done with the mouse."""
+
+    CLICK = auto()
+    MOVE = auto()
+    WHEEL_UP = auto()
+    WHEEL_DOWN = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Mouse:
+    """The mouse did something over this cell of the terminal, counted from 0 at the top left."""
+
+    act: Act
+    row: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Nothing can be typed any more: the terminal was closed, or its input ended."""
+
+
+Typed = Press | Paste | Mouse | Gone
+
+_NAMES = {
+    b"A": "up",
+    b"B": "down",
+    b"C": "right",
+    b"D": "left",
+    b"F": "end",
+    b"H": "home",
+    b"Z": "shift-tab",
+    b"1~": "home",
+    b"3~": "delete",
+    b"4~": "end",
+    b"5~": "page up",
+    b"6~": "page down",
+    b"7~": "home",
+    b"8~": "end",
+}
+"""Keys by what follows ``ESC [`` (single letters also follow ``ESC O``)."""
+
+_CONTROLS = {8: "backspace", 9: "tab", 10: "enter", 13: "enter", 27: "escape", 127: "backspace"}
+
+_BEGUN = re.compile(rb"\x1b(\[[0-?]*[ -/]*|O)?|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2}")
+"""The beginning of a sequence, or of a UTF-8 character."""
+
+_SIGN = re.compile(
+    rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1bO[ -~]|\x1b[^\x1b]"
+    rb"|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}|.",
+    re.DOTALL,
+)
+"""A control sequence (ECMA-48), a key with Alt, a letter, or one byte."""
+
+_MOUSE = re.compile(rb"\x1b\[<([0-9]{1,4});([0-9]{1,5});([0-9]{1,5})([Mm])")
+"""A mouse report of xterm, mode 1006."""
+
+_PASTE, _PASTED = b"\x1b[200~", b"\x1b[201~"
+"""What a terminal puts around pasted text in mode 2004."""
+
+
+class Typing:
+    """Parses the bytes of a terminal into keys, pasted text and the mouse, however they are split."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._pasted: bytes | None = None  # what has come of a paste that goes on
+
+    def read(self, data: bytes) -> list[Typed]:
+        """What was typed, as far as it is complete; keys that have no name here are left out."""
+        if len(data) >= PASTED and b"\x1b" not in data and self._pasted is None:
+            return [Paste(_text(data))]
+        text, self._rest = self._rest + data, b""
+        found: list[Typed] = []
+        while text:
+            if self._pasted is not None:
+                inside, ended, after = text.partition(_PASTED)
+                if not ended:
+                    self._rest = text[1 - len(_PASTED) :]
+                    inside = text[: len(text) - len(self._rest)]
+                self._pasted = (self._pasted + inside)[:LONGEST_PASTE]
+                if not ended:
+                    break
+                found.append(Paste(_text(self._pasted)))
+                text, self._pasted = after, None
+            elif _BEGUN.fullmatch(text):
+                self._rest = text
+                break
+            else:
+                match = _SIGN.match(text)
+                sign = match[0] if match else text[:1]
+                text = text[len(sign) :]
+                if sign == _PASTE:
+                    self._pasted = b""
+                elif (typed := _typed(sign)) is not None:
+                    found.append(typed)
+        return found
+
+    def time_out(self) -> list[Typed]:
+        """Nothing has come for a while: Escape was pressed alone, or the end of a sequence or a paste was lost."""
+        alone = self._rest == b"\x1b" and self._pasted is None
+        self._rest, self._pasted = b"", None
+        return [Press("escape")] if alone else []
+
+
+def _typed(sign: bytes) -> Press | Mouse | None:
+    if len(sign) == 1 and sign[0] in _CONTROLS:
+        return Press(_CONTROLS[sign[0]])
+    if len(sign) == 1 and 1 <= sign[0] <= 26:
+        return Press(f"ctrl-{chr(sign[0] + 96)}")
+    if sign.startswith((b"\x1b[", b"\x1bO")):
+        mouse = _MOUSE.fullmatch(sign)
+        if mouse is not None:
+            return _mouse(int(mouse[1]), int(mouse[3]) - 1, int(mouse[2]) - 1, mouse[4] == b"M")
+        name = _NAMES.get(sign[2:])
+        return None if name is None else Press(name)
+    letter = sign.decode("utf-8", "replace")
+    return Press(letter) if len(letter) == 1 and letter.isprintable() and letter != "\ufffd" else None
+
+
+def _mouse(button: int, row: int, column: int, is_down: bool) -> Mouse | None:
+    """By the bits of the button: 32 is a move, 64 the wheel, 4 to 16 are Shift, Alt and Ctrl."""
+    plain = button & ~(4 | 8 | 16)
+    if plain & 32:
+        return Mouse(Act.MOVE, row, column)
+    act = {0: Act.CLICK, 64: Act.WHEEL_UP, 65: Act.WHEEL_DOWN}.get(plain)
+    return Mouse(act, row, column) if act is not None and is_down else None
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
+# --- Reading ---
 
 SILENCE = 0.3
-"""Seconds after which a sequence of signs that has not ended is given up; also how soon a terminal is found again."""
+"""Seconds after which an unfinished sequence is dropped; also how soon a terminal is found again."""
 
-
-class Key(StrEnum):
-    """What a person can ask of a screen that shows an event."""
-
-    NEXT = "next"
-    PREVIOUS = "previous"
-    PAUSE = "pause"
-    HELP = "help"
-    QUIT = "quit"
-    SUSPEND = "suspend"
-
-    @classmethod
-    def of(cls, typed: Typed) -> Key | None:
-        """What is asked for by what was typed, if anything."""
-        return _KEYS.get(typed.key.lower()) if isinstance(typed, Press) else None
-
-
-_KEYS = {
-    "n": Key.NEXT,
-    "right": Key.NEXT,
-    "p": Key.PREVIOUS,
-    "left": Key.PREVIOUS,
-    " ": Key.PAUSE,
-    "?": Key.HELP,
-    "q": Key.QUIT,
-    "ctrl-z": Key.SUSPEND,
-}
 
 _ASK_FOR_PASTE, _LEAVE_PASTE = b"\x1b[?2004h", b"\x1b[?2004l"
 _ASK_FOR_MOUSE, _LEAVE_MOUSE = b"\x1b[?1000h\x1b[?1003h\x1b[?1006h", b"\x1b[?1006l\x1b[?1003l\x1b[?1000l"
-"""What a terminal is asked to tell: presses, moves, and both in numbers that go as far as the terminal does."""
+"""Mouse reports: presses, moves, and positions in decimal so that wide terminals work."""
 
 
 def is_background(descriptor: int) -> bool:
-    """Whether this is the terminal that we were started from, and another job has it now."""
+    """Whether this is the terminal that started us, and another job is in its foreground now."""
     try:
         return os.tcgetpgrp(descriptor) != os.getpgrp()
     except OSError:
@@ -63,14 +206,16 @@ def is_background(descriptor: int) -> bool:
 
 
 @contextmanager
-def on_signals(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterator[None]:
-    """Have signals handled for as long as the block lasts: those that aren't ignored, in the main thread."""
+def on_signals(handlers: Mapping[signal.Signals, Callable[[], None] | None]) -> Iterator[None]:
+    """Handle signals while the block lasts; None is the system's default action. Ignored signals stay ignored, and
+    outside the main thread nothing changes."""
     before: dict[signal.Signals, Any] = {}
     try:
         if threading.current_thread() is threading.main_thread():
             for number, handle in handlers.items():
                 if signal.getsignal(number) is not signal.SIG_IGN:
-                    before[number] = signal.signal(number, lambda *_, handle=handle: handle())
+                    action = signal.SIG_DFL if handle is None else lambda *_, handle=handle: handle()
+                    before[number] = signal.signal(number, action)
         yield
     finally:
         for number, handler in before.items():
@@ -78,14 +223,14 @@ def on_signals(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterato
 
 
 class Keyboard:
-    """A context in which what is typed at a terminal comes to ``on_typed``, in a thread of its own; with ``mouse``,
-    what is done with the mouse too, where the terminal tells it.
+    """A context in which a thread passes what is typed at a terminal to ``on_typed``, with ``mouse`` the mouse too.
 
-    Ctrl-C stays what it is. Ctrl-Z comes as a key, so that only we are stopped, by ``suspend``, and not the processes
-    that we have started. The terminal gets its settings back in the end, whatever happens.
+    Where the descriptor isn't a terminal, or while another job has it, nothing is typed. Ctrl-C stays what it is.
+    Ctrl-Z comes as a key, so that ``suspend`` stops only this process and not those that it has started. The terminal
+    gets its settings back in the end, whatever happens.
     """
 
-    def __init__(self, on_typed: Callable[[Typed], None], descriptor: int = 0, mouse: bool = False):
+    def __init__(self, on_typed: Callable[[Typed], None], descriptor: int = KEYBOARD, mouse: bool = False):
         self._on_typed = on_typed
         self._mouse = mouse
         self._descriptor = descriptor
@@ -127,7 +272,7 @@ class Keyboard:
         """Stop this process as Ctrl-Z does, with the terminal as it was found; returns when the process goes on."""
         self._resting = True
         self._give_back()
-        with _default(signal.SIGTSTP):
+        with on_signals({signal.SIGTSTP: None}):
             os.kill(os.getpid(), signal.SIGTSTP)
         self._resting = False
         if self._reader is not None:
@@ -151,7 +296,7 @@ class Keyboard:
             if self._alarm[0] in ready:
                 os.read(self._alarm[0], 64)
             elif not ready:
-                found = typing.give_up()
+                found = typing.time_out()
             elif not is_background(self._descriptor):
                 try:
                     data = os.read(self._descriptor, 4096)
@@ -173,7 +318,7 @@ class Keyboard:
         return False
 
     def _take(self) -> bool:
-        """Have every key at once and unseen, if the terminal is ours; says whether it is."""
+        """Read every key at once and unechoed, if the terminal is ours; returns whether it is."""
         with self._lock, suppress(termios.error):
             if self._resting:
                 return False
@@ -188,33 +333,262 @@ class Keyboard:
                 signs[termios.VMIN], signs[termios.VTIME] = 1, 0
                 signs[termios.VSUSP] = bytes([os.fpathconf(self._descriptor, "PC_VDISABLE")])
                 termios.tcsetattr(self._descriptor, termios.TCSANOW, [*found[:3], flags, *found[4:6], signs])
-                self._tell(_ASK_FOR_PASTE + (_ASK_FOR_MOUSE if self._mouse else b""))
+                self._write(_ASK_FOR_PASTE + (_ASK_FOR_MOUSE if self._mouse else b""))
             self._ours = True
             return True
         return False
 
     def _give_back(self) -> None:
-        """Leave the terminal as it was found, without the keys that nobody has read."""
+        """Leave the terminal as it was found, and drop keys that nobody has read."""
         with self._lock, suppress(termios.error):
             before, self._before, self._ours = self._before, None, False
             if before is not None and not is_background(self._descriptor):
-                self._tell((_LEAVE_MOUSE if self._mouse else b"") + _LEAVE_PASTE)
+                self._write((_LEAVE_MOUSE if self._mouse else b"") + _LEAVE_PASTE)
                 termios.tcflush(self._descriptor, termios.TCIFLUSH)
                 termios.tcsetattr(self._descriptor, termios.TCSANOW, before)
 
-    def _tell(self, words: bytes) -> None:
+    def _write(self, sequence: bytes) -> None:
         with suppress(OSError):
-            os.write(self._descriptor, words)
+            os.write(self._descriptor, sequence)
 
 
-@contextmanager
-def _default(number: signal.Signals) -> Iterator[None]:
-    """Let a signal do for the moment of a block what it does to a process that doesn't handle it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(number, signal.SIG_DFL)
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
+# --- The whole screen ---
+
+
+def has_stage(console: Console) -> bool:
+    """Whether a person sits at a terminal that can show a screen and sends keys."""
+    return console.is_terminal and not console.is_dumb_terminal and os.isatty(KEYBOARD)
+
+
+class Stage:
+    """A context in which the terminal shows what ``draw`` is given, on the alternate screen: what was there before
+    comes back in the end, whatever happens.
+
+    ``next`` raises SystemExit on SIGTERM and SIGHUP, KeyboardInterrupt on Ctrl-C. Ctrl-Z stops the process; ``on_stop``
+    is called before, ``on_continue`` after it.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        on_stop: Callable[[], None] = lambda: None,
+        on_continue: Callable[[], None] = lambda: None,
+    ):
+        self._console = console
+        self._on_stop = on_stop
+        self._on_continue = on_continue
+        self._told: SimpleQueue[Any] = SimpleQueue()
+        self._keyboard = Keyboard(self._told.put, KEYBOARD, mouse=True)
+        self._exits = ExitStack()
+        self._ending: SystemExit | None = None
+        self._suspending = False
+        self._shown: tuple[ConsoleDimensions, list[list[Segment]]] | None = None
+
+    def __enter__(self) -> Self:
+        handlers = {
+            signal.SIGTERM: lambda: self._end(signal.SIGTERM),
+            signal.SIGHUP: lambda: self._end(signal.SIGHUP),
+            signal.SIGWINCH: self._wake,
+            signal.SIGTSTP: self._ask_to_suspend,
+            signal.SIGCONT: self._wake_anew,
+        }
+        with ExitStack() as exits:
+            exits.enter_context(on_signals(handlers))
+            exits.callback(self._clear)
+            exits.enter_context(self._keyboard)
+            self._prepare()
+            self._exits = exits.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._exits.close()
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and lines."""
+        return self._console.width, self._console.height
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether more has come already: what is drawn now would be outdated at once."""
+        return not self._told.empty()
+
+    def tell(self, what: object) -> None:
+        """Have ``next`` return this in its turn. For other threads."""
+        self._told.put(what)
+
+    def next(self, seconds: float | None = None) -> Any:
+        """What was typed (a ``Typed``) or told; None after so many seconds, or when the screen is to be drawn again.
+        Raises SystemExit when the process is to end."""
+        what: Any = None
+        with suppress(Empty):
+            what = self._told.get(timeout=seconds)
+        if self._ending is not None:
+            raise self._ending
+        if self._suspending or what == Press("ctrl-z"):
+            self._suspend()
+            return None
+        return what
+
+    def draw(self, lines: Sequence[Text]) -> None:
+        """Fill the screen with these lines; what doesn't fit is cut off."""
+        if is_background(KEYBOARD):
+            return
+        console, size = self._console, self._console.size
+        rows = [
+            Segment.adjust_line_length(list(line.render(console)), size.width, pad=False)
+            for line in lines[: size.height]
+        ]
+        if self._shown == (size, rows):
+            return
+        written = [_overwriting(row, size.width) for row in [*rows, *([[]] * (size.height - len(rows)))]]
+        between = [[Segment.line(), *row] for row in written[1:]]
+        self._print(Segments([Control.home().segment, *chain(*written[:1], *between)]))
+        self._shown = size, rows
+
+    def _print(self, what: Control | Segments) -> None:
+        try:
+            self._console.print(what, end="", crop=False)
+        except OSError:
+            self._told.put(Gone())
+
+    def _prepare(self) -> None:
+        self._shown = None
+        self._print(Control.alt_screen(True))
+        self._print(Control.show_cursor(False))
+
+    def _clear(self) -> None:
+        self._print(Control.show_cursor(True))
+        self._print(Control.alt_screen(False))
+
+    def _suspend(self) -> None:
+        self._suspending = False
+        self._clear()
+        self._on_stop()
+        self._keyboard.suspend()
+        self._on_continue()
+        self._prepare()
+
+    # A signal may interrupt anything: its handler only takes a note, and wakes ``next``.
+
+    def _end(self, number: signal.Signals) -> None:
+        self._ending = SystemExit(128 + number)
+        self._wake()
+
+    def _ask_to_suspend(self) -> None:
+        self._suspending = True
+        self._wake()
+
+    def _wake(self) -> None:
+        self._told.put(None)
+
+    def _wake_anew(self) -> None:
+        self._shown = None
+        self._wake()
+
+
+# --- Drawing in place ---
+
+_ERASE_BELOW = Segment("\x1b[0J", control=[(ControlType.CLEAR,)])
+
+
+class Painter:
+    """A context in which a thread draws ``renderable`` again and again; its last state stays on the terminal.
+
+    Lines are overwritten, never erased first as ``rich.live`` does it, which flickers on a slow terminal. While
+    ``is_hidden``, as when another job has the terminal, only the last state is drawn.
+    """
+
+    def __init__(
+        self,
+        renderable: RenderableType,
+        console: Console,
+        frames_a_second: float,
+        is_hidden: Callable[[], bool] = lambda: False,
+    ):
+        self._renderable = renderable
+        self._console = console
+        self._pause = 1 / frames_a_second
+        self._is_hidden = is_hidden
+        self._over = threading.Event()
+        self._due = threading.Event()
+        self._painting = threading.Lock()
+        self._resting = False
+        self._displaced = False  # the cursor isn't below our lines
+        self._thread = threading.Thread(target=self._run, name="painter", daemon=True)
+        self._lines = 0  # on the terminal now, above the cursor
+        self._size: ConsoleDimensions | None = None
+
+    def __enter__(self) -> Self:
+        self._console.show_cursor(False)
+        self._paint()
+        self._thread.start()
+        return self
+
+    def refresh(self) -> None:
+        """Draw as soon as possible."""
+        self._due.set()
+
+    def rest(self) -> None:
+        """Draw nothing more until ``begin_anew``; the cursor is shown."""
+        with self._painting:
+            self._resting = True
+            self._console.show_cursor(True)
+
+    def begin_anew(self) -> None:
+        """Something else was written on the terminal: go on below it."""
+        self._resting, self._displaced = False, True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._over.set()
+            self._due.set()
+            self._thread.join()
+            self._paint()
+        finally:
+            self._console.show_cursor(True)
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            self._due.wait(self._pause)
+            self._due.clear()
+            with self._painting:
+                if self._is_hidden():
+                    self._displaced = True
+                elif not self._resting and not self._over.is_set():
+                    self._paint()
+
+    def _paint(self) -> None:
+        console, size = self._console, self._console.size
+        if self._displaced:
+            self._displaced, self._size, self._lines = False, None, 0
+            console.show_cursor(False)
+        lines = console.render_lines(self._renderable, pad=False)[: size.height - 1]
+        moved = self._size not in (None, size)  # the terminal has wrapped the old lines: where they are is unknown
+        if moved:
+            segments = [Control.home().segment]
+            self._lines = 0
+        else:
+            segments = [_up(self._lines)] if self._lines else []
+        for line in [*lines, *([[]] * (self._lines - len(lines)))]:
+            segments += [*_overwriting(line, size.width), Segment.line()]
+        if self._lines > len(lines):
+            segments.append(_up(self._lines - len(lines)))
+        if moved:
+            segments.append(_ERASE_BELOW)
+        console.print(Segments(segments), end="", crop=False)
+        self._lines, self._size = len(lines), size
+
+
+def _up(lines: int) -> Segment:
+    return Control((ControlType.CURSOR_UP, lines)).segment
+
+
+def _overwriting(row: list[Segment], width: int) -> list[Segment]:
+    """The row, and what erases the rest of its line; after the last column that would erase a character."""
+    used = sum(segment.cell_length for segment in row)
+    return [*row, Control((ControlType.ERASE_IN_LINE, 0)).segment] if used < width else row

@@ -8,10 +8,10 @@ from time import monotonic
 
 from rich.console import Console
 
+from arena.events.runner import Control, Update
+from arena.events.schedule import Ladder, Tournament
 from arena.ratings import Bound
-from arena.report.league import Crosstable, League
-from arena.runner import Control, Update
-from arena.schedule import Ladder, Tournament
+from arena.results.league import Crosstable, League
 from arena.screen import style
 from arena.screen.live import LiveScreen, pace, show_event
 from arena.screen.summary import forfeit_lines, print_facts, setting_line, some

@@ -6,11 +6,11 @@ from rich.cells import cell_len
 from rich.spinner import Spinner
 from rich.text import Text
 
+from arena.events.schedule import Ladder, Tournament
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Record
 from arena.ratings import Estimate
-from arena.report.league import Crosstable, League, Standing
-from arena.schedule import Ladder, Tournament
+from arena.results.league import Crosstable, League, Standing
 from arena.screen import style
 from arena.screen.board import board_height, board_width
 from arena.screen.frame import FACTS, GAP, Frame, Hint

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 
+from arena.events.ladder import widest_gap
+from arena.events.runner import Update
+from arena.events.schedule import Ladder, Tournament
 from arena.go.record import Record
-from arena.ladder import widest_gap
-from arena.report.league import Crosstable, League
-from arena.runner import Update
-from arena.schedule import Ladder, Tournament
+from arena.results.league import Crosstable, League
 from arena.screen.running import EventView, seconds_for_rest
 
 RECENT = 30

@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.text import Text
 
 from arena import IllegalMove
-from arena.bot import Bot, Limits
+from arena.contract.bot import Bot, Limits
 from arena.go.game import Game
 from arena.go.moves import BLACK, WHITE, Move, move_from_gtp, pass_move
+from arena.people.tutorial import LESSONS, RULES, SIZE, Lesson, counted, described, played, reply
 from arena.screen import style
 from arena.screen.board import draw_board
-from arena.tutorial import LESSONS, RULES, SIZE, Lesson, counted, described, played, reply
 
 LONGEST_LINE = 76
 """Columns of text that are pleasant to read."""

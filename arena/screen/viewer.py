@@ -18,8 +18,8 @@ from arena.screen.board import Overlay, draw_board, stone_sign
 from arena.screen.curve import draw_curve
 from arena.screen.scene import Block, Picture, Scene
 from arena.screen.steps import costs, ended, move_lines, mover, positions
+from arena.screen.terminal import Act, Mouse, Paste, Press, Typed
 from arena.screen.themes import DARK, Theme
-from arena.screen.typed import Act, Mouse, Paste, Press, Typed
 from arena.screen.words import captures, folded, joined, lead
 
 STRIDE = 10

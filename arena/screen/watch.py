@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from arena.live import End, Watch
-from arena.schedule import Ladder, Match, Tournament
+from arena.events.schedule import Ladder, Match, Tournament
+from arena.results.live import End, Watch
 from arena.screen import style
 from arena.screen.match import show_match
 from arena.screen.themes import DARK, Theme

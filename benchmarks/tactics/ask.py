@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from arena import BotFault, UserError
-from arena.bot import Bot, Limits
+from arena.contract.bot import Bot, Limits
 from arena.go.moves import Move, gtp_from_move
-from arena.registry import Entry, Registry
+from arena.players.registry import Entry, Registry
 from benchmarks.tactics.positions import FOLDER, Position, all_positions
 from bots.gtp import GAMES_FOLDERS
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
-from arena.bot import Limits
+from arena.contract.bot import Limits
 from arena.go.game import Game
 from arena.go.moves import BLACK, Move, gtp_from_move, move_from_gtp
 from benchmarks.tactics.positions import Position

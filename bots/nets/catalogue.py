@@ -65,7 +65,9 @@ def network_from(description: Mapping[str, Any]) -> Net:
 
 
 def load_network(checkpoint: Checkpoint) -> Net:
-    """The net of a checkpoint with its weights. Raises CheckpointError for a net that this version doesn't know."""
+    """The net of a checkpoint with its weights. Raises CheckpointError for a net that this version doesn't know, or a
+    rollout policy."""
+    checkpoint.require_net()
     network = network_from(checkpoint.manifest.network)
     network.load_state_dict(load_file(checkpoint.weights))
     return network

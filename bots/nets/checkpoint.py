@@ -1,4 +1,4 @@
-"""A checkpoint: a folder with a net, how to feed it and where it comes from. Evaluates nothing."""
+"""A checkpoint: a folder with a net or a rollout policy, how to feed it and where it comes from. Evaluates nothing."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,12 +24,22 @@ WEIGHTS = "weights.safetensors"
 MODEL = "model.onnx"
 MODEL_INT8 = "model-int8.onnx"
 REQUIRED, OPTIONAL = (WEIGHTS, MODEL), (MODEL_INT8,)
+"""The files of a net. A rollout policy has its weights alone."""
 
-HEADS = {"": ("policy", "value"), "trencseni": ("policy",), "alphago": ("policy",), "gocnn": ()}
-"""What players can ask of a net, by its family; the arena's own is of none."""
+ROLLOUT = "rollout"
+"""The family of rollout policies."""
 
-LATER = ("gates",)
-"""Entries that came later: a manifest may be without them."""
+HEADS = {
+    "": ("policy", "value"),
+    "trencseni": ("policy",),
+    "alphago": ("policy",),
+    "gocnn": (),
+    ROLLOUT: ("rollout",),
+}
+"""What players can use of a checkpoint, by its family; the arena's own nets have none."""
+
+OPTIONAL_ENTRIES = ("gates",)
+"""A manifest may lack these."""
 
 SHIPPED = Path(__file__).parent.parent / "checkpoints"
 """Where the nets lie that come with the package."""
@@ -41,9 +51,10 @@ class Manifest:
 
     name: str
     network: Mapping[str, Any]
-    """The fields of ``NetworkConfig``, or of ``ClassicConfig``, which begins with a family."""
+    """The fields of ``NetworkConfig``; or a ``family`` and the fields of ``ClassicConfig``, or of a rollout policy the
+    name of its ``features``."""
     encoder: str
-    """How a position becomes planes."""
+    """How a position becomes planes; empty for a rollout policy."""
     planes: int
     """How many planes that gives."""
     smallest: int
@@ -75,6 +86,16 @@ class Manifest:
     gates: Sequence[Mapping[str, Any]] = ()
     """What matches said of it, the latest last; see ``add_gate``. Without any, the file has no such entry."""
     format: int = FORMAT
+
+    @property
+    def family(self) -> str:
+        """Empty for the arena's own nets."""
+        return str(self.network.get("family", ""))
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The files that must be there."""
+        return (WEIGHTS,) if self.family == ROLLOUT else REQUIRED
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +139,20 @@ class Checkpoint:
             )
 
     def require(self, *heads: str) -> None:
-        """Raise CheckpointError when the net doesn't have the heads (policy, value) that a player asks."""
-        family = self.manifest.network.get("family", "")
+        """Raise CheckpointError when the checkpoint lacks what a player uses: policy, value or rollout."""
+        family = self.manifest.family
         for head in heads:
-            if head not in HEADS.get(family, HEADS[""]):
-                raise CheckpointError(f"the net {self.manifest.name} ({family}) has no {head} for this player to ask")
+            if head in HEADS.get(family, HEADS[""]):
+                continue
+            if head == ROLLOUT:
+                raise CheckpointError(f"{self.folder}: is not a rollout policy; train one with: arena train rollout")
+            self.require_net()
+            raise CheckpointError(f"the net {self.manifest.name} ({family}) has no {head} head, which this player uses")
+
+    def require_net(self) -> None:
+        """Raise CheckpointError for a rollout policy."""
+        if self.manifest.family == ROLLOUT:
+            raise CheckpointError(f"{self.folder}: is a rollout policy, not a net; it can't play by itself")
 
     def require_precision(self, precision: str) -> None:
         """Raise CheckpointError when this net can't be run with such numbers here."""
@@ -133,6 +163,7 @@ class Checkpoint:
 
     def model(self, int8: bool = False) -> Path:
         """The ONNX file. Raises CheckpointError when this checkpoint has none in int8."""
+        self.require_net()
         name = MODEL_INT8 if int8 else MODEL
         if name not in self.manifest.files:
             raise CheckpointError(f"{self.folder}: has no {name}; choose precision fp32")
@@ -194,35 +225,43 @@ def save(folder: str | Path, manifest: Manifest, write: Callable[[Path], Mapping
     Stopped at any moment this leaves the old checkpoint, the new one or, between two renames, none; never half of one.
     """
     folder = Path(folder)
+    with _aside(folder) as new:
+        metrics = {**manifest.metrics, **write(new)}
+        missing = [name for name in manifest.required if not (new / name).is_file()]
+        if missing:
+            raise CheckpointError(f"{folder}: can't be saved without {', '.join(missing)}; write every file")
+        present = [name for name in (*REQUIRED, *OPTIONAL) if (new / name).is_file()]
+        files = {name: _sha256(new / name) for name in present}
+        manifest = replace(manifest, metrics=metrics, files=files, gates=())  # no match has tested these weights
+        (new / MANIFEST).write_text(to_json(asdict(manifest)), encoding="utf-8")
+        for path in new.iterdir():
+            path.chmod(0o644)  # some writers make files that only their owner may read
+    return Checkpoint(folder, manifest)
+
+
+@contextmanager
+def _aside(folder: Path) -> Iterator[Path]:
+    """An empty folder beside ``folder`` to be filled. After the block it takes that name; after an error it is gone."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         new = aside / "new"
         new.mkdir()
-        metrics = {**manifest.metrics, **write(new)}
-        missing = [name for name in REQUIRED if not (new / name).is_file()]
-        if missing:
-            raise CheckpointError(f"{folder}: can't be saved without {', '.join(missing)}; write every file")
-        present = [name for name in (*REQUIRED, *OPTIONAL) if (new / name).is_file()]
-        files = {name: _sha256(new / name) for name in present}
-        manifest = replace(manifest, metrics=metrics, files=files, gates=())  # of these weights no match said anything
-        (new / MANIFEST).write_text(to_json(asdict(manifest)), encoding="utf-8")
-        for path in new.iterdir():
-            path.chmod(0o644)  # some writers make files that only their owner may read
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
+        yield new
+        for path in new.rglob("*"):
+            if path.is_file():
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
         if folder.exists():
             os.replace(folder, aside / "old")
         os.replace(new, folder)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-    return Checkpoint(folder, manifest)
 
 
 def add_gate(folder: Path, gate: Mapping[str, Any]) -> None:
-    """Note what a match said of a checkpoint in its manifest, be it a net's or a rollout policy's, in place of what
-    ``gate["event"]`` said before. The weights and their hashes stay. Raises CheckpointError when it can't be written.
-    """
+    """Add what a match showed of a checkpoint to its manifest, in place of an earlier result of that event. The weights
+    and their hashes stay. Raises CheckpointError when it can't be written."""
     path = folder / MANIFEST
     content = _read_json(path)
     content["gates"] = [*(old for old in content.get("gates", ()) if old.get("event") != gate["event"]), dict(gate)]
@@ -243,28 +282,17 @@ def keep(folder: Path, kept: Path) -> None:
     """Copy a checkpoint to ``kept``, which is there whole or not at all; one that is there gives way. Raises
     CheckpointError when it can't be written."""
     try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(dir=kept.parent, prefix=f".{kept.name}."))
-        try:
-            shutil.copytree(folder, aside / "new")
-            for path in (aside / "new").rglob("*"):
-                if path.is_file():
-                    with path.open("rb") as file:
-                        os.fsync(file.fileno())
-            if kept.exists():
-                os.replace(kept, aside / "old")
-            os.replace(aside / "new", kept)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
+        with _aside(kept) as new:
+            shutil.copytree(folder, new, dirs_exist_ok=True)
     except (OSError, shutil.Error) as error:
         reason = getattr(error, "strerror", None) or error
         raise CheckpointError(f"{kept}: can't be written ({reason}); use a folder that can be") from error
 
 
 def to_json(content: dict[str, Any]) -> str:
-    """A manifest as its file has it; entries that came later aren't there as long as they are empty, so that older
-    readers take it."""
-    shown = {key: value for key, value in content.items() if key not in LATER or value}
+    """A manifest as its file has it; optional entries are left out while they are empty, so that older
+    versions can read it."""
+    shown = {key: value for key, value in content.items() if key not in OPTIONAL_ENTRIES or value}
     return json.dumps(shown, indent=2) + "\n"
 
 
@@ -294,14 +322,16 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _read_manifest(path: Path) -> Manifest:
     content = _read_json(path)
-    if content.get("trainer") == "rollout":
-        raise CheckpointError(f"{path.parent}: is a rollout policy, not a net; it can't play by itself")
     if content.get("format") != FORMAT:
         raise CheckpointError(
-            f"{path}: has format {content.get('format')!r} and this version reads {FORMAT}; export the net again"
+            f"{path}: has format {content.get('format')!r} and this version reads {FORMAT}; train it again"
         )
     _check(path, content)
-    return Manifest(**content)
+    manifest = Manifest(**content)
+    for name in manifest.required:
+        if name not in manifest.files:
+            raise CheckpointError(f"{path}: doesn't list {name}; train it again")
+    return manifest
 
 
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -318,18 +348,15 @@ _KINDS: dict[str, tuple[type, ...]] = {
 def _check(path: Path, content: dict[str, Any]) -> None:
     known_fields = {item.name: str(item.type) for item in fields(Manifest)}
     for name, kind in known_fields.items():
-        if name not in content and name in LATER:
+        if name not in content and name in OPTIONAL_ENTRIES:
             continue
         if name not in content:
-            raise CheckpointError(f"{path}: '{name}' is missing; export the net again")
+            raise CheckpointError(f"{path}: '{name}' is missing; train it again")
         if not isinstance(content[name], _KINDS[kind]) or isinstance(content[name], bool):
-            raise CheckpointError(f"{path}: '{name}' has a value of the wrong kind; export the net again")
+            raise CheckpointError(f"{path}: '{name}' has a value of the wrong kind; train it again")
     for name in content:
         if name not in known_fields:
-            raise CheckpointError(f"{path}: unknown entry '{name}'; export the net again")
-    for name in REQUIRED:
-        if name not in content["files"]:
-            raise CheckpointError(f"{path}: doesn't list {name}; export the net again")
+            raise CheckpointError(f"{path}: unknown entry '{name}'; train it again")
     for name, digest in content["files"].items():
         if name not in (*REQUIRED, *OPTIONAL) or not isinstance(digest, str):
-            raise CheckpointError(f"{path}: lists a file '{name}' that no checkpoint has; export the net again")
+            raise CheckpointError(f"{path}: lists a file '{name}' that no checkpoint has; train it again")

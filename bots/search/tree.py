@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from arena.bot import Candidate
+from arena.contract.bot import Candidate
 from arena.go.game import Game, Scoring
 from arena.go.jit import inlined, kernel
 from arena.go.kernels import BOARD, CELLS, WIDTH, U, area_score, below, next_random, placed_score, seeded

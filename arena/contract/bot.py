@@ -1,0 +1,244 @@
+"""The contract between the arena and a bot: positions in, decisions out. No bot is here, and nothing is measured."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from arena import ArenaError, ConfigError
+from arena.contract.clock import LAG, Clock, TimeLeft, TimeSettings
+from arena.contract.settings import plain, read_value, suggest
+
+if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
+    import numpy as np
+
+    from arena.go.game import Game
+    from arena.go.moves import Move
+
+
+def setting(
+    default: Any = MISSING,
+    help: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    choices: Sequence[str] = (),
+    factory: Any = MISSING,
+) -> Any:
+    """A field of a kind's Config: its default, a sentence on what it does, and what values it takes.
+
+    ``factory`` makes the default of a table. A player's settings list a table only where it is given.
+    """
+    metadata = {"help": help, "low": low, "high": high, "choices": tuple(choices)}
+    return field(default=default, default_factory=factory, metadata=metadata)
+
+
+LONGEST = 1_000_000
+"""Seconds that any limit may be at most: over eleven days."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What bounds a decision. None leaves it to the bot, or to chance; all times are in seconds.
+
+    ``simulations`` and ``seconds`` ask the bot to stop there, at what comes first. ``main`` and ``byoyomi`` are a clock
+    for each game, kept outside the bot: it is then given the ``seconds`` to think for this move, and in ``left`` what
+    its clock shows. ``allowed`` is enforced from outside.
+    """
+
+    seconds: float | None = setting(None, "seconds a move to think for; by itself it forfeits nothing", 0.001, LONGEST)
+    simulations: int | None = setting(None, "playouts or visits a move, for bots that search", 1, 1_000_000_000)
+    main: float | None = setting(None, "seconds of thinking time for the whole game", 0, LONGEST)
+    byoyomi: float | None = setting(None, "seconds of each period when main time is over", 0.001, LONGEST)
+    stones: int = setting(1, "moves to play in each such period (Canadian byo-yomi)", 1, 1000)
+    lag: float | None = setting(
+        None, "how far a move may overrun its clock, 0.2 unless given, or its seconds", 0, LONGEST
+    )
+    deadline: float | None = setting(
+        None,
+        "seconds after which a move forfeits in any case; 60 and twice its seconds without a clock",
+        0.001,
+        LONGEST,
+    )
+    left: TimeLeft | None = None
+
+    @classmethod
+    def read(cls, text: str, where: str) -> Limits:
+        """``seconds=1`` or ``main=60,byoyomi=5``, as text. Raises ConfigError, beginning with ``where``."""
+        known = cls.settings()
+        given: dict[str, Any] = {}
+        for part in text.split(","):
+            key, equals, value = (word.strip() for word in part.partition("="))
+            if not key:
+                raise ConfigError(f"{where}: a limit is missing, as in seconds=1; there are {', '.join(known)}")
+            if key not in known:
+                listed = f"; there are {', '.join(known)}"
+                raise ConfigError(f"{where}: unknown limit '{key}'{suggest(key, known) or listed}")
+            if not equals:
+                raise ConfigError(f"{where}: '{part}' is no limit=value, as in seconds=1")
+            if key in given:
+                raise ConfigError(f"{where}: {key} is given twice")
+            given[key] = read_value(value, known[key], where)
+        timed = "main" in given or "byoyomi" in given
+        if timed and "seconds" in given:
+            raise ConfigError(f"{where}: give seconds for each move, or main and byoyomi for the game, not both")
+        if "stones" in given and "byoyomi" not in given:
+            raise ConfigError(f"{where}: stones needs byoyomi, as in byoyomi=30,stones=5")
+        if "lag" in given and not timed and "seconds" not in given:
+            raise ConfigError(f"{where}: lag needs seconds, main or byoyomi: it is how far a move may overrun them")
+        if given.get("main") == 0:
+            if "byoyomi" not in given:
+                raise ConfigError(f"{where}: main = 0 leaves no time; give more, or byoyomi, as in byoyomi=5")
+            del given["main"]
+        return cls(**given)
+
+    @classmethod
+    def settings(cls) -> dict[str, Field[Any]]:
+        """What can be typed, in the order in which it is shown."""
+        return {field.name: field for field in fields(cls) if field.metadata}
+
+    def __str__(self) -> str:
+        """As it is typed; what is as by default isn't named."""
+        values = {
+            name: getattr(self, name) for name, field in self.settings().items() if getattr(self, name) != field.default
+        }
+        return ",".join(f"{name}={plain(value)}" for name, value in values.items())
+
+    @property
+    def time(self) -> TimeSettings | None:
+        """The clock of a game, if there is one."""
+        if self.main is None and self.byoyomi is None:
+            return None
+        return TimeSettings(self.main or 0.0, self.byoyomi or 0.0, self.stones if self.byoyomi else 0)
+
+    @property
+    def allowed(self) -> float:
+        """Seconds after which a move forfeits, whatever a clock says; infinite when only that decides."""
+        return self.allowed_for(1)
+
+    def allowed_for(self, boards: int) -> float:
+        """Seconds that one call may take when it decides a move on each of these boards.
+
+        Each board has its own ``seconds``, with their ``lag``. What the deadline leaves beyond them is there once, so
+        that a bot that hangs is noticed as soon as on a single board.
+        """
+        if self.time is not None:
+            return inf if self.deadline is None else self.deadline
+        each = self.seconds or 0.0
+        deadline = (60.0 + 2 * each if self.deadline is None else self.deadline) + (boards - 1) * each
+        return deadline if self.seconds is None or self.lag is None else min(deadline, boards * (each + self.lag))
+
+    def at(self, clock: Clock, size: int, played: int) -> Limits:
+        """These limits for a move by what its clock shows, ``played`` moves being on a board of this size."""
+        allowed = min(self.allowed, clock.available + (LAG if self.lag is None else self.lag))
+        return replace(self, seconds=clock.share(size, played), deadline=allowed, left=clock.left)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a bot does with its turn: a move, or None to resign; and what it thought, where it knows.
+
+    ``win_rate`` is in [0, 1] and ``ownership`` (size², -1 to 1) is positive for the side to move.
+    ``visits`` are simulations spent on the decision.
+    """
+
+    move: Move | None
+    win_rate: float | None = None
+    visits: int | None = None
+    ownership: np.ndarray | None = None
+
+    @property
+    def resigns(self) -> bool:
+        return self.move is None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A move that a bot weighs, and what speaks for it.
+
+    ``win_rate`` is in [0, 1], of the side to move; ``prior`` is the move's probability before any search; ``line`` is
+    the play expected, the move itself first.
+    """
+
+    move: Move
+    visits: int
+    win_rate: float
+    line: tuple[Move, ...]
+    prior: float | None = None
+
+
+def fault_words(error: Exception) -> str:
+    """What went wrong, in a line: an error of ours speaks for itself, any other is named."""
+    text = " ".join(str(error).split())
+    if isinstance(error, ArenaError) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+class Bot(ABC):
+    """A player that runs.
+
+    A game object stays the same from its first move to its last, so a bot may keep what it knows of a game by that
+    object (in a ``WeakKeyDictionary``). Random choices come from ``game.move_seed()`` alone; then a game's moves don't
+    depend on the other games played beside it.
+    """
+
+    startup: float = 60.0
+    """Seconds that ``prepare`` may take."""
+
+    def prepare(self, game: Game, limits: Limits) -> None:  # noqa: B027 (most bots are always ready)
+        """Make ready to decide in this game: start a process, set its board up. Called before ``choose``, outside all
+        clocks. The game is not to be changed. Raises BotFault when the bot can't play, BotTimeout after ``startup``."""
+
+    @abstractmethod
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        """Decide for the side to move. The game is not to be changed. Raises BotFault when the bot can't go on."""
+
+    def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
+        """One decision for each game, in order: a bot with a net evaluates all the boards at once."""
+        return [self.choose(game, limits) for game in games]
+
+    def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
+        """Think for so long, and tell what is known of the moves by then, the best first: only bots with a search do.
+
+        A call goes on from what calls before learnt of the same game. The game is not to be changed.
+        """
+        return []
+
+    def close(self) -> None:  # noqa: B027 (most bots hold nothing)
+        """Free what the bot holds outside Python: processes, files. Called once, at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class BotKind:
+    """What a module of bots exports as ``BOT``: a line about the kind, its settings, and how to build a player.
+
+    ``config`` is a frozen dataclass whose fields are ``setting``s of type int, float, str, bool or
+    ``Mapping[str, str]``. ``boards`` is how many games one player should be given at once: many for nets, 1 for what
+    holds one game outside Python.
+    ``check(config, size)`` raises a UserError when such a player can't be built here or can't play on that size.
+    ``interactive`` kinds talk to the person at the terminal; kinds with ``tells_win_rate`` have one in their
+    decisions, unless a net is without. A kind whose config has a field ``checkpoint`` plays with what that folder
+    holds, which must have the ``heads`` (policy, value; rollout for a rollout policy).
+
+    A bot's code is part of who it is. The ``revision`` of a bot that ships is raised with every change that may change
+    its moves; where there is none, a digest of its sources counts, or what ``code(config)`` tells of code outside
+    Python. ``check`` may return more of that, which only a running bot knows.
+    """
+
+    summary: str
+    config: type
+    build: Callable[[Any], Bot]
+    boards: int = 8
+    check: Callable[[Any, int], str | None] | None = None
+    interactive: bool = False
+    tells_win_rate: bool = False
+    heads: tuple[str, ...] = ()
+    revision: int = 0
+    code: Callable[[Any], str] | None = None
+
+    @property
+    def settings(self) -> tuple[Field[Any], ...]:
+        return fields(self.config)

@@ -1,0 +1,123 @@
+"""A bot's code as part of who it is: kinds by where they are found, digests of their sources, kept copies of these.
+
+What players there are is not here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import re
+import shutil
+import sys
+from contextlib import suppress
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from platformdirs import user_data_dir
+
+from arena import ConfigError
+from arena.contract.bot import BotKind
+
+OURS = "bots"
+"""The package of the bots that ship, each in one file; a bot of the user's own may lie beside them."""
+
+KEPT = Path(user_data_dir("arena")) / "bots"
+"""Where sources are kept, as STEM-CODE.py: not in the results, which may come from anywhere."""
+
+
+def load_kind(factory: str) -> BotKind:
+    """Import a kind from ``module:attribute`` or ``file.py:attribute``. Raises ConfigError when that can't be imported,
+    or what is there isn't a BotKind."""
+    try:
+        kind = getattr(_module(factory), _attribute(factory))
+    except Exception as error:  # whatever a module of somebody's raises at import
+        raise ConfigError(f"the bots of {factory} can't be loaded: {type(error).__name__}: {error}") from error
+    if not isinstance(kind, BotKind):
+        raise ConfigError(f"{factory} must be a BotKind; it is of type {type(kind).__name__}")
+    return kind
+
+
+def _module(factory: str) -> ModuleType:
+    place = factory.partition(":")[0]
+    if not place.endswith(".py"):
+        return importlib.import_module(place)
+    name = f"arena_bot_{re.sub(r'[^0-9A-Za-z]', '_', Path(place).stem)}"
+    if name not in sys.modules:
+        spec = spec_from_file_location(name, place)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{place} is not a Python file")
+        module = sys.modules[name] = module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]
+
+
+def _attribute(factory: str) -> str:
+    return factory.partition(":")[2] or "BOT"
+
+
+def code_of(factory: str, config: Any) -> str:
+    """What tells a player's code from others, without starting it: that of a kind that finds it out itself (as of the
+    files of an engine), the revision of a bot that ships, empty for the first one, or a digest of its sources.
+
+    Those are the module's own file where it ships beside ours or stands alone, else all of its package.
+    """
+    kind = load_kind(factory)
+    if kind.code is not None:
+        return kind.code(config)
+    if kind.revision:
+        return f"revision {kind.revision}" if kind.revision > 1 else ""
+    return digest_of(_sources(factory))
+
+
+def digest_of(paths: list[Path]) -> str:
+    """12 hex digits of what these files hold; those that can't be read count as empty."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with suppress(OSError), path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:12]
+
+
+def _sources(factory: str) -> list[Path]:
+    module = _module(factory)
+    top = sys.modules[module.__name__.partition(".")[0]]
+    if top is not module and top.__name__ != OURS and getattr(top, "__path__", None):
+        folders = [Path(folder) for folder in top.__path__]
+        return sorted(path for folder in folders for path in folder.rglob("*.py"))
+    return [Path(module.__file__)] if module.__file__ else []
+
+
+def keep_source(factory: str, code: str) -> None:
+    """Keep a bot that is one file, so that it can be played as it is now when it has changed; ``kept`` finds it.
+    Nothing is kept of a package, or where there is no room."""
+    sources = _sources(factory) if re.fullmatch("[0-9a-f]{12}", code) else []
+    if len(sources) != 1:
+        return
+    copy = KEPT / f"{_stem(sources[0])}-{code}.py"
+    aside = copy.with_name(f".{copy.name}.{os.getpid()}")
+    with suppress(OSError):
+        if not copy.exists():
+            KEPT.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(sources[0], aside)
+            os.replace(aside, copy)
+
+
+def kept(factory: str, beginning: str) -> list[str]:
+    """The factories of the kept sources of this bot whose code begins so."""
+    sources = _sources(factory)
+    if len(sources) != 1 or not re.fullmatch("[0-9a-f]+", beginning):
+        return []
+    return [f"{path}:{_attribute(factory)}" for path in sorted(KEPT.glob(f"{_stem(sources[0])}-{beginning}*.py"))]
+
+
+def _stem(path: Path) -> str:
+    """The name of a source, without the code that a kept one has behind it."""
+    return re.sub("-[0-9a-f]{12}$", "", path.stem)

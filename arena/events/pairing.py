@@ -1,0 +1,150 @@
+"""One game to play, and what all events have in common: who plays, by which rules, which games. No kind of event."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Protocol
+
+from arena import ConfigError
+from arena.contract.adjudication import Adjudication
+from arena.events.openings import Opening, draw_openings
+from arena.go.game import Rules
+from arena.go.record import Record
+from arena.players.registry import Entry
+
+PEOPLE = "play"
+"""What games of people are stored under, which is no name for an event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """One game to play. It depends on the event's settings only, so a resumed event plays the same games.
+
+    ``number`` counts the games of these two players from 0.
+    """
+
+    id: str
+    number: int
+    black: str
+    white: str
+    opening: Opening
+    seed: int
+
+
+class Event(Protocol):
+    """A match, a tournament or a ladder: who plays, by which rules, and which games."""
+
+    @property
+    def event(self) -> str:
+        """What its games are stored under."""
+
+    @property
+    def players(self) -> dict[str, Entry]:
+        """Everybody under the names that the games carry."""
+
+    @property
+    def rules(self) -> Rules: ...
+    @property
+    def adjudication(self) -> Adjudication: ...
+
+    @property
+    def games(self) -> int:
+        """How many games there are in all, at most."""
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """What an event of this name always plays by."""
+
+    def pairings(self, played: Iterable[Record] = ()) -> list[Pairing]:
+        """All the games that can be planned now, in the order in which they are begun.
+
+        ``played`` are the event's games so far. When all that was planned is among them, a further call may plan more;
+        the event is over when it doesn't.
+        """
+
+
+class Terms(Protocol):
+    """What all games of an event have in common."""
+
+    @property
+    def rules(self) -> Rules: ...
+    @property
+    def openings(self) -> int: ...
+    @property
+    def plies(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def adjudication(self) -> Adjudication: ...
+    @property
+    def book(self) -> tuple[Opening, ...]: ...
+
+
+def settings_of(terms: Terms) -> dict[str, object]:
+    """Terms as plain data; a book stands there by its digest, in place of the length of drawn openings."""
+    opened: dict[str, object] = {"plies": terms.plies}
+    if terms.book:
+        opened = {"book": hashlib.sha256(json.dumps(terms.book).encode()).hexdigest()[:12]}
+    return {
+        "rules": asdict(terms.rules),
+        "openings": terms.openings,
+        **opened,
+        "seed": terms.seed,
+        "adjudication": asdict(terms.adjudication),
+    }
+
+
+def openings_for(terms: Terms, games: int) -> Sequence[Opening]:
+    """What two players open so many games with, in turn. Raises ConfigError when not so many can be drawn."""
+    pairs = (games + 1) // 2
+    wanted = min(terms.openings or pairs, pairs)
+    if terms.book:
+        return terms.book[:wanted]
+    return draw_openings(terms.rules, wanted, terms.plies, terms.seed)
+
+
+def games_of_two(
+    first: str, second: str, numbers: range, openings: Sequence[Opening], prefix: str, seeds: str
+) -> Iterator[Pairing]:
+    """Some of the games of two players: game 2k and 2k + 1 share an opening with the colours swapped."""
+    for number in numbers:
+        black, white = (second, first) if number % 2 else (first, second)
+        seed = int.from_bytes(hashlib.sha256(f"{seeds}/{number}".encode()).digest()[:7], "big")
+        opening = openings[number // 2 % len(openings)]
+        yield Pairing(f"{prefix}/{number + 1:05d}", number, black, white, opening, seed)
+
+
+def meeting_of(one: Entry, other: Entry) -> tuple[Entry, Entry, str]:
+    """Two players in an order that doesn't depend on any list, and a digest of who meets."""
+    first, second = sorted((one, other), key=lambda entry: entry.identity)
+    return first, second, hashlib.sha256(f"{first.identity}/{second.identity}".encode()).hexdigest()[:8]
+
+
+def check_field(what: str, name: str, entries: Sequence[Entry]) -> None:
+    """Raise ConfigError for a name that can't be, fewer than two bots, or one that is there twice."""
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
+        raise ConfigError(f"'{name}' is no name for a {what}; use letters, digits, '-', '_' and '.'")
+    if name == PEOPLE:
+        raise ConfigError(f"'{name}' is what games of people are stored under; take another name for the {what}")
+    if len(entries) < 2:
+        raise ConfigError(f"a {what} takes at least 2 bots; {name} has {len(entries)}")
+    for one, other in combinations(entries, 2):
+        if one.name == other.name:
+            raise ConfigError(f"'{one.name}' is given twice; a {what} takes each bot once")
+        if one.identity == other.identity:
+            raise ConfigError(f"'{one.name}' and '{other.name}' are the same bot; a {what} takes each once")
+
+
+def check_terms(terms: Terms, games: int) -> None:
+    """Raise ConfigError for numbers that can't be."""
+    for name, value, least in (("games", games, 1), ("openings", terms.openings, 0), ("plies", terms.plies, 0)):
+        if value < least:
+            raise ConfigError(f"{value} {name} can't be played; it is at least {least}")
+    if terms.plies >= terms.rules.move_limit and not terms.book:
+        limit = terms.rules.move_limit
+        raise ConfigError(f"an opening of {terms.plies} plies leaves no game; the move limit is {limit}")

@@ -1,0 +1,287 @@
+"""A look at one player before it plays in an event: does it start, move legally and in time, and end?
+
+The player runs in a process of its own, so that whatever it does is told and not suffered. No event, no storage.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import tempfile
+import traceback
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from statistics import fmean
+from time import monotonic
+
+from arena import BotFault, UserError
+from arena.contract.adjudication import OFF
+from arena.contract.bot import Bot, Limits, fault_words
+from arena.contract.finding import Begun, Finding, Verdict
+from arena.events.pairing import Pairing
+from arena.events.room import Room, Turn
+from arena.events.worker import leave_safe_path, safe_path, start_method
+from arena.go.game import Ending, Game, Outcome, Rules
+from arena.go.moves import gtp_from_move, pass_move
+from arena.players.registry import Entry
+from bots.gtp import GtpBot, Refusal
+
+STARTUP = 120.0
+"""Seconds that a player may take to start, compiling included."""
+
+PATIENCE = 3.0
+"""Seconds for a command that is no move, and beyond a move's deadline before the player counts as hanging."""
+
+PLIES = 6
+"""Moves that the player makes for both sides."""
+
+LAST_WORDS = 300
+"""Characters of what a player that died wrote last."""
+
+WANTED = ("time_settings", "time_left", "final_score", "set_random_seed", "kata-set-rules", "kata-analyze")
+"""The commands of an engine that make a difference here, and that it may lack."""
+
+
+Report = Callable[[Begun | Finding], None]
+
+
+def probe(entry: Entry, rules: Rules) -> Generator[Begun | Finding, None, None]:
+    """Look at a player in steps, each begun and found; one that failed is the last. Closing the generator ends the
+    player and all its processes."""
+    context = start_method()
+    here, there = context.Pipe()
+    with tempfile.NamedTemporaryFile(prefix="arena-check-") as log:
+        process = context.Process(target=_examine, args=(there, entry, rules, log.name))
+        with _ctrl_c_ignored(), safe_path():  # Ctrl-C is this process's; the other one inherits that
+            process.start()
+        there.close()
+        begun = Begun("start", STARTUP)
+        try:
+            yield begun
+            while True:
+                if not here.poll(begun.seconds):
+                    yield Finding(begun.step, Verdict.FAILED, f"no answer within {begun.seconds:g} s")
+                    return
+                try:
+                    message = here.recv()
+                except (EOFError, OSError):
+                    process.join()
+                    yield Finding(begun.step, Verdict.FAILED, _died(process.exitcode, Path(log.name)))
+                    return
+                if message is None:
+                    return
+                yield message
+                if isinstance(message, Begun):
+                    begun = message
+                elif message.verdict is Verdict.FAILED:
+                    return
+        finally:
+            here.close()
+            process.join(0 if begun.step != "end" else PATIENCE)
+            process.kill()
+            process.join()
+
+
+def _died(code: int | None, log: Path) -> str:
+    """How the player's process ended, and its last words."""
+    how = signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    words = " ".join(lines[-1].split())[:LAST_WORDS] if lines and not code == 0 else ""
+    return f"its process ended with {how}" + (f"; it last wrote '{words}'" if words else "")
+
+
+@contextmanager
+def _ctrl_c_ignored() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+# --- In the player's process ---
+
+
+def _examine(connection: Connection, entry: Entry, rules: Rules, log: str) -> None:
+    """Go through the steps as far as the player gets, and tell of each."""
+    leave_safe_path()
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
+    os.dup2(descriptor, 1)  # the terminal is the screen's
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+    step = "start"
+
+    def report(message: Begun | Finding) -> None:
+        nonlocal step
+        step = message.step
+        connection.send(message)
+
+    bot: Bot | None = None
+    try:
+        bot = _start(entry, rules, report)
+        if isinstance(bot, GtpBot):
+            _set_up(bot, rules, report)
+            _list_commands(bot, entry, report)
+        _move(bot, entry, rules, report)
+        if isinstance(bot, GtpBot) and (not bot.commands or "final_score" in bot.commands):
+            _compare_scores(bot, rules, report)
+        _end(bot, report)
+        connection.send(None)
+    except (UserError, BotFault) as error:
+        report(Finding(step, Verdict.FAILED, str(error)))
+    except BrokenPipeError:
+        pass  # nobody listens any more
+    except Exception as error:  # whatever a bot raises is its own fault
+        report(Finding(step, Verdict.FAILED, fault_words(error), "".join(traceback.format_exception(error))))
+    finally:
+        if bot is not None:
+            with suppress(Exception):
+                bot.close()
+
+
+def _start(entry: Entry, rules: Rules, report: Report) -> Bot:
+    """The player, built and with all that it needs loaded or compiled."""
+    report(Begun("start", STARTUP))
+    started = monotonic()
+    entry.checked(rules.size)
+    bot = entry.build()
+    if entry.bot_kind.boards > 1:
+        bot.choose_all([Game(rules)], Limits(simulations=2))
+    seconds = monotonic() - started
+    who = " ".join(f"{bot.name} {bot.version}".split()) if isinstance(bot, GtpBot) else f"kind {entry.kind}"
+    if entry.net:
+        who += f", net {Path(dict(entry.settings)['checkpoint']).name} ({entry.net[:8]})"
+    report(Finding("start", Verdict.OK, f"{who or 'an engine without a name'}, in {seconds:.1f} s"))
+    return bot
+
+
+def _set_up(bot: GtpBot, rules: Rules, report: Report) -> None:
+    report(Begun("board", 4 * PATIENCE))
+    for command in (f"boardsize {rules.size}", "clear_board", f"komi {rules.komi}"):
+        bot.ask(command, PATIENCE)
+    report(Finding("board", Verdict.OK, f"{rules.size}x{rules.size}, komi {rules.komi:g}"))
+
+
+def _list_commands(bot: GtpBot, entry: Entry, report: Report) -> None:
+    report(Begun("commands", PATIENCE))
+    if not bot.commands:
+        report(Finding("commands", Verdict.NOTE, "doesn't list its commands; only those of every game are used"))
+        return
+    has = ", ".join(command for command in WANTED if command in bot.commands)
+    lacks = ", ".join(command for command in WANTED if command not in bot.commands)
+    words = "; ".join(part for part in (f"has {has}" if has else "", f"lacks {lacks}" if lacks else "") if part)
+    timed = (entry.limits.seconds or entry.limits.time) and "time_settings" not in bot.commands
+    verdict = Verdict.NOTE if timed else Verdict.OK
+    report(Finding("commands", verdict, words + ("; it can't be told its time" if timed else "")))
+
+
+def _move(bot: Bot, entry: Entry, rules: Rules, report: Report) -> None:
+    """Some moves for both sides from an empty board, then an answer to a pass, as in a game of an event."""
+    times: list[float] = []
+    called = 0.0
+
+    def note(turn: Turn | None) -> None:
+        nonlocal called
+        if turn is None:
+            times.append(monotonic() - called)
+        else:
+            called = monotonic()
+            report(Begun("moves", turn.allowed + PATIENCE))
+
+    room = Room({entry.name: bot}, rules, {entry.name: entry.limits}, OFF, note)
+    room.seat(Pairing("check/00001", 0, entry.name, entry.name, (), seed=1))
+    table = room.tables[0]
+    over = [record for _ in range(PLIES) for record in room.play_round()]
+    chosen = len(table.game.moves)
+    if not over:
+        table.game.play(pass_move(rules.size))
+        table.win_rates.append(None)
+        over = list(room.play_round())
+    outcome = table.game.outcome
+    if outcome is not None and outcome.ending.is_forfeit:
+        lost = over[0]
+        reason = lost.reason.removeprefix(f"{entry.name}: ")
+        report(Finding("moves", Verdict.FAILED, reason, "" if isinstance(bot, GtpBot) else lost.dossier))
+        return
+    words = f"{chosen} legal ones, {fmean(times):.2f} s each, {max(times):.2f} s the slowest"
+    if outcome is not None and outcome.ending is Ending.RESIGN:
+        report(Finding("moves", Verdict.NOTE, f"{words}; resigns at move {len(table.game.moves) + 1}"))
+    elif outcome is not None and len(table.game.moves) == chosen:
+        report(Finding("moves", Verdict.NOTE, f"{words}; passes twice in a row"))
+    else:
+        answer = gtp_from_move(table.game.moves[-1], rules.size)
+        report(Finding("moves", Verdict.OK, f"{words}; answers a pass by {answer}"))
+
+
+def _compare_scores(bot: GtpBot, rules: Rules, report: Report) -> None:
+    """What the engine makes of a board that is settled: a wall of each colour, side by side."""
+    report(Begun("score", 4 * PATIENCE))
+    game = Game(rules)
+    middle = rules.size // 2
+    for row in range(rules.size):
+        game.play(row * rules.size + middle - 1)
+        game.play(row * rules.size + middle)
+    commands = [f"boardsize {rules.size}", "clear_board", f"komi {rules.komi}"]
+    for number, move in enumerate(game.moves):
+        commands.append(f"play {'bw'[number % 2]} {gtp_from_move(move, rules.size)}")
+    until = monotonic() + 4 * PATIENCE
+    for command in [*commands, "play b pass", "play w pass"]:
+        bot.ask(command, until - monotonic())
+    try:
+        theirs = bot.ask("final_score", until - monotonic()).strip()
+    except Refusal as refusal:
+        report(Finding("score", Verdict.NOTE, f"{refusal}"))
+        return
+    ours = Outcome.scored(game.margin()).sgf
+    if _margin(theirs) == game.margin():
+        report(Finding("score", Verdict.OK, f"{ours} on a settled board, as here"))
+    else:
+        words = f"says {theirs[:40]!r} of a settled board that is {ours} here; it may pass too soon or too late"
+        report(Finding("score", Verdict.NOTE, words))
+
+
+def _end(bot: Bot, report: Report) -> None:
+    report(Begun("end", 2 * PATIENCE))
+    family = _family(os.getpid())
+    memory = _memory(family[1:] if isinstance(bot, GtpBot) else family)
+    bot.close()
+    left = len(_family(os.getpid())) - 1
+    if left:
+        report(Finding("end", Verdict.FAILED, f"leaves {left} process{'es' if left > 1 else ''} running"))
+    else:
+        report(Finding("end", Verdict.OK, f"has ended; took {memory} MB of memory" if memory else "has ended"))
+
+
+def _margin(score: str) -> float | None:
+    """Black's margin from ``W+3.5``; None for any other text."""
+    if score in ("0", "B+0", "W+0"):
+        return 0.0
+    found = re.fullmatch(r"([BW])\+(\d+(?:\.\d+)?)", score, re.IGNORECASE)
+    return None if found is None else float(found[2]) * (1 if found[1] in "Bb" else -1)
+
+
+def _family(process: int) -> list[int]:
+    """The process and all that descend from it, where the system tells (Linux)."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if fields[0] != "Z":
+                children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
+    family = [process]
+    for member in family:
+        family += children.get(member, [])
+    return family
+
+
+def _memory(processes: list[int]) -> int:
+    """Megabytes: the most that these processes have held, each for itself; 0 where the system doesn't tell."""
+    kilobytes = 0
+    for process in processes:
+        with suppress(OSError):
+            status = Path(f"/proc/{process}/status").read_text()
+            kilobytes += sum(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+    return kilobytes // 1024

@@ -1,0 +1,336 @@
+"""Games between bots, many boards at once: whose turn it is, what a turn costs, and faults that become results.
+
+So do adjudications. No processes, no schedule and no storage: ``runner`` brings pairings and takes records.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from numbers import Integral, Real
+from time import perf_counter
+
+import numpy as np
+
+from arena import BotTimeout, IllegalMove
+from arena.contract.adjudication import OFF, Adjudication
+from arena.contract.bot import Bot, Decision, Limits, fault_words
+from arena.contract.clock import LAG, Clock
+from arena.events.pairing import Pairing
+from arena.go.game import Ending, Game, Outcome, Rules
+from arena.go.moves import BLACK, WHITE, Colour, Move
+from arena.go.record import Record
+
+SHORTEST_STOP = 0.1
+"""Seconds of a call below which nobody asks whether the process was stopped meanwhile."""
+
+ROUNDING = 1e-3
+"""How far beyond [0, 1] a win rate may be, and ownership beyond [-1, 1], before it counts as none."""
+
+
+@dataclass(slots=True)
+class Table:
+    """A game under way between two named players.
+
+    ``clocks`` are of the sides that play on one. ``win_rates`` has one for each move, of the side that made it, where
+    it told; ``ownership`` is the last that a bot told: size² int8, in per cent, positive for Black. ``adjudged`` is
+    whom an adjudication gave the game to, played on or not.
+    """
+
+    pairing: Pairing
+    game: Game
+    clocks: dict[Colour, Clock] = field(default_factory=dict)
+    seconds: dict[Colour, float] = field(default_factory=lambda: {colour: 0.0 for colour in Colour})
+    win_rates: list[float | None] = field(default_factory=list)
+    ownership: bytes | None = None
+    adjudged: Colour | None = None
+    reason: str = ""
+    dossier: str = ""
+
+    @property
+    def on_move(self) -> str:
+        return self.player(self.game.to_play)
+
+    def player(self, colour: Colour) -> str:
+        return self.pairing.black if colour is BLACK else self.pairing.white
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One call of a bot: who decides, at which tables, and how many seconds the call may take. Only a bot with a
+    ``choose_all`` of its own gets several tables."""
+
+    player: str
+    tables: tuple[Table, ...]
+    allowed: float
+
+
+class Room:
+    """Two or more bots and the tables they play at, by one set of rules; each bot has its own limits.
+
+    A bot with a ``choose_all`` of its own, and without a clock, is given several boards in a call: one at first, then
+    twice as many for as long as a call takes a quarter of what it may at most. So all the moves of a slow bot don't
+    take longer than one may. A call that does is made again for each board alone, where a slow game is late.
+
+    ``on_turn`` hears of every call before it is made, and with None when no more follow at once: a watchdog can tell
+    who hangs. ``stopped`` tells for how many seconds this process was stopped so far. They aren't the bot's: they are
+    left out of what a call took. Where they cut a bot's thinking short, because it was given ``seconds`` or gave up
+    waiting itself, the game is begun again.
+    """
+
+    def __init__(
+        self,
+        players: Mapping[str, Bot],
+        rules: Rules,
+        limits: Mapping[str, Limits],
+        adjudication: Adjudication = OFF,
+        on_turn: Callable[[Turn | None], None] = lambda turn: None,
+        stopped: Callable[[], float] = lambda: 0.0,
+        now: Callable[[], float] = perf_counter,
+    ):
+        self.tables: list[Table] = []
+        self._players = players
+        self._rules = rules
+        self._limits = limits
+        self._adjudication = adjudication
+        self._on_turn = on_turn
+        self._stopped = stopped
+        self._now = now
+        self._boards = dict.fromkeys(players, 1)  # how many a call is given at most
+        self._known_stops = 0.0
+        # these are asked for every move
+        self._takes_many = {name: _takes_many(bot) and limits[name].time is None for name, bot in players.items()}
+        self._prepares = {name: type(bot).prepare is not Bot.prepare for name, bot in players.items()}
+        self._allowed = {name: limits[name].allowed_for(1) for name in players}
+
+    def seat(self, pairing: Pairing) -> None:
+        """Begin a game: its opening is on the board."""
+        table = Table(pairing, _opened(pairing, self._rules), win_rates=[None] * len(pairing.opening))
+        for colour in Colour:
+            time = self._limits[table.player(colour)].time
+            if time is not None:
+                table.clocks[colour] = Clock(time)
+        self.tables.append(table)
+
+    def play_round(self) -> Iterator[Record]:
+        """Let every player decide once at all the tables where it is on the move; yields the games that end."""
+        for name in self._players:
+            tables = [table for table in self.tables if table.on_move == name]
+            if tables:
+                done = 0
+                while done < len(tables):
+                    called = tables[done : done + (self._boards[name] if self._takes_many[name] else 1)]
+                    done += len(called)
+                    if self._prepares[name]:
+                        for table in called:
+                            self._prepare(name, table)
+                        called = [table for table in called if not table.game.is_over]
+                    if called:
+                        self._take_turns(name, called)
+                self._on_turn(None)
+                for table in tables:
+                    if table.game.is_over:
+                        self.tables.remove(table)
+                        yield _record(table)
+
+    def _prepare(self, name: str, table: Table) -> None:
+        """Have a bot make ready, outside its clock. One that can't forfeits."""
+        bot = self._players[name]
+        self._on_turn(Turn(name, (table,), bot.startup))
+        try:
+            bot.prepare(table.game, self._limits[name])
+        except Exception as error:  # as in _take_turns
+            _forfeit(table, error)
+
+    def _take_turns(self, name: str, tables: Sequence[Table]) -> None:
+        """Have a bot decide at these tables in one call, one table where there is a clock."""
+        limits, game = self._limits[name], tables[0].game
+        allowed = self._allowed[name]
+        if clock := tables[0].clocks.get(game.to_play):
+            limits = limits.at(clock, self._rules.size, len(game.moves))
+            allowed = limits.allowed
+        elif len(tables) > 1:
+            allowed = limits.allowed_for(len(tables))
+        self._on_turn(Turn(name, tuple(tables), allowed))
+        decisions: Sequence[Decision] = ()
+        fault: Exception | None = None
+        start = self._now()
+        try:
+            if self._takes_many[name]:
+                decisions = self._players[name].choose_all([table.game for table in tables], limits)
+                if len(decisions) != len(tables):
+                    raise TypeError(f"choose_all gave {len(decisions)} decisions for {len(tables)} games")
+            else:
+                decisions = (self._players[name].choose(game, limits),)
+            for decision in decisions:
+                check_decision(decision, self._rules.size)
+        except Exception as error:  # a bot's fault, whatever it is, is that bot's forfeit
+            fault = error
+        seconds = self._now() - start
+        stopped = self._stops(seconds)
+        seconds -= stopped
+        if stopped and (limits.seconds is not None or isinstance(fault, BotTimeout)):
+            for table in tables:  # the bot kept an eye on the time, and was robbed of it
+                self.tables.remove(table)
+                self.seat(table.pairing)
+        elif len(tables) > 1 and (fault is not None or seconds > allowed):
+            if fault is None:
+                self._boards[name] = 1
+            for table in tables:  # find out which game is to blame
+                self._take_turns(name, [table])
+        elif fault is not None:
+            self._fail(tables[0], fault, seconds)
+        else:
+            if self._takes_many[name]:
+                least = len(tables) * (limits.seconds or 0.0)
+                if seconds - least <= (allowed - least) / 4:
+                    self._boards[name] = max(self._boards[name], 2 * len(tables))
+            for table, decision in zip(tables, decisions, strict=True):
+                self._carry_out(table, decision, seconds / len(tables))
+
+    def _stops(self, seconds: float) -> float:
+        """For how many of these last seconds the process was stopped; it isn't asked after a quick call."""
+        if seconds < SHORTEST_STOP:
+            return 0.0
+        before, self._known_stops = self._known_stops, self._stopped()
+        return min(seconds, self._known_stops - before)
+
+    def _fail(self, table: Table, fault: Exception, seconds: float) -> None:
+        """End a game by a fault; the call took this many seconds."""
+        late = self._late(table, seconds) if isinstance(fault, BotTimeout) else None
+        if late is not None:
+            late.__cause__ = fault
+        table.seconds[table.game.to_play] += seconds
+        _forfeit(table, late or fault)
+
+    def _carry_out(self, table: Table, decision: Decision, seconds: float) -> None:
+        """Play what a bot decided, or make its forfeit of it."""
+        game = table.game
+        colour = game.to_play
+        table.seconds[colour] += seconds
+        late = self._late(table, seconds)
+        if late is not None:
+            _forfeit(table, late)
+            return
+        if colour in table.clocks:
+            table.clocks[colour].spend(seconds)
+        try:
+            if decision.move is None:
+                game.resign(colour)
+                return
+            game.play(decision.move)
+        except IllegalMove as error:
+            table.reason = f"{table.on_move}: illegal move {len(game.moves) + 1}: {error}"
+            game.end(Outcome(colour.opponent, Ending.ILLEGAL))
+            return
+        table.win_rates.append(None if decision.win_rate is None else float(decision.win_rate))
+        if decision.ownership is not None:
+            black = decision.ownership if colour is BLACK else -decision.ownership
+            table.ownership = np.rint(100 * np.clip(black, -1, 1)).astype(np.int8).tobytes()
+        if decision.win_rate is not None and table.adjudged is None and not game.is_over:
+            self._adjudicate(table)
+
+    def _late(self, table: Table, seconds: float) -> BotTimeout | None:
+        """What is to be said of a move of so many seconds that took too long."""
+        name = table.on_move
+        limits, allowed = self._limits[name], self._allowed[name]
+        clock = table.clocks.get(table.game.to_play)
+        if clock and seconds > clock.available + (LAG if limits.lag is None else limits.lag):
+            return BotTimeout(f"out of time: {clock.overrun(seconds)}")
+        if seconds > allowed:
+            return BotTimeout(f"took {seconds:.1f} s for a move; the limit is {allowed:g} s")
+        return None
+
+    def _adjudicate(self, table: Table) -> None:
+        """End a game that a side has lost by what the bots think of it, but for those that are played on."""
+        pairing, opening = table.pairing, len(table.pairing.opening)
+        verdict = self._adjudication.verdict(table.win_rates[opening:], WHITE if opening % 2 else BLACK)
+        if verdict is None:
+            return
+        table.adjudged = verdict.loser.opponent
+        if not self._adjudication.plays_on(pairing.seed):
+            table.reason = self._adjudication.reason(verdict, table.player(verdict.loser))
+            table.game.end(Outcome(table.adjudged, Ending.ADJUDICATED))
+
+
+def _takes_many(bot: Bot) -> bool:
+    """Whether the bot decides for several games in one call.
+
+    Else it is called game by game: each is charged what it took, and no fault has another game thought about twice.
+    """
+    return type(bot).choose_all is not Bot.choose_all
+
+
+def check_decision(decision: Decision, size: int) -> None:
+    """Raise TypeError when a bot's answer is no decision."""
+    if not isinstance(decision, Decision):
+        raise TypeError(f"a {type(decision).__name__} is no Decision")
+    if decision.move is not None and not isinstance(decision.move, Integral):
+        raise TypeError(f"{decision.move!r} is no move")
+    rate = decision.win_rate
+    if rate is not None and not (isinstance(rate, Real) and -ROUNDING <= rate <= 1 + ROUNDING):
+        raise TypeError(f"{rate!r} is no win rate")
+    if decision.ownership is not None:
+        _check_ownership(decision.ownership, size)
+
+
+def _check_ownership(ownership: object, size: int) -> None:
+    if not isinstance(ownership, np.ndarray) or ownership.dtype.kind not in "fi":
+        raise TypeError(f"a {type(ownership).__name__} is no ownership; it is an array of numbers")
+    if ownership.shape != (size * size,):
+        raise TypeError(f"an array of shape {ownership.shape} is no ownership; its shape is ({size * size},)")
+    if not (np.abs(ownership) <= 1 + ROUNDING).all():
+        raise TypeError("ownership goes from -1 to 1")
+
+
+def _forfeit(table: Table, error: Exception) -> None:
+    ending = Ending.TIME if isinstance(error, BotTimeout) else Ending.CRASH
+    table.reason = f"{table.on_move}: {fault_words(error)}"
+    table.dossier = "".join(traceback.format_exception(error))
+    table.game.end(Outcome(table.game.to_play.opponent, ending))
+
+
+def lost_record(
+    pairing: Pairing,
+    rules: Rules,
+    player: str,
+    ending: Ending,
+    reason: str,
+    dossier: str,
+    moves: Sequence[Move] = (),
+) -> Record:
+    """The record of a game that took its process down with it, forfeited by ``player``. ``moves`` are those that are
+    known to have been played, the opening among them."""
+    game = _opened(pairing, rules)
+    for move in moves[len(pairing.opening) :]:
+        game.play(move)
+    table = Table(pairing, game, reason=f"{player}: {reason}", dossier=dossier)
+    game.end(Outcome(WHITE if player == pairing.black else BLACK, ending))
+    return _record(table)
+
+
+def _opened(pairing: Pairing, rules: Rules) -> Game:
+    game = Game(rules, seed=pairing.seed)
+    for move in pairing.opening:
+        game.play(move)
+    return game
+
+
+def _record(table: Table) -> Record:
+    pairing, game = table.pairing, table.game
+    return Record.from_game(
+        game,
+        id=pairing.id,
+        event=pairing.id.partition("/")[0],
+        black=pairing.black,
+        white=pairing.white,
+        opening=len(pairing.opening),
+        reason=table.reason,
+        dossier=table.dossier,
+        adjudged=table.adjudged,
+        black_seconds=round(table.seconds[BLACK], 3),
+        white_seconds=round(table.seconds[WHITE], 3),
+        date=datetime.now(UTC).strftime("%Y-%m-%d"),
+    )

@@ -1,0 +1,460 @@
+"""An event from pairings to stored records: worker processes that play, one parent that watches and writes.
+
+What is still to be played is the schedule less what the store has; no other state is kept, so an event that was cut
+off goes on where it stopped. An event that plans its games in rounds is asked again when those of a round are over.
+No ratings and no screen.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from math import inf
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from time import monotonic
+from typing import Protocol
+
+from arena import StoreBusy, StoreError, UserError
+from arena.events.room import Room, lost_record
+from arena.events.schedule import Event, Match, Pairing
+from arena.events.worker import PAUSE, RESUME, CallClock, Glance, Job, safe_path, start_method, warm_up, work
+from arena.go.game import Ending
+from arena.go.record import Record
+
+TICK = 0.1
+"""Seconds between two updates."""
+
+STARTUP = 300.0
+"""Seconds that a worker may take to build its players, compiling included."""
+
+STARTS = 3
+"""How many workers in a row may die while they start; before one has started, an error of its own is enough."""
+
+PATIENCE = 2.0
+"""Seconds beyond its deadline before a call counts as hanging, and for a worker to go when the event is over."""
+
+SOLO_LIVES = 3
+"""How often a game may take its worker down when it is played alone, before the bot on the move forfeits it."""
+
+MAX_AHEAD = 64
+
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What happened since the last update. ``records`` are durable; ``resumed`` ones were played by an earlier run.
+    ``paused`` says whether the event rests, where that is decided elsewhere. ``waiting`` finished games can't be stored
+    yet, because another program holds the results."""
+
+    records: tuple[Record, ...] = ()
+    resumed: bool = False
+    glances: tuple[Glance, ...] = ()
+    workers: int = 0
+    paused: bool | None = None
+    waiting: int = 0
+
+
+class Unstored(StoreError):
+    """An event was ended while another program held the results, and finished games could not be stored."""
+
+    def __init__(self, games: int):
+        super().__init__(
+            f"another program holds the results: {games} finished game{'s' if games > 1 else ''} could not be stored; "
+            "the same command plays them again"
+        )
+        self.games = games
+
+
+@dataclass(slots=True)
+class Control:
+    """What may be asked of a running event, from any thread. While ``paused``, no bot is called and no clock runs."""
+
+    paused: bool = False
+
+
+class Keeper(Protocol):
+    """Where games are kept: a ``Store``, or something that keeps them as safely."""
+
+    def append(self, records: Sequence[Record], patience: float) -> None:
+        """Keep finished games; they are durable on return. Raises StoreBusy when another program prevents it for
+        ``patience`` seconds."""
+
+    def ids(self, event: str) -> set[str]: ...
+    def games(self, *, event: str) -> Iterator[Record]: ...
+    def count(self, *, event: str) -> int: ...
+
+
+def play_event(event: Event, store: Keeper, workers: int, control: Control | None = None) -> Iterator[Update]:
+    """Play what ``event`` is missing in ``store``, yielding updates several times a second until all is durable.
+
+    The first update carries what was played before. A match with a test ends with the update that decides it. Closing
+    the generator stops the workers and stores every game they had finished. While another program holds the store,
+    games are played on and wait. A player of an interactive kind is played in this process. Raises UserError when a bot
+    can't be built, and Unstored when the event is ended while games wait.
+    """
+    pairings = event.pairings(store.games(event=event.event))
+    wanted = {pairing.id for pairing in pairings}
+    played = Update(tuple(record for record in store.games(event=event.event) if record.id in wanted), resumed=True)
+    missing = _missing(event, store)
+    updates = _rest(event, missing, store, workers, control or Control())
+    judge = event.judge() if isinstance(event, Match) and event.test is not None else None
+    with closing(updates):
+        for update in chain([played], updates):
+            yield update
+            if judge is not None:
+                for record in update.records:
+                    judge.add(record)
+                if judge.is_decided:
+                    with suppress(Unstored):  # what is over besides doesn't count
+                        updates.close()
+                    return
+
+
+def _rest(
+    event: Event, missing: list[Pairing], store: Keeper, workers: int, control: Control
+) -> Generator[Update, None, None]:
+    """Play what is ``missing``."""
+    if any(entry.bot_kind.interactive for entry in event.players.values()):
+        yield from _play_here(event, missing, store)
+    elif missing:
+        yield from _Crew(event, missing, store, workers, control).play()
+
+
+def _missing(event: Event, store: Keeper) -> list[Pairing]:
+    """What can be played now: of what is planned all that isn't stored, and when it all is, what is planned then."""
+    known = store.ids(event.event)
+    return [pairing for pairing in event.pairings(store.games(event=event.event)) if pairing.id not in known]
+
+
+def _play_here(event: Event, missing: list[Pairing], store: Keeper) -> Iterator[Update]:
+    """One game after the other in this process: a person sits at its terminal and may take any time."""
+    players = {name: entry.build() for name, entry in event.players.items()}
+    limits = {
+        name: replace(entry.limits, deadline=inf) if entry.bot_kind.interactive else entry.limits
+        for name, entry in event.players.items()
+    }
+    try:
+        for name, entry in event.players.items():
+            if entry.bot_kind.boards > 1:
+                warm_up(players[name], event.rules)
+        room = Room(players, event.rules, limits, event.adjudication)
+        while missing:
+            for pairing in missing:
+                room.seat(pairing)
+                while room.tables:
+                    for record in room.play_round():
+                        record = _identified(record, event)
+                        while not _appended(store, [record], TICK):
+                            yield Update(waiting=1)
+                        yield Update((record,))
+            missing = _missing(event, store)
+    finally:
+        for bot in players.values():
+            bot.close()
+
+
+def _appended(store: Keeper, records: Sequence[Record], patience: float) -> bool:
+    """Store finished games, unless another program holds the store."""
+    try:
+        store.append(records, patience)
+    except StoreBusy:
+        return False
+    return True
+
+
+def _identified(record: Record, event: Event) -> Record:
+    """The record with who exactly played."""
+    players = event.players
+    return replace(record, black_player=players[record.black].identity, white_player=players[record.white].identity)
+
+
+@dataclass(slots=True)
+class _Worker:
+    """The parent's end of one worker process. A solo worker plays suspect games, one at a time."""
+
+    process: BaseProcess
+    connection: Connection
+    clock: CallClock
+    stderr: Path
+    solo: bool
+    pairings: dict[str, Pairing] = field(default_factory=dict)
+    ready: bool = False
+    leaving: bool = False
+    glance: Glance | None = None
+
+    def send(self, message: Pairing | str | None) -> None:
+        with suppress(OSError):  # it has just died: `_watch` sees to that
+            self.connection.send(message)
+
+
+class _Crew:
+    """The worker processes of one event."""
+
+    def __init__(self, event: Event, missing: list[Pairing], store: Keeper, workers: int, control: Control):
+        self._event = event
+        self._store = store
+        self._most = workers
+        self._control = control
+        self._paused = False
+        self._boards = min(entry.bot_kind.boards for entry in event.players.values())
+        self._plan(missing)
+        self._suspects: deque[Pairing] = deque()  # their worker died or hung: to be played again alone
+        self._deaths: dict[str, int] = {}
+        self._workers: list[_Worker] = []
+        self._finished: list[Record] = []  # not durable yet
+        self._opened = False  # a worker has started
+        self._failed_starts = 0
+        self._taken_in = 0
+        self._started = monotonic()
+
+    def _plan(self, missing: list[Pairing]) -> None:
+        """Take on games when there are no others left."""
+        self._queue = deque(missing)
+        self._left = len(missing)
+        self._size = max(1, min(self._most, self._left))
+        self._share = min(self._boards, -(-self._left // self._size))
+        self._all_planned = self._store.count(event=self._event.event) + self._left >= self._event.games
+
+    def play(self) -> Iterator[Update]:
+        with tempfile.TemporaryDirectory(prefix="arena-") as folder:
+            try:
+                self._hire(folder)  # the first fills the cache of compiled kernels; others follow when it is ready
+                updated = monotonic()
+                glances: dict[str, Glance] = {}
+                while self._left:
+                    for glance in self._listen(TICK / 2):
+                        glances[glance.pairing.id] = glance
+                    self._heed()
+                    self._watch()
+                    self._staff(folder)
+                    if monotonic() - updated >= TICK or len(self._finished) == self._left:
+                        records = self._keep()
+                        looks, waiting = tuple(glances.values()), len(self._finished)
+                        yield Update(records, glances=looks, workers=len(self._workers), waiting=waiting)
+                        glances.clear()
+                        updated = monotonic()
+                    if not self._left:
+                        self._plan(_missing(self._event, self._store))
+                for worker in self._workers:
+                    _release(worker)
+            finally:
+                with _signals_later():
+                    self._dismiss()
+                    self._keep(PATIENCE)
+                    if self._finished and not isinstance(sys.exception(), UserError):
+                        raise Unstored(len(self._finished))
+
+    def _keep(self, patience: float = TICK) -> tuple[Record, ...]:
+        """Make the finished games durable, in one transaction; where that can't be done now, none of them."""
+        with _signals_later():  # a game that is in the store is taken from the list
+            records = tuple(_identified(record, self._event) for record in self._finished)
+            if not records or not _appended(self._store, records, patience):
+                return ()
+            self._finished.clear()
+            self._left -= len(records)
+            return records
+
+    def _hire(self, folder: str, solo: bool = False) -> None:
+        context = start_method()
+        here, there = context.Pipe()
+        shared = context.RawArray("d", CallClock.SIZE)
+        descriptor, stderr = tempfile.mkstemp(prefix="stderr-", dir=folder)
+        event = self._event
+        job = Job(event.players, event.rules, event.adjudication, 1 if solo else self._boards, stderr)
+        process = context.Process(target=work, args=(there, shared, job))
+        with _signals_later():  # else a process could be started, and not known
+            with _signals_ignored(), safe_path():
+                if isinstance(context, ForkServerContext):
+                    forkserver.ensure_running()  # workers inherit from it; only ``start`` waits until it is ready
+                else:
+                    process.start()
+            if process.pid is None:
+                process.start()
+            there.close()
+            os.close(descriptor)
+            worker = _Worker(process, here, CallClock(shared), Path(stderr), solo)
+            self._workers.append(worker)
+        if self._paused:
+            worker.send(PAUSE)
+
+    def _heed(self) -> None:
+        """Pause or go on, as asked."""
+        if self._control.paused != self._paused:
+            self._paused = not self._paused
+            for worker in self._workers:
+                worker.send(PAUSE if self._paused else RESUME)
+
+    def _staff(self, folder: str) -> None:
+        """Hire whom is needed, keep everyone supplied, send home who has nothing left to do."""
+        solo = [worker for worker in self._workers if worker.solo and not worker.leaving]
+        regular = [worker for worker in self._workers if not worker.solo]
+        if all(worker.ready for worker in self._workers):
+            if self._queue and len(regular) < self._size:
+                self._hire(folder)
+            elif self._suspects and (not solo or len(solo) + len(regular) < self._size):
+                self._hire(folder, solo=True)
+        for worker in self._workers:
+            if not worker.ready or worker.leaving:
+                continue
+            queue = self._suspects if worker.solo else self._queue
+            share = 1 if worker.solo else self._share + self._ahead()
+            while queue and len(worker.pairings) < share:
+                pairing = queue.popleft()
+                worker.pairings[pairing.id] = pairing
+                worker.send(pairing)
+            if not queue and not worker.pairings and (worker.solo or self._all_planned):
+                _release(worker)
+
+    def _ahead(self) -> int:
+        """How many games a worker is sent ahead: those it plays while the parent may be busy writing."""
+        rate = self._taken_in / (monotonic() - self._started) / self._size
+        return min(MAX_AHEAD, int(rate * TICK * 2))
+
+    def _listen(self, seconds: float) -> Iterator[Glance]:
+        """Take in what the workers have sent, waiting ``seconds`` for the first of it; passes looks at boards on."""
+        by_connection = {worker.connection: worker for worker in self._workers}
+        for connection in wait(list(by_connection), seconds):
+            yield from self._take_in(by_connection[connection])  # type: ignore[index]
+
+    def _take_in(self, worker: _Worker) -> Iterator[Glance]:
+        try:
+            while worker.connection.poll():
+                message = worker.connection.recv()
+                if isinstance(message, UserError):
+                    raise message
+                if isinstance(message, Glance):
+                    worker.glance = message
+                    yield message
+                elif isinstance(message, Record):
+                    del worker.pairings[message.id]
+                    self._finished.append(message)
+                    self._taken_in += 1
+                else:
+                    worker.ready = self._opened = True
+                    self._failed_starts = 0
+        except (EOFError, OSError):
+            return  # `_watch` sees that it is gone
+
+    def _watch(self) -> None:
+        """Part with workers that died or hang; their games are to be played again, alone, or are forfeited."""
+        for worker in list(self._workers):
+            hangs = worker.clock.seconds > worker.clock.allowed + PATIENCE
+            if not worker.ready and worker.clock.pulse.lived > STARTUP:
+                raise UserError(f"the bots did not start within {STARTUP:g} s")
+            if worker.process.is_alive() and not hangs:
+                continue
+            if hangs:
+                worker.process.kill()
+            worker.process.join()
+            for _ in self._take_in(worker):
+                pass
+            self._workers.remove(worker)
+            worker.connection.close()
+            if not worker.ready:
+                self._failed_starts += 1
+                erred = (worker.process.exitcode or 0) > 0  # else a signal ended it, which may come from outside
+                if (erred and not self._opened) or self._failed_starts >= STARTS:
+                    raise UserError(_start_failure(worker, self._called(worker)))
+            for pairing in worker.pairings.values():
+                self._blame(pairing, worker, hangs)
+
+    def _blame(self, pairing: Pairing, worker: _Worker, hangs: bool) -> None:
+        """Decide about a game whose worker is gone. Alone, the bot that was called last is to blame."""
+        deaths = self._deaths[pairing.id] = self._deaths.get(pairing.id, 0) + worker.solo
+        if deaths < (1 if hangs else SOLO_LIVES):
+            self._suspects.append(pairing)
+            return
+        if hangs:
+            ending, reason = Ending.TIME, f"no answer within {round(worker.clock.allowed, 2):g} s"
+        else:
+            ending, reason = Ending.CRASH, f"its process ended with {_exit_text(worker.process.exitcode)}"
+        dossier = worker.stderr.read_text(errors="replace")[-4000:]
+        player, seen = self._called(worker), worker.glance
+        moves = seen.moves if seen is not None and seen.pairing == pairing else pairing.opening
+        self._finished.append(lost_record(pairing, self._event.rules, player, ending, reason, dossier, moves))
+
+    def _called(self, worker: _Worker) -> str:
+        """The player that the worker built or called last."""
+        return list(self._event.players)[worker.clock.player]
+
+    def _dismiss(self) -> None:
+        """Stop every worker now, taking in what it has sent; who doesn't go is killed."""
+        for worker in self._workers:
+            if not worker.leaving:  # who leaves is closing its bots
+                worker.process.terminate()
+        end = monotonic() + PATIENCE
+        for worker in self._workers:
+            worker.process.join(max(0.0, end - monotonic()))
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+            with suppress(UserError):  # it could not build its bots, and isn't needed any more
+                for _ in self._take_in(worker):
+                    pass
+            worker.connection.close()
+        self._workers.clear()
+
+
+def _release(worker: _Worker) -> None:
+    """Send a worker home that has nothing to play any more."""
+    if worker.ready and not worker.leaving:
+        worker.leaving = True
+        worker.send(None)
+
+
+def _start_failure(worker: _Worker, player: str) -> str:
+    """Why a worker died before it was ready: the last line of its traceback, or how its process ended."""
+    code = worker.process.exitcode
+    words = worker.stderr.read_text(errors="replace").strip().splitlines()
+    reason = words[-1] if words and code == 1 else f"its process ended with {_exit_text(code)}"
+    return f"{player} can't be built: {reason}"
+
+
+@contextmanager
+def _signals_later() -> Iterator[None]:
+    """Hold what ends a command back until the block is done."""
+    if threading.current_thread() is not threading.main_thread():  # signals only ever interrupt the main thread
+        yield
+        return
+    came: list[int] = []
+    before = {ending: signal.signal(ending, lambda number, _: came.append(number)) for ending in ENDINGS}
+    try:
+        yield
+    finally:
+        for ending, handler in before.items():
+            signal.signal(ending, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)
+
+
+@contextmanager
+def _signals_ignored() -> Iterator[None]:
+    """Ignore what a terminal sends to all of a job for the moment of a block, and in the processes that it starts for
+    good: it is the parent's."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _exit_text(code: int | None) -> str:
+    return signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"

@@ -1,0 +1,268 @@
+"""What is to be played: matches and tournaments as their pairings, and every kind of event as text. Nothing is played
+here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from arena import ConfigError
+from arena.contract.adjudication import Adjudication
+from arena.contract.bot import Limits
+from arena.events.ladder import Ladder
+from arena.events.openings import Opening, draw_openings
+from arena.events.pairing import (
+    Event,
+    Pairing,
+    check_field,
+    check_terms,
+    games_of_two,
+    meeting_of,
+    openings_for,
+    settings_of,
+)
+from arena.events.tally import Judge
+from arena.go.game import Rules, Scoring
+from arena.go.record import Record
+from arena.players.registry import Entry
+from arena.ratings import Sprt
+
+__all__ = [
+    "Event",
+    "Gate",
+    "Ladder",
+    "Match",
+    "Opening",
+    "Pairing",
+    "Style",
+    "Tournament",
+    "draw_openings",
+    "event_from_json",
+    "event_to_json",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What makes a match a gate: where its test shows that the first player is stronger, the net of ``entry`` gives way
+    to its net. ``rows`` and ``minutes`` of training are what its manifest tells."""
+
+    entry: str
+    checkpoint: str
+    rows: int = 0
+    minutes: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Two players, each opening with both colours: the smallest round robin.
+
+    ``games`` may grow: the first games of a longer match are those of a shorter one. ``openings`` is how many different
+    ones are used, in turn; 0 gives each pair of games its own, or the next of the ``book``. ``run`` counts fresh starts
+    of the same match. ``test`` ends it before all games are played; ``gate``, which has a test, says what that decides.
+    """
+
+    first: Entry
+    second: Entry
+    rules: Rules
+    games: int
+    openings: int = 0
+    plies: int = 4
+    seed: int = 1
+    adjudication: Adjudication = field(default_factory=Adjudication)
+    book: tuple[Opening, ...] = ()
+    run: int = 1
+    test: Sprt | None = None
+    gate: Gate | None = None
+
+    def __post_init__(self) -> None:
+        check_terms(self, self.games)
+        if self.gate is not None and self.test is None:
+            raise ValueError(f"a gate of {self.gate.entry} needs a test")
+
+    @property
+    def players(self) -> dict[str, Entry]:
+        """The two players under the names that their games carry: a bot that meets itself is told apart."""
+        second = self.second.name if self.second.name != self.first.name else f"{self.second.name} (2)"
+        return {self.first.name: self.first, second: self.second}
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """All that decides which games are played, but for how many; a gate's test is part of what it is."""
+        gate: dict[str, object] = {}
+        if self.gate is not None and self.test is not None:
+            gate = {"gate": {"entry": self.gate.entry, **asdict(self.test)}}
+        return {
+            "players": [self.first.identity, self.second.identity],
+            "names": [self.first.name, self.second.name],
+            **settings_of(self),
+            **gate,
+        }
+
+    @property
+    def key(self) -> str:
+        """What the runs of this match have in common; a readable part and a digest of the settings."""
+        digest = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:8]
+        if self.gate is not None:
+            return f"gate-{_slug(self.gate.entry)}-{_slug(self.gate.checkpoint)}-{digest}"
+        return f"{_slug(self.first.name)}-{_slug(self.second.name)}-{digest}"
+
+    @property
+    def event(self) -> str:
+        return f"{self.key}-{self.run}"
+
+    def judge(self) -> Judge:
+        """Who counts its games."""
+        first, second = self.players
+        return Judge(first, second, self.games, self.test)
+
+    def pairings(self, played: Iterable[Record] = ()) -> list[Pairing]:
+        """Game 2k and 2k + 1 share an opening with the colours swapped. Where the games ``played`` decide the test,
+        those that count are all there are."""
+        first, second = self.players
+        games = self.games
+        if self.test is not None:
+            judge = self.judge()
+            for record in played:
+                judge.add(record)
+            games = judge.tally.games if judge.is_decided else games
+        openings = openings_for(self, self.games)
+        return list(games_of_two(first, second, range(games), openings, self.event, str(self.seed)))
+
+
+class Style(StrEnum):
+    """Who meets whom in a tournament."""
+
+    ROUND_ROBIN = "round robin"
+    GAUNTLET = "gauntlet"
+
+
+@dataclass(frozen=True, slots=True)
+class Tournament:
+    """Any number of players: everybody meets everybody, or in a gauntlet the first meets each of the rest.
+
+    Each two play ``games_each`` games, every opening with both colours, the same openings as all others. Players may
+    join later and ``games_each`` may grow: what two players play doesn't depend on who else takes part.
+    """
+
+    name: str
+    entries: tuple[Entry, ...]
+    rules: Rules
+    games_each: int = 20
+    style: Style = Style.ROUND_ROBIN
+    openings: int = 0
+    plies: int = 4
+    seed: int = 1
+    adjudication: Adjudication = field(default_factory=Adjudication)
+    book: tuple[Opening, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_field("tournament", self.name, self.entries)
+        check_terms(self, self.games_each)
+
+    @property
+    def event(self) -> str:
+        return self.name
+
+    @property
+    def players(self) -> dict[str, Entry]:
+        return {entry.name: entry for entry in self.entries}
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """What stays when players join or games are added."""
+        return {"tournament": self.name, **settings_of(self)}
+
+    @property
+    def meetings(self) -> list[tuple[Entry, Entry]]:
+        """Each two players that meet; neighbours in the list are different players as far as that goes."""
+        if self.style is Style.GAUNTLET:
+            return [(self.entries[0], other) for other in self.entries[1:]]
+        return list(_everybody(self.entries))
+
+    @property
+    def games(self) -> int:
+        return self.games_each * len(self.meetings)
+
+    def pairings(self, played: Iterable[Record] = ()) -> list[Pairing]:
+        """The first game of each two players, then the second of each, and so on. What is ``played`` changes
+        nothing."""
+        openings = openings_for(self, self.games_each)
+        columns = []
+        for one, other in self.meetings:
+            first, second, digest = meeting_of(one, other)
+            numbers, prefix = range(self.games_each), f"{self.name}/{digest}"
+            columns.append(
+                games_of_two(first.name, second.name, numbers, openings, prefix, f"{self.seed}/{digest}"),
+            )
+        return [pairing for row in zip(*columns, strict=True) for pairing in row]
+
+
+def _everybody(entries: Sequence[Entry]) -> Iterator[tuple[Entry, Entry]]:
+    """All pairs, round by round: one player stays, the others walk around the table."""
+    seats: list[Entry | None] = [*entries, *([None] if len(entries) % 2 else [])]
+    half = len(seats) // 2
+    for _ in range(len(seats) - 1):
+        for one, other in zip(seats[:half], reversed(seats[half:]), strict=True):
+            if one is not None and other is not None:
+                yield one, other
+        seats.insert(1, seats.pop())
+
+
+def _slug(name: str) -> str:
+    return "".join(sign if sign.isalnum() or sign in "-." else "-" for sign in re.split("[:@]", name)[0])[:24]
+
+
+# --- Events as text ---
+
+_KINDS: dict[str, type[Match | Tournament | Ladder]] = {"match": Match, "tournament": Tournament, "ladder": Ladder}
+
+
+def event_to_json(event: Match | Tournament | Ladder) -> str:
+    """The whole event as one line of JSON, its players with all their settings."""
+    kind = next(name for name, made in _KINDS.items() if isinstance(event, made))
+    return json.dumps({"event": kind, **asdict(event)}, separators=(",", ":"))
+
+
+def event_from_json(text: str) -> Match | Tournament | Ladder:
+    """The event that ``event_to_json`` wrote. Raises ConfigError for any other text."""
+    try:
+        data = json.loads(text)
+        made = _KINDS[data.pop("event")]
+        read: dict[str, Callable[[Any], Any]] = {
+            "rules": _rules,
+            "adjudication": lambda value: Adjudication(**value),
+            "book": _tuples,
+            "style": Style,
+            "first": _entry,
+            "second": _entry,
+            "entries": lambda value: tuple(map(_entry, value)),
+            "test": lambda value: value and Sprt(**value),
+            "gate": lambda value: value and Gate(**value),
+        }
+        if data.get("gate") and "elo0" in data["gate"]:  # as it was before any match could have a test
+            data["test"] = {key: data["gate"].pop(key) for key in ("elo0", "elo1", "alpha", "beta")}
+        return made(**{key: read[key](value) if key in read else value for key, value in data.items()})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        detail = f"{type(error).__name__}: {error}" if text else "there is none"
+        raise ConfigError(f"the stored plan of an event can't be read ({detail}); play it again") from error
+
+
+def _entry(data: dict[str, Any]) -> Entry:
+    given = data | {"settings": _tuples(data["settings"])}
+    if "limits" in given:
+        given["limits"] = Limits(**given["limits"])
+    return Entry(**given)
+
+
+def _rules(data: dict[str, Any]) -> Rules:
+    return Rules(**(data | {"scoring": Scoring(data["scoring"])}))
+
+
+def _tuples(rows: Iterable[Iterable[Any]]) -> tuple[tuple[Any, ...], ...]:
+    return tuple(tuple(row) for row in rows)

@@ -1,0 +1,543 @@
+"""One sitting of a person against a bot, or of two people: turns, undo, the count of dead stones.
+
+Nothing is printed and no file is written: fronts call the methods from any thread and look at frozen snapshots; who
+keeps the game is told after every move. The bot thinks in a thread of its own, so that a screen stays alive.
+
+A front in short: ``snapshot()`` to draw, ``play``, ``undo``, ``resign``, ``hint`` ... as the person asks, each of which
+raises ``Refused`` or ``IllegalMove`` with a sentence to show; ``tick()`` a few times a second where there are clocks;
+``subscribe`` or ``wait`` to hear of changes that come by themselves: the bot's moves, advice, the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from threading import Condition, RLock
+from time import monotonic
+from typing import Any, Self
+
+import numpy as np
+
+from arena import ArenaError, IllegalMove, UserError
+from arena.contract.bot import Bot, Limits
+from arena.events.pairing import Pairing
+from arena.events.room import Room, Table
+from arena.events.room import Turn as Call
+from arena.go.game import Ending, Game, Outcome
+from arena.go.moves import BLACK, WHITE, Colour, Move, pass_move
+from arena.go.record import Record
+from arena.people.adviser import PATIENCE, Adviser, Analyst, Worker, caught_up
+from arena.people.clocks import Clocks
+from arena.people.counting import PLAYOUTS, count, dead_stones, estimated, group_at
+from arena.people.kifu import Help, Kifu, Phase, Preview, Snapshot, Turn
+
+AGREED = frozenset({"chinese", "japanese"})
+"""The rules by which players agree on dead stones after two passes; by the others all stones on the board are alive."""
+
+HINT = Limits(seconds=1.0)
+"""How long an analyst thinks about a hint unless told otherwise."""
+
+GRACE = 2.0
+"""Seconds that a bot has to come to its end when the sitting closes."""
+
+
+class Refused(ArenaError):
+    """What can't be done now; the text is a sentence for the person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opponent:
+    """A bot that plays a colour, within its own limits."""
+
+    bot: Bot
+    limits: Limits = field(default_factory=Limits)
+
+
+class Sitting:
+    """A game with people in it, from its first move or from where it was left.
+
+    All methods may be called from any thread, and return at once but for ``wait`` and ``close``. The bots are closed
+    with the sitting.
+    """
+
+    def __init__(
+        self,
+        kifu: Kifu,
+        opponents: Mapping[Colour, Opponent],
+        analyst: Analyst | None = None,
+        keep: Callable[[Kifu], None] = lambda kifu: None,
+        now: Callable[[], float] = monotonic,
+    ):
+        """``opponents`` play the colours that aren't the kifu's people. ``keep`` is called with the game after every
+        change; a UserError that it raises is shown as ``trouble``. Raises RecordError when the kifu's moves aren't
+        legal."""
+        self._opponents = dict(opponents)
+        self._keep = keep
+        self._changed = Condition(RLock())
+        self._listeners: list[Callable[[], None]] = []
+        self._ticket = 0  # of the position: what was asked about another one is thrown away
+        self._player, self._helper = Worker("bot"), Worker("adviser")
+        self._adviser = Adviser(analyst)
+        limits = {colour: opponents[colour].limits if colour in opponents else kifu.time for colour in Colour}
+        self._clocks = Clocks(limits, kifu.clocks, now)
+        names = {colour: kifu.name(colour) for colour in opponents}
+        self._room = Room(
+            {names[colour]: opponent.bot for colour, opponent in opponents.items()},
+            kifu.rules,
+            {names[colour]: _patient(opponent.limits) for colour, opponent in opponents.items()},
+            on_turn=self._called,
+            now=now,
+        )
+        self._now = Snapshot(**{field.name: getattr(kifu, field.name) for field in fields(Kifu)})
+        with self._changing():
+            self._replay(kifu.record.moves)
+            self._table = Table(Pairing(kifu.id, 0, *kifu.names, (), kifu.record.seed), self._game.copy())
+            self._begin_turn()
+
+    # --- What there is to see ---
+
+    def snapshot(self) -> Snapshot:
+        """How things stand now."""
+        with self._changed:
+            return replace(self._now, clocks=self._shown())
+
+    def record(self) -> Record:
+        """The game so far as a record; over or not."""
+        return self.snapshot().record
+
+    def preview(self, move: Move) -> Preview:
+        """What the move would do, for the side to move; nothing changes."""
+        with self._changed:
+            phase, game = self._now.phase, self._game.copy()
+        if phase is not Phase.PLAY:
+            return Preview(move, "The game is over." if phase is Phase.OVER else "Both sides have passed.")
+        try:
+            return Preview(move, captured=_play(game, move))
+        except IllegalMove as error:
+            return Preview(move, explained(error))
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called after every change, from whichever thread made it; it had better be quick."""
+        with self._changed:
+            self._listeners.append(listener)
+
+    def wait(self, until: Callable[[Snapshot], bool], timeout: float | None = None) -> bool:
+        """Wait until a snapshot is as asked for; tells whether it is. With clocks, the end of time is noticed."""
+        end = None if timeout is None else monotonic() + timeout
+        while True:
+            self.tick()
+            with self._changed:
+                if until(self.snapshot()):
+                    return True
+                left = None if end is None else end - monotonic()
+                if left is not None and left <= 0:
+                    return False
+                step = 0.1 if self._clocks.runs(self._now.to_play) else None
+                self._changed.wait(left if step is None else step if left is None else min(left, step))
+
+    # --- What a person can do ---
+
+    def play(self, move: Move) -> None:
+        """Play for the person whose turn it is. Raises IllegalMove with a sentence, Refused when it is nobody's turn;
+        then nothing has changed."""
+        self.tick()
+        with self._changing():
+            self._require(Phase.PLAY)
+            if self._now.to_play not in self._now.people:
+                raise Refused(f"It is {self._now.name(self._now.to_play)}'s turn.")
+            try:
+                self._carry_out(move)
+            except IllegalMove as error:
+                raise IllegalMove(explained(error)) from None
+
+    def pass_turn(self) -> None:
+        """Pass. Raises Refused as ``play`` does."""
+        self.play(pass_move(self._now.size))
+
+    def resign(self) -> None:
+        """Give up: for the side to move where a person plays it, else for the person. Raises Refused after the end."""
+        with self._changing():
+            if self._now.is_over:
+                raise Refused("The game is over.")
+            people = self._now.people
+            loser = self._now.to_play if self._now.to_play in people else people[0]
+            self._end(Outcome(loser.opponent, Ending.RESIGN))
+
+    def undo(self) -> None:
+        """Take back the person's last move and what was played since, also while the bot thinks and after the end; a
+        resignation alone, where that was last.
+
+        The game is unrated then, and clocks aren't set back. Raises Refused when there is nothing to take back, or
+        time is over.
+        """
+        self.tick()
+        with self._changing():
+            outcome = self._now.outcome
+            if outcome is not None and outcome.ending is Ending.TIME:
+                raise Refused("Time is over; begin a new game.")
+            own = [turn.number - 1 for turn in self._now.turns if turn.colour in self._now.people]
+            if outcome is not None and outcome.ending is Ending.RESIGN and outcome.winner is not None:
+                if outcome.winner.opponent in self._now.people:
+                    own = [len(self._now.turns)]
+            if not own:
+                raise Refused("There is no move of yours to take back.")
+            self._helped(Help.UNDO)
+            self._go_back(own[-1])
+
+    def hint(self, limits: Limits = HINT) -> None:
+        """Ask the analyst about the present position; ``advice`` comes later, and asked again it knows more.
+
+        The game is unrated then. Raises Refused when nobody can be asked, or the game isn't being played.
+        """
+        with self._changing():
+            self._require(Phase.PLAY)
+            if self._adviser.analyst is None:
+                raise Refused("There is no bot here that could give a hint.")
+            self._helped(Help.HINT)
+            ticket = self._ticket
+            self._later(
+                lambda game: {"advice": self._adviser.hint(game, limits, lambda: ticket == self._ticket)}, "advising"
+            )
+
+    def score(self, playouts: int = PLAYOUTS) -> None:
+        """Ask what the position comes to; ``estimate`` comes later.
+
+        The game is unrated then, but for an estimate after its end. Raises Refused while dead stones are marked.
+        """
+        with self._changing():
+            if self._now.phase is Phase.COUNT:
+                raise Refused("The count is shown already.")
+            if self._now.phase is Phase.PLAY:
+                self._helped(Help.SCORE)
+            self._later(lambda game: {"estimate": estimated(game, playouts)}, "estimating")
+
+    def pause(self) -> None:
+        """Stop the clocks, and hold the bot's answer back until ``go_on``."""
+        with self._changing():
+            self._clocks.pause()
+            self._see(is_paused=True)
+
+    def go_on(self) -> None:
+        """The opposite of ``pause``."""
+        with self._changing():
+            if self._now.is_paused and self._now.phase is Phase.PLAY:
+                self._clocks.go_on()
+            self._see(is_paused=False)
+
+    def tick(self) -> None:
+        """Look at the clock: a person whose time is over has lost."""
+        with self._changed:
+            loser = self._now.to_play
+            if not (self._now.is_persons_turn and self._clocks.is_late(loser)):
+                return
+            with self._changing():
+                self._end(Outcome(loser.opponent, Ending.TIME), f"{self._now.name(loser)}: out of time")
+
+    # --- The count ---
+
+    def toggle(self, move: Move) -> None:
+        """Have the group at a point count as dead, or as alive again. Raises Refused when no stone lies there, or no
+        stones are being marked."""
+        with self._changing():
+            dead = set(self._require_marks())
+            if move == pass_move(self._now.size) or not self._game.board.stone(move):
+                raise Refused("No stone lies there.")
+            group = group_at(self._game.board, move)
+            self._mark(tuple(sorted(dead - group if move in dead else dead | group)))
+
+    def accept(self) -> None:
+        """Agree on the dead stones and count. If they aren't those that the program proposed, a game against a bot is
+        unrated: nobody has agreed but the person.
+
+        Raises Refused when no stones are being marked.
+        """
+        with self._changing():
+            dead = self._require_marks()
+            if dead != self._now.proposed and self._opponents:  # two people have agreed on it
+                self._helped(Help.DEAD)
+            self._end(Outcome.scored(self._game.margin(dead)))
+
+    def play_on(self) -> None:
+        """Take the passes back and go on: what the program takes for dead can be captured, or shown to live.
+
+        Raises Refused when no stones are being marked.
+        """
+        with self._changing():
+            self._require(Phase.COUNT)
+            kept = len(self._now.turns) - 1
+            if self._now.turns[kept].colour not in self._now.people:
+                kept -= 1
+            self._go_back(kept)
+
+    # --- The end ---
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing is at work any more: a bot that thinks for long may go on for a while after ``close``."""
+        return not (self._player.is_alive or self._helper.is_alive)
+
+    def close(self) -> None:
+        """End the sitting as it stands, and its bots."""
+        with self._changing():
+            self._ticket += 1
+            self._write()  # what the clocks show
+        for opponent in self._opponents.values():
+            self._player.do(opponent.bot.close)
+        self._helper.do(self._adviser.close)
+        self._player.close(GRACE)
+        self._helper.close(GRACE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- Changes ---
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """The lock, and the news of a change when nothing was raised."""
+        with self._changed:
+            yield
+            self._see(version=self._now.version + 1)
+            self._changed.notify_all()
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener()
+
+    def _see(self, **changes: Any) -> None:
+        """Change what there is to see."""
+        self._now = replace(self._now, **changes)
+
+    def _note(self, **changes: Any) -> None:
+        """Change the record."""
+        self._see(record=replace(self._now.record, **changes))
+
+    def _shown(self) -> tuple[Any, Any]:
+        now = self._now
+        running = now.to_play if now.phase is Phase.PLAY else None
+        black, white = (self._clocks.left(colour, colour is running) for colour in Colour)
+        return black, white
+
+    def _write(self) -> None:
+        """Have the game kept as it stands."""
+        self._note(unrated=self._now.unrated)
+        try:
+            self._keep(self.snapshot())
+            self._see(trouble="")
+        except UserError as error:
+            self._see(trouble=str(error))
+
+    def _require(self, phase: Phase) -> None:
+        if self._now.phase is phase:
+            return
+        match self._now.phase:
+            case Phase.OVER:
+                raise Refused("The game is over.")
+            case Phase.COUNT:
+                raise Refused("Both sides have passed; mark the dead stones and accept the count, or play on.")
+            case Phase.PLAY:
+                raise Refused("Dead stones are marked when both sides have passed.")
+
+    def _require_marks(self) -> tuple[Move, ...]:
+        self._require(Phase.COUNT)
+        if self._now.dead is None:
+            raise Refused("The program is still looking for dead stones; in a moment.")
+        return self._now.dead
+
+    def _helped(self, help: Help) -> None:
+        """The person has had help. Raises Refused in a game of an event."""
+        if self._now.is_of_event:
+            raise Refused("There is no help in a match or a tournament; play on, or resign.")
+        if help not in self._now.helps:
+            self._see(helps=(*self._now.helps, help))
+            self._write()
+
+    def _replay(self, moves: tuple[Move, ...]) -> None:
+        """Have exactly these moves on the board."""
+        self._game = replace(self._now.record, moves=(), outcome=None).replay()
+        known = {turn.number: turn for turn in self._now.turns}
+        turns = []
+        for number, move in enumerate(moves, 1):
+            turn = known.get(number) or Turn(number, self._game.to_play, move)
+            turns.append(replace(turn, captured=_play(self._game, move)))
+        self._place(tuple(turns))
+
+    def _place(self, turns: tuple[Turn, ...]) -> None:
+        """Show the position after these turns, which is the game's."""
+        game = self._game
+        self._note(moves=tuple(game.moves))
+        self._see(
+            turns=turns,
+            points=game.board.stones.tobytes(),
+            prisoners=(game.prisoners(BLACK), game.prisoners(WHITE)),
+        )
+
+    def _carry_out(self, move: Move, win_rate: float | None = None, timed: bool = False) -> None:
+        """Play for the side to move. Raises IllegalMove, and then has changed nothing."""
+        colour = self._game.to_play
+        captured = _play(self._game, move)
+        if not timed:
+            self._spend(colour, self._clocks.charge(colour))
+        self._place((*self._now.turns, Turn(len(self._game.moves), colour, move, captured, win_rate)))
+        self._begin_turn()
+
+    def _spend(self, colour: Colour, seconds: float) -> None:
+        key = "black_seconds" if colour is BLACK else "white_seconds"
+        self._note(**{key: round(getattr(self._now.record, key) + seconds, 3)})
+
+    def _go_back(self, kept: int) -> None:
+        """Take back all but so many moves. The seconds of the running turn stay spent."""
+        self._stop_clock()
+        self._note(outcome=None, reason="", dossier="")
+        self._see(dead=None, proposed=None, count=None)
+        self._replay(self._now.record.moves[:kept])
+        self._begin_turn()
+
+    def _begin_turn(self) -> None:
+        """There is a new position: nothing asked about the one before counts any more."""
+        self._ticket += 1
+        self._see(thinking=None, advice=None, estimate=None, advising=0, estimating=0)
+        self._clocks.begin(running=False)
+        game = self._game
+        if self._now.phase is not Phase.OVER and game.is_over:
+            agreed = game.rules.name in AGREED and game.is_passed_out and not self._now.is_of_event
+            if not agreed:  # a game at its limit counts as it is, too
+                self._note(outcome=game.outcome)
+                self._see(dead=(), proposed=())
+        if self._now.dead is not None:
+            self._see(count=count(game, self._now.dead))
+        match self._now.phase:
+            case Phase.PLAY:
+                if not self._now.is_paused:
+                    self._clocks.begin()
+                if self._now.to_play in self._opponents:
+                    self._see(thinking=self._now.to_play)
+                    ticket = self._ticket
+                    self._player.do(lambda: self._answer(ticket))
+            case Phase.COUNT if self._now.dead is None:
+                self._later(lambda game: {"proposed": dead_stones(game.board)})
+        self._write()
+
+    def _mark(self, dead: tuple[Move, ...]) -> None:
+        """Have these stones count as dead."""
+        self._see(dead=dead, count=count(self._game, dead))
+        self._write()
+
+    def _stop_clock(self) -> None:
+        """Leave the clock of the running turn where it stands, and count its seconds."""
+        self._spend(self._now.to_play, self._clocks.stop(self._now.to_play))
+
+    def _end(self, outcome: Outcome, reason: str = "", dossier: str = "") -> None:
+        self._stop_clock()
+        self._ticket += 1
+        self._note(outcome=outcome, reason=reason, dossier=dossier)
+        self._see(thinking=None, advising=0, estimating=0)
+        self._write()
+
+    # --- Other threads ---
+
+    def _is_due(self, ticket: int) -> bool:
+        """Wait while the game is paused; whether the position is still that of the ticket then."""
+        self._changed.wait_for(lambda: not self._now.is_paused or ticket != self._ticket)
+        return ticket == self._ticket
+
+    def _answer(self, ticket: int) -> None:
+        """Have the bot decide, as in a match, and do that unless the game has gone another way meanwhile."""
+        table = self._table
+        with self._changed:
+            if not self._is_due(ticket):
+                return
+            self._clocks.begin(running=False)  # it may have waited for another call to end
+            colour = self._now.to_play
+            table.game = caught_up(table.game, self._game)
+            clock = self._clocks.of(colour)
+            table.clocks = {} if clock is None else {colour: clock}
+            before = table.seconds[colour]
+        self._room.tables = [table]
+        for _ in self._room.play_round():
+            pass
+        with self._changing():
+            if not self._is_due(ticket):
+                return
+            self._clocks.take(colour, table.clocks.get(colour))
+            self._spend(colour, table.seconds[colour] - before)
+            game = table.game
+            if len(game.moves) > len(self._game.moves):
+                self._carry_out(game.moves[-1], table.win_rates[-1], timed=True)
+            elif game.outcome is not None:
+                self._end(game.outcome, table.reason, table.dossier)
+
+    def _called(self, call: Call | None) -> None:
+        """The bot's clock runs from its call on; making ready comes before, in a call of its own."""
+        with self._changed:
+            if call is not None and self._now.thinking is not None and not self._now.is_paused:
+                self._clocks.begin()
+
+    def _later(self, find: Callable[[Game], dict[str, Any]], waiting: str = "") -> None:
+        """Have something found out about the present position, and show it unless the position is another by then."""
+        game, ticket = self._game.copy(), self._ticket
+        if waiting:
+            self._see(**{waiting: getattr(self._now, waiting) + 1})
+
+        def job() -> None:
+            found: dict[str, Any] = {}
+            trouble = ""
+            if ticket == self._ticket:
+                try:
+                    found = find(game)
+                except UserError as error:
+                    trouble = f"the playouts that judge a position can't be had: {error}"
+            with self._changing():
+                if ticket == self._ticket:
+                    self._show(found, waiting, trouble)
+
+        self._helper.do(job)
+
+    def _show(self, found: dict[str, Any], waiting: str, trouble: str) -> None:
+        if waiting:
+            self._see(**{waiting: getattr(self._now, waiting) - 1})
+        else:
+            found = found or {"proposed": ()}
+        self._see(**found)
+        if "proposed" in found:
+            self._mark(found["proposed"])
+        if trouble:
+            self._see(trouble=trouble)
+
+
+def _patient(limits: Limits) -> Limits:
+    """A person can stop waiting at any time, so no bot is given up where nobody set a time."""
+    return limits if limits.time is not None or limits.deadline is not None else replace(limits, deadline=PATIENCE)
+
+
+# --- Rules of the board ---
+
+
+def _play(game: Game, move: Move) -> tuple[Move, ...]:
+    """Play, and tell which points were taken off. Raises IllegalMove, and then has changed nothing."""
+    before = game.board.stones.reshape(-1)
+    colour = game.to_play
+    game.play(move)
+    after = game.board.stones.reshape(-1)
+    if move < len(before):
+        before[move] = int(colour)
+    return tuple(np.flatnonzero((before > 0) & (after == 0)).tolist())
+
+
+_WHY = {
+    "is taken": ": a stone lies there already",
+    "is suicide": ": your own stones there would have no liberty left",
+    "retakes the ko at once": ": play elsewhere first",
+    "(superko)": ": play elsewhere first",
+}
+"""What a person may want to know besides, by how the game's own words end."""
+
+
+def explained(error: IllegalMove) -> str:
+    """Why a move is illegal, as one sentence."""
+    text = str(error)
+    more = next((more for words, more in _WHY.items() if text.endswith(words)), "")
+    return f"{text}{more}."

@@ -1,0 +1,1 @@
+"""Who can play: the registry of bots, arena.toml read and rewritten."""

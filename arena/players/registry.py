@@ -1,0 +1,418 @@
+"""Who can play: kinds of bots, the entries that ship, arena.toml, installed packages, settings typed inline."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pkgutil
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+import bots
+from arena import ConfigError, UserError
+from arena.contract.bot import Bot, BotKind, Limits, setting
+from arena.contract.code import code_of, kept, load_kind
+from arena.contract.settings import plain, read_value, suggest
+from bots.nets.checkpoint import Checkpoint, find, precision_here
+
+GROUP = "arena.bots"
+"""The entry point group under which installed packages offer kinds of bots."""
+
+ARENA, COMMAND_LINE, PACKAGE = "arena", "the command line", "the package "
+"""Sources of entries; a package's is followed by its name. Any other source is a file."""
+
+BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
+    "mcts": ("uct", {}),
+    "sl": ("policy", {"checkpoint": "sl-9x9"}),
+    "sl-19x19": ("policy", {"checkpoint": "sl-19x19"}),
+    "rl": ("policy", {"checkpoint": "rl-9x9"}),
+}
+"""Entries that ship: name -> (kind, settings). Each kind is an entry under its own name besides."""
+
+LIMITS = re.compile(rf"@(?=(?:{'|'.join(Limits.settings())})=)")
+"""Where limits begin in a name as it is typed; any other '@' belongs to a path or command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One player: a name, a kind and its settings. Plain data; it travels to workers, which build the bot there.
+
+    ``factory`` is where the kind is found, see ``load_kind``; ``net`` is the sha256 of its net, if any; ``limits`` are
+    its own, whatever event it plays in; ``code`` tells the bot's code from others, see ``code_of``.
+    """
+
+    name: str
+    kind: str
+    factory: str
+    settings: tuple[tuple[str, Any], ...]
+    source: str
+    net: str = ""
+    limits: Limits = field(default_factory=Limits)
+    code: str = ""
+
+    @property
+    def bot_kind(self) -> BotKind:
+        return load_kind(self.factory)
+
+    @property
+    def config(self) -> Any:
+        """The kind's typed configuration."""
+        return self.bot_kind.config(**dict(self.settings))
+
+    @property
+    def identity(self) -> str:
+        """What tells this player from all others: kind, settings, net, code, and the limits that it thinks within,
+        whatever its name; 12 hex digits."""
+        counted = [(key, value) for key, value in self.settings if key != "checkpoint"]  # the net itself counts
+        player: list[Any] = [self.kind, counted, self.net]
+        thinking = replace(self.limits, lag=None, deadline=None)
+        if thinking != Limits():
+            player.append(str(thinking))
+        if self.code:
+            player.append({"code": self.code})
+        return hashlib.sha256(json.dumps(player).encode()).hexdigest()[:12]
+
+    def identify(self, folder: Path) -> str:
+        """The sha256 of the weights in a checkpoint's folder. Raises CheckpointError when they are not what this kind
+        plays with."""
+        checkpoint = Checkpoint.open(folder)
+        checkpoint.require(*self.bot_kind.heads)
+        return checkpoint.identity
+
+    def with_limits(self, limits: Limits) -> Entry:
+        """This player within ``limits``, as if they were typed behind its name; one with limits of its own keeps
+        them, and a person only minds a clock."""
+        if self.limits != Limits() or limits == Limits() or (self.bot_kind.interactive and limits.time is None):
+            return self
+        return replace(self, name=f"{self.name}@{limits}", limits=limits)
+
+    def build(self) -> Bot:
+        """The bot. Raises a UserError when it can't be had, or its net or code isn't that of this player any more: what
+        was loaded then is somebody else."""
+        self._require_same()
+        bot = self.bot_kind.build(self.config)
+        try:
+            self._require_same()  # it was the same before and after it was loaded
+        except UserError:
+            bot.close()
+            raise
+        return bot
+
+    def _require_same(self) -> None:
+        if self.net:
+            folder = dict(self.settings)["checkpoint"]
+            net = self.identify(Path(folder))
+            if net != self.net:
+                raise UserError(
+                    f"the net of {self.name} in {folder} was replaced ({self.net[:8]}, now {net[:8]}); "
+                    "run the same command again to play the new one"
+                )
+        if self.code:
+            code = code_of(self.factory, self.config)
+            if not self.code.startswith(code):
+                raise UserError(
+                    f"the code of {self.name} was changed ({self.code[:4]}, now {code[:4]}); "
+                    "run the same command again to play the new one"
+                )
+
+    def checked(self, size: int) -> Entry:
+        """This player, once it is sure that it can play on a board of this size, with what has been learnt of its code.
+        Raises the UserError that would stop it, which begins with the player's name or its table in arena.toml."""
+        kind = self.bot_kind
+        if kind.check is None:
+            return self
+        try:
+            code = kind.check(self.config, size)
+        except UserError as error:
+            raise type(error)(f"{_where(self.name, self.source)}: {error}") from error
+        return replace(self, code=f"{self.code} {code}") if code else self
+
+
+TABLES = {"bots": "[bots.NAME]", "tournaments": "[tournaments.NAME]", "screen": "[screen]"}
+"""What an arena.toml may have, and how it is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenTable:
+    """The ``[screen]`` of an arena.toml; None is what it doesn't say."""
+
+    theme: str | None = setting(None, "colours of the board", choices=("dark", "light", "high-contrast"))
+
+
+@dataclass(frozen=True, slots=True)
+class TournamentTable:
+    """One ``[tournaments.NAME]`` of an arena.toml; None is what it doesn't say. ``bots`` are named as when typed."""
+
+    bots: tuple[str, ...] = ()
+    games: int | None = setting(None, "games of each two players; of all together in a ladder")
+    style: str | None = setting(None, "who meets whom", choices=("round robin", "gauntlet", "ladder"))
+    size: int | None = setting(None, "board size")
+    komi: float | None = setting(None, "komi")
+    rules: str | None = setting(None, "the name of a rule set")
+    openings: int | None = setting(None, "different openings to use")
+    plies: int | None = setting(None, "moves of an opening")
+    seed: int | None = setting(None, "where openings and all chance start")
+    limits: str | None = setting(None, "as behind --limits")
+    adjudicate: str | None = setting(None, "as behind --adjudicate")
+    book: str | None = setting(None, "games to take openings from")
+    to_see: float | None = setting(None, "the Elo to which a ladder tells neighbours apart")
+    block: int | None = setting(None, "games of a meeting in a round of a ladder")
+
+
+class Registry:
+    """All the names that can play, and the grammar that reads them: ``NAME``, ``NAME:setting=value,...``,
+    ``checkpoint:PATH``, each with ``@limit=value,...`` behind it. ``NAME#CODE`` is a bot as it was when its code began
+    so."""
+
+    def __init__(self, config: Path | None = None, results: Path = Path("results")):
+        """Collect kinds and entries; ``config`` is an arena.toml, ``results`` where checkpoints are looked for first.
+
+        Raises ConfigError when two sources give one name, and for anything unknown in the file.
+        """
+        self._results = results
+        self._kinds: dict[str, tuple[str, str]] = {}  # kind -> (factory, source)
+        self._entries: dict[str, Entry] = {}
+        for kind, factory, source in _find_kinds():
+            if kind in self._kinds:
+                raise ConfigError(
+                    f"two kinds of bot are called '{kind}': one from {self._kinds[kind][1]}, one from {source}"
+                )
+            self._kinds[kind] = (factory, source)
+        for kind, (_, source) in self._kinds.items():
+            if source == ARENA:
+                self._entries[kind] = self._make(kind, kind, {}, source)
+        for name, (kind, settings) in BUILT_IN.items():
+            self._entries[name] = self._make(name, kind, settings, ARENA)
+        for kind, (_, source) in self._kinds.items():
+            if source != ARENA:
+                self._add(kind, kind, {}, source)
+        self._tournaments: dict[str, TournamentTable] = {}
+        self.screen = ScreenTable()
+        if config is not None:
+            tables = _read_config(config)
+            self.screen = ScreenTable(**_read_table(ScreenTable, tables["screen"], f"{config}: [screen]"))
+            for name, table in tables["bots"].items():
+                self._add_table(name, table, str(config))
+            for name, table in tables["tournaments"].items():
+                self._tournaments[name] = _read_tournament(table, f"{config}: [tournaments.{name}]")
+
+    @property
+    def kinds(self) -> list[str]:
+        return sorted(self._kinds)
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Every name, in the order of kinds, built-in entries, packages and arena.toml. One that can't play as it is,
+        for want of a setting or of its net, is listed without its net."""
+        listed = []
+        for entry in self._entries.values():
+            try:
+                listed.append(self._with_net(entry))
+            except UserError:
+                listed.append(entry)
+        return listed
+
+    def tournament(self, name: str, command: str = "tournament") -> TournamentTable:
+        """What arena.toml declares under this name. Raises ConfigError with a suggestion; ``command`` asks for it."""
+        if name not in self._tournaments:
+            hint = suggest(name, self._tournaments)
+            words = f"no tournament '{name}' is declared in arena.toml{hint}"
+            raise ConfigError(f"{words}{'' if hint else ';'} name its bots, as in: arena {command} {name} A B C")
+        return self._tournaments[name]
+
+    @property
+    def tournaments(self) -> dict[str, TournamentTable]:
+        """What arena.toml declares, by name."""
+        return dict(self._tournaments)
+
+    def entry(self, name: str) -> Entry:
+        """The entry of this name as it stands in the list. Raises ConfigError with a suggestion."""
+        if name not in self._entries:
+            bot, at, limit = name.partition("@")
+            if at and bot in self._entries:
+                Limits.read(limit, bot)  # which refuses it: else it had been found
+            raise ConfigError(f"unknown bot '{name}'{suggest(name, [*self._entries, 'checkpoint'])}; see: arena bots")
+        return self._entries[name]
+
+    def knows(self, spec: str) -> bool:
+        """Whether ``spec`` begins with the name of a bot."""
+        name = re.split("[:@#]", spec, maxsplit=1)[0]
+        return name in self._entries or spec.startswith("checkpoint:")
+
+    def resolve(self, spec: str) -> Entry:
+        """The player that ``spec`` names. Raises ConfigError with a suggestion for an unknown name, setting or limit,
+        and CheckpointError for a net that can't be used."""
+        player, *limits = LIMITS.split(spec, maxsplit=1)
+        entry = self._resolve(player)
+        if not limits:
+            return entry
+        own = Limits.read(limits[0], player)
+        return entry if own == entry.limits else replace(entry, limits=Limits()).with_limits(own)
+
+    def _resolve(self, spec: str) -> Entry:
+        """The player without limits behind it."""
+        name, _, rest = spec.partition(":")
+        if name == "checkpoint":
+            path, _, rest = rest.partition(",")
+            if not path:
+                raise ConfigError("'checkpoint:' wants the name or folder of a net, as in checkpoint:sl-9x9")
+            base = self._make(f"checkpoint:{path}", "policy", {"checkpoint": path}, COMMAND_LINE)
+        elif "#" in name:
+            base = self._as_it_was(*name.split("#", maxsplit=1))
+        else:
+            base = self.entry(name)
+        if not rest:
+            return self._with_net(base)
+        given: dict[str, Any] = {}
+        for part in re.split(r",(?=\w+=)", rest):
+            key, equals, value = part.partition("=")
+            if not equals:
+                raise ConfigError(f"'{spec}': '{part}' is no setting=value")
+            given[key.strip()] = value.strip()
+        full = self._make(base.name, base.kind, {**dict(base.settings), **given}, COMMAND_LINE)
+        changed = [key for key, value in full.settings if key in given and value != dict(base.settings).get(key)]
+        listed = ",".join(f"{key}={plain(dict(full.settings)[key])}" for key in changed)
+        separator = "," if name == "checkpoint" else ":"
+        label = f"{base.name}{separator}{listed}" if listed else base.name
+        return self._with_net(replace(base, name=label, settings=full.settings))
+
+    def _as_it_was(self, name: str, code: str) -> Entry:
+        """The bot whose code began so, from the source that was kept of it. Raises ConfigError."""
+        now = self.entry(name)
+        found = kept(now.factory, code)
+        if not found:
+            raise ConfigError(f"'{name}#{code}': no source of {name} whose code begins so is kept")
+        return replace(now, name=f"{name}#{code}", factory=found[0])
+
+    def _make(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> Entry:
+        if kind not in self._kinds:
+            raise ConfigError(f"{_where(name, source)}: unknown kind '{kind}'{suggest(kind, self._kinds)}")
+        factory, _ = self._kinds[kind]
+        known = {wanted.name: wanted for wanted in load_kind(factory).settings}
+        where = _where(name, source)
+        for key, value in settings.items():
+            if key not in known and key in Limits.settings():
+                there = f'limits = "{key}={value}"' if where != name else f"{name}@{key}={value}"
+                raise ConfigError(f"{where}: '{key}' is a limit, not a setting; write {there}")
+            if key not in known:
+                there = f"; it has {', '.join(known)}" if known else "; it has none"
+                raise ConfigError(f"{where}: unknown setting '{key}'{suggest(key, known) or there}")
+        values = []
+        for key, wanted in known.items():
+            if key in settings:
+                values.append((key, read_value(settings[key], wanted, where)))
+            elif wanted.default is not MISSING:
+                values.append((key, wanted.default))
+        return Entry(name, kind, factory, tuple(values), source)
+
+    def _with_net(self, entry: Entry) -> Entry:
+        """The entry as it plays here: with its net and its code, and numbers that suit the processor. Raises
+        ConfigError when a setting that has no default isn't given."""
+        settings = dict(entry.settings)
+        missing = [
+            wanted.name
+            for wanted in entry.bot_kind.settings
+            if wanted.name not in settings and wanted.default_factory is MISSING
+        ]
+        if missing:
+            raise ConfigError(f"{entry.name} needs the setting '{missing[0]}', as in {entry.name}:{missing[0]}=...")
+        entry = replace(entry, code=code_of(entry.factory, entry.config))
+        if "checkpoint" not in settings:
+            return entry
+        folder = find(settings["checkpoint"], self._results)
+        settings["checkpoint"] = str(folder.absolute())
+        if settings.get("precision") == "auto":
+            settings["precision"] = precision_here(folder)
+        return replace(entry, settings=tuple(settings.items()), net=entry.identify(folder))
+
+    def _add(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> None:
+        if name in self._entries:
+            raise ConfigError(f"two bots are called '{name}': one from {self._entries[name].source}, one from {source}")
+        self._entries[name] = self._make(name, kind, settings, source)
+
+    def _add_table(self, name: str, table: Any, source: str) -> None:
+        """One ``[bots.NAME]``: a new entry by its ``kind``, or other settings for a known one when it names none."""
+        if not isinstance(table, dict):
+            raise ConfigError(f"{source}: bots.{name} is no table of settings")
+        if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name) or name == "checkpoint":
+            raise ConfigError(f"{source}: '{name}' is no name for a bot; use letters, digits, '-', '_' and '.'")
+        settings = {key: value for key, value in table.items() if key not in ("kind", "limits")}
+        if "kind" in table:
+            self._add(name, str(table["kind"]), settings, source)
+        elif name in self._entries:
+            known = self._entries[name]
+            self._entries[name] = self._make(name, known.kind, {**dict(known.settings), **settings}, source)
+        else:
+            raise ConfigError(f"{source}: [bots.{name}] needs a kind, one of {', '.join(self.kinds)}")
+        if "limits" in table:
+            where = f"{_where(name, source)}: limits"
+            if not isinstance(table["limits"], str):
+                raise ConfigError(f'{where} = {table["limits"]!r} is no text, as in "seconds=1"')
+            self._entries[name] = replace(self._entries[name], limits=Limits.read(table["limits"], where))
+
+
+def _find_kinds() -> Iterator[tuple[str, str, str]]:
+    """Every kind there is as (name, factory, source): the modules of bots/, then installed packages."""
+    for module in pkgutil.iter_modules(bots.__path__):
+        if not module.ispkg:
+            yield module.name.replace("_", "-"), f"bots.{module.name}:BOT", ARENA
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        yield point.name, point.value, PACKAGE + _package_of(point)
+
+
+def _package_of(point: EntryPoint) -> str:
+    return point.dist.name if point.dist else point.module
+
+
+def _read_config(path: Path) -> dict[str, dict[str, Any]]:
+    """The ``[bots]``, ``[tournaments]`` and ``[screen]`` tables of an arena.toml. Raises ConfigError."""
+    try:
+        data = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path} can't be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is no valid TOML: {error}") from error
+    for key in data:
+        if key not in TABLES:
+            raise ConfigError(f"{path}: unknown table '{key}'; it has {', '.join(TABLES.values())} tables only")
+    tables = {key: data.get(key, {}) for key in TABLES}
+    for key, table in tables.items():
+        if not isinstance(table, dict):
+            raise ConfigError(f"{path}: '{key}' is no table; write {TABLES[key]}")
+    return tables
+
+
+def _read_tournament(table: Any, where: str) -> TournamentTable:
+    """One ``[tournaments.NAME]``. Raises ConfigError for what it can't have, beginning with ``where``."""
+    return TournamentTable(**_read_table(TournamentTable, table, where))
+
+
+def _read_table(kind: type[Any], table: Any, where: str) -> dict[str, Any]:
+    """The settings that a table gives for a dataclass of such. Raises ConfigError, beginning with ``where``."""
+    if not isinstance(table, dict):
+        raise ConfigError(f"{where} is no table of settings")
+    known = {declared.name: declared for declared in fields(kind)}
+    given: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in known:
+            listed = f"; it has {', '.join(known)}"
+            raise ConfigError(f"{where}: unknown setting '{key}'{suggest(key, known) or listed}")
+        if key != "bots":
+            given[key] = read_value(value, known[key], where)
+        elif isinstance(value, list) and all(isinstance(bot, str) for bot in value):
+            given[key] = tuple(value)
+        else:
+            raise ConfigError(f'{where}: bots = {value!r} is no list of names, as in ["sl", "mcts:playouts=500"]')
+    return given
+
+
+def _where(name: str, source: str) -> str:
+    """Who has to act on an error: the file's table, or the name as it was typed."""
+    if source in (ARENA, COMMAND_LINE) or source.startswith(PACKAGE):
+        return name
+    return f"{source}: [bots.{re.split('[:@]', name)[0]}]"

@@ -1,1 +1,0 @@
-"""What stored games add up to: tallies, leagues, whole events; frames and CSV of them. Nothing is printed."""

@@ -1,0 +1,304 @@
+"""What a bot thinks of each position of a game, and what each move cost. Nothing is drawn, no file is written.
+
+    evaluations = []
+    for evaluation in analyse(record, bot, Limits(simulations=400)):  # one a position, as soon as it is known
+        evaluations.append(evaluation)                                # evaluation_count(record) tells how many come
+    moves = judge(record, evaluations)                                # one a move: what it cost, what was better
+    worst = mistakes(moves, most=3, colour=WHITE)                     # the largest first
+
+``bot`` is best built by ``patient(entry).build()``. ``Record.from_game(game)`` is the record of a game under way.
+Evaluations may end early; what is there can be judged. ``notes`` and ``as_csv`` make SGF and CSV of them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from arena import BotFault, UserError
+from arena.contract.bot import Bot, Candidate, Limits
+from arena.go.game import Game, Scoring
+from arena.go.moves import BLACK, Colour, Move, gtp_from_move, pass_move, sgf_from_move
+from arena.go.record import Record
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from arena.contract.bot import Decision
+    from arena.players.registry import Entry
+
+AT_ONCE = 8
+"""Positions that a bot is asked about in one call: a net answers on eight in little more time than on one."""
+
+MISTAKE = 0.05
+"""Win rate that a move must cost to count as a mistake: a search of a few hundred visits is no more exact."""
+
+LABELS = "ABC"
+"""How many candidates are labelled on the board of an SGF file, and how."""
+
+
+class AnalysisError(UserError):
+    """A game that this bot can't analyse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What a bot thinks of one position. All of it but ``candidates`` is Black's view.
+
+    ``number`` moves have led to it, so it is 0 for the first. ``win_rate`` is in [0, 1], and that of the best move.
+    ``ownership`` (size²,) in [-1, 1] is whose each point will be, and ``margin`` the score by that, komi counted; None
+    for a bot that doesn't tell. ``candidates``, the best first, are there when the
+    bot searches; their win rates are of the side to move. ``line`` is the play expected, the best move itself first.
+    """
+
+    number: int
+    to_play: Colour
+    win_rate: float
+    best: Move
+    line: tuple[Move, ...]
+    candidates: tuple[Candidate, ...] = ()
+    visits: int | None = None
+    margin: float | None = None
+    ownership: np.ndarray | None = None
+
+    def win_rate_of(self, colour: Colour) -> float:
+        return self.win_rate if colour is BLACK else 1 - self.win_rate
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedMove:
+    """A move of the game between the evaluations of the positions before and after it. ``number`` begins with 1."""
+
+    number: int
+    colour: Colour
+    move: Move
+    before: Evaluation
+    after: Evaluation
+
+    @property
+    def loss(self) -> float:
+        """Win rate that it cost whoever played it; below 0 where the bot likes the move better once it is played."""
+        return self.before.win_rate_of(self.colour) - self.after.win_rate_of(self.colour)
+
+    @property
+    def points_lost(self) -> float | None:
+        """Points that it cost whoever played it, where the bot knows the score."""
+        if self.before.margin is None or self.after.margin is None:
+            return None
+        return (self.before.margin - self.after.margin) * (1 if self.colour is BLACK else -1)
+
+    @property
+    def is_best(self) -> bool:
+        return self.move == self.before.best
+
+    @property
+    def is_mistake(self) -> bool:
+        return not self.is_best and self.loss >= MISTAKE
+
+
+def patient(entry: Entry) -> Entry:
+    """The player, who uses all the visits it may: else it stops where one move can't be overtaken any more, but its win
+    rate could still change."""
+    settings = tuple((key, False if key == "stop_early" else value) for key, value in entry.settings)
+    return replace(entry, settings=settings)
+
+
+def evaluation_count(record: Record) -> int:
+    """How many evaluations ``analyse`` gives: of the position before each move and after the last. Passes that ended
+    the game aren't judged: the count that follows them takes dead stones off, of which the bot isn't told."""
+    return _last_judged(record) + 1
+
+
+def analyse(record: Record, bot: Bot, limits: Limits | None = None, at_once: int | None = None) -> Iterator[Evaluation]:
+    """Evaluate the positions of a game from its first to its last, each within ``limits`` and by itself: it doesn't
+    matter for one which others there are. Where the limits are simulations, the same comes out each time. Unless
+    ``at_once`` says otherwise, several are asked about in one call where that is quicker.
+
+    Raises AnalysisError when the bot tells no win rates or fails, RecordError when the moves break the rules.
+    """
+    limits = limits or Limits()
+    if at_once is None:
+        at_once = 1 if limits.seconds is not None or type(bot).choose_all is Bot.choose_all else AT_ONCE
+    positions: list[Game] = []
+    for game in _positions(record):
+        positions.append(game)
+        if len(positions) == at_once or len(game.moves) == _last_judged(record):
+            yield from _evaluate(positions, bot, limits)
+            positions = []
+
+
+def judge(record: Record, evaluations: Sequence[Evaluation]) -> list[PlayedMove]:
+    """The moves whose positions before and after are evaluated, in the order of the game."""
+    return [
+        PlayedMove(after.number, before.to_play, record.moves[before.number], before, after)
+        for before, after in pairwise(evaluations)
+    ]
+
+
+def mistakes(moves: Sequence[PlayedMove], most: int | None = 3, colour: Colour | None = None) -> list[PlayedMove]:
+    """The moves that cost the most, the worst first: of one colour, or of both. A move that the bot would have played
+    itself is none, nor one that cost less than ``MISTAKE``."""
+    found = [move for move in moves if move.is_mistake and colour in (None, move.colour)]
+    return sorted(found, key=lambda move: -move.loss)[:most]
+
+
+def _last_judged(record: Record) -> int:
+    """How many moves there are without the passes that ended the game."""
+    passing = pass_move(record.rules.size)
+    return len(record.moves) - 2 * (record.moves[-2:] == (passing, passing))
+
+
+def _positions(record: Record) -> Iterator[Game]:
+    """A game of its own for each position: a bot may keep what it knows by it. Raises RecordError."""
+    room = max(record.rules.move_limit, len(record.moves) + 1)  # the limit would end the game
+    whole = replace(record, rules=replace(record.rules, move_limit=room))
+    whole.replay()
+    game = replace(whole, moves=(), outcome=None).replay()
+    yield game.copy()
+    for move in whole.moves[: _last_judged(record)]:
+        game.play(move)
+        yield game.copy()
+
+
+def _evaluate(games: Sequence[Game], bot: Bot, limits: Limits) -> Iterator[Evaluation]:
+    searches = type(bot).analyse is not Bot.analyse
+    try:
+        decisions = bot.choose_all(games, limits)
+        # a search goes on from what it has learnt of a game: here it is asked for that, and for hardly any more
+        candidates = [bot.analyse(game, Limits(simulations=1)) if searches else [] for game in games]
+    except BotFault as fault:
+        raise AnalysisError(f"the bot failed: {' '.join(str(fault).split())}") from fault
+    for game, decision, weighed in zip(games, decisions, candidates, strict=True):
+        yield _evaluation(game, decision, weighed)
+
+
+def _evaluation(game: Game, decision: Decision, weighed: Sequence[Candidate]) -> Evaluation:
+    if decision.win_rate is None:
+        raise AnalysisError("this bot tells no win rates")
+    best = decision.move
+    if best is None:  # it resigns, but something is the best there is
+        best = weighed[0].move if weighed else pass_move(game.rules.size)
+    ordered = sorted(weighed, key=lambda candidate: candidate.move != best)
+    black = game.to_play is BLACK
+    ownership = None
+    if decision.ownership is not None:
+        ownership = decision.ownership if black else -decision.ownership
+    return Evaluation(
+        number=len(game.moves),
+        to_play=game.to_play,
+        win_rate=decision.win_rate if black else 1 - decision.win_rate,
+        best=best,
+        line=ordered[0].line if ordered and ordered[0].move == best else (best,),
+        candidates=tuple(ordered),
+        visits=decision.visits,
+        margin=None if ownership is None else _margin(game, ownership),
+        ownership=ownership,
+    )
+
+
+def _margin(game: Game, ownership: np.ndarray) -> float:
+    """Black's mean margin where each point is so likely whose. By territory rules that is the area less the stones that
+    were played, exact but for who plays last."""
+    points = float(ownership.sum()) - game.rules.komi
+    if game.rules.scoring is Scoring.AREA:
+        return points - (game.handicap if game.rules.handicap_points else 0)
+    black, white = (game.board.count(colour) + game.prisoners(colour) for colour in Colour)
+    return points - (black - white)
+
+
+# --- As files have it ---
+
+
+def notes(record: Record, evaluations: Sequence[Evaluation], bot: str) -> dict[int, dict[str, list[str]]]:
+    """Properties for ``Record.to_sgf``: what was found, at the position that it was found in.
+
+    Each node gets a comment, Black's win rate in per cent (SBKV, which Sabaki draws as a graph), the score where it is
+    known (V) and labels at the best moves for the next player (LB). A mistake gets DO or, from three times its least
+    cost, BM, and a triangle (TR) where the bot would have played.
+    """
+    size = record.rules.size
+    found: dict[int, dict[str, list[str]]] = {0: {"AN": [bot]}}
+    played = {move.number: move for move in judge(record, evaluations)}
+    for evaluation in evaluations:
+        node = found.setdefault(evaluation.number, {})
+        node["SBKV"] = [f"{100 * evaluation.win_rate:.2f}"]
+        if evaluation.margin is not None:
+            node["V"] = [f"{evaluation.margin:.1f}"]
+        best = [candidate.move for candidate in evaluation.candidates] or [evaluation.best]
+        labelled = [move for move in best[: len(LABELS)] if move != pass_move(size)]
+        if labelled:
+            node["LB"] = [f"{sgf_from_move(move, size)}:{label}" for move, label in zip(labelled, LABELS, strict=False)]
+        move = played.get(evaluation.number)
+        if move is not None and move.is_mistake:
+            node.update({"BM": ["1"]} if move.loss >= 3 * MISTAKE else {"DO": [""]})
+            if move.before.best not in (*labelled, pass_move(size)):
+                node["TR"] = [sgf_from_move(move.before.best, size)]
+        node["C"] = ["\n".join(_comment(evaluation, move, size))]
+    return found
+
+
+def _comment(evaluation: Evaluation, move: PlayedMove | None, size: int) -> Iterator[str]:
+    if move is not None:
+        points = f"{100 * abs(move.loss):.1f} points of win rate"
+        said = "the bot's own choice" if move.is_best else f"{'cost' if move.loss >= 0 else 'gained'} {points}"
+        yield f"{move.number}. {move.colour.name.title()} {gtp_from_move(move.move, size)}: {said}"
+        if not move.is_best:
+            yield f"Instead: {spelled(move.before.line, size)}"
+    score = "" if evaluation.margin is None else f", score {scored(evaluation.margin)}"
+    yield f"Black wins {evaluation.win_rate:.1%}{score}"
+    yield f"Expected of {evaluation.to_play.name.title()}: {spelled(evaluation.line, size)}"
+
+
+def spelled(line: Sequence[Move], size: int, most: int = 8) -> str:
+    """The beginning of a line of play."""
+    return " ".join(gtp_from_move(move, size) for move in line[:most])
+
+
+def scored(margin: float) -> str:
+    """``B+3.5``, ``W+0.5``: who is ahead by how much, of Black's margin."""
+    return f"{'B' if margin >= 0 else 'W'}+{abs(margin):.1f}"
+
+
+def as_csv(record: Record, evaluations: Sequence[Evaluation]) -> str:
+    """A row for each move; win rates and scores, before and after it, are Black's, and losses are of who moved."""
+    size = record.rules.size
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for move in judge(record, evaluations):
+        margins = [move.before.margin, move.after.margin, move.points_lost]
+        writer.writerow(
+            [
+                move.number,
+                move.colour.letter,
+                gtp_from_move(move.move, size),
+                f"{move.before.win_rate:.4f}",
+                f"{move.after.win_rate:.4f}",
+                f"{move.loss:.4f}",
+                *("" if value is None else f"{value:.2f}" for value in margins),
+                gtp_from_move(move.before.best, size),
+                spelled(move.before.line, size),
+                "" if move.before.visits is None else move.before.visits,
+            ]
+        )
+    return text.getvalue()
+
+
+CSV_COLUMNS = (
+    "move",
+    "colour",
+    "played",
+    "win_rate_before",
+    "win_rate_after",
+    "loss",
+    "score_before",
+    "score_after",
+    "points_lost",
+    "best",
+    "line",
+    "visits",
+)

@@ -1,0 +1,242 @@
+"""Everything that is known of one stored event: who played, by what terms, what the games add up to. No words."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+from arena.events.tally import Judge, Tally
+from arena.go.game import Ending, Rules, Scoring
+from arena.go.record import Record
+from arena.ratings import ZERO, Comparison, Estimate, PairCounts, Result, compare, share_interval
+from arena.results.league import Crosstable, League, rate_all
+from arena.results.store import Event
+
+MOMENTS = 30
+"""How many points a rating's course has, at most."""
+
+
+class Kind(StrEnum):
+    """What sort of event it is."""
+
+    MATCH = "match"
+    TOURNAMENT = "tournament"
+    LADDER = "ladder"
+
+    @classmethod
+    def of(cls, settings: dict[str, Any]) -> Kind:
+        """Of the event with these settings."""
+        return next((kind for kind in (cls.TOURNAMENT, cls.LADDER) if kind in settings), cls.MATCH)
+
+
+@dataclass(frozen=True, slots=True)
+class Participant:
+    """Who takes part. ``key`` tells it from all others of the event; ``net`` is the sha256 of its net, if any, and
+    ``limits`` are as they are typed, empty without any of its own."""
+
+    key: str
+    name: str
+    kind: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
+    net: str = ""
+    limits: str = ""
+    code: str = ""
+
+    @property
+    def checkpoint(self) -> str:
+        """The folder or name of its net; empty without one."""
+        return dict(self.settings).get("checkpoint", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One line of the standings: Elo relative to the anchor (None without games), all games, score in [0, 1]."""
+
+    name: str
+    elo: Estimate | None
+    games: int
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class EndingCount:
+    """How many games ended so, who won them and who lost them; the rest were drawn."""
+
+    ending: Ending
+    games: int
+    won: Counter[str]
+    lost: Counter[str]
+
+    @property
+    def drawn(self) -> int:
+        return self.games - self.won.total()
+
+
+@dataclass(frozen=True, slots=True)
+class AdjudicationCheck:
+    """``adjudicated`` games ended by the rule; ``played_on`` went on to their end after it had named a winner, and
+    ``otherwise`` of these had another one, or none. Games that a fault ended tell nothing and aren't counted."""
+
+    adjudicated: int
+    played_on: int
+    otherwise: int
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The ends, with 95 % certainty, of the share of games that the rule gives to the wrong side."""
+        return share_interval(self.otherwise, self.played_on)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The ratings after so many games, by name."""
+
+    games: int
+    elo: dict[str, Estimate]
+
+
+class Report:
+    """What an event's games add up to. A match is seen by its first player: its Elo comes from pairs of games, that of
+    all other events from joint ratings; either way ``anchor`` is the player at 0. ``records`` are the games that
+    count; of a match, those that its ``judge`` counts, in their order."""
+
+    def __init__(
+        self,
+        event: Event,
+        participants: Sequence[Participant],
+        records: Iterable[Record],
+        planned: int | None = None,
+        judge: Judge | None = None,
+    ):
+        """Games without an outcome are left out; ``planned`` games are None where the plan isn't known. A match comes
+        with its judge."""
+        self.id = event.id
+        self.created = event.created
+        self.planned = planned
+        self.settings: dict[str, Any] = json.loads(event.settings)
+        self.kind = Kind.of(self.settings)
+        self.participants = tuple(participants)
+        self.judge = judge
+        stored = [record for record in records if record.outcome is not None]
+        self.stored = len(stored)
+        self.records = stored if judge is None else [game for record in stored for game in judge.add(record)]
+        self.table = Crosstable({one.key: one.name for one in self.participants})
+        self._stages: list[tuple[int, PairCounts | list[Result]]] = []  # games, and what was to be rated by then
+        ends = {round(len(self.records) * part / MOMENTS) for part in range(1, MOMENTS + 1)}
+        for number, record in enumerate(self.records, 1):
+            self.table.add(self._keyed(record))
+            if number in ends:
+                of_match = self.kind is Kind.MATCH
+                self._stages.append((number, self.table.tallies[0].counts if of_match else self.table.rated))
+
+    @cached_property
+    def rules(self) -> Rules:
+        given = self.settings["rules"]
+        return Rules(**(given | {"scoring": Scoring(given["scoring"])}))
+
+    @cached_property
+    def tally(self) -> Tally | None:
+        """Of a match with games, else None."""
+        return self.table.tallies[0] if self.kind is Kind.MATCH and self.table.tallies else None
+
+    @cached_property
+    def comparison(self) -> Comparison | None:
+        """How much stronger the first player of a match is; None before its first game and for all other events."""
+        return None if self.tally is None else self.tally.comparison()
+
+    @cached_property
+    def league(self) -> League | None:
+        """All players rated together; None without games."""
+        return self.table.league()
+
+    @cached_property
+    def anchor(self) -> str:
+        """The name of the player whose Elo is 0; empty without games."""
+        if self.tally is not None:
+            return self.tally.second
+        return "" if self.league is None else self.league.anchor
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """Everybody, the strongest first; those without games come last."""
+        elo: dict[str, Estimate] = {}
+        if self.tally is not None and self.comparison is not None:
+            elo = {self.tally.first: self.comparison.elo, self.tally.second: ZERO}
+        elif self.league is not None:
+            elo = {standing.player: standing.elo for standing in self.league.standings}
+        order = [*elo, *(one.name for one in self.participants if one.name not in elo)]
+        if self.tally is not None and self.tally.points < self.tally.games / 2:
+            order.reverse()
+        places = []
+        for name in order:
+            met = self.table.meetings(name)
+            places.append(Place(name, elo.get(name), met.games, met.points / met.games if met.games else None))
+        return tuple(places)
+
+    def los(self, name: str, other: str) -> float | None:
+        """The likelihood that one player is stronger than another; None for itself, or without games."""
+        if name == other:
+            return None
+        if self.comparison is not None and self.tally is not None:
+            return self.comparison.los if name == self.tally.first else 1 - self.comparison.los
+        keys = {one.name: one.key for one in self.participants}
+        if self.league is None or not {keys[name], keys[other]} <= set(self.league.ratings.players):
+            return None
+        return self.league.ratings.los(keys[name], keys[other])
+
+    @cached_property
+    def endings(self) -> tuple[EndingCount, ...]:
+        """How games ended, the most frequent first."""
+        found = []
+        for ending, games in self.table.endings:
+            won, lost = Counter[str](), Counter[str]()
+            for tally in self.table.tallies:
+                counts = tally.results(ending=ending)
+                won += Counter({tally.first: counts.wins, tally.second: counts.losses})
+                lost += Counter({tally.first: counts.losses, tally.second: counts.wins})
+            found.append(EndingCount(ending, games, won, lost))
+        return tuple(found)
+
+    @cached_property
+    def lengths(self) -> tuple[int, ...]:
+        """The moves of each game, openings counted, the shortest first."""
+        return tuple(sorted(len(record.moves) for record in self.records))
+
+    @cached_property
+    def check(self) -> AdjudicationCheck:
+        """How the rule that ends games early has done."""
+        outcomes = [(record.adjudged, record.outcome) for record in self.records if record.outcome is not None]
+        checked = [
+            (adjudged, outcome)
+            for adjudged, outcome in outcomes
+            if adjudged is not None and outcome.ending is not Ending.ADJUDICATED and not outcome.ending.is_forfeit
+        ]
+        adjudicated = sum(outcome.ending is Ending.ADJUDICATED for _, outcome in outcomes)
+        return AdjudicationCheck(
+            adjudicated, len(checked), sum(adjudged is not outcome.winner for adjudged, outcome in checked)
+        )
+
+    @cached_property
+    def course(self) -> list[Moment]:
+        """The ratings of everybody but the anchor as the games came in: after each of some equal parts."""
+        moments = []
+        anchor = None if self.league is None else self.league.ratings.anchor
+        for games, evidence in self._stages:
+            if not isinstance(evidence, list):
+                moments.append(Moment(games, {self.participants[0].name: compare(evidence).elo}))
+            elif any(anchor in (result.black, result.white) for result in evidence):
+                standings = rate_all(evidence, self.table.players, self.anchor).standings
+                elo = {one.player: one.elo for one in standings if one.player != self.anchor}
+                moments.append(Moment(games, elo))
+        return moments
+
+    def _keyed(self, record: Record) -> Record:
+        """The players of a match go by name: a bot may meet itself."""
+        if self.kind is not Kind.MATCH:
+            return record
+        return replace(record, black_player=record.black, white_player=record.white)

@@ -1,0 +1,186 @@
+"""Ratings and games as pandas frames, and as CSV that is never half written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from arena import StoreError
+from arena.ratings import Bound, Estimate
+from arena.results.league import league
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from arena.go.record import Record
+    from arena.results.event import Report
+    from arena.results.store import Pool, Store
+
+
+TERMS = ("size", "rules", "komi", "handicap")
+"""The columns of elo.csv that say what a row's games were played by."""
+
+
+def ratings_table(store: Store, pool: Pool | None = None, *, anchor: str | None = None) -> pd.DataFrame:
+    """The ratings in a pool, a row a player: rank, player, elo, low, high (95 %), games, score, the estimate as text.
+
+    Unless given, the pool is the one with the most games. Elo and its ends are missing where the games don't give them.
+    ``attrs`` has the anchor's name (``anchor``), the virtual games that each player drew (``prior``) and the text of
+    what Black is worth (``black_advantage``).
+    """
+    import pandas as pd
+
+    found = league(store, pool, anchor=anchor)
+    standings = () if found is None else found.standings
+    frame = pd.DataFrame(
+        {
+            "rank": pd.Series([rank for rank, _ in enumerate(standings, 1)], dtype="int64"),
+            "player": pd.Series([standing.player for standing in standings], dtype="str"),
+            "elo": pd.Series([standing.elo.value for standing in standings], dtype="float64"),
+            "low": pd.Series([standing.elo.interval.low for standing in standings], dtype="float64"),
+            "high": pd.Series([standing.elo.interval.high for standing in standings], dtype="float64"),
+            "games": pd.Series([standing.games for standing in standings], dtype="int64"),
+            "score": pd.Series([standing.score for standing in standings], dtype="float64"),
+            "estimate": pd.Series([str(standing.elo) for standing in standings], dtype="str"),
+        }
+    )
+    if found is not None:
+        black = found.ratings.black_advantage
+        frame.attrs = {
+            "anchor": found.anchor,
+            "prior": found.ratings.prior,
+            "black_advantage": None if black is None else str(black),
+        }
+    return frame
+
+
+def write_elo_csv(store: Store, path: Path) -> None:
+    """Write the ratings of all pools, one after the other: by size, rules, komi and handicap. They are written aside,
+    then renamed: who reads ``path`` sees the old table or the new one. Raises StoreError."""
+    import pandas as pd
+
+    tables = [ratings_table(store, pool).assign(**_terms(pool)) for pool in store.pools()]
+    table = pd.concat(tables) if tables else ratings_table(store).assign(**dict.fromkeys(TERMS))
+    columns = [*TERMS, *(column for column in table.columns if column not in TERMS)]
+    write_csv(table[columns].round({"elo": 1, "low": 1, "high": 1, "score": 4}), path)
+
+
+def _terms(pool: Pool) -> dict[str, Any]:
+    return dict(zip(TERMS, (pool.size, pool.name, pool.komi, pool.handicap), strict=True))
+
+
+def write_csv(frame: pd.DataFrame, path: Path) -> None:
+    """Write a frame without its index, aside, then rename. Raises StoreError."""
+    write_aside(path, frame.to_csv(index=False).encode())
+
+
+def write_aside(path: Path, content: bytes) -> None:
+    """Make a file, and its folder where missing, that is there whole or not at all. Raises StoreError."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside.write_bytes(content)
+        os.replace(aside, path)
+    except OSError as error:
+        with suppress(OSError):
+            aside.unlink()
+        raise StoreError(f"{path} can't be written ({error.strerror}); use a folder that can be") from error
+
+
+# --- Games ---
+
+GAME_COLUMNS = [
+    *("id", "event", "date", "black", "white", "size", "komi", "rules", "result", "ending", "moves"),
+    *("black_seconds", "white_seconds", "reason", "adjudged"),
+]
+
+
+def games_table(records: Iterable[Record]) -> pd.DataFrame:
+    """Games, a row each: who played, by which rules, the result as in SGF, how it ended, moves, seconds,
+    and whom an adjudication gave it to."""
+    import pandas as pd
+
+    rows = [
+        {
+            "id": record.id,
+            "event": record.event,
+            "date": record.date,
+            "black": record.black,
+            "white": record.white,
+            "size": record.rules.size,
+            "komi": record.rules.komi,
+            "rules": record.rules.name,
+            "result": "" if record.outcome is None else record.outcome.sgf,
+            "ending": "" if record.outcome is None else str(record.outcome.ending),
+            "moves": len(record.moves),
+            "black_seconds": record.black_seconds,
+            "white_seconds": record.white_seconds,
+            "reason": record.reason,
+            "adjudged": "" if record.adjudged is None else record.adjudged.letter,
+        }
+        for record in records
+    ]
+    return pd.DataFrame(rows, columns=GAME_COLUMNS)
+
+
+# --- One event ---
+
+
+def event_frames(report: Report) -> dict[str, pd.DataFrame]:
+    """An event's tables by name: ``standings``, ``crosstable`` (a row for each player and each other one that it has
+    met), ``los`` (the likelihood that the row's player is stronger than the column's), ``endings``, ``games``.
+
+    What the games don't give is missing.
+    """
+    import pandas as pd
+
+    names = [place.name for place in report.places]
+    standings = []
+    for rank, place in enumerate(report.places, 1):
+        elo = Estimate(Bound.NONE) if place.elo is None else place.elo
+        standings.append(
+            {
+                "rank": rank,
+                "player": place.name,
+                "elo": elo.value,
+                "low": elo.interval.low,
+                "high": elo.interval.high,
+                "games": place.games,
+                "score": place.score,
+                "estimate": str(elo),
+                "seconds_a_move": report.table.seconds_a_move(place.name),
+            }
+        )
+    meetings = []
+    for name in names:
+        for other in names:
+            met = report.table.meetings(name, other)
+            if met.games:
+                counts = {"games": met.games, "won": met.wins, "drawn": met.draws, "lost": met.losses}
+                meetings.append({"player": name, "opponent": other, **counts, "points": met.points})
+    los = pd.DataFrame([[report.los(name, other) for other in names] for name in names], columns=names, dtype="float64")
+    los.insert(0, "player", names, allow_duplicates=True)
+    endings = [
+        {"ending": str(count.ending), "player": name, "won": count.won[name], "lost": count.lost[name]}
+        for count in report.endings
+        for name in names
+    ]
+    return {
+        "standings": pd.DataFrame(standings).round({"elo": 1, "low": 1, "high": 1, "score": 4, "seconds_a_move": 6}),
+        "crosstable": pd.DataFrame(meetings, columns=["player", "opponent", "games", "won", "drawn", "lost", "points"]),
+        "los": los.round(4),
+        "endings": pd.DataFrame(endings, columns=["ending", "player", "won", "lost"]),
+        "games": games_table(report.records),
+    }
+
+
+def write_event_csv(report: Report, folder: Path) -> list[Path]:
+    """Write each of ``event_frames`` to a file of its name; returns the paths. Raises StoreError."""
+    paths = []
+    for name, frame in event_frames(report).items():
+        paths.append(folder / f"{name}.csv")
+        write_csv(frame, paths[-1])
+    return paths

@@ -1,0 +1,306 @@
+"""Whether a checkpoint takes its entry's place: what a gate's games say of it, and an entry's checkpoints over time.
+
+Everything is made from the stored games again. Nothing is played, written or printed here.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from arena.events.schedule import Gate, Match, event_from_json
+from arena.events.tally import Judge
+from arena.players.registry import LIMITS, Entry, Registry
+from arena.ratings import Estimate, Verdict, WinDrawLoss
+from arena.results.league import League, league
+from arena.results.store import Event, Store
+from bots.nets.checkpoint import MANIFEST, precision_here
+
+STANDS_FOR = {"rollout": "mcts"}
+"""Trainers whose checkpoints another entry than ``sl`` stands for, where no entry has the trainer's name."""
+
+
+class Ruling(StrEnum):
+    """What a gate says of a checkpoint."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a gate's games say, as the candidate saw them, up to the pair that decided."""
+
+    match: Match
+    judge: Judge
+
+    @property
+    def gate(self) -> Gate:
+        if self.match.gate is None:
+            raise ValueError(f"{self.match.event} is not a gate")
+        return self.match.gate
+
+    @property
+    def ruling(self) -> Ruling:
+        verdict = None if self.judge.state is None else self.judge.state.verdict
+        return {Verdict.H1: Ruling.ACCEPTED, Verdict.H0: Ruling.REJECTED}.get(verdict, Ruling.UNDECIDED)  # type: ignore[arg-type]
+
+    @property
+    def against(self) -> str:
+        """The checkpoint of the entry as it was."""
+        return checkpoint_of(self.match.second).name
+
+    @property
+    def games(self) -> WinDrawLoss:
+        return self.judge.tally.results()
+
+    @property
+    def elo(self) -> Estimate:
+        return self.judge.tally.comparison().elo
+
+    def as_json(self) -> dict[str, Any]:
+        """What a manifest tells of it."""
+        candidate, present, test, state = self.match.first, self.match.second, self.match.test, self.judge.state
+        games, elo = self.games, self.elo
+        lower, upper = (None, None) if test is None else test.bounds
+        return {
+            "event": self.match.event,
+            "verdict": str(self.ruling),
+            "date": self.judge.date,
+            "player": candidate.identity,
+            "opponent": present.identity,
+            "opponent_checkpoint": self.against,
+            "opponent_net": present.net,
+            "games": games.games,
+            "won": games.wins,
+            "drawn": games.draws,
+            "lost": games.losses,
+            "pairs": list(self.judge.tally.counts.counts),
+            "elo": _rounded(elo.value),
+            "low": _rounded(elo.interval.low),
+            "high": _rounded(elo.interval.high),
+            "llr": None if state is None else round(state.llr, 3),
+            "lower": None if lower is None else round(lower, 3),
+            "upper": None if upper is None else round(upper, 3),
+            "entry": self.gate.entry,
+            **({} if test is None else asdict(test)),
+        }
+
+
+# --- Who plays ---
+
+
+def takes_checkpoint(entry: Entry) -> bool:
+    """Whether the entry has a net that may be another one."""
+    return any(setting.name == "checkpoint" for setting in entry.bot_kind.settings)
+
+
+def checkpoint_of(entry: Entry) -> Path:
+    """The folder of the entry's checkpoint, as it is set."""
+    return Path(dict(entry.settings)["checkpoint"])
+
+
+def with_checkpoint(entry: Entry, folder: Path) -> Entry:
+    """The entry's other settings and limits with another checkpoint, under the name by which that can be typed when it
+    lies where checkpoints are looked for. Raises CheckpointError for one that its kind can't read."""
+    player, *limits = LIMITS.split(entry.name, maxsplit=1)
+    name = "@".join([f"{player}{',' if ':' in player else ':'}checkpoint={folder.name}", *limits])
+    settings = {**dict(entry.settings), "checkpoint": str(folder.absolute())}
+    if settings.get("precision") == "int8":
+        settings["precision"] = precision_here(folder)
+    return replace(entry, name=name, settings=tuple(settings.items()), net=entry.identify(folder))
+
+
+def about(folder: Path) -> dict[str, Any]:
+    """What a checkpoint's manifest tells, of whatever kind it is; nothing when it can't be read."""
+    try:
+        content = json.loads((folder / MANIFEST).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def training(folder: Path) -> tuple[int, float]:
+    """Rows and minutes that a checkpoint was trained for; 0 where its manifest doesn't tell."""
+    content = about(folder)
+    return int(content.get("rows") or 0), float(content.get("minutes") or 0.0)
+
+
+def entry_for(registry: Registry, folder: Path) -> str:
+    """The name of the entry that stands for a trainer's checkpoints: the trainer's own, where there is an entry of that
+    name that has a net; else ``mcts`` for a rollout policy, and ``sl``."""
+    trainer = str(about(folder).get("trainer", ""))
+    own = [entry for entry in registry.entries if entry.name == trainer and takes_checkpoint(entry)]
+    return trainer if own else STANDS_FOR.get(trainer, "sl")
+
+
+# --- What has come of an entry ---
+
+
+class Over(StrEnum):
+    """What an entry's strength is drawn over."""
+
+    ROWS = "rows"
+    MINUTES = "minutes"
+    GATES = "gates"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One checkpoint of an entry, or one that was to be. ``created`` is when its gate was begun, ``elo`` above the
+    entry's first checkpoint by all stored games; ``evidence`` is None for one that came by no gate of these results,
+    and then ``elsewhere`` is what its manifest tells of the last gate of such an entry, if it does."""
+
+    number: int
+    checkpoint: str
+    player: str
+    net: str
+    rows: int
+    minutes: float
+    created: str = ""
+    evidence: Evidence | None = None
+    elsewhere: Mapping[str, Any] | None = None
+    elo: Estimate | None = None
+    is_present: bool = False
+
+    def place(self, over: Over) -> float:
+        """Where it stands on that scale; 0 where its training isn't known any more."""
+        return {Over.ROWS: float(self.rows), Over.MINUTES: self.minutes, Over.GATES: float(self.number)}[over]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """An entry's checkpoints in the order in which they came. ``anchor`` is the one whose Elo is 0, if any is rated;
+    ``terms`` says by which games: those of the largest pool that has one of the checkpoints."""
+
+    entry: str
+    versions: tuple[Version, ...]
+    anchor: str = ""
+    terms: str = ""
+
+    def rated(self, over: Over) -> list[Version]:
+        """Those that have a place on that scale, and games."""
+        return [version for version in self.versions if version.elo is not None and version.place(over)]
+
+    @property
+    def gates(self) -> int:
+        return sum(version.evidence is not None for version in self.versions)
+
+    @property
+    def scale(self) -> Over:
+        """What tells the versions apart: their training, or where that doesn't, their order."""
+        return Over.ROWS if len({version.rows for version in self.versions if version.rows}) > 1 else Over.GATES
+
+
+def history(entry: Entry, store: Store | None) -> History:
+    """What the stored gates of an entry say of its checkpoints; ``entry`` is as it plays now."""
+    versions: list[Version] = []
+    for event, found in [] if store is None else _gates(entry.name, store):
+        candidate, present = found.match.first, found.match.second
+        if present.net not in {version.net for version in versions}:
+            versions.append(_by_no_gate(present, len(versions) + 1))
+        versions.append(
+            Version(
+                len(versions) + 1,
+                found.gate.checkpoint,
+                candidate.identity,
+                candidate.net,
+                found.gate.rows,
+                found.gate.minutes,
+                event.created,
+                found,
+            )
+        )
+    if entry.net not in {version.net for version in versions}:
+        versions.append(_by_no_gate(entry, len(versions) + 1))
+    playing = max(version.number for version in versions if version.net == entry.net)
+    versions = [replace(version, is_present=version.number == playing) for version in versions]
+    if store is None:
+        return History(entry.name, tuple(versions))
+    for pool in store.pools():
+        rated = league(store, pool)
+        known = () if rated is None else rated.ratings.players
+        anchor = next((version for version in versions if version.player in known), None)
+        if anchor is not None:
+            rated = league(store, pool, anchor=anchor.player)
+            versions = [replace(version, elo=_elo(rated, version.player)) for version in versions]
+            return History(entry.name, tuple(versions), anchor.checkpoint, str(pool))
+    return History(entry.name, tuple(versions))
+
+
+def _gates(entry: str, store: Store) -> Iterator[tuple[Event, Evidence]]:
+    """The entry's gates, the oldest first, with all their games judged."""
+    for event in store.events():
+        if json.loads(event.settings).get("gate", {}).get("entry") != entry:
+            continue
+        match = event_from_json(event.plan)
+        if isinstance(match, Match):
+            judge = match.judge()
+            for record in store.games(event=event.id):
+                judge.add(record)
+            yield event, Evidence(match, judge)
+
+
+def _by_no_gate(entry: Entry, number: int) -> Version:
+    """The checkpoint that an entry has, with what its manifest tells where that is still the same net's."""
+    folder = checkpoint_of(entry)
+    told = about(folder)
+    if entry.net not in told.get("files", {}).values():
+        return Version(number, folder.name, entry.identity, entry.net, 0, 0.0)
+    rows, minutes = training(folder)
+    gates = [gate for gate in told.get("gates", ()) if gate.get("entry") == entry.name]
+    elsewhere = gates[-1] if gates else None
+    return Version(number, folder.name, entry.identity, entry.net, rows, minutes, elsewhere=elsewhere)
+
+
+def _elo(rated: League | None, player: str) -> Estimate | None:
+    if rated is None or player not in rated.ratings.players:
+        return None
+    return rated.ratings.estimate(player)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)
+
+
+COLUMNS = (
+    *("number", "checkpoint", "verdict", "present", "created", "event", "games", "won", "drawn", "lost", "llr"),
+    *("match_elo", "match_low", "match_high", "against", "elo", "low", "high", "rows", "minutes", "net"),
+)
+
+
+def to_csv(found: History) -> str:
+    """A row for each version, with ``COLUMNS``; empty where something isn't known."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_table(found))
+    return text.getvalue()
+
+
+def _table(found: History) -> list[dict[str, object]]:
+    rows = []
+    for version in found.versions:
+        evidence = version.evidence
+        row: dict[str, object] = dict.fromkeys(COLUMNS)
+        row |= {
+            **{key: value for key, value in asdict(replace(version, evidence=None)).items() if key in COLUMNS},
+            "present": version.is_present,
+            "elo": None if version.elo is None else _rounded(version.elo.value),
+            "low": None if version.elo is None else _rounded(version.elo.interval.low),
+            "high": None if version.elo is None else _rounded(version.elo.interval.high),
+        }
+        if evidence is not None:
+            told = evidence.as_json()
+            row |= {key: told[key] for key in ("verdict", "event", "games", "won", "drawn", "lost", "llr")}
+            row |= {f"match_{key}": told[key] for key in ("elo", "low", "high")}
+            row["against"] = evidence.against
+        rows.append(row)
+    return rows

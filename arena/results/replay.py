@@ -1,0 +1,291 @@
+"""Stored games played again by the same players from the same seeds, and where they differ. Nothing is stored.
+
+What is played is a game's own pairing, in worker processes as in its event: who crashed or hung then does so again,
+and harms nobody. A game that is played again by itself has its worker, and every call of a bot, to itself.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from arena import CheckpointError, ConfigError, UserError
+from arena.contract.adjudication import OFF, Adjudication
+from arena.contract.bot import Limits
+from arena.contract.settings import plain
+from arena.events.pairing import Pairing
+from arena.events.runner import Update, play_event
+from arena.events.schedule import Ladder, Match, Tournament, event_from_json
+from arena.go.game import Ending, Rules
+from arena.go.moves import gtp_from_move
+from arena.go.record import Record
+from arena.players.registry import Entry, Registry
+from arena.results.store import Store
+from bots.nets.checkpoint import find, known
+
+
+class ReplayError(UserError):
+    """A stored game that can't be played again as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A stored game beside the one that was played now; ``common`` counts the moves that both begin with."""
+
+    stored: Record
+    again: Record
+    common: int
+
+    @classmethod
+    def of(cls, stored: Record, again: Record) -> Comparison:
+        pairs = enumerate(zip(stored.moves, again.moves, strict=False))
+        shorter = min(len(stored.moves), len(again.moves))
+        return cls(stored, again, next((number for number, (one, other) in pairs if one != other), shorter))
+
+    @property
+    def is_identical(self) -> bool:
+        """Whether the moves and the end are the same, and what an adjudication said. Times and reasons don't count."""
+        stored, again = self.stored, self.again
+        same_end = stored.outcome == again.outcome and stored.adjudged == again.adjudged
+        return stored.moves == again.moves and same_end
+
+    def __str__(self) -> str:
+        """``identical: 57 moves, W+3.5`` or ``differs at move 23: stored D4, now E5``."""
+        if self.is_identical:
+            return f"identical: {len(self.stored.moves)} moves, {_end(self.stored)}"
+        then, now = _next(self.stored, self.common), _next(self.again, self.common)
+        return f"differs at move {self.common + 1}: stored {then}, now {now}"
+
+
+def _next(record: Record, number: int) -> str:
+    """What follows so many moves."""
+    if number < len(record.moves):
+        return gtp_from_move(record.moves[number], record.rules.size)
+    return f"the end, {_end(record)}"
+
+
+def _end(record: Record) -> str:
+    """``W+3.5``, or with why it is over where that isn't the score."""
+    outcome = record.outcome
+    if outcome is None:
+        return "without a result"
+    result = "draw" if outcome.winner is None else outcome.sgf
+    return result if outcome.ending is Ending.SCORE else f"{result} ({record.reason or outcome.ending})"
+
+
+# --- Who played ---
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Who plays a stored game again, by the names it carries, and by which rules.
+
+    ``notes`` tell who is another player now under the same name; ``doubts``, why the game needn't come out the same.
+    """
+
+    players: tuple[tuple[str, Entry], ...]
+    rules: Rules
+    adjudication: Adjudication
+    notes: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """One player of a stored game as it can be had now, with the notes and doubts of ``Cast``."""
+
+    entry: Entry
+    notes: tuple[str, ...]
+    doubts: tuple[str, ...]
+
+
+class Casting:
+    """Finds who played the games of a store, from the plans of their events and the nets on disk."""
+
+    def __init__(self, store: Store, registry: Registry, results: Path):
+        self._plans = {event.id: event.plan for event in store.events()}
+        self._events: dict[str, Match | Tournament | Ladder | None] = {}
+        self._stored = store.players()
+        self._registry = registry
+        self._results = results
+        self._roles: dict[tuple[str, str, str], Role] = {}
+
+    def cast(self, record: Record) -> Cast:
+        """Who plays this game again. Raises ReplayError where a person played, or a player whose settings or net aren't
+        there any more."""
+        roles = {
+            record.black: self._role(record.event, record.black, record.black_player),
+            record.white: self._role(record.event, record.white, record.white_player),
+        }
+        event = self._event(record.event)
+        doubts = [doubt for role in roles.values() for doubt in role.doubts]
+        if record.outcome is not None and record.outcome.ending is Ending.TIME:
+            doubts.append("a game was lost on time")
+        return Cast(
+            tuple((name, role.entry) for name, role in roles.items()),
+            record.rules,
+            OFF if event is None else event.adjudication,
+            tuple(note for role in roles.values() for note in role.notes),
+            tuple(doubts),
+        )
+
+    def _event(self, id: str) -> Match | Tournament | Ladder | None:
+        """None where an older arena stored no plan."""
+        if id not in self._events:
+            plan = self._plans.get(id, "")
+            self._events[id] = event_from_json(plan) if plan else None
+        return self._events[id]
+
+    def _role(self, event: str, name: str, identity: str) -> Role:
+        key = (event, name, identity)
+        if key not in self._roles:
+            entry = self._entry(event, name, identity)
+            if entry.bot_kind.interactive:
+                raise ReplayError(f"{name} is a person, who can't be asked for the same moves again")
+            entry = self._with_its_net(entry)
+            self._roles[key] = Role(entry, tuple(self._changes(name, entry)), tuple(_doubts(name, entry)))
+        return self._roles[key]
+
+    def _entry(self, event: str, name: str, identity: str) -> Entry:
+        """The player of this identity, from the event's plan, or as it was stored when it first played. The database
+        may come from anywhere, so it names nothing that is run: the kind is looked up here, and an engine's command
+        must be one of the user's own."""
+        planned = self._event(event)
+        entry = next(
+            (one for one in ([] if planned is None else planned.players.values()) if one.identity == identity), None
+        )
+        stored = self._stored.get(identity)
+        if entry is None and stored is None:
+            raise ReplayError(f"{name} can't play again: the store doesn't know who it was")
+        if entry is None and stored is not None:
+            settings = tuple(json.loads(stored.config).items())
+            limits = _limits_of(name)
+            entry = Entry(name, stored.kind, "", settings, "the store", stored.checkpoint, limits, stored.code)
+        assert entry is not None
+        own = [known for known in self._registry.entries if known.kind == entry.kind]
+        if not own:
+            raise ReplayError(f"{name} can't play again: there is no kind of bot called {entry.kind} any more")
+        entry = replace(entry, factory=own[0].factory)
+        if entry.bot_kind.code is not None and all(known.settings != entry.settings for known in own):
+            command = dict(entry.settings).get("command", "")
+            raise ReplayError(
+                f"{name} can't play again: no bot of yours runs '{command}'; "
+                "put it into arena.toml if you trust that command"
+            )
+        if entry.identity != identity:
+            raise ReplayError(f"{name} can't play again: an older arena stored it, without all that it played with")
+        return entry
+
+    def _with_its_net(self, entry: Entry) -> Entry:
+        """The player with its net where that lies now."""
+        if not entry.net:
+            return entry
+        settings = dict(entry.settings)
+        there = ""
+        for place in (settings["checkpoint"], *known(self._results)):
+            with suppress(CheckpointError):
+                found = find(place, self._results)
+                net = entry.identify(found)
+                if net == entry.net:
+                    settings["checkpoint"] = str(found.absolute())
+                    return replace(entry, settings=tuple(settings.items()))
+                there = there or f"; the net there now is {net[:8]}"
+        folder = settings["checkpoint"]
+        raise ReplayError(f"{entry.name} played with the net {entry.net[:8]} in {folder}{there}; put it back to go on")
+
+    def _changes(self, name: str, then: Entry) -> Iterator[str]:
+        """How a player of this name differs now from who played, in a line; nothing when it doesn't."""
+        try:
+            now = self._registry.resolve(name.removesuffix(" (2)"))
+        except UserError:
+            return  # the name was somebody's of another folder or file
+        if now.identity == then.identity:
+            return
+        old, new = ({**dict(entry.settings), "limits": str(entry.limits)} for entry in (then, now))
+        changed = [f"kind {then.kind}, now {now.kind}"] if then.kind != now.kind else []
+        for key in old | new if not changed else ():
+            values = [_worded(settings.get(key)) for settings in (old, new)]
+            if values[0] != values[1] and key != "checkpoint":
+                changed.append(f"{key} {values[0]}, now {values[1]}")
+        if then.net != now.net:
+            changed.append(f"net {then.net[:8] or 'none'}, now {now.net[:8] or 'none'}")
+        yield f"{name} is another player now ({'; '.join(changed)}); who played then plays"
+
+
+def _worded(value: object) -> str:
+    return "unset" if value in (None, "") else plain(value)
+
+
+def _limits_of(name: str) -> Limits:
+    """What a name says of them, as it was typed."""
+    with suppress(ConfigError):
+        return Limits.read(name.rpartition("@")[2], name) if "@" in name else Limits()
+    return Limits()
+
+
+def _doubts(name: str, entry: Entry) -> Iterator[str]:
+    if entry.kind == "gtp":
+        yield f"{name} is an engine from outside"
+    if entry.limits.seconds is not None or entry.limits.time is not None:
+        yield f"{name} thinks by the clock"
+    if dict(entry.settings).get("threads", 1) > 1:
+        yield f"{name} thinks in several threads"
+    if dict(entry.settings).get("ponder"):
+        yield f"{name} thinks while the other side does"
+
+
+# --- Playing ---
+
+
+@dataclass(slots=True)
+class Rerun:
+    """Stored games that can be played side by side, as an event of their own."""
+
+    players: dict[str, Entry]
+    rules: Rules
+    adjudication: Adjudication
+    records: list[Record]
+
+    @property
+    def event(self) -> str:
+        return self.records[0].event
+
+    @property
+    def games(self) -> int:
+        return len(self.records)
+
+    @property
+    def settings(self) -> dict[str, object]:
+        return {}
+
+    def takes(self, cast: Cast) -> bool:
+        """Whether a game of this cast can be played beside the others: nobody bears the name of another player."""
+        if (self.rules, self.adjudication) != (cast.rules, cast.adjudication):
+            return False
+        return all(self.players.get(name, entry) == entry for name, entry in cast.players)
+
+    def pairings(self, played: Iterable[Record] = ()) -> list[Pairing]:
+        return [
+            Pairing(record.id, 0, record.black, record.white, record.moves[: record.opening], record.seed)
+            for record in self.records
+        ]
+
+
+def play_again(games: Sequence[tuple[Record, Cast]], workers: int) -> Generator[Update, None, None]:
+    """Play these games again. Closing the generator stops the workers."""
+    reruns: list[Rerun] = []
+    for record, cast in games:
+        rerun = next((rerun for rerun in reruns if rerun.takes(cast)), None)
+        if rerun is None:
+            rerun = Rerun({}, cast.rules, cast.adjudication, [])
+            reruns.append(rerun)
+        rerun.players.update(cast.players)
+        rerun.records.append(record)
+    for rerun in reruns:
+        with tempfile.TemporaryDirectory(prefix="arena-replay-") as folder:
+            with Store.open(Path(folder) / "arena.db", write=True) as store:
+                yield from play_event(rerun, store, workers)

@@ -1,0 +1,101 @@
+"""Reads events from the store: the report of one, the list of all. Figures are ``event``'s."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+from arena import ConfigError, StoreError
+from arena.contract.settings import plain
+from arena.events.schedule import Match, event_from_json
+from arena.events.tally import Judge
+from arena.results.event import Kind, Participant, Report
+from arena.results.league import tell_apart
+from arena.results.store import Event, Player, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """One line of the list of events; ``planned`` games are None where the plan isn't known."""
+
+    id: str
+    kind: Kind
+    players: tuple[str, ...]
+    stored: int
+    planned: int | None
+    created: str
+
+
+def read_report(store: Store, id: str | None = None) -> Report:
+    """The event of this id, or the one that was played last. Raises StoreError when there is none."""
+    event = store.event(id if id is not None else _latest(store))
+    records = list(store.games(event=event.id))  # before the players: while it is played, both may grow
+    participants, planned = _participants(store, store.event(event.id))
+    judge = _judge(event, participants) if Kind.of(json.loads(event.settings)) is Kind.MATCH else None
+    return Report(event, participants, records, planned, judge)
+
+
+def _judge(event: Event, players: list[Participant]) -> Judge:
+    """Who counts the games of a match; of one whose plan can't be read any more, all complete pairs in their order."""
+    try:
+        plan = event_from_json(event.plan)
+    except ConfigError:
+        plan = None
+    return plan.judge() if isinstance(plan, Match) else Judge(players[0].name, players[1].name)
+
+
+def overviews(store: Store) -> list[Overview]:
+    """All events, in the order they were added."""
+    found = []
+    for event in store.events():
+        participants, planned = _participants(store, event)
+        names = tuple(one.name for one in participants)
+        kind = Kind.of(json.loads(event.settings))
+        found.append(Overview(event.id, kind, names, store.count(event=event.id), planned, event.created))
+    return found
+
+
+def _latest(store: Store) -> str:
+    known = [event.id for event in store.events()]
+    newest = next(store.games(limit=1, newest_first=True), None)
+    if newest is not None and newest.event in known:
+        return newest.event
+    if not known:
+        raise StoreError(f"no event is stored in {store.path}; play one with 'arena match' or 'arena tournament'")
+    return known[-1]
+
+
+def _participants(store: Store, event: Event) -> tuple[list[Participant], int | None]:
+    """Who is in the plan, then who else has played; and how many games are planned, where the plan can be read."""
+    settings = json.loads(event.settings)
+    found: dict[str, Participant] = {}
+    planned = None
+    is_match = Kind.of(settings) is Kind.MATCH
+    try:
+        plan = event_from_json(event.plan)
+    except ConfigError:  # of an older arena
+        pass
+    else:
+        planned = plan.games
+        for name, entry in plan.players.items():
+            key = name if is_match else entry.identity
+            texts = tuple((setting, plain(value)) for setting, value in entry.settings)
+            found[key] = Participant(key, name, entry.kind, texts, entry.net, str(entry.limits), entry.code)
+    players = store.players()
+    if is_match and not found:
+        first, second = settings["names"]
+        names = (first, second if second != first else f"{second} (2)")
+        played = dict(zip(names, settings["players"], strict=True))
+        found = {name: _stored(name, name, players.get(identity)) for name, identity in played.items()}
+    elif not is_match:
+        for identity, name in store.participants(event.id).items():
+            found.setdefault(identity, _stored(identity, name, players.get(identity)))
+    names_by_key = tell_apart(found)
+    return [replace(one, name=names_by_key[key]) for key, one in found.items()], planned
+
+
+def _stored(key: str, name: str, player: Player | None) -> Participant:
+    if player is None:
+        return Participant(key, name)
+    texts = tuple((setting, plain(value)) for setting, value in json.loads(player.config).items())
+    return Participant(key, name, player.kind, texts, player.checkpoint, code=player.code)
