@@ -321,7 +321,7 @@ def _store(kifus: list[Kifu], results: Path) -> None:
     """Finished games into the results, and the ratings that follow. Raises StoreError."""
     from arena.results.store import Store
 
-    with Store.open(results / "arena.db", write=True) as store:
+    with Store.of(results, write=True) as store:
         store.add_players({player.identity: player for kifu in kifus for player in kifu.players}.values())
         store.append([kifu.record for kifu in kifus])
         if any(not kifu.record.unrated for kifu in kifus):
@@ -348,9 +348,9 @@ def _store_finished(results: Path, say: Callable[[str], None]) -> None:
 def _stored_ids(results: Path) -> set[str]:
     """The ids of the games of people that are in the results."""
     from arena.people.kifu import EVENT
-    from arena.results.store import Store
+    from arena.results.store import Store, database
 
-    if not (results / "arena.db").exists():
+    if not database(results).exists():
         return set()
-    with Store.open(results / "arena.db") as store:
+    with Store.of(results) as store:
         return store.ids(EVENT)

@@ -53,7 +53,7 @@ def report(
     from arena.screen.report import overviews_sheet, print_report
 
     console = Console()
-    with Store.open(results / "arena.db") as store:
+    with Store.of(results) as store:
         if listed:
             if event is not None or csv or plot or png or html:
                 raise UserError("--list takes no event and writes nothing; leave one of them out")

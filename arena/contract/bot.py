@@ -26,12 +26,14 @@ def setting(
     high: float | None = None,
     choices: Sequence[str] = (),
     factory: Any = MISSING,
+    formerly: str | None = None,
 ) -> Any:
     """A field of a kind's Config: its default, a sentence on what it does, and what values it takes.
 
-    ``factory`` makes the default of a table. A player's settings list a table only where it is given.
+    ``factory`` makes the default of a table. A player's settings list a table only where it is given. ``formerly`` is
+    an old name of the setting, which is refused with the new one in the message.
     """
-    metadata = {"help": help, "low": low, "high": high, "choices": tuple(choices)}
+    metadata = {"help": help, "low": low, "high": high, "choices": tuple(choices), "formerly": formerly}
     return field(default=default, default_factory=factory, metadata=metadata)
 
 

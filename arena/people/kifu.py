@@ -5,24 +5,23 @@ Nothing is played and nothing rated here; the database is ``store``'s.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
 from collections.abc import Container
 from contextlib import suppress
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any, Self
 
 import numpy as np
 
-from arena import RecordError, StoreError, UserError
+from arena import RecordError, StoreError, UserError, files
 from arena.contract.bot import Candidate, Limits
 from arena.contract.clock import TimeLeft
 from arena.events.pairing import PEOPLE
-from arena.go.game import Outcome, Rules, Scoring
+from arena.go.game import Outcome, Rules
 from arena.go.moves import WHITE, Colour, Move, pass_move
 from arena.go.record import Record, read_sgf
 from arena.people.counting import Count, Estimate
@@ -210,7 +209,7 @@ class Kifu:
             data = json.loads(re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL))
             if data["format"] != FORMAT:
                 raise RecordError(f"it has format {data['format']}, and this arena reads {FORMAT}; update arena")
-            rules = replace(record.rules, **(data["rules"] | {"scoring": Scoring(data["rules"]["scoring"])}))
+            rules = Rules.from_json(asdict(record.rules) | data["rules"])
             identities = dict(zip(("black_player", "white_player"), data["identities"], strict=True))
             seconds = dict(zip(("black_seconds", "white_seconds"), data["seconds"], strict=True))
             black, white = (None if left is None else TimeLeft(*left) for left in data["left"])
@@ -291,7 +290,7 @@ def _moves(values: list[int] | None) -> tuple[Move, ...] | None:
 class KifuFile:
     """The file of one game, held by one arena at a time; ``with`` lets go of it."""
 
-    def __init__(self, path: Path, lock: IO[str]):
+    def __init__(self, path: Path, lock: IO[bytes]):
         """For ``create`` and ``open``."""
         self.path = path
         self._lock = lock
@@ -337,17 +336,7 @@ class KifuFile:
 
     def write(self, kifu: Kifu) -> None:
         """Write aside, then rename; on return it is on disk. Raises StoreError, and then the file is as it was."""
-        aside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        try:
-            with aside.open("w", encoding="utf-8") as file:
-                file.write(kifu.to_sgf())
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(aside, self.path)
-        except OSError as error:
-            with suppress(OSError):
-                aside.unlink()
-            raise StoreError(f"{self.path} can't be written ({error.strerror}); the last moves aren't kept") from error
+        files.write(self.path, kifu.to_sgf(), hint="the last moves aren't kept")
 
     def remove(self) -> None:
         """Take the file away: nothing was played."""
@@ -400,15 +389,11 @@ def _lock_of(path: Path) -> Path:
     return path.with_name(f".{path.stem}.lock")
 
 
-def _locked(path: Path) -> IO[str]:
+def _locked(path: Path) -> IO[bytes]:
     """The lock of a game's file; it is given back when it is closed, or with the process. Raises UserError."""
     try:
-        lock = open(_lock_of(path), "a+", encoding="utf-8")
+        return files.lock(_lock_of(path))
+    except files.Held:
+        raise UserError(f"{_id_of(path)} is being played in another terminal; go on with it there") from None
     except OSError as error:
         raise StoreError(f"{path.parent} can't be written ({error.strerror}); use a folder that can be") from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.close()
-        raise UserError(f"{_id_of(path)} is being played in another terminal; go on with it there") from None
-    return lock

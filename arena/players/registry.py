@@ -6,7 +6,6 @@ import hashlib
 import json
 import pkgutil
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from importlib.metadata import EntryPoint, entry_points
@@ -18,6 +17,7 @@ from arena import ConfigError, UserError
 from arena.contract.bot import Bot, BotKind, Limits, setting
 from arena.contract.code import code_of, kept, load_kind
 from arena.contract.settings import plain, read_value, suggest
+from arena.files import read_toml
 from bots.nets.checkpoint import Checkpoint, find, precision_here
 
 GROUP = "arena.bots"
@@ -300,6 +300,9 @@ class Registry:
                 there = f'limits = "{key}={value}"' if where != name else f"{name}@{key}={value}"
                 raise ConfigError(f"{where}: '{key}' is a limit, not a setting; write {there}")
             if key not in known:
+                renamed = next((new for new in known.values() if new.metadata.get("formerly") == key), None)
+                if renamed:
+                    raise ConfigError(f"{where}: the setting '{key}' is called '{renamed.name}' now")
                 there = f"; it has {', '.join(known)}" if known else "; it has none"
                 raise ConfigError(f"{where}: unknown setting '{key}'{suggest(key, known) or there}")
         values = []
@@ -371,12 +374,7 @@ def _package_of(point: EntryPoint) -> str:
 
 def _read_config(path: Path) -> dict[str, dict[str, Any]]:
     """The ``[bots]``, ``[tournaments]`` and ``[screen]`` tables of an arena.toml. Raises ConfigError."""
-    try:
-        data = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path} can't be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is no valid TOML: {error}") from error
+    data = read_toml(path, error=ConfigError, hint="correct it, or name another file with --config")
     for key in data:
         if key not in TABLES:
             raise ConfigError(f"{path}: unknown table '{key}'; it has {', '.join(TABLES.values())} tables only")

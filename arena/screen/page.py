@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 
+from arena import files
 from arena.go.record import Record
 from arena.results.event import Participant, Report
-from arena.results.frames import write_aside
 from arena.screen import style
 from arena.screen.pages import Drawing
 from arena.screen.report import Section, sections, terms, title
@@ -44,7 +44,7 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 
 def write_page(report: Report, drawings: Sequence[Drawing], path: Path) -> Path:
     """Write the page aside, then rename. Raises StoreError."""
-    write_aside(path, page(report, drawings).encode("utf-8", "replace"))
+    files.write(path, page(report, drawings).encode("utf-8", "replace"))
     return path
 
 

@@ -17,10 +17,9 @@ from math import isnan
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from arena import ConfigError
+from arena import ConfigError, files
 from arena.ratings import Bound, Estimate
 from arena.results.event import Report
-from arena.results.frames import write_aside
 from arena.results.gate import History, Over, Ruling, Version
 from arena.results.nets import Trained
 from arena.screen.style import shorten
@@ -77,7 +76,7 @@ def draw_png(report: Report, trained: Sequence[Trained], path: Path) -> Path:
             axes.set_title(panel.title, loc="left")
         content = io.BytesIO()
         _save(figure, content, format="png", dpi=DPI)
-    write_aside(path, content.getvalue())
+    files.write(path, content.getvalue())
     return path
 
 
@@ -230,7 +229,7 @@ def draw_history(history: History, over: Over, path: Path) -> None:
         figure.axes[0].set_title(f"{history.entry}: its checkpoints and what gates said of them", loc="left")
         content = io.BytesIO()
         _save(figure, content, format="png", dpi=DPI)
-    write_aside(path, content.getvalue())
+    files.write(path, content.getvalue())
 
 
 def _draw_versions(axes: Axes, rated: Sequence[Version], over: Over, anchor: str) -> None:
@@ -318,7 +317,7 @@ def _write_lines(plots: Sequence[_Lines], path: Path) -> None:
             axes.set_title(plot.title, loc="left")
         content = io.BytesIO()
         _save(figure, content, format="png", dpi=DPI)
-    write_aside(path, content.getvalue())
+    files.write(path, content.getvalue())
 
 
 def _draw_lines(plot: _Lines, axes: Axes) -> None:
