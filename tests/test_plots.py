@@ -27,8 +27,7 @@ from arena.results.nets import Trained, trained_players
 from arena.results.store import Store
 from arena.results.stored import read_report
 from arena.screen.chart import EloBars, EloCourse
-from arena.screen.page import MOST_SGF, page, write_page
-from arena.screen.pages import draw_png, draw_svgs
+from arena.screen.pages import MOST_SGF, draw_png, draw_svgs, page, write_page
 from bots.nets.checkpoint import MODEL, WEIGHTS, Manifest, save
 
 RULES = Rules.preset("cgos", 7)
