@@ -19,7 +19,7 @@ from time import monotonic
 
 from arena import BotFault, UserError
 from arena.contract.adjudication import OFF
-from arena.contract.bot import Bot, Limits
+from arena.contract.bot import Bot, Limits, fault_words
 from arena.contract.finding import Begun, Finding, Verdict
 from arena.events.pairing import Pairing
 from arena.events.room import Room, Turn
@@ -135,8 +135,7 @@ def _examine(connection: Connection, entry: Entry, rules: Rules, log: str) -> No
     except BrokenPipeError:
         pass  # nobody listens any more
     except Exception as error:  # whatever a bot raises is its own fault
-        text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        report(Finding(step, Verdict.FAILED, text, "".join(traceback.format_exception(error))))
+        report(Finding(step, Verdict.FAILED, fault_words(error), "".join(traceback.format_exception(error))))
     finally:
         if bot is not None:
             with suppress(Exception):

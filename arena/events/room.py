@@ -15,9 +15,9 @@ from time import perf_counter
 
 import numpy as np
 
-from arena import BotFault, BotKilled, BotTimeout, IllegalMove
+from arena import BotKilled, BotTimeout, IllegalMove
 from arena.contract.adjudication import OFF, Adjudication
-from arena.contract.bot import Bot, Decision, Limits
+from arena.contract.bot import Bot, Decision, Limits, fault_words
 from arena.contract.clock import LAG, Clock
 from arena.events.pairing import Pairing
 from arena.go.game import Ending, Game, Outcome, Rules
@@ -92,6 +92,7 @@ class Room:
         adjudication: Adjudication = OFF,
         on_turn: Callable[[Turn | None], None] = lambda turn: None,
         stopped: Callable[[], float] = lambda: 0.0,
+        now: Callable[[], float] = perf_counter,
     ):
         self.tables: list[Table] = []
         self._players = players
@@ -100,6 +101,7 @@ class Room:
         self._adjudication = adjudication
         self._on_turn = on_turn
         self._stopped = stopped
+        self._now = now
         self._boards = dict.fromkeys(players, 1)  # how many a call is given at most
         self._known_stops = 0.0
         self._killed: Counter[str] = Counter()  # by the id of the game
@@ -160,7 +162,7 @@ class Room:
         self._on_turn(Turn(name, tuple(tables), allowed))
         decisions: Sequence[Decision] = ()
         fault: Exception | None = None
-        start = perf_counter()
+        start = self._now()
         try:
             if self._takes_many[name]:
                 decisions = self._players[name].choose_all([table.game for table in tables], limits)
@@ -172,7 +174,7 @@ class Room:
                 check_decision(decision, self._rules.size)
         except Exception as error:  # a bot's fault, whatever it is, is that bot's forfeit
             fault = error
-        seconds = perf_counter() - start
+        seconds = self._now() - start
         stopped = self._stops(seconds)
         seconds -= stopped
         if stopped and (limits.seconds is not None or isinstance(fault, BotTimeout)):
@@ -305,12 +307,7 @@ def _check_ownership(ownership: object, size: int) -> None:
 
 def _forfeit(table: Table, error: Exception) -> None:
     ending = Ending.TIME if isinstance(error, BotTimeout) else Ending.CRASH
-    text = " ".join(str(error).split()) or type(error).__name__
-    table.reason = (
-        f"{table.on_move}: {text}"
-        if isinstance(error, BotFault)
-        else f"{table.on_move}: {type(error).__name__}: {text}"
-    )
+    table.reason = f"{table.on_move}: {fault_words(error)}"
     table.dossier = "".join(traceback.format_exception(error))
     table.game.end(Outcome(table.game.to_play.opponent, ending))
 
