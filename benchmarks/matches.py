@@ -51,7 +51,7 @@ def stored_games(rounds: int = 3) -> None:
     player = registry.resolve("fast-random")
     ours, bare = [], []
     for number in range(rounds):
-        with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "arena.db", write=True) as store:
+        with tempfile.TemporaryDirectory() as folder, Store.of(Path(folder), write=True) as store:
             match = Match(player, player, Terms(RULES, seed=1 + number), 1000)
             begun, done, warm = 0.0, 0, 0
             for update in play_event(match, store, workers=1):

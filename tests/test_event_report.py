@@ -30,7 +30,7 @@ from arena.results.stored import overviews, read_report
 from arena.screen.report import overviews_sheet, print_report
 
 RULES = Rules.preset("cgos", 7)
-LONG = "mcts:playouts=5000,exploration=0.9@seconds=1"
+LONG = "mcts:playouts=5000,c_uct=0.9@seconds=1"
 WIDTHS = (40, 60, 80, 140, 200)
 
 

@@ -172,8 +172,8 @@ def test_an_entry_that_was_changed_meanwhile_is_left_alone(folder: Path) -> None
         (("mine", "--against", "learner", "-n", "0"), ["0 games can't be played"]),
         (("start", "--against", "learner"), ["learner already plays start"]),
         (("mine", "--against", "mcts"), ["mine: is not a rollout policy"]),
-        (("mine", "--against", "learner", "--config", "none.toml"), ["none.toml can't be read"]),
-        (("mine", "--against", "learner", "--config", "broken.toml"), ["broken.toml is no valid TOML"]),
+        (("mine", "--against", "learner", "--config", "none.toml"), ["none.toml: can't be read"]),
+        (("mine", "--against", "learner", "--config", "broken.toml"), ["broken.toml: isn't valid TOML"]),
         (("mine", "--against", "learner", "--config", "/dev/null"), ["/dev/null is no file"]),
     ],
 )

@@ -25,7 +25,8 @@ OURS = ("arena", "bots", "trainers")
 
 LAYERS = (
     ("arena",),  # the errors
-    ("arena.ratings", "arena.go"),
+    ("arena.files", "arena.ratings"),
+    ("arena.go",),
     ("arena.contract",),
     ("bots.search", "arena.gtp"),
     ("bots.nets",),

@@ -28,8 +28,7 @@ from arena.results.nets import Trained, trained_players
 from arena.results.store import Store
 from arena.results.stored import read_report
 from arena.screen.chart import EloBars, EloCourse
-from arena.screen.page import MOST_SGF, page, write_page
-from arena.screen.pages import draw_png, draw_svgs
+from arena.screen.pages import MOST_SGF, draw_png, draw_svgs, page, write_page
 from bots.nets.checkpoint import MODEL, WEIGHTS, Manifest, save
 
 RULES = Rules.preset("cgos", 7)
@@ -88,13 +87,13 @@ def test_bars_show_value_interval_and_open_ends() -> None:
 @pytest.mark.parametrize("width", [40, 80, 140, 200])
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_pictures_fit_any_terminal(store: Store, width: int, encoding: str) -> None:
-    names = ("mcts:playouts=5000,exploration=0.9@seconds=1", NASTY, "c", "d")
+    names = ("mcts:playouts=5000,c_uct=0.9@seconds=1", NASTY, "c", "d")
     report = report_of(store, *names)
     bars = drawn(EloBars(report.places), width, encoding)
     course = drawn(EloCourse(report.course, [place.name for place in report.places]), width, encoding)
     assert any("|" in line or "├" in line for line in bars)
     if width == 40:
-        assert any("mcts:playouts=5000,exploration=0.9@sec" in line for line in bars)
+        assert any("mcts:playouts=5000,c_uct=0.9@sec" in line for line in bars)
     assert any("1" in line and "2" in line and "3" in line for line in course)
     assert "games" in "".join(course)
 

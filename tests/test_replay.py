@@ -73,7 +73,7 @@ def replayed(store: Store, records: list[Record], results: Path, registry: Regis
 
 
 def test_games_played_side_by_side_by_two_workers_come_out_the_same_again(store: Store, tmp_path: Path) -> None:
-    bots = ("random", "mcts:playouts=20,memory=1", "sl", "alphago:visits=8,memory=1")
+    bots = ("random", "mcts:playouts=20,max_tree_mb=1", "sl", "alphago:visits=8,max_tree_mb=1")
     records = played(store, *map(Registry().resolve, bots), workers=2)
     assert len(records) == 12
     found = replayed(store, records, tmp_path)
@@ -82,7 +82,7 @@ def test_games_played_side_by_side_by_two_workers_come_out_the_same_again(store:
 
 
 def test_one_game_is_played_again_by_itself(store: Store, tmp_path: Path) -> None:
-    records = played(store, *map(Registry().resolve, ("sl", "alphago:visits=8,memory=1")), games=4)
+    records = played(store, *map(Registry().resolve, ("sl", "alphago:visits=8,max_tree_mb=1")), games=4)
     (found,) = replayed(store, records[2:3], tmp_path)
     assert found.is_identical and found.stored.id == records[2].id
     assert str(found).startswith(f"identical: {len(records[2].moves)} moves, ")
@@ -111,7 +111,7 @@ def test_a_difference_is_named_by_its_move_or_by_the_end() -> None:
 
 
 def test_a_game_that_was_changed_in_the_store_differs(store: Store, tmp_path: Path) -> None:
-    record = played(store, *map(Registry().resolve, ("random", "mcts:playouts=9,memory=1")), games=1)[0]
+    record = played(store, *map(Registry().resolve, ("random", "mcts:playouts=9,max_tree_mb=1")), games=1)[0]
     changed = replace(record, moves=(*record.moves[:10], record.moves[11], *record.moves[10:]))
     (found,) = replayed(store, [changed], tmp_path)
     assert found.common == 10 and str(found).startswith("differs at move 11: stored ")
@@ -121,7 +121,7 @@ TOML = """
 [bots.quick]
 kind = "uct"
 playouts = 9
-memory = 1
+max_tree_mb = 1
 """
 
 
@@ -138,7 +138,7 @@ def test_who_has_changed_since_is_named_and_plays_as_he_was(store: Store, tmp_pa
 
 
 def test_a_player_that_left_the_plan_is_found_among_those_that_were_stored(store: Store, tmp_path: Path) -> None:
-    quick, slow = (Registry().resolve(f"mcts:playouts={playouts},memory=1@simulations=3") for playouts in (9, 30))
+    quick, slow = (Registry().resolve(f"mcts:playouts={playouts},max_tree_mb=1@simulations=3") for playouts in (9, 30))
     record = played(store, Registry().resolve("random"), quick, games=1)[0]
     note(store, Tournament("league", (Registry().resolve("random"), slow), Terms(SEVEN), 1))
     cast = Casting(store, Registry(), tmp_path).cast(record)

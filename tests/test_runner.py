@@ -143,10 +143,10 @@ def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
 @pytest.mark.parametrize(
     ("first", "second", "workers"),
     [
-        ("fast-random", "uct:playouts=12,memory=1", 1),
-        ("fast-random", "uct:playouts=12,memory=1", 2),
-        ("random", "uct:playouts=9,memory=1", 2),
-        ("sl", "alphago:visits=10,memory=1", 2),
+        ("fast-random", "uct:playouts=12,max_tree_mb=1", 1),
+        ("fast-random", "uct:playouts=12,max_tree_mb=1", 2),
+        ("random", "uct:playouts=9,max_tree_mb=1", 2),
+        ("sl", "alphago:visits=10,max_tree_mb=1", 2),
     ],
 )
 def test_the_number_of_workers_does_not_change_a_single_game(

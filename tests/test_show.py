@@ -17,7 +17,7 @@ from arena.go.moves import BLACK, move_from_gtp
 from arena.go.record import read_sgf
 from arena.go.remarks import Remark, read_remarks
 from arena.results.store import Event, Store
-from arena.screen.curve import draw_curve
+from arena.screen.chart import draw_curve
 from arena.screen.steps import costs
 from arena.screen.terminal import Act, Mouse, Paste, Press
 from arena.screen.themes import HIGH_CONTRAST
@@ -157,13 +157,13 @@ def test_a_wide_screen_has_all_of_it_beside_the_board():
         " 1  · · · · ·    Too slow: White gets the left side, and there is hardly",
         "                 anything that Black can do about it.",
         "",
-        "                 100 %┤",
+        "                 100 %│",
         "                      │",
         "                      │    ▂▂▂▂▁▁▁▁",
-        "                  50 %┤    ████████",
+        "                  50 %│    ████████",
         "                      │    ████████",
         "                      │    ████████▃▃▃▃▄▄▄▄",
-        "                   0 %┤    ████████████████▅▅▅▅",
+        "                   0 %│    ████████████████▅▅▅▅",
         "                                   ▲       ×",
         "",
         "                 What cost the most (m):",
@@ -189,13 +189,13 @@ def test_a_narrow_screen_has_it_below():
         "",
         "In the middle.",
         "",
-        "100 %┤",
+        "100 %│",
         "     │",
         "     │   ▂▂▂▁▁▁",
-        " 50 %┤   ██████",
+        " 50 %│   ██████",
         "     │   ██████",
         "     │   ██████▃▃▃▄▄▄",
-        "  0 %┤   ████████████▅▅▅",
+        "  0 %│   ████████████▅▅▅",
         "         ▲     ×     ×",
         "2 ○ B3    3 ● C4    4 ○ B4    5 ● A4",
         "← → move · g go to · m mistake · q leave",

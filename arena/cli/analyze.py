@@ -71,8 +71,8 @@ def analyze(
 
     from rich.console import Console
 
+    from arena import files
     from arena.results.analysis import AnalysisError, analyse, as_csv, evaluation_count, notes, patient
-    from arena.results.frames import write_aside
     from arena.screen import style
     from arena.screen.analysis import AnalysisSheet, headline, show_analysing
 
@@ -109,7 +109,7 @@ def analyze(
         console.print(AnalysisSheet(record, found, marked))
     for path, content in ((csv, as_csv(record, found)), (sgf, record.to_sgf(notes(record, found, entry.name)) + "\n")):
         if path is not None and found:
-            write_aside(path, content.encode())
+            files.write(path, content.encode())
             print(f"Written to {path}.")
     if stopped:
         errors.print(f"Stopped after {len(found)} of {evaluation_count(record)} positions.", soft_wrap=True)
@@ -134,7 +134,7 @@ def read_game(text: str, results: Path) -> Record:
         raise RecordError(f"{path} is a folder; name one of its SGF files")
     if path.suffix.lower() == ".sgf":
         raise RecordError(f"there is no file {path}")
-    with Store.open(results / "arena.db") as store:
+    with Store.of(results) as store:
         return store.find_game(text)
 
 

@@ -117,7 +117,7 @@ def event_kept(event: Match | Tournament | Ladder, store: Store, console: Consol
     finally:
         if store.count():
             write_elo_csv(store, results / "elo.csv")
-    console.print(f"Games in {results / 'arena.db'}, ratings in {results / 'elo.csv'} (arena elo).", highlight=False)
+    console.print(f"Games in {store.path}, ratings in {results / 'elo.csv'} (arena elo).", highlight=False)
 
 
 def note_event(store: Store, played: Match | Tournament | Ladder) -> None:

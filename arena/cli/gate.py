@@ -122,7 +122,7 @@ def run_gate(wanted: Wanted) -> Ruling:
     found = _find(wanted, say)
     try:
         found.match.pairings()  # openings that don't exist are refused before anything is stored
-        with Store.open(wanted.results / "arena.db", write=True) as store:
+        with Store.of(wanted.results, write=True) as store:
             for line in events.changes(store, found.match.players.values()):
                 say(line)
             events.note_event(store, found.match)
@@ -316,16 +316,15 @@ def history(
 
     from arena.results.gate import Over
     from arena.results.gate import history as read_history
-    from arena.results.store import Store
+    from arena.results.store import Store, database
     from arena.screen.gate import HistoryPlot, history_sheet
 
     console = Console()
     if over is not None and over not in list(Over):
         raise ConfigError(f"--over {over} can't be; choose {', '.join(Over)}")
     player = _entry(registry_of(config, results), entry)
-    database = results / "arena.db"
-    if database.exists():
-        with Store.open(database) as store:
+    if database(results).exists():
+        with Store.of(results) as store:
             found = read_history(player, store)
     else:
         found = read_history(player, None)
@@ -333,10 +332,10 @@ def history(
     console.print(history_sheet(found))
     console.print(HistoryPlot(found, scale))
     if csv is not None:
-        from arena.results.frames import write_aside
+        from arena import files
         from arena.results.gate import to_csv
 
-        write_aside(csv, to_csv(found).encode())
+        files.write(csv, to_csv(found).encode())
         print(f"Written to {csv}.")
     if png is not None:
         from arena.screen.pages import draw_history

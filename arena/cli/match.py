@@ -91,7 +91,7 @@ def match(
     )
     events.say_if_used_in_turn(agreed, games, say)
     played.pairings()  # openings that don't exist are refused before anything is stored
-    with Store.open(results / "arena.db", write=True) as store:
+    with Store.of(results, write=True) as store:
         played = replace(played, run=max(1, _runs(store, played) + new))
         for line in events.changes(store, played.players.values()):
             say(line)
@@ -124,7 +124,7 @@ def plan(
 
     from arena.events.runner import Control
     from arena.events.schedule import Match
-    from arena.results.store import Store
+    from arena.results.store import Store, database
     from arena.screen.match import show_match
     from arena.screen.plan import plan_sheet
 
@@ -141,14 +141,14 @@ def plan(
     for entry in played.players.values():
         if entry.bot_kind.interactive:
             raise ConfigError(f"{entry.name} plays at the terminal; only games of two bots can be planned")
-    if (results / "arena.db").exists():
-        with Store.open(results / "arena.db") as store:
+    if database(results).exists():
+        with Store.of(results) as store:
             tally = _stored(store, played)
         if tally.games >= FORETELLING:
             console.print(plan_sheet(tally, to_see, processes))
             return
     played.pairings()
-    with Store.open(results / "arena.db", write=True) as store:
+    with Store.of(results, write=True) as store:
         played = replace(played, run=max(1, _runs(store, played)))
         if played.event not in {event.id for event in store.events()}:  # else its plan is larger
             events.note_event(store, played)

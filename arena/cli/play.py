@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from arena.go.game import Rules
     from arena.go.moves import Colour
     from arena.go.record import Record
+    from arena.people.adviser import Analyst
     from arena.people.kifu import Kifu, KifuFile
-    from arena.people.sitting import Analyst, Opponent, Sitting
+    from arena.people.sitting import Opponent, Sitting
     from arena.players.registry import Entry, Registry
     from arena.results.analysis import Evaluation
     from arena.screen.review import Evaluate
@@ -231,7 +232,7 @@ def _analyst(
 ) -> Analyst | None:
     """Who gives hints: another of the bot that is played where it can analyse, else the first that can."""
     from arena.contract.bot import Bot
-    from arena.people.sitting import Analyst
+    from arena.people.adviser import Analyst
 
     for colour, opponent in opponents.items():
         if type(opponent.bot).analyse is not Bot.analyse:
@@ -320,7 +321,7 @@ def _store(kifus: list[Kifu], results: Path) -> None:
     """Finished games into the results, and the ratings that follow. Raises StoreError."""
     from arena.results.store import Store
 
-    with Store.open(results / "arena.db", write=True) as store:
+    with Store.of(results, write=True) as store:
         store.add_players({player.identity: player for kifu in kifus for player in kifu.players}.values())
         store.append([kifu.record for kifu in kifus])
         if any(not kifu.record.unrated for kifu in kifus):
@@ -347,9 +348,9 @@ def _store_finished(results: Path, say: Callable[[str], None]) -> None:
 def _stored_ids(results: Path) -> set[str]:
     """The ids of the games of people that are in the results."""
     from arena.people.kifu import EVENT
-    from arena.results.store import Store
+    from arena.results.store import Store, database
 
-    if not (results / "arena.db").exists():
+    if not database(results).exists():
         return set()
-    with Store.open(results / "arena.db") as store:
+    with Store.of(results) as store:
         return store.ids(EVENT)

@@ -185,12 +185,12 @@ def _gap(results: Path, opponent: Entry, person: Entry, size: int) -> tuple[floa
     Where there is no estimate but an end of an interval, that is taken: it is the careful guess.
     """
     from arena.results.league import league
-    from arena.results.store import Store
+    from arena.results.store import Store, database
 
     found, where = None, f"on {size}x{size}"
     rated: set[str] = set()
-    if (results / "arena.db").exists():
-        with Store.open(results / "arena.db") as store:
+    if database(results).exists():
+        with Store.of(results) as store:
             for pool in [pool for pool in store.pools() if pool.size == size]:
                 found = league(store, pool)
                 players = set() if found is None else set(found.ratings.players)

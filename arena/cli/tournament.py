@@ -195,7 +195,7 @@ def _play(played: Tournament | Ladder, workers: int, console: Console, results: 
 
     played.pairings()  # openings that don't exist are refused before anything is stored
     control = Control()
-    with Store.open(results / "arena.db", write=True) as store:
+    with Store.of(results, write=True) as store:
         for line in chain(events.changes(store, played.entries), events.news(store, played)):
             events.printer(console)(line)
         events.note_event(store, played)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
 from typing import IO, Self
 
-from arena import ConfigError, RecordError, StoreError
+from arena import ConfigError, RecordError, StoreError, files
 from arena.events.pairing import Pairing
 from arena.events.terms import Terms, require
 from arena.go.record import Record, read_sgf
@@ -102,9 +100,9 @@ class GamesFile:
         except OSError as error:
             raise StoreError(f"{path} can't be written: {error.strerror}; choose another --out") from error
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            files.lock_file(file)
             return cls(path, file, _whole_games(path, file, event))
-        except BlockingIOError:
+        except files.Held:
             file.close()
             raise StoreError(f"another arena writes to {path}; wait for it, or choose another --out") from None
         except BaseException:
@@ -149,17 +147,7 @@ class GamesFile:
         """Put the lines into the order of the games' numbers, however they arrived; written aside and renamed."""
         if list(self._records) == sorted(self._records):
             return
-        handle, aside = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write("".join(f"{record.to_sgf()}\n" for record in self.games()).encode())
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(aside, os.stat(self.path).st_mode)
-            os.replace(aside, self.path)
-        except OSError as error:
-            Path(aside).unlink(missing_ok=True)
-            raise StoreError(f"{self.path} can't be written: {error.strerror}") from error
+        files.write(self.path, "".join(f"{record.to_sgf()}\n" for record in self.games()))
 
 
 def _is_forfeit(record: Record) -> bool:

@@ -25,7 +25,7 @@ from arena.events.pairing import (
 )
 from arena.events.tally import Judge
 from arena.events.terms import Terms, require
-from arena.go.game import Rules, Scoring
+from arena.go.game import Rules
 from arena.go.record import Record
 from arena.players.registry import Entry
 from arena.ratings import Sprt
@@ -225,7 +225,7 @@ def event_from_json(text: str) -> Match | Tournament | Ladder:
         data = json.loads(text)
         made = _KINDS[data.pop("event")]
         read: dict[str, Callable[[Any], Any]] = {
-            "rules": _rules,
+            "rules": Rules.from_json,
             "adjudication": lambda value: Adjudication(**value),
             "book": _tuples,
             "style": Style,
@@ -250,10 +250,6 @@ def _entry(data: dict[str, Any]) -> Entry:
     if "limits" in given:
         given["limits"] = Limits(**given["limits"])
     return Entry(**given)
-
-
-def _rules(data: dict[str, Any]) -> Rules:
-    return Rules(**(data | {"scoring": Scoring(data["scoring"])}))
 
 
 def _tuples(rows: Iterable[Iterable[Any]]) -> tuple[tuple[Any, ...], ...]:

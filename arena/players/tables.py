@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,6 +9,7 @@ from typing import Any, TypeVar
 from arena import ConfigError
 from arena.contract.bot import setting
 from arena.contract.settings import read_value, suggest
+from arena.files import read_toml
 
 T = TypeVar("T")
 
@@ -68,12 +68,7 @@ def first_given(*values: Any) -> Any:
 
 def read_config(path: Path) -> dict[str, dict[str, Any]]:
     """The ``[bots]``, ``[tournaments]`` and ``[screen]`` tables of an arena.toml. Raises ConfigError."""
-    try:
-        data = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path} can't be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is no valid TOML: {error}") from error
+    data = read_toml(path, error=ConfigError, hint="correct it, or name another file with --config")
     for key in data:
         if key not in TABLES:
             raise ConfigError(f"{path}: unknown table '{key}'; it has {', '.join(TABLES.values())} tables only")

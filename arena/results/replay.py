@@ -285,5 +285,5 @@ def play_again(games: Sequence[tuple[Record, Cast]], workers: int) -> Generator[
         rerun.records.append(record)
     for rerun in reruns:
         with tempfile.TemporaryDirectory(prefix="arena-replay-") as folder:
-            with Store.open(Path(folder) / "arena.db", write=True) as store:
+            with Store.of(Path(folder), write=True) as store:
                 yield from play_event(rerun, store, workers)

@@ -23,10 +23,13 @@ from rich.progress import (
 from rich.text import Text
 
 from arena.screen import style
-from arena.screen.chart import ASCII, UNICODE, WIDEST, Scale
+from arena.screen.chart import Canvas, Scale
 
 SHARE_ROWS = 11
 """Lines of the curve of shares: an odd number, so that one half has a line."""
+
+NARROWEST = 16
+"""Columns below which no curve is drawn."""
 
 LINE_EVERY = 30.0
 """Seconds between two plain lines."""
@@ -171,27 +174,22 @@ class ShareCurve:
     ratings: Sequence[Match]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        signs = ASCII if options.ascii_only else UNICODE
-        columns = min(WIDEST, options.max_width) - 6
-        if not self.ratings or columns < 10:
+        if not self.ratings or options.max_width < NARROWEST:
             return
         last = max(match.iteration for match in self.ratings)
         latest = {match.against: match for match in self.ratings}
-        points = dict(zip(latest, signs.point + ("O" if options.ascii_only else "○") * len(latest), strict=False))
-        scale = Scale(0.0, 1.0, SHARE_ROWS)
-        half = scale.cell(0.5)
-        cells = [[signs.line if row == half else " "] * columns for row in range(SHARE_ROWS)]
+        labels = {SHARE_ROWS - 1: "100 %", SHARE_ROWS // 2: "50 %", 0: "0 %"}
+        canvas = Canvas(Scale(0.0, 1.0, SHARE_ROWS), options.max_width, options.ascii_only, labels)
+        signs = canvas.signs
+        points = dict(zip(latest, signs.point + signs.other * len(latest), strict=False))
+        for column in range(canvas.columns):
+            canvas.put(column, 0.5, signs.line)
         for match in reversed(self.ratings):
             beside = points[match.against] != signs.point  # the interval of the first match stays in sight
-            column = round(match.iteration / max(1, last) * (columns - 2)) + beside
-            for row in range(scale.cell(match.low), scale.cell(match.high) + 1):
-                cells[row][column] = signs.axis
-            cells[scale.cell(match.share)][column] = points[match.against]
-        labels = {SHARE_ROWS - 1: "100 %", half: "50 %", 0: "0 %"}
-        for row in reversed(range(SHARE_ROWS)):
-            yield Text(f"{labels.get(row, ''):>5}{signs.axis}", style.LABEL).append("".join(cells[row]), "not dim")
-        yield Text(" " * 5 + signs.corner + signs.line * columns, style.LABEL)
-        yield Text(" " * 6 + "0" + f"{last:,} iterations".rjust(columns - 1), style.LABEL)
+            column = round(match.iteration / max(1, last) * (canvas.columns - 2)) + beside
+            canvas.fill(column, match.low, match.high, signs.axis)
+            canvas.put(column, match.share, points[match.against])
+        yield from canvas.lines("0", f"{last:,} iterations")
         for against, match in latest.items():
             yield Text(style.spell(f"{points[against]} {_match_text(match)}", options.ascii_only), overflow="fold")
 

@@ -15,7 +15,7 @@ from arena.go.record import Record
 from arena.go.remarks import Remark
 from arena.screen import style
 from arena.screen.board import Overlay, draw_board, stone_sign
-from arena.screen.curve import draw_curve
+from arena.screen.chart import draw_curve
 from arena.screen.scene import Block, Picture, Scene
 from arena.screen.steps import costs, ended, move_lines, mover, positions
 from arena.screen.terminal import Act, Mouse, Paste, Press, Typed
