@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from arena.go.game import Rules
     from arena.go.moves import Colour
     from arena.go.record import Record
+    from arena.people.adviser import Analyst
     from arena.people.kifu import Kifu, KifuFile
-    from arena.people.sitting import Analyst, Opponent, Sitting
+    from arena.people.sitting import Opponent, Sitting
     from arena.players.registry import Entry, Registry
     from arena.results.analysis import Evaluation
     from arena.screen.board import Theme
@@ -231,7 +232,7 @@ def _analyst(
 ) -> Analyst | None:
     """Who gives hints: another of the bot that is played where it can analyse, else the first that can."""
     from arena.contract.bot import Bot
-    from arena.people.sitting import Analyst
+    from arena.people.adviser import Analyst
 
     for colour, opponent in opponents.items():
         if type(opponent.bot).analyse is not Bot.analyse:

@@ -21,6 +21,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from arena import UserError, __version__
+from arena.contract.bot import fault_words
 from arena.contract.finding import Begun, Finding, Verdict
 from arena.players.example import engine_command, engine_table
 
@@ -100,9 +101,7 @@ def examine(place: Place, only: Sequence[str] = ()) -> Iterator[Begun | Finding]
         try:
             yield from look(place)
         except (UserError, ImportError, OSError) as error:
-            text = " ".join(str(error).split())
-            words = text if isinstance(error, UserError) else f"{type(error).__name__}: {text}"
-            yield Finding(step, Verdict.FAILED, words)
+            yield Finding(step, Verdict.FAILED, fault_words(error))
 
 
 def _versions(place: Place) -> Iterator[Finding]:

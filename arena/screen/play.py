@@ -13,8 +13,8 @@ from rich.text import Text
 
 from arena.go.game import Game
 from arena.people.counting import estimated
+from arena.people.kifu import Phase
 from arena.people.sitting import Sitting
-from arena.people.snapshot import Phase
 from arena.screen import style
 from arena.screen.board import DARK, Theme
 from arena.screen.seat import Seat
