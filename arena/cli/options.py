@@ -17,7 +17,7 @@ from arena.players.tables import TermsTable
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
     from arena.players.registry import Registry
-    from arena.screen.themes import Theme
+    from arena.screen.board import Theme
 
 RESULTS = "results"
 
@@ -82,7 +82,7 @@ def read_theme(name: str | None, registry: Registry) -> Theme:
     """The theme of this name, or else of ARENA_THEME, or of arena.toml's ``[screen]``. Raises ConfigError."""
     from arena import ConfigError
     from arena.contract.settings import suggest
-    from arena.screen.themes import DARK, THEMES
+    from arena.screen.board import DARK, THEMES
 
     wanted = name or os.environ.get(THEME_VARIABLE) or registry.screen.theme or DARK.name
     if wanted not in THEMES:

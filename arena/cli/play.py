@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from arena.people.sitting import Opponent, Sitting
     from arena.players.registry import Entry, Registry
     from arena.results.analysis import Evaluation
-    from arena.screen.review import Evaluate
-    from arena.screen.themes import Theme
+    from arena.screen.board import Theme
+    from arena.screen.viewer import Evaluate
 
 ANALYSTS = ("alphago", "mcts")
 """Who gives hints where the bot that is played can't: the first that plays on the size."""

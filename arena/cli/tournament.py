@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from arena.events.schedule import Ladder, Tournament
     from arena.players.registry import Entry, Registry
     from arena.results.league import Crosstable
-    from arena.screen.themes import Theme
+    from arena.screen.board import Theme
 
 LADDER_GAMES = 100
 """Games of a ladder for each of its bots, unless told otherwise."""

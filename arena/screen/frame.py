@@ -23,10 +23,9 @@ from rich.text import Text
 from arena.go.game import Game, Rules
 from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move
 from arena.screen import style
-from arena.screen.board import board_height, board_width, draw_board, stone_sign
+from arena.screen.board import DARK, Theme, board_height, board_width, draw_board, stone_sign
 from arena.screen.boards import Watched
 from arena.screen.running import EventView
-from arena.screen.themes import DARK, Theme
 
 FACTS = 50
 """Columns of the figures; the board stands beside them where there is room for both, else below them, else nowhere."""

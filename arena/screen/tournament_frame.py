@@ -12,10 +12,9 @@ from arena.go.record import Record
 from arena.ratings import Estimate
 from arena.results.league import Crosstable, League, Standing
 from arena.screen import style
-from arena.screen.board import board_height, board_width
+from arena.screen.board import DARK, Theme, board_height, board_width
 from arena.screen.frame import FACTS, GAP, Frame, Hint
 from arena.screen.summary import setting_line
-from arena.screen.themes import DARK, Theme
 from arena.screen.tournament_view import TournamentView
 
 RANK, ELO, SHORT_ELO, GAMES, SCORE = 3, 16, 12, 6, 8
