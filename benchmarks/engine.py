@@ -54,7 +54,7 @@ def uct_simulations(study: Any) -> None:
     count = 40_000
 
     def simulations(**settings: Any) -> Callable[[int], float]:
-        bot = uct.Uct(uct.Config(reuse=False, stop_early=False, memory=256, **settings))
+        bot = uct.Uct(uct.Config(reuse=False, stop_early=False, max_tree_mb=256, **settings))
 
         def measure(seed: int) -> float:
             game = Game(Rules.preset(), seed=seed)
@@ -62,7 +62,7 @@ def uct_simulations(study: Any) -> None:
 
         return measure
 
-    plain = {"exploration": 0.7, "rave": 0.0, "priors": 0.0, "answering": False, "expand_after": 2}
+    plain = {"c_uct": 0.7, "rave": 0.0, "priors": 0.0, "answering": False, "expand_after": 2}
     if study is None:
         report("plain UCT simulations, empty 9x9", "/s", *interleaved(simulations(**plain)))
     else:

@@ -26,7 +26,7 @@ from benchmarks.measure import interleaved, report, skipped, timed
 from bots import uct
 from bots.gtp import GAMES_FOLDERS
 
-PLAIN = {"exploration": 0.7, "rave": 0.0, "priors": 0.0, "answering": False, "expand_after": 1}
+PLAIN = {"c_uct": 0.7, "rave": 0.0, "priors": 0.0, "answering": False, "expand_after": 1}
 """UCT as textbooks have it: uniform playouts, a child for each of a leaf's moves at its first visit."""
 
 GENMOVE = "boardsize 9\nclear_board\nkomi 7\nplay b C3\nplay w G6\nplay b B7\ngenmove w\nquit\n"
@@ -61,7 +61,7 @@ def random_moves(size: int) -> Callable[[int], float]:
 
 def simulations(count: int, **settings: Any) -> Callable[[int], float]:
     """One move of ``mcts``, or of what the settings make of it, on the board of GENMOVE; simulations a second."""
-    bot = uct.Uct(uct.Config(reuse=False, stop_early=False, memory=256, **settings))
+    bot = uct.Uct(uct.Config(reuse=False, stop_early=False, max_tree_mb=256, **settings))
 
     def measure(seed: int) -> float:
         game = Game(Rules.preset(), seed=seed)

@@ -20,8 +20,8 @@ def puct(boards: int = 32) -> None:
     from bots import alphago, policy
 
     for name, bot in (
-        ("alphago, lambda 0", alphago.AlphaGo(alphago.Config(mixing=0, reuse=False))),
-        ("alphago, rollouts at each leaf", alphago.AlphaGo(alphago.Config(rising_to=0, reuse=False))),
+        ("alphago, lambda 0", alphago.AlphaGo(alphago.Config(rollout_weight=0, reuse=False))),
+        ("alphago, rollouts at each leaf", alphago.AlphaGo(alphago.Config(rollouts_full=0, reuse=False))),
         ("sl", policy.Policy(policy.Config())),
     ):
         net = bot._net

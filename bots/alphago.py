@@ -35,44 +35,72 @@ one board gets 1.5 times as many visits from as much time with 8 leaves a batch 
 class Config:
     checkpoint: str = setting("distilled-9x9", "name or folder of the net")
     visits: int = setting(
-        100, "visits of the root a move, those kept from the last counted, where no limit says otherwise", low=2
+        100,
+        "visits per move, including those reused from the previous search. A limit such as @seconds overrides it",
+        low=2,
     )
-    mixing: float = setting(
-        0.5, "lambda late in a game: 0 trusts the net's value, 1 the rollouts; 0.5 in the paper", low=0, high=1
+    rollout_weight: float = setting(
+        0.5,
+        "weight of rollouts in leaf evaluation (lambda in the AlphaGo paper) once the board has filled up: 0 is the "
+        "value head alone, 1 rollouts alone",
+        low=0,
+        high=1,
+        formerly="mixing",
     )
-    rising_from: float = setting(0.55, "the share of the points with a stone up to which lambda is 0", low=0, high=1)
-    rising_to: float = setting(
-        0.65, "the share of the points with a stone from which lambda is whole; 0 keeps it constant", low=0, high=1
+    rollouts_from: float = setting(
+        0.55, "share of points with a stone up to which rollouts have no weight", low=0, high=1, formerly="rising_from"
     )
-    rollouts: int = setting(4, "playouts a leaf", low=1, high=1000)
+    rollouts_full: float = setting(
+        0.65,
+        "share of points with a stone from which rollouts have their full weight; 0: always",
+        low=0,
+        high=1,
+        formerly="rising_to",
+    )
+    rollouts: int = setting(4, "rollouts per leaf", low=1, high=1000)
     rollout_moves: int = setting(
-        0, "moves after which a playout is cut and the board scored as it stands; 0 plays to the end", low=0
+        0, "moves after which a rollout is cut and the board scored as it stands; 0 plays to the end", low=0
     )
-    answering: bool = setting(True, "playouts that answer atari and play shapes, instead of uniform ones")
-    exploration: float = setting(0.5, "c of PUCT, for results from 0 to 1", low=0)
-    c_base: float = setting(0.0, "visits from which c grows with their logarithm; 0 keeps it constant", low=0)
-    urgency_loss: float = setting(0.1, "how much worse than its parent an untried move is thought", low=0, high=1)
-    flattening: float = setting(1.0, "temperature of the priors: over 1 flattens them", low=0.01)
-    noise: float = setting(0.0, "share of Dirichlet noise in the root's priors; 0 is without", low=0, high=1)
-    alpha: float = setting(0.12, "concentration of that noise: the less, the fewer moves it favours", low=0.001)
+    answering: bool = setting(True, "rollouts answer atari and play 3x3 patterns; false: they are uniformly random")
+    c_puct: float = setting(0.5, "exploration constant of PUCT, for results from 0 to 1", low=0, formerly="exploration")
+    c_puct_base: float = setting(
+        0.0, "visits from which c_puct grows with their logarithm; 0 keeps it constant", low=0, formerly="c_base"
+    )
+    fpu_reduction: float = setting(
+        0.1,
+        "first-play-urgency reduction: an unvisited move starts this far below its parent's value",
+        low=0,
+        high=1,
+        formerly="urgency_loss",
+    )
+    policy_temperature: float = setting(
+        1.0, "softmax temperature of the priors: above 1 flattens them", low=0.01, formerly="flattening"
+    )
+    dirichlet_weight: float = setting(
+        0.0, "share of Dirichlet noise in the root's priors; 0 adds none", low=0, high=1, formerly="noise"
+    )
+    dirichlet_alpha: float = setting(
+        0.12, "Dirichlet alpha: smaller values concentrate the noise on fewer moves", low=0.001, formerly="alpha"
+    )
     settled: bool = setting(True, "no visits where pass-alive stones have settled everything (area scoring)")
     stop_early: bool = setting(True, "stop when no other move can get more visits")
-    leaves: int = setting(
+    virtual_loss_batch: int = setting(
         0,
-        "leaves of a tree in a batch (virtual loss); 0 fills one where seconds are the limit, else it is 1",
+        "leaves of one tree in a batch, kept apart by virtual loss; 0: 1, or a full batch if seconds are the limit",
         low=0,
         high=64,
+        formerly="leaves",
     )
     symmetries: bool = setting(True, "evaluate each position under a random symmetry")
-    reuse: bool = setting(True, "keep what the tree knows from move to move")
-    resign: float = setting(0.0, "resign under this win rate; 0 never resigns", low=0, high=0.5)
-    memory: int = setting(256, "megabytes that the tree of a game may grow to", low=1, high=8192)
+    reuse: bool = setting(True, "keep the subtree of the move that was played")
+    resign: float = setting(0.0, "resign below this win rate; 0 never resigns", low=0, high=0.5)
+    max_tree_mb: int = setting(256, "maximum size of a game's tree, in megabytes", low=1, high=8192, formerly="memory")
     precision: str = setting(
         "auto",
-        "numbers the net is run with; bf16 is for a GPU and big batches",
+        "number format of the net; bf16 is for a GPU and big batches",
         choices=("auto", "fp32", "int8", "bf16"),
     )
-    threads: int = setting(1, "threads of the net; they pay where one board is searched by seconds", low=1, high=64)
+    threads: int = setting(1, "threads of the net. Useful when a single board is searched by time", low=1, high=64)
 
 
 NODE_BYTES = 24
@@ -88,23 +116,9 @@ class AlphaGo(Bot):
 
         self._config = config
         self._puct = puct
-        self._knowledge = puct.Knowledge(
-            exploration=config.exploration,
-            growth=config.c_base,
-            urgency_loss=config.urgency_loss,
-            flattening=config.flattening,
-            noise=config.noise,
-            mixing=config.mixing,
-            rising_from=config.rising_from,
-            rising_to=config.rising_to,
-            rollouts=config.rollouts,
-            rollout_moves=config.rollout_moves,
-            answering=config.answering,
-            any_symmetry=config.symmetries,
-            stop_early=config.stop_early,
-        )
+        self._knowledge = tree.knowledge_of(config, puct.Knowledge)
         self._net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, config.threads)
-        self._forest = tree.Forest(FIRST_NODES, most=config.memory * 2**20 // NODE_BYTES)
+        self._forest = tree.Forest(FIRST_NODES, most=config.max_tree_mb * 2**20 // NODE_BYTES)
         self._leaves = puct.Leaves.empty(0)
 
     def choose(self, game: Game, limits: Limits) -> Decision:
@@ -139,17 +153,17 @@ class AlphaGo(Bot):
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
         slots = self._forest.slots_of([game])
-        if self._config.noise > 0:
-            self._forest.draw_noise(int(slots[0]), game, self._config.alpha)
+        if self._config.dirichlet_weight > 0:
+            self._forest.draw_noise(int(slots[0]), game, self._config.dirichlet_alpha)
         self._search(slots, game.rules.size, limits)
         return self._forest.candidates(int(slots[0]), game.rules.size, priors=True)
 
     def _search_all(self, games: Sequence[Game], limits: Limits) -> list[int]:
         """The slots of the games, their trees searched."""
         slots = self._forest.slots_of(list(games), keep=self._config.reuse)
-        if self._config.noise > 0:
+        if self._config.dirichlet_weight > 0:
             for slot, game in zip(slots, games, strict=True):
-                self._forest.draw_noise(int(slot), game, self._config.alpha)
+                self._forest.draw_noise(int(slot), game, self._config.dirichlet_alpha)
         self._search(slots, games[0].rules.size, limits)
         return [int(slot) for slot in slots]
 
@@ -159,7 +173,7 @@ class AlphaGo(Bot):
         from arena.go.moves import symmetry_table
 
         config, forest, net = self._config, self._forest, self._net
-        per_game = config.leaves or (1 if limits.seconds is None else max(1, BATCH // len(slots)))
+        per_game = config.virtual_loss_batch or (1 if limits.seconds is None else max(1, BATCH // len(slots)))
         batch = len(slots) * per_game
         if len(self._leaves.slots) < batch:
             self._leaves = self._puct.Leaves.empty(batch)

@@ -38,26 +38,33 @@ MOST_PONDERED = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    playouts: int = setting(2000, "simulations a move, where no limit says otherwise", low=1)
+    playouts: int = setting(2000, "simulations per move. A limit such as @seconds overrides it", low=1)
     threads: int = setting(1, "threads that search one tree; with more than one, games don't repeat", low=1, high=64)
-    exploration: float = setting(0.0, "weight of the confidence bound; RAVE and priors explore without", low=0)
-    rave: float = setting(3500.0, "simulations at which a move's own results outweigh RAVE's; 0 is without RAVE", low=0)
-    priors: float = setting(1.0, "weight of what shapes, atari and distance say beforehand; 0 is without", low=0)
-    answering: bool = setting(True, "playouts that answer atari and play shapes, instead of uniform ones")
-    nakade: bool = setting(False, "playouts that answer play the vital point of an eye space that a capture left")
-    mercy: bool = setting(True, "end playouts that answer when a side is ahead by a third of the board in stones")
-    checkpoint: str = setting("rollout-9x9", "name or folder of a rollout policy (arena train rollout)")
-    policy: float = setting(
-        15.0, "simulations that the rollout policy is worth in a prior; 0 is without", low=0, high=1000
+    c_uct: float = setting(
+        0.0,
+        "exploration constant of UCB1; at 0 RAVE and priors alone make the search explore",
+        low=0,
+        formerly="exploration",
     )
-    trained: bool = setting(False, "playouts by the rollout policy: 3 times dearer, and no stronger for it")
-    expand_after: int = setting(8, "visits that a leaf needs before it gets children", low=1)
-    urgency: float = setting(1.1, "what a move is thought worth of which nothing is known, priors or RAVE", low=0)
+    rave: float = setting(
+        3500.0, "RAVE equivalence: visits at which a move's own results outweigh its RAVE value; 0 disables RAVE", low=0
+    )
+    priors: float = setting(1.0, "weight of the heuristic prior from patterns, atari and distance; 0: none", low=0)
+    answering: bool = setting(True, "playouts answer atari and play 3x3 patterns; false: they are uniformly random")
+    mercy: bool = setting(
+        True, "mercy rule: an answering playout ends when a side leads by a third of the board in stones"
+    )
+    checkpoint: str = setting("rollout-9x9", "name or folder of a rollout policy (arena train rollout)")
+    policy: float = setting(15.0, "weight of the rollout policy's prior, in simulations; 0: none", low=0, high=1000)
+    expand_after: int = setting(8, "visits that a leaf needs before it is expanded", low=1)
+    fpu_value: float = setting(
+        1.1, "first-play urgency for moves without a prior or RAVE statistics", low=0, formerly="urgency"
+    )
     stop_early: bool = setting(True, "stop when no other move can get more visits")
-    reuse: bool = setting(True, "keep what the tree knows from move to move")
-    ponder: bool = setting(False, "search on while the other side thinks, on cores of its own; games don't repeat then")
-    resign: float = setting(0.0, "resign under this win rate; 0 never resigns", low=0, high=0.5)
-    memory: int = setting(256, "megabytes of tree for each game", low=1, high=8192)
+    reuse: bool = setting(True, "keep the subtree of the move that was played")
+    ponder: bool = setting(False, "search while the opponent thinks, on other cores; games then can't be repeated")
+    resign: float = setting(0.0, "resign below this win rate; 0 never resigns", low=0, high=0.5)
+    max_tree_mb: int = setting(256, "size of a game's tree, in megabytes", low=1, high=8192, formerly="memory")
 
 
 NODE_BYTES = 36
@@ -70,23 +77,10 @@ class Uct(Bot):
 
         self._config = config
         self._search = uct.search
-        habits = uct.HABITS._replace(
-            nakade=uct.HABITS.atari if config.nakade else 0, mercy=uct.HABITS.mercy if config.mercy else 0
-        )
-        self._knowledge = uct.Knowledge(
-            config.exploration,
-            config.rave,
-            config.priors,
-            config.answering,
-            config.expand_after,
-            config.urgency,
-            habits,
-            config.policy,
-            config.trained,
-        )
-        self._policy = RolloutPolicy.open(find(config.checkpoint)) if config.policy or config.trained else None
+        self._knowledge = tree.knowledge_of(config, uct.Knowledge)
+        self._policy = RolloutPolicy.open(find(config.checkpoint)) if config.policy else None
         self._weights: dict[int, Weights] = {}
-        self._forest = tree.Forest(config.memory * 2**20 // NODE_BYTES, tree.RaveNodes)
+        self._forest = tree.Forest(config.max_tree_mb * 2**20 // NODE_BYTES, tree.RaveNodes)
         self._pool = ThreadPoolExecutor(config.threads, "uct")
         self._copies: WeakKeyDictionary[Game, Game] = WeakKeyDictionary()
         self._stop_pondering: Callable[[], None] = lambda: None
@@ -204,11 +198,10 @@ class Uct(Bot):
 
     def _weights_for(self, size: int) -> Weights:
         """Those of the trained policy on boards of a size; made once."""
-        from bots.search.rollouts import SHARPNESS, unlearned
+        from bots.search.rollouts import unlearned
 
         if size not in self._weights:
-            sharpness = SHARPNESS if self._config.trained else 1.0
-            self._weights[size] = self._policy.weights(size, sharpness) if self._policy else unlearned(size)
+            self._weights[size] = self._policy.weights(size) if self._policy else unlearned(size)
         return self._weights[size]
 
     def _used(self, slot: int) -> np.ndarray:

@@ -142,7 +142,7 @@ def test_a_bot_without_win_rates_or_with_a_fault_is_refused_in_one_line() -> Non
         list(analyse(game_of("C3"), Broken()))
 
 
-@pytest.mark.parametrize("spec", ["mcts:playouts=30", "alphago:visits=6,memory=1"])
+@pytest.mark.parametrize("spec", ["mcts:playouts=30", "alphago:visits=6,max_tree_mb=1"])
 def test_an_evaluation_does_not_depend_on_the_others(spec: str) -> None:
     """And patience has a search use all its visits."""
     record = game_of("C3 D3 B3 D4")

@@ -25,8 +25,8 @@ SPECS = [
     "sl:temperature=1",
     "sl:ensemble=true",
     "alphago:visits=12",
-    "alphago:visits=12,mixing=0.5,rising_to=0,rollouts=2,leaves=4",
-    "alphago:visits=12,noise=0.25,c_base=50",
+    "alphago:visits=12,rollout_weight=0.5,rollouts_full=0,rollouts=2,virtual_loss_batch=4",
+    "alphago:visits=12,dirichlet_weight=0.25,c_puct_base=50",
 ]
 
 
@@ -193,7 +193,7 @@ def test_leaves_fill_a_batch_where_seconds_are_the_limit_and_stay_one_where_visi
     """With virtual loss the same number of visits makes another tree; seconds that don't run out change no more."""
 
     def thoughts(leaves: int, games: int, limits: Limits) -> list[tuple[object, ...]]:
-        bot = Registry().resolve(f"alphago:leaves={leaves},stop_early=false,mixing=0").build()
+        bot = Registry().resolve(f"alphago:virtual_loss_batch={leaves},stop_early=false,rollout_weight=0").build()
         return [as_data(decision) for decision in bot.choose_all(some_games(games)[:games], limits)]
 
     counted, timed = Limits(simulations=60), Limits(seconds=600.0, simulations=60)
@@ -209,7 +209,7 @@ def test_alphago_tells_whose_points_will_be_with_rollouts_and_without(mixing: fl
     for row in range(9):
         game.play(row * 9 + 3)
         game.play(row * 9 + 5)
-    bot = Registry().resolve(f"alphago:mixing={mixing},rising_to=0,visits=40").build()
+    bot = Registry().resolve(f"alphago:rollout_weight={mixing},rollouts_full=0,visits=40").build()
     of_black = bot.choose(game, Limits()).ownership
     game.play(4)
     of_white = bot.choose(game, Limits()).ownership

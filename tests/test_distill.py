@@ -42,6 +42,7 @@ from trainers.teaching import Findings, Finished, Recipe
 SIZE = 5
 POINTS = SIZE * SIZE
 ENCODER = find_encoder("arena-17")
+ROLLOUTS = "rollout_weight=1,rollouts_full=0,max_tree_mb=1"
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny(net: Path) -> Config:
     return Config(
         name="tiny",
-        teacher=f"alphago:checkpoint={net},visits=12,mixing=0.5,rising_to=0,rollouts=2,memory=1",
+        teacher=f"alphago:checkpoint={net},visits=12,rollout_weight=0.5,rollouts_full=0,rollouts=2,max_tree_mb=1",
         start=str(net),
         net="arena-1x8",
         size=SIZE,
@@ -172,7 +173,7 @@ def won_by(colour: Colour, to_play: Colour) -> Game:
     return game
 
 
-@pytest.mark.parametrize("teacher", ["alphago:checkpoint={},visits=20,mixing=1,rising_to=0,memory=1", "checkpoint:{}"])
+@pytest.mark.parametrize("teacher", ["alphago:checkpoint={},visits=20," + ROLLOUTS, "checkpoint:{}"])
 def test_what_a_teacher_weighs_is_what_it_would_play(teacher: str, net: Path) -> None:
     bot = Registry().resolve(teacher.format(net)).build()
     moves = moves_of(random_games(Rules.preset("cgos", SIZE, 2.5), 1).games, 0)
@@ -196,7 +197,7 @@ def test_what_a_teacher_weighs_is_what_it_would_play(teacher: str, net: Path) ->
 
 @pytest.mark.parametrize("to_play", [BLACK, WHITE])
 def test_the_win_rate_of_a_search_is_that_of_the_side_to_move(to_play: Colour, net: Path) -> None:
-    bot = Registry().resolve(f"alphago:checkpoint={net},visits=30,mixing=1,rising_to=0,memory=1").build()
+    bot = Registry().resolve(f"alphago:checkpoint={net},visits=30,{ROLLOUTS}").build()
     games = [won_by(colour, to_play) for colour in (BLACK, WHITE)]
     _, rates = bot.weigh_all(games, Limits())  # type: ignore[attr-defined]
     wins = [float(to_play is colour) for colour in (BLACK, WHITE)]

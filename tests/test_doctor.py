@@ -134,7 +134,7 @@ def test_a_config_is_read_and_its_engines_are_started_when_that_is_asked_for(tmp
     assert "its stderr ends with 'patterns_mm.gamma: no such file'; if it misses a file, set 'cwd'" in found[3].text
     assert "did you mean 'sl'?" in found[4].text
     (wrong,) = findings(place(tmp_path, "[bots.x\n"), "config")
-    assert wrong.verdict is FAILED and "no valid TOML" in wrong.text
+    assert wrong.verdict is FAILED and "isn't valid TOML" in wrong.text
 
 
 def test_engines_on_the_path_are_told_with_the_lines_that_make_them_bots(

@@ -370,7 +370,7 @@ def test_a_table_keeps_what_the_bots_tell_of_it_as_blacks() -> None:
         assert np.frombuffer(table.ownership, np.int8).tolist() == [98] + [0] * 48
 
 
-@pytest.mark.parametrize("name", ["random", "fast-random", "uct:playouts=12,memory=1"])
+@pytest.mark.parametrize("name", ["random", "fast-random", "uct:playouts=12,max_tree_mb=1"])
 def test_a_game_is_the_same_whatever_is_played_beside_it(name: str) -> None:
     entry = Registry().resolve(name)
     games = pairings("a", "b", 12)

@@ -18,9 +18,10 @@ from arena.contract.bot import Limits
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Record
+from arena.people.adviser import Analyst
 from arena.people.fair import ELO_PER_POINT, elo_per_point, fair_terms
 from arena.people.kifu import Kifu, KifuFile, kept_games
-from arena.people.sitting import Analyst, Sitting
+from arena.people.sitting import Sitting
 from arena.results.store import Player, Store
 from arena.screen.plain_play import Manner, show_plainly
 

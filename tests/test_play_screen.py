@@ -20,14 +20,14 @@ from arena.contract.clock import TimeLeft
 from arena.go.game import Game, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.go.record import Record
-from arena.people.kifu import Kifu, KifuFile
-from arena.people.sitting import Analyst, Opponent, Sitting
-from arena.people.snapshot import Phase
+from arena.people.adviser import Analyst
+from arena.people.kifu import Kifu, KifuFile, Phase
+from arena.people.sitting import Opponent, Sitting
 from arena.results.analysis import Evaluation, analyse
 from arena.screen.play_frame import clock_words
-from arena.screen.review import Review, remarks_of, show_review
 from arena.screen.seat import Seat
 from arena.screen.terminal import Act, Gone, Mouse, Paste, Press, Stage
+from arena.screen.viewer import Review, remarks_of, show_review
 
 PATIENCE = 60.0
 
@@ -58,7 +58,7 @@ def sit() -> Iterator[Sit]:
     def seat(moves: str = "", bot: Bot | None = None, rules: str = "chinese", time: str = "", **more: object) -> Seat:
         preset = Rules.preset(rules, 5)
         played = tuple(move_from_gtp(word, 5) for word in moves.split())
-        record = Record(preset, played, None, black="ada", white="bob", id="play/1")
+        record = Record(preset, played, None, black="ada", white="bob", id="play/1", event="play")
         record = replace(record, black_player="person", white_player="another")
         people = (BLACK, WHITE) if bot is None else (BLACK,)
         opponents = {} if bot is None else {WHITE: Opponent(bot)}
@@ -104,7 +104,7 @@ def mouse(seat: Seat, act: Act, point: str, width: int = 80, height: int = 24) -
 
 
 def moves(seat: Seat) -> tuple[int, ...]:
-    return seat.sitting.snapshot().moves  # type: ignore[attr-defined, no-any-return]
+    return seat.sitting.snapshot().record.moves  # type: ignore[attr-defined, no-any-return]
 
 
 def points(*names: str) -> tuple[int, ...]:
@@ -113,15 +113,7 @@ def points(*names: str) -> tuple[int, ...]:
 
 def settled(seat: Seat) -> None:
     """Wait until nobody thinks any more."""
-    assert seat.sitting.wait(  # type: ignore[attr-defined]
-        lambda now: (
-            now.thinking is None
-            and not now.advising
-            and not now.estimating
-            and (now.phase is not Phase.COUNT or now.dead is not None)
-        ),
-        PATIENCE,
-    )
+    assert seat.sitting.wait(lambda now: now.is_settled, PATIENCE)  # type: ignore[attr-defined]
     seat.look()
 
 

@@ -15,6 +15,7 @@ from arena import CheckpointError, ConfigError
 from arena.contract.bot import Limits
 from arena.contract.settings import plain
 from arena.events.schedule import Match, event_from_json, event_to_json
+from arena.events.terms import Terms
 from arena.go.game import Rules
 from arena.players.registry import Entry, Registry, load_kind
 from bots.nets import checkpoint, rollout
@@ -70,11 +71,11 @@ def test_every_kind_plays_under_its_own_name_and_what_ships_under_others(registr
 
 
 def test_settings_are_typed_behind_the_name(registry: Registry) -> None:
-    entry = registry.resolve("uct:playouts=500,reuse=false,exploration=1")
-    assert entry.name == "uct:playouts=500,exploration=1,reuse=false"
-    assert (setting(entry, "playouts"), setting(entry, "exploration"), setting(entry, "reuse")) == (500, 1.0, False)
+    entry = registry.resolve("uct:playouts=500,reuse=false,c_uct=1")
+    assert entry.name == "uct:playouts=500,c_uct=1,reuse=false"
+    assert (setting(entry, "playouts"), setting(entry, "c_uct"), setting(entry, "reuse")) == (500, 1.0, False)
     assert entry.config.playouts == 500
-    assert setting(entry, "memory") == setting(registry.resolve("uct"), "memory")
+    assert setting(entry, "max_tree_mb") == setting(registry.resolve("uct"), "max_tree_mb")
 
 
 def test_a_setting_that_changes_nothing_does_not_show_in_the_name(registry: Registry) -> None:
@@ -83,7 +84,7 @@ def test_a_setting_that_changes_nothing_does_not_show_in_the_name(registry: Regi
     assert registry.resolve("uct:") == plain
 
 
-@pytest.mark.parametrize("spec", ["uct:exploration=0.7000001", "uct:exploration=1e-07,reuse=false"])
+@pytest.mark.parametrize("spec", ["uct:c_uct=0.7000001", "uct:c_uct=1e-07,reuse=false"])
 def test_the_name_of_an_entry_can_be_typed_to_get_it_again(registry: Registry, spec: str) -> None:
     entry = registry.resolve(spec)
     assert registry.resolve(entry.name) == entry
@@ -119,12 +120,15 @@ def test_a_setting_without_a_default_has_to_be_given(registry: Registry) -> None
         ("uct:playouts=1.5", "uct: playouts = '1.5' is not a whole number"),
         ("uct:playouts=1e400", "uct: playouts = '1e400' is not a whole number"),
         ("uct:playouts=nan", "uct: playouts = 'nan' is not a whole number"),
-        ("uct:exploration=nan", "uct: exploration = 'nan' is not a number"),
-        ("uct:exploration=inf", "uct: exploration = 'inf' is not a number"),
-        ("uct:exploration=", "uct: exploration = '' is not a number"),
+        ("mcts:memory=8", "mcts: the setting 'memory' is called 'max_tree_mb' now"),
+        ("alphago:mixing=1", "alphago: the setting 'mixing' is called 'rollout_weight' now"),
+        ("mcts:trained=true", "mcts: unknown setting 'trained'"),
+        ("uct:c_uct=nan", "uct: c_uct = 'nan' is not a number"),
+        ("uct:c_uct=inf", "uct: c_uct = 'inf' is not a number"),
+        ("uct:c_uct=", "uct: c_uct = '' is not a number"),
         ("uct:reuse=maybe", "uct: reuse = 'maybe' is not true or false"),
         ("uct:playouts=0", "uct: playouts = 0 is out of range; it goes from 1"),
-        ("uct:memory=10000", "uct: memory = 10000 is out of range; it goes from 1 to 8192"),
+        ("uct:max_tree_mb=10000", "uct: max_tree_mb = 10000 is out of range; it goes from 1 to 8192"),
         ("uct:resign=0.6", "uct: resign = 0.6 is out of range; it goes from 0 to 0.5"),
         ("policy:precision=half", "policy: precision = 'half' is none of auto, fp32, int8"),
     ],
@@ -339,19 +343,19 @@ def test_a_file_adds_entries(tmp_path: Path) -> None:
         [bots.deep]
         kind = "uct"
         playouts = 5000
-        exploration = 1
+        c_uct = 1
         [bots."gnu.go-3_8"]
         kind = "gtp"
         command = "gnugo --mode gtp, please"
         """,
     )
     deep = registry.resolve("deep")
-    assert (deep.name, deep.kind, setting(deep, "playouts"), setting(deep, "exploration")) == ("deep", "uct", 5000, 1.0)
+    assert (deep.name, deep.kind, setting(deep, "playouts"), setting(deep, "c_uct")) == ("deep", "uct", 5000, 1.0)
     assert deep.source == str(tmp_path / "arena.toml")
     assert setting(registry.resolve("gnu.go-3_8"), "command") == "gnugo --mode gtp, please"
     assert [entry.name for entry in registry.entries][-2:] == ["deep", "gnu.go-3_8"]
     deeper = registry.resolve("deep:playouts=9000")
-    assert (deeper.name, setting(deeper, "exploration")) == ("deep:playouts=9000", 1.0)
+    assert (deeper.name, setting(deeper, "c_uct")) == ("deep:playouts=9000", 1.0)
 
 
 ENGINE = """
@@ -370,7 +374,7 @@ def test_the_environment_of_an_engine_is_part_of_who_it_is_and_is_read_back_from
     bare = configured(tmp_path, ENGINE).resolve("engine")
     assert turned == entry and len({each.identity for each in (entry, other, bare)}) == 3
     assert "env" not in dict(bare.settings)  # an engine that an earlier arena stored is the same player
-    plan = Match(entry, bare, Rules.preset(), 2)
+    plan = Match(entry, bare, Terms(Rules.preset()), 2)
     assert event_from_json(event_to_json(plan)) == plan
     assert plain(setting(entry, "env")) == '{DATA_DIR = "/srv/a b", THREADS = "2"}'
 
@@ -385,10 +389,10 @@ def test_a_check_that_fails_names_the_bot_and_its_file(tmp_path: Path) -> None:
 
 
 def test_a_table_without_a_kind_changes_a_known_entry(tmp_path: Path, registry: Registry) -> None:
-    changed = configured(tmp_path, "[bots.mcts]\nplayouts = 77\n[bots.uct]\nmemory = 2\n")
+    changed = configured(tmp_path, "[bots.mcts]\nplayouts = 77\n[bots.uct]\nmax_tree_mb = 2\n")
     assert setting(changed.resolve("mcts"), "playouts") == 77
-    assert setting(changed.resolve("mcts"), "memory") == 256
-    assert setting(changed.resolve("uct"), "memory") == 2
+    assert setting(changed.resolve("mcts"), "max_tree_mb") == 256
+    assert setting(changed.resolve("uct"), "max_tree_mb") == 2
     assert changed.resolve("mcts").identity != registry.resolve("mcts").identity
     assert changed.resolve("mcts").source == str(tmp_path / "arena.toml")
 
@@ -422,7 +426,7 @@ def test_an_empty_file_changes_nothing(tmp_path: Path, registry: Registry) -> No
         ("tournaments = 5\n", "{file}: 'tournaments' is no table; write [tournaments.NAME]"),
         ("[tournaments]\nx = 5\n", "{file}: [tournaments.x] is no table of settings"),
         ("[tournaments.x]\ngame = 5\n", "{file}: [tournaments.x]: unknown setting 'game'; did you mean 'games'?"),
-        ("[tournaments.x]\nzzz = 5\n", "{file}: [tournaments.x]: unknown setting 'zzz'; it has bots, games, style, "),
+        ("[tournaments.x]\nzzz = 5\n", "{file}: [tournaments.x]: unknown setting 'zzz'; it has size, komi, rules, "),
         ('[tournaments.x]\nbots = "sl"\n', "{file}: [tournaments.x]: bots = 'sl' is no list of names"),
         ("[tournaments.x]\nbots = [5]\n", "{file}: [tournaments.x]: bots = [5] is no list of names"),
         ("[tournaments.x]\ngames = 2.5\n", "{file}: [tournaments.x]: games = 2.5 is not a whole number"),
@@ -430,8 +434,8 @@ def test_an_empty_file_changes_nothing(tmp_path: Path, registry: Registry) -> No
         ("[bots.checkpoint]\nkind = 'uct'\n", "{file}: 'checkpoint' is no name for a bot"),
         ("[bots.'a:b']\nkind = 'uct'\n", "{file}: 'a:b' is no name for a bot; use letters"),
         ("[bots.''] \nkind = 'uct'\n", "{file}: '' is no name for a bot"),
-        ("[bots.x\n", "{file} is no valid TOML: "),
-        ("[bots.x]\nkind = 'uct'\n[bots.x]\nkind = 'uct'\n", "{file} is no valid TOML: "),
+        ("[bots.x\n", "{file}: isn't valid TOML ("),
+        ("[bots.x]\nkind = 'uct'\n[bots.x]\nkind = 'uct'\n", "{file}: isn't valid TOML ("),
     ],
 )
 @pytest.mark.parametrize("name", ["arena.toml", "my.conf"])
@@ -453,10 +457,10 @@ def test_tournaments_are_declared_in_the_file(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_missing_a_folder_or_no_text_is_refused(tmp_path: Path) -> None:
-    assert f"{tmp_path / 'no.toml'} can't be read: No such file" in refusal(Registry, tmp_path / "no.toml")
-    assert f"{tmp_path} can't be read: Is a directory" in refusal(Registry, tmp_path)
+    assert f"{tmp_path / 'no.toml'}: can't be read (No such file" in refusal(Registry, tmp_path / "no.toml")
+    assert f"{tmp_path}: can't be read (Is a directory" in refusal(Registry, tmp_path)
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
-    assert "binary.toml is no valid TOML" in refusal(Registry, tmp_path / "binary.toml")
+    assert "binary.toml: isn't text in UTF-8" in refusal(Registry, tmp_path / "binary.toml")
 
 
 def test_an_error_that_was_typed_is_not_blamed_on_the_file(tmp_path: Path) -> None:

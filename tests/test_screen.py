@@ -42,7 +42,7 @@ from arena.ratings import Bound, Estimate, Interval
 from arena.results.frames import ratings_table
 from arena.results.store import Player, Store
 from arena.screen import style
-from arena.screen.board import board_height, board_width, draw_board
+from arena.screen.board import THEMES, Theme, board_height, board_width, draw_board
 from arena.screen.boards import HOLD
 from arena.screen.live import show_event
 from arena.screen.match import Screen, show_match
@@ -51,8 +51,7 @@ from arena.screen.running import SOME_MOVES, MatchView
 from arena.screen.summary import headline, summary
 from arena.screen.tables import bots_table, elo_table, games_table, statistics_table
 from arena.screen.terminal import Painter
-from arena.screen.themes import THEMES, Theme
-from trainers.rollout import Progress
+from trainers.progress import Progress
 
 
 def running_view(match: Match, clock: Clock) -> MatchView:
@@ -817,7 +816,7 @@ def test_names_cant_smuggle_control_codes_onto_the_screen():
 def test_the_figures_of_a_training_run_are_all_there(width: int) -> None:
     screen = pyte.Screen(width, 12)
     shown = io.StringIO()
-    progress = Progress(123_456, 1_234.5, 2.345, 0.456, 12.3, 0.01)
+    progress = Progress(1, 123_456, 1_234.5, 2.345, 0.456, 12.3, 0.01)
     with show_training("sl-9x9", Console(file=shown, force_terminal=True, width=width)) as on_progress:
         on_progress(progress)
     pyte.Stream(screen).feed(shown.getvalue().replace("\n", "\r\n"))
@@ -830,5 +829,5 @@ def test_where_there_is_no_terminal_a_training_run_writes_lines(monkeypatch: pyt
     monkeypatch.setattr("arena.screen.progress.LINE_EVERY", 0.0)
     shown = io.StringIO()
     with show_training("own", Console(file=shown, width=80), right="points") as on_progress:
-        on_progress(Progress(1_000, 100.0, 0.25, 0.9, None))
+        on_progress(Progress(1, 1_000, 100.0, 0.25, 0.9, None))
     assert shown.getvalue() == "own: 1,000 rows · 100/s · loss 0.250 · points 90.0% · waiting for data 0%\n"

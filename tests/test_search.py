@@ -24,24 +24,22 @@ from bots.uct import Config, Uct
 Net = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 ENCODER = ENCODERS["arena-17"]
 STATM = Path("/proc/self/statm")
-BARE = uct.Knowledge(0.7, 0.0, 0.0, False, 2)
-FULL = uct.Knowledge(0.0, 3500.0, 1.0, True, 8)
-TRUST_NET = puct.Knowledge(
-    exploration=0.8,
-    growth=0.0,
-    urgency_loss=0.1,
-    flattening=1.0,
-    noise=0.0,
-    mixing=0.0,
-    rising_from=0.0,
-    rising_to=0.0,
-    rollouts=1,
-    rollout_moves=0,
-    answering=False,
-    any_symmetry=False,
-    stop_early=False,
+FULL = tree.knowledge_of(Config(policy=0.0), uct.Knowledge)
+BARE = FULL._replace(c_uct=0.7, rave=0.0, priors=0.0, answering=False, expand_after=2)
+TRUST_NET = tree.knowledge_of(
+    AlphaGoConfig(
+        c_puct=0.8,
+        rollout_weight=0.0,
+        rollouts_from=0.0,
+        rollouts_full=0.0,
+        rollouts=1,
+        answering=False,
+        symmetries=False,
+        stop_early=False,
+    ),
+    puct.Knowledge,
 )
-TRUST_ROLLOUTS = TRUST_NET._replace(mixing=1.0, rollouts=4)
+TRUST_ROLLOUTS = TRUST_NET._replace(rollout_weight=1.0, rollouts=4)
 
 
 def flat_net(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -184,21 +182,20 @@ def test_a_value_is_the_mean_of_the_results_below_seen_from_alternate_sides() ->
 
 
 @pytest.mark.parametrize(
-    ("mixing", "start", "end", "expected"),
+    ("weight", "start", "end", "expected"),
     [
-        (0.5, 0, 0, (0.5, 0.5)),
-        (0.5, 0.4, 0, (0.5, 0.5)),
-        (1, 0, 1, (0, 41 / 81)),
+        (0.5, 0.4, 0.0, (0.5, 0.5)),
+        (1.0, 0.0, 1.0, (0, 41 / 81)),
         (0.5, 0.4, 0.6, (0, 0.5 * (41 / 81 - 0.4) / 0.2)),
         (0.5, 0.2, 0.5, (0, 0.5)),
-        (1, 0.6, 0.8, (0, 0)),
-        (1, 0.5, 0.5, (0, 1)),
-        (1, 0.8, 0.6, (0, 0)),
-        (0, 0, 0, (0, 0)),
+        (1.0, 0.6, 0.8, (0, 0)),
+        (1.0, 0.5, 0.5, (0, 1)),
+        (1.0, 0.8, 0.6, (0, 0)),
+        (0.0, 0.0, 0.0, (0, 0)),
     ],
 )
 def test_lambda_rises_with_the_stones_on_the_board(
-    mixing: float, start: float, end: float, expected: tuple[float, float]
+    weight: float, start: float, end: float, expected: tuple[float, float]
 ) -> None:
     """The net calls all even; on an empty board and on one that is half full, the same rollouts count for more."""
     half = Game(Rules.preset("cgos", 9, -81.0), seed=1)
@@ -211,9 +208,10 @@ def test_lambda_rises_with_the_stones_on_the_board(
             slot = search(forest, [game], flat_net, 1, TRUST_ROLLOUTS._replace(**settings))[0]
             return float(forest.nodes.value[slot, 0]) - 0.5
 
-        whole = value(mixing=1.0)
+        whole = value(rollout_weight=1.0)
         assert abs(whole) > 0.2
-        assert value(mixing=mixing, rising_from=start, rising_to=end) == pytest.approx(share * whole, abs=0.005)
+        found = value(rollout_weight=weight, rollouts_from=start, rollouts_full=end)
+        assert found == pytest.approx(share * whole, abs=0.005)
 
 
 def test_priors_are_a_distribution_over_points_and_pass() -> None:
@@ -239,14 +237,14 @@ def test_the_net_sees_each_symmetry_and_its_answer_is_turned_back() -> None:
     for seed in range(2 * SYMMETRIES):
         forest = tree.Forest(50_000)
         game.seed = seed
-        slot = search(forest, [game], beside, 20, TRUST_NET._replace(any_symmetry=True))[0]
+        slot = search(forest, [game], beside, 20, TRUST_NET._replace(symmetries=True))[0]
         visited = {move for move, (visits, _) in children(forest, slot, 9).items() if visits}
         assert visited <= wanted
 
 
 @pytest.mark.parametrize("per_game", [1, 3])
 def test_a_tree_grows_the_same_beside_any_other_trees(per_game: int) -> None:
-    knowledge = TRUST_ROLLOUTS._replace(mixing=0.5, any_symmetry=True)
+    knowledge = TRUST_ROLLOUTS._replace(rollout_weight=0.5, symmetries=True)
     games = [game_of(moves, seed=seed) for seed, moves in enumerate(("E5", "E5 D4", "", "C3 G7 G3"))]
     alone = []
     for game in games:
@@ -293,7 +291,7 @@ def test_c_grows_with_the_logarithm_of_visits() -> None:
 
     def favourite(growth: float) -> int:
         forest = tree.Forest(50_000)
-        knowledge = TRUST_NET._replace(exploration=0.05, growth=growth)
+        knowledge = TRUST_NET._replace(c_puct=0.05, c_puct_base=growth)
         slot = int(search(forest, [game_of("E5 D4")], stone_counter, 400, knowledge)[0])
         return max(visits for visits, _ in children(forest, slot, 9).values())
 
@@ -305,7 +303,7 @@ def test_noise_moves_the_root_alone_and_is_the_same_for_one_seed() -> None:
         forest = tree.Forest(50_000)
         game = game_of("E5 D4", seed=seed)
         forest.draw_noise(int(forest.slots_of([game])[0]), game, 0.12)
-        slot = int(search(forest, [game], stone_counter, 150, TRUST_NET._replace(noise=noise))[0])
+        slot = int(search(forest, [game], stone_counter, 150, TRUST_NET._replace(dirichlet_weight=noise))[0])
         family = slice(int(forest.nodes.first[slot, 0]), int(forest.nodes.first[slot, 0]) + 80)
         assert forest.nodes.prior[slot, family].sum() == pytest.approx(1, abs=1e-4)  # as the net gave them
         return dict(sorted(children(forest, slot, 9).items()))
@@ -321,7 +319,7 @@ def test_noise_on_one_move_alone_has_that_move_searched() -> None:
         slot = int(forest.slots_of([game])[0])
         forest.roots[slot]["noise"] = 0
         forest.roots[slot]["noise"][chosen] = 3.0
-        search(forest, [game], flat_net, 50, TRUST_NET._replace(noise=1.0))
+        search(forest, [game], flat_net, 50, TRUST_NET._replace(dirichlet_weight=1.0))
         first = int(forest.nodes.first[slot, 0])
         assert forest.nodes.visits[slot, first + chosen] > 40
 
@@ -445,7 +443,7 @@ def test_trees_are_given_more_room_up_to_the_most_and_lose_nothing_by_it() -> No
 
 
 def test_the_tree_of_alphago_grows_as_long_as_it_is_searched() -> None:
-    bot = AlphaGo(AlphaGoConfig(visits=800, mixing=0.0, stop_early=False))
+    bot = AlphaGo(AlphaGoConfig(visits=800, rollout_weight=0.0, stop_early=False))
     bot.choose(game_of("E5"), Limits())
     used = int(bot._forest.roots["used"].max())
     assert FIRST_NODES < used <= bot._forest.capacity
@@ -456,7 +454,7 @@ def test_after_an_exception_in_the_net_a_decision_is_that_of_a_fresh_bot(
     leaves: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The leaves that had waited for the net once kept their virtual losses and were never expanded."""
-    config = AlphaGoConfig(visits=40, leaves=leaves)
+    config = AlphaGoConfig(visits=40, virtual_loss_batch=leaves)
     bot, fresh = AlphaGo(config), AlphaGo(config)
     games = [game_of("E5"), game_of("E5 C3", seed=2)]
     for game, decision in zip(games, bot.choose_all(games, Limits()), strict=True):
@@ -484,7 +482,7 @@ def test_a_full_tree_is_searched_on_without_growing() -> None:
     slot = search(forest, [game_of("E5")], stone_counter, 500)[0]
     assert forest.nodes.visits[slot, 0] == 500
     assert forest.roots[slot]["used"] <= 300
-    bot = Uct(Config(playouts=3000, memory=1, stop_early=False))
+    bot = Uct(Config(playouts=3000, max_tree_mb=1, stop_early=False))
     assert bot.choose(game_of("E5"), Limits()).visits == 3000
 
 

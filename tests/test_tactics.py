@@ -45,7 +45,8 @@ def answers(boards, last, colour, seed):
 
 @numba.njit
 def play_out(boards, colour, last, seed, when):
-    margin, moves, _ = answering_playout(boards[0], colour, last, np.uint64(seed), when, 1, longest_playout(boards[0]))
+    limit = longest_playout(boards[0])
+    margin, moves, _ = answering_playout(boards[0], colour, last, np.uint64(seed), when, 1, limit, True)
     return margin, moves, area_score(boards[0])
 
 

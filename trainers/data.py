@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -16,6 +14,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from arena import ConfigError, RecordError
+from arena.files import replacing
 from arena.go.collection import read_path
 from arena.go.moves import BLACK, SYMMETRIES, WHITE, symmetry_table
 from arena.go.planes import Encoder, encode_rows, final_owners
@@ -212,15 +211,8 @@ def load_games(paths: Sequence[Path], size: int, cache: Path) -> Games:
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write an .npz file aside, then give it its name: whoever finds it finds all of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, aside = tempfile.mkstemp(dir=path.parent, suffix=".aside")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy takes an array for its flag
-        os.replace(aside, path)
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
-        raise
+    with replacing(path) as aside, aside.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy takes an array for its flag
 
 
 def _read(paths: Sequence[Path]) -> Iterator[tuple[int, Record]]:

@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import shutil
 import signal
-import tempfile
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -26,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from arena import ConfigError, RecordError
+from arena.files import check_keys, read_json, replacing
 from arena.go.collection import Text, read_texts
 from arena.go.game import Ending
 from arena.go.moves import BLACK
@@ -361,28 +359,17 @@ ARRAYS = tuple(known.name for known in fields(Games) if known.name != "size")
 
 def _write(folder: Path, manifest: Manifest, parts: Mapping[str, Mapping[str, np.ndarray]]) -> None:
     """The folder, written aside and renamed when it is complete."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-    except OSError as error:
-        raise RecordError(f"{folder} can't be written: {error.strerror}; choose another --out") from error
-    try:
+    with replacing(folder, error=RecordError, hint="choose another --out") as aside:
         files = {}
         for part, arrays in parts.items():
-            (aside / part).mkdir()
+            (aside / part).mkdir(parents=True)
             for name, array in arrays.items():
                 path = aside / part / f"{name}.npy"
                 with path.open("wb") as file:
                     np.save(file, array)
-                    file.flush()
-                    os.fsync(file.fileno())
                 files[f"{part}/{name}.npy"] = _sha256(path)
         text = json.dumps({**asdict(manifest), "files": files}, indent=2)
         (aside / MANIFEST).write_text(f"{text}\n", encoding="utf-8")
-        aside.chmod(0o755)
-        os.replace(aside, folder)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _sha256(path: Path) -> str:
@@ -392,18 +379,13 @@ def _sha256(path: Path) -> str:
 
 def _read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RecordError(f"{folder}: no dataset ({MANIFEST}: {error.strerror}); make one: arena data build") from error
-    except ValueError as error:
-        raise RecordError(f"{path}: isn't JSON ({error}); build the dataset again") from error
-    if isinstance(content, dict) and content.get("format") == 1:  # before dead stones were marked
+    hint = "build the dataset with: arena data build"
+    content = read_json(path, error=RecordError, hint=hint)
+    if content.get("format") == 1:  # before dead stones were marked
         content |= {"dead_stones": {}, "gnugo": "", "format": FORMAT}
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise RecordError(f"{path}: is of a format that this version doesn't read; build the dataset again")
-    if set(content) != {known.name for known in fields(Manifest)}:
-        raise RecordError(f"{path}: isn't the manifest of a dataset; build it again")
+    if content.get("format") != FORMAT:
+        raise RecordError(f"{path}: has format {content.get('format')!r}, and this version reads {FORMAT}; {hint}")
+    check_keys(content, Manifest, path, error=RecordError, hint=hint)
     return Manifest(**content)
 
 

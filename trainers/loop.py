@@ -27,6 +27,7 @@ from safetensors.torch import save_file
 from torch import Tensor, distributed, nn
 
 from arena import CheckpointError, ConfigError
+from arena.files import replacing
 from trainers.data import Batch
 from trainers.progress import Progress
 from trainers.settings import Loop
@@ -404,12 +405,9 @@ class Run:
                         tensors[f"optimizer{number}.{index}.{key}"] = torch.as_tensor(value)
         counters = {"step": self.step_count, "rows": self.rows, "seconds": self.seconds, "settings": self.settings}
         path = self.folder / STATE_FILE
-        aside = path.with_suffix(".aside")
         metadata = {"format": STATE_FORMAT, "counters": json.dumps(counters)}
-        save_file({name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()}, aside, metadata)
-        with aside.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(aside, path)
+        with replacing(path, error=CheckpointError) as aside:
+            save_file({name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()}, aside, metadata)
         self._saved = time.monotonic()
         return path
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import csv
 import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from torch import Tensor, nn
 
 from arena import CheckpointError, ConfigError
 from arena.events.openings import draw_openings
+from arena.files import replacing
 from arena.go.game import Rules
 from arena.go.moves import SYMMETRIES
 from arena.go.planes import find_encoder
@@ -239,11 +239,9 @@ class Pool:
 
     def add(self, iteration: int, network: nn.Module) -> None:
         """Write a snapshot, aside and then renamed."""
-        self._folder.mkdir(parents=True, exist_ok=True)
         state = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in network.state_dict().items()}
-        path = self._path(iteration)
-        save_file(state, path.with_suffix(".aside"))
-        os.replace(path.with_suffix(".aside"), path)
+        with replacing(self._path(iteration), error=CheckpointError) as aside:
+            save_file(state, aside)
         self._loaded[iteration] = state
 
     def load(self, iteration: int, network: nn.Module) -> None:

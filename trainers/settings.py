@@ -6,7 +6,6 @@ Imports neither torch nor Numba, so that the command line can explain a trainer 
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 from arena import ConfigError
 from arena.contract.settings import plain, read_value, suggest
+from arena.files import read_json, read_toml, write
 
 GROUPS = SOURCE, NET, PLAYING, BUDGET, LEARNING, WATCHING, MACHINE = (
     "What it learns from",
@@ -514,19 +514,10 @@ def _range(item: Field[Any]) -> str:
 
 def read_file(path: Path) -> dict[str, Any]:
     """The settings in a TOML file, or those that a run left as JSON; still to be checked. Raises ConfigError."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except OSError as error:
-        raise ConfigError(f"{path}: can't be read ({error.strerror}); give a TOML file of settings") from error
-    except ValueError as error:
-        raise ConfigError(f"{path}: {error}") from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path}: holds no settings")
-    return content
+    read = read_json if path.suffix == ".json" else read_toml
+    return read(path, error=ConfigError, hint="give a TOML file of settings")
 
 
 def write_file(settings: Settings, folder: Path) -> None:
     """Keep the settings of a run beside its state."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / SETTINGS_FILE).write_text(json.dumps(asdict(settings), indent=2) + "\n", encoding="utf-8")
+    write(folder / SETTINGS_FILE, json.dumps(asdict(settings), indent=2) + "\n", error=ConfigError)

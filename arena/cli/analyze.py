@@ -71,10 +71,11 @@ def analyze(
 
     from rich.console import Console
 
+    from arena import files
     from arena.results.analysis import AnalysisError, analyse, as_csv, evaluation_count, notes, patient
-    from arena.results.frames import write_aside
     from arena.screen import style
-    from arena.screen.analysis import AnalysisSheet, headline, show_analysing
+    from arena.screen.analysis import AnalysisSheet, headline
+    from arena.screen.progress import show_bar
 
     registry = registry_of(config, results)
     record = read_game(game, results)
@@ -96,11 +97,14 @@ def analyze(
     )
     found = []
     stopped = False
-    with closing(patient(entry).build()) as player, show_analysing(evaluation_count(record), errors) as bar:
+    with (
+        closing(patient(entry).build()) as player,
+        show_bar("position", evaluation_count(record), errors) as (bar, task),
+    ):
         try:
             for evaluation in analyse(record, player, limits):
                 found.append(evaluation)
-                bar.advance(bar.task_ids[0])
+                bar.advance(task)
         except KeyboardInterrupt:
             stopped = True
         except AnalysisError as error:
@@ -109,7 +113,7 @@ def analyze(
         console.print(AnalysisSheet(record, found, marked))
     for path, content in ((csv, as_csv(record, found)), (sgf, record.to_sgf(notes(record, found, entry.name)) + "\n")):
         if path is not None and found:
-            write_aside(path, content.encode())
+            files.write(path, content.encode())
             print(f"Written to {path}.")
     if stopped:
         errors.print(f"Stopped after {len(found)} of {evaluation_count(record)} positions.", soft_wrap=True)
@@ -134,7 +138,7 @@ def read_game(text: str, results: Path) -> Record:
         raise RecordError(f"{path} is a folder; name one of its SGF files")
     if path.suffix.lower() == ".sgf":
         raise RecordError(f"there is no file {path}")
-    with Store.open(results / "arena.db") as store:
+    with Store.of(results) as store:
         return store.find_game(text)
 
 

@@ -103,7 +103,7 @@ def _asked(ctx: typer.Context, ask: Callable[[Store], Offered]) -> Offered:
     with suppress(UserError, OSError):
         from arena.results.store import Store
 
-        with Store.open(_results(ctx) / "arena.db") as store:
+        with Store.of(_results(ctx)) as store:
             return ask(store)
     return []
 

@@ -50,8 +50,8 @@ def evaluate(
         raise UserError(f"measuring needs more packages ({error.name}): pip install 'arena[train]'") from None
     from rich.console import Console
 
+    from arena import files
     from arena.go.planes import find_encoder
-    from arena.results.frames import write_aside
     from arena.screen.evaluation import evaluation_sheets
     from arena.screen.pages import draw_evaluation
     from arena.screen.progress import show_counting
@@ -70,7 +70,7 @@ def evaluate(
         console.print(sheet)
         console.print()
     if csv is not None:
-        write_aside(csv, by_ply_as_csv(evaluation).encode())
+        files.write(csv, by_ply_as_csv(evaluation).encode())
         console.print(f"{csv} is written.", soft_wrap=True, highlight=False)
     if plot is not None:
         draw_evaluation(evaluation, plot)

@@ -139,7 +139,7 @@ def watch(
     from arena.screen.watch import show_watched
 
     console, theme = Console(), read_theme(None, registry_of(None, results))
-    with Store.open(results / "arena.db") as store:
+    with Store.of(results) as store:
         look = look_at(store.path)
         stored = None if event is None else store.event(event)
         if look is None or look.has_died or (stored is not None and stored.id != look.live.event):
@@ -205,13 +205,13 @@ def replay(
 
     from arena.results.replay import Casting, ReplayError, play_again
     from arena.results.store import Store
-    from arena.screen.replay import show_replay
+    from arena.screen.dossier import show_replay
 
     if (game is None) == (event is None):
         raise UserError("give a game's id, as in: arena replay 12; or --event NAME. 'arena games' lists both")
     processes, console = count_workers(workers), Console()
     say = printer(console)
-    with Store.open(results / "arena.db") as store:
+    with Store.of(results) as store:
         casting = Casting(store, registry_of(config, results), results)
         records = [store.find_game(game)] if game is not None else _spread(store, event or "", limit)
     cast, refused = {}, []
@@ -278,7 +278,7 @@ def dossier(
     from arena.screen.dossier import forfeits_sheet, show_dossier
 
     console = Console()
-    with Store.open(results / "arena.db") as store:
+    with Store.of(results) as store:
         if game is None:
             lost = list(store.games(event=event, forfeits=True, newest_first=True))
             console.print(forfeits_sheet(lost[:limit], len(lost)))

@@ -40,17 +40,16 @@ def bots(
     from rich.console import Console
 
     from arena.results.league import player_ratings
-    from arena.results.store import Store
+    from arena.results.store import Store, database
     from arena.screen.tables import bots_table, settings_table
 
     if name is not None:
         Console().print(settings_table(registry_of(config, results).entry(name)))
         return
-    database = results / "arena.db"
     pool: Pool | None = None
     ratings: dict[str, Estimate] = {}
-    if database.exists():
-        with Store.open(database) as store:
+    if database(results).exists():
+        with Store.of(results) as store:
             pool, ratings = player_ratings(store)
     registry = registry_of(config, results)
     Console().print(bots_table(registry.entries, ratings, pool))
@@ -75,7 +74,7 @@ def elo(
     from arena.results.store import Store
     from arena.screen.tables import elo_table
 
-    with Store.open(results / "arena.db") as store:
+    with Store.of(results) as store:
         console, wanted = Console(), {"size": size, "name": rules, "komi": komi}
         pools = [
             pool
@@ -106,7 +105,7 @@ def games(
     from arena.results.store import Store
     from arena.screen.tables import games_table
 
-    with Store.open(results / "arena.db") as store:
+    with Store.of(results) as store:
         found = list(store.games(event=event, player=player, limit=limit, newest_first=True))
         Console().print(games_table(found, store.count(event=event, player=player)))
 
@@ -123,13 +122,13 @@ def export(
     """
     from rich.progress import track
 
-    from arena.results.frames import write_aside
+    from arena import files
     from arena.results.store import Store
 
-    with Store.open(results / "arena.db") as store:
+    with Store.of(results) as store:
         total = store.count(event=event, player=player)
         for record in track(store.games(event=event, player=player), "Writing", total=total, transient=True):
-            write_aside(sgf / _file_of(record.id), (record.to_sgf() + "\n").encode())
+            files.write(sgf / _file_of(record.id), record.to_sgf() + "\n", sync=False)
     print(f"{total} games written to {sgf}.")
 
 

@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     from arena.go.game import Rules
     from arena.go.moves import Colour
     from arena.go.record import Record
+    from arena.people.adviser import Analyst
     from arena.people.kifu import Kifu, KifuFile
-    from arena.people.sitting import Analyst, Opponent, Sitting
+    from arena.people.sitting import Opponent, Sitting
     from arena.players.registry import Entry, Registry
     from arena.results.analysis import Evaluation
-    from arena.screen.review import Evaluate
-    from arena.screen.themes import Theme
+    from arena.screen.board import Theme
+    from arena.screen.viewer import Evaluate
 
 ANALYSTS = ("alphago", "mcts")
 """Who gives hints where the bot that is played can't: the first that plays on the size."""
@@ -49,7 +50,7 @@ def play(
     color: Annotated[
         str | None, typer.Option(help="black (the default), white, or nigiri to draw for it.", show_default=False)
     ] = None,
-    size: events.Size = None,
+    size: Annotated[int | None, typer.Option(help="Board size, 5 to 19 (default 9).", show_default=False)] = None,
     komi: Annotated[
         float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above, 0.5 with a handicap.", show_default=False)
     ] = None,
@@ -231,7 +232,7 @@ def _analyst(
 ) -> Analyst | None:
     """Who gives hints: another of the bot that is played where it can analyse, else the first that can."""
     from arena.contract.bot import Bot
-    from arena.people.sitting import Analyst
+    from arena.people.adviser import Analyst
 
     for colour, opponent in opponents.items():
         if type(opponent.bot).analyse is not Bot.analyse:
@@ -320,7 +321,7 @@ def _store(kifus: list[Kifu], results: Path) -> None:
     """Finished games into the results, and the ratings that follow. Raises StoreError."""
     from arena.results.store import Store
 
-    with Store.open(results / "arena.db", write=True) as store:
+    with Store.of(results, write=True) as store:
         store.add_players({player.identity: player for kifu in kifus for player in kifu.players}.values())
         store.append([kifu.record for kifu in kifus])
         if any(not kifu.record.unrated for kifu in kifus):
@@ -347,9 +348,9 @@ def _store_finished(results: Path, say: Callable[[str], None]) -> None:
 def _stored_ids(results: Path) -> set[str]:
     """The ids of the games of people that are in the results."""
     from arena.people.kifu import EVENT
-    from arena.results.store import Store
+    from arena.results.store import Store, database
 
-    if not (results / "arena.db").exists():
+    if not database(results).exists():
         return set()
-    with Store.open(results / "arena.db") as store:
+    with Store.of(results) as store:
         return store.ids(EVENT)

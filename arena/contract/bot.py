@@ -8,7 +8,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from arena import ConfigError
+from arena import ArenaError, ConfigError
 from arena.contract.clock import LAG, Clock, TimeLeft, TimeSettings
 from arena.contract.settings import plain, read_value, suggest
 
@@ -26,12 +26,14 @@ def setting(
     high: float | None = None,
     choices: Sequence[str] = (),
     factory: Any = MISSING,
+    formerly: str | None = None,
 ) -> Any:
     """A field of a kind's Config: its default, a sentence on what it does, and what values it takes.
 
-    ``factory`` makes the default of a table. A player's settings list a table only where it is given.
+    ``factory`` makes the default of a table. A player's settings list a table only where it is given. ``formerly`` is
+    an old name of the setting, which is refused with the new one in the message.
     """
-    metadata = {"help": help, "low": low, "high": high, "choices": tuple(choices)}
+    metadata = {"help": help, "low": low, "high": high, "choices": tuple(choices), "formerly": formerly}
     return field(default=default, default_factory=factory, metadata=metadata)
 
 
@@ -167,6 +169,14 @@ class Candidate:
     win_rate: float
     line: tuple[Move, ...]
     prior: float | None = None
+
+
+def fault_words(error: Exception) -> str:
+    """What went wrong, in a line: an error of ours speaks for itself, any other is named."""
+    text = " ".join(str(error).split())
+    if isinstance(error, ArenaError) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 class Bot(ABC):

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import os
 import re
-import shutil
 import sys
 from contextlib import suppress
 from importlib.util import module_from_spec, spec_from_file_location
@@ -19,7 +17,7 @@ from typing import Any
 
 from platformdirs import user_data_dir
 
-from arena import ConfigError
+from arena import ConfigError, StoreError, files
 from arena.contract.bot import BotKind
 
 OURS = "bots"
@@ -102,12 +100,9 @@ def keep_source(factory: str, code: str) -> None:
     if len(sources) != 1:
         return
     copy = KEPT / f"{_stem(sources[0])}-{code}.py"
-    aside = copy.with_name(f".{copy.name}.{os.getpid()}")
-    with suppress(OSError):
+    with suppress(OSError, StoreError):
         if not copy.exists():
-            KEPT.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(sources[0], aside)
-            os.replace(aside, copy)
+            files.write(copy, sources[0].read_bytes(), sync=False)
 
 
 def kept(factory: str, beginning: str) -> list[str]:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
 from typing import IO, Self
 
-from arena import ConfigError, RecordError, StoreError
-from arena.contract.adjudication import OFF, Adjudication
-from arena.events.openings import Opening
-from arena.events.pairing import Pairing, check_terms, openings_for, settings_of
-from arena.go.game import Rules
+from arena import ConfigError, RecordError, StoreError, files
+from arena.events.pairing import Pairing
+from arena.events.terms import Terms, require
 from arena.go.record import Record, read_sgf
 from arena.players.registry import Entry
 
@@ -34,16 +30,11 @@ class Generation:
     """
 
     entries: tuple[Entry, ...]
-    rules: Rules
+    terms: Terms
     games: int
-    openings: int = 0
-    plies: int = 8
-    seed: int = 1
-    adjudication: Adjudication = OFF
-    book: tuple[Opening, ...] = ()
 
     def __post_init__(self) -> None:
-        check_terms(self, self.games)
+        require("games", self.games, 1)
         names = [entry.name for entry in self.entries]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -59,7 +50,7 @@ class Generation:
         return {
             "players": [entry.identity for entry in self.entries],
             "names": [entry.name for entry in self.entries],
-            **settings_of(self),
+            **self.terms.settings,
         }
 
     @property
@@ -71,12 +62,12 @@ class Generation:
         """All games, in order. What is ``played`` changes nothing."""
         names = list(self.players)
         meetings = list(permutations(names, 2)) or [(names[0], names[0])]
-        openings = openings_for(self, 2 * self.games)
+        openings = self.terms.openings_for(2 * self.games)
         event = self.event
         made = []
         for number in range(self.games):
             round_, meeting = divmod(number, len(meetings))
-            seed = int.from_bytes(hashlib.sha256(f"{self.seed}/{number}".encode()).digest()[:7], "big")
+            seed = int.from_bytes(hashlib.sha256(f"{self.terms.seed}/{number}".encode()).digest()[:7], "big")
             opening = openings[number % len(openings)]
             made.append(Pairing(f"{event}/{number + 1:06d}", round_, *meetings[meeting], opening, seed))
         return made
@@ -109,9 +100,9 @@ class GamesFile:
         except OSError as error:
             raise StoreError(f"{path} can't be written: {error.strerror}; choose another --out") from error
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            files.lock_file(file)
             return cls(path, file, _whole_games(path, file, event))
-        except BlockingIOError:
+        except files.Held:
             file.close()
             raise StoreError(f"another arena writes to {path}; wait for it, or choose another --out") from None
         except BaseException:
@@ -156,17 +147,7 @@ class GamesFile:
         """Put the lines into the order of the games' numbers, however they arrived; written aside and renamed."""
         if list(self._records) == sorted(self._records):
             return
-        handle, aside = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write("".join(f"{record.to_sgf()}\n" for record in self.games()).encode())
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(aside, os.stat(self.path).st_mode)
-            os.replace(aside, self.path)
-        except OSError as error:
-            Path(aside).unlink(missing_ok=True)
-            raise StoreError(f"{self.path} can't be written: {error.strerror}") from error
+        files.write(self.path, "".join(f"{record.to_sgf()}\n" for record in self.games()))
 
 
 def _is_forfeit(record: Record) -> bool:

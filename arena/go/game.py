@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -56,6 +57,11 @@ class Rules:
     suicide: bool = False
     handicap_points: bool = False
     move_limit: int = 243
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Rules:
+        """The rules whose ``asdict`` became JSON. Raises ValueError, TypeError or KeyError for what is no rules."""
+        return cls(**{**data, "scoring": Scoring(data["scoring"])})
 
     @classmethod
     def preset(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import MutableMapping
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Table
 
-from arena import ConfigError
+from arena import ConfigError, files
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class Change:
 
 def require_writable(path: Path) -> None:
     """Raise ConfigError when the file, or one in its place, can't be written. What it holds isn't looked at."""
-    place = _resolved(path)
+    place = path.resolve()
     if place.exists() and not place.is_file():
         raise ConfigError(f"{path} is no file; name another with --config")
     if place.exists() and not os.access(place, os.W_OK):
@@ -50,17 +49,16 @@ def set_bot(path: Path, name: str, setting: str, value: str) -> Change:
     The new file is written aside and renamed. Raises ConfigError, and then has changed nothing.
     """
     require_writable(path)
-    place = _resolved(path)
-    is_new_file = not place.exists()
+    is_new_file = not path.exists()
     try:
-        content = b"" if is_new_file else place.read_bytes()
+        content = b"" if is_new_file else path.read_bytes()
         old = content.decode()
         before = tomllib.loads(old)
         document = tomlkit.parse(old)
     except OSError as error:
         raise ConfigError(f"{path} can't be read: {error.strerror}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, TOMLKitError) as error:
-        raise ConfigError(f"{path} is no valid TOML: {' '.join(str(error).split())}") from error
+        raise ConfigError(f"{path}: isn't valid TOML ({' '.join(str(error).split())}); correct it") from error
     known = before.get("bots", {})
     try:
         expected = deepcopy(before)
@@ -73,7 +71,7 @@ def set_bot(path: Path, name: str, setting: str, value: str) -> Change:
         raise ConfigError(
             f'{path} is written in a way that can\'t be changed; set {setting} = "{value}" for {name} there'
         )
-    _replace(path, place, new.encode())
+    files.write(path, new, error=ConfigError, hint="nothing of it has changed")
     return Change(path, name, setting, value, known.get(name, {}).get(setting), name not in known, is_new_file)
 
 
@@ -106,24 +104,3 @@ def _changed(old: str, document: tomlkit.TOMLDocument, name: str, setting: str, 
 
 def _is_inline(bots: Any) -> bool:
     return not isinstance(bots, Table) and type(bots).__name__ == "InlineTable"
-
-
-def _replace(path: Path, place: Path, content: bytes) -> None:
-    aside = place.with_name(f".{place.name}.{os.getpid()}")
-    try:
-        with aside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        if place.exists():
-            aside.chmod(place.stat().st_mode & 0o7777)
-        os.replace(aside, place)
-    except OSError as error:
-        with suppress(OSError):
-            aside.unlink()
-        raise ConfigError(f"{path} can't be written ({error.strerror}); nothing of it has changed") from error
-
-
-def _resolved(path: Path) -> Path:
-    """The file itself, where the path is a link."""
-    return path.resolve()

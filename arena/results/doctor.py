@@ -21,6 +21,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from arena import UserError, __version__
+from arena.contract.bot import fault_words
 from arena.contract.finding import Begun, Finding, Verdict
 from arena.players.example import engine_command, engine_table
 
@@ -100,9 +101,7 @@ def examine(place: Place, only: Sequence[str] = ()) -> Iterator[Begun | Finding]
         try:
             yield from look(place)
         except (UserError, ImportError, OSError) as error:
-            text = " ".join(str(error).split())
-            words = text if isinstance(error, UserError) else f"{type(error).__name__}: {text}"
-            yield Finding(step, Verdict.FAILED, words)
+            yield Finding(step, Verdict.FAILED, fault_words(error))
 
 
 def _versions(place: Place) -> Iterator[Finding]:
@@ -159,7 +158,7 @@ def _processor(place: Place) -> Iterator[Finding]:
     if platform.machine() in ("x86_64", "AMD64") and flags and "avx2" not in flags:
         yield Finding("processor", Verdict.NOTE, words, "Without AVX2 nets run in fp32, and several times slower.")
     elif memory is not None and memory < FEW_MEGABYTES:
-        yield Finding("processor", Verdict.NOTE, words, "Little memory: give --workers 1, or bots a smaller memory=.")
+        yield Finding("processor", Verdict.NOTE, words, "Little memory: use --workers 1 or a smaller max_tree_mb.")
     else:
         yield Finding("processor", Verdict.OK, words)
 
@@ -189,11 +188,6 @@ def _terminal(place: Place) -> Iterator[Finding]:
 def _kernels(place: Place) -> Iterator[Finding]:
     from arena.go.jit import CACHE
 
-    folder = next(parent for parent in (CACHE, *CACHE.parents) if parent.exists())
-    if not os.access(folder, os.W_OK):
-        fix = "Every process compiles anew, for half a minute. Make it writable, or: export NUMBA_CACHE_DIR=FOLDER"
-        yield Finding("kernels", Verdict.NOTE, f"{folder} can't be written", fix)
-        return
     before = _compiled(CACHE)
     start = perf_counter()
     from arena.go.game import Game, Rules
@@ -205,6 +199,10 @@ def _kernels(place: Place) -> Iterator[Finding]:
     if not right:
         fix = f"Delete the folder and try again: rm -r {CACHE}"
         yield Finding("kernels", Verdict.FAILED, f"the compiled board is wrong, {words}", fix)
+        return
+    if not _compiled(CACHE):
+        fix = "Every process compiles anew, for half a minute. Make it writable, or: export NUMBA_CACHE_DIR=FOLDER"
+        yield Finding("kernels", Verdict.NOTE, f"{CACHE} can't be written", fix)
         return
     if not before:
         words += f"; compiled just now, in {perf_counter() - start:.0f} s: the first game of each bot compiles more"
@@ -315,9 +313,9 @@ def _said(command: Sequence[str]) -> str:
 
 
 def _results(place: Place) -> Iterator[Finding]:
-    from arena.results.store import Store
+    from arena.results.store import Store, database
 
-    path = place.results / "arena.db"
+    path = database(place.results)
     folder = next(parent for parent in (path, *path.absolute().parents) if parent.is_dir())
     free = shutil.disk_usage(folder).free
     room = f"{free / 2**30:.1f} GB free"

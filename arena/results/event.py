@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from arena.events.tally import Judge, Tally
-from arena.go.game import Ending, Rules, Scoring
+from arena.go.game import Ending, Rules
 from arena.go.record import Record
 from arena.ratings import ZERO, Comparison, Estimate, PairCounts, Result, compare, share_interval
 from arena.results.league import Crosstable, League, rate_all
@@ -136,8 +136,7 @@ class Report:
 
     @cached_property
     def rules(self) -> Rules:
-        given = self.settings["rules"]
-        return Rules(**(given | {"scoring": Scoring(given["scoring"])}))
+        return Rules.from_json(self.settings["rules"])
 
     @cached_property
     def tally(self) -> Tally | None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from arena import StoreError
+from arena.files import write
 from arena.ratings import Bound, Estimate
 from arena.results.league import league
 
@@ -74,20 +72,7 @@ def _terms(pool: Pool) -> dict[str, Any]:
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
     """Write a frame without its index, aside, then rename. Raises StoreError."""
-    write_aside(path, frame.to_csv(index=False).encode())
-
-
-def write_aside(path: Path, content: bytes) -> None:
-    """Make a file, and its folder where missing, that is there whole or not at all. Raises StoreError."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_bytes(content)
-        os.replace(aside, path)
-    except OSError as error:
-        with suppress(OSError):
-            aside.unlink()
-        raise StoreError(f"{path} can't be written ({error.strerror}); use a folder that can be") from error
+    write(path, frame.to_csv(index=False))
 
 
 # --- Games ---

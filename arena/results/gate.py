@@ -14,8 +14,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from arena import CheckpointError
 from arena.events.schedule import Gate, Match, event_from_json
 from arena.events.tally import Judge
+from arena.files import read_json
 from arena.players.registry import LIMITS, Entry, Registry
 from arena.ratings import Estimate, Verdict, WinDrawLoss
 from arena.results.league import League, league
@@ -121,10 +123,9 @@ def with_checkpoint(entry: Entry, folder: Path) -> Entry:
 def about(folder: Path) -> dict[str, Any]:
     """What a checkpoint's manifest tells, of whatever kind it is; nothing when it can't be read."""
     try:
-        content = json.loads((folder / MANIFEST).read_text("utf-8"))
-    except (OSError, ValueError):
+        return read_json(folder / MANIFEST, error=CheckpointError, hint="")
+    except CheckpointError:
         return {}
-    return content if isinstance(content, dict) else {}
 
 
 def training(folder: Path) -> tuple[int, float]:

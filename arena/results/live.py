@@ -17,6 +17,7 @@ from pathlib import Path
 from time import monotonic, sleep, time
 from typing import Any
 
+from arena import StoreError, files
 from arena.events.pairing import Event, Pairing
 from arena.events.runner import Control, Update
 from arena.events.worker import Glance
@@ -110,13 +111,8 @@ def _followed(live: Live, update: Update, seconds: float, paused: bool) -> Live:
 
 
 def _write(path: Path, live: Live) -> None:
-    aside = Path(f"{path}.new")
-    try:
-        aside.write_text(json.dumps(live, default=_plain, separators=(",", ":")), "ascii")
-        os.replace(aside, path)
-    except OSError:
-        with suppress(OSError):
-            aside.unlink()
+    with suppress(StoreError):  # nobody looks on without it, and the games go on
+        files.write(path, json.dumps(live, default=_plain, separators=(",", ":")), sync=False)
 
 
 def _plain(value: Any) -> Any:

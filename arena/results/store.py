@@ -6,7 +6,6 @@ acknowledged may be missing, whole. Every failure is a StoreError of one line.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sqlite3
@@ -20,7 +19,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from arena import StoreBusy, StoreError, __version__
+from arena import StoreBusy, StoreError, __version__, files
 
 if TYPE_CHECKING:  # players and results are read without games: these pull in the compiler
     from arena.go.game import Outcome, Rules
@@ -178,16 +177,26 @@ class ResultRow:
     games: int
 
 
+def database(results: Path) -> Path:
+    """The file in a folder of results."""
+    return results / "arena.db"
+
+
 class Store:
     """The database, open for one thread; ``with`` closes it."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, lock: IO[str] | None):
+    def __init__(self, path: Path, connection: sqlite3.Connection, lock: IO[bytes] | None):
         """For ``Store.open``: takes over an open connection and, to write, the lock."""
         self.path = path
         self._connection = connection
         self._lock = lock
         with _in_one_line(path):
             self._schema = connection.execute("PRAGMA user_version").fetchone()[0]
+
+    @classmethod
+    def of(cls, results: Path, *, write: bool = False) -> Store:
+        """The database in a folder of results, as ``open`` opens it."""
+        return cls.open(database(results), write=write)
 
     @classmethod
     def open(cls, path: str | Path, *, write: bool = False) -> Store:
@@ -467,28 +476,15 @@ class Store:
 # --- Opening ---
 
 
-def _take_lock(path: Path) -> IO[str]:
+def _take_lock(path: Path) -> IO[bytes]:
     """The open lock file, which names this process; closing it, or dying, gives it back. Raises StoreError."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = open(f"{path}.lock", "a+", encoding="utf-8")
-    except OSError as error:
-        raise StoreError(f"{path} can't be written ({error.strerror}); use a folder that can be") from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-    except BlockingIOError as error:
-        lock.seek(0)
-        holder = lock.read(20).strip()
-        lock.close()
-        process = f" (process {holder})" if holder else ""
+        return files.lock(Path(f"{path}.lock"))
+    except files.Held as error:
+        process = f" (process {error.process})" if error.process else ""
         raise StoreError(f"{path} is being written by another arena{process}; wait until it ends or stop it") from error
     except OSError as error:
-        lock.close()
-        raise StoreError(f"{path}.lock can't be locked ({error.strerror}); use a disk that can") from error
-    return lock
+        raise StoreError(f"{path} can't be written ({error.strerror}); use a folder that can be") from error
 
 
 def _connect(path: Path, write: bool) -> sqlite3.Connection:
@@ -650,10 +646,9 @@ def _json_from_rules(rules: Rules) -> str:
 
 @lru_cache(maxsize=64)
 def _rules_from_json(text: str) -> Rules:
-    from arena.go.game import Rules, Scoring
+    from arena.go.game import Rules
 
-    settings = json.loads(text)
-    return Rules(**(settings | {"scoring": Scoring(settings["scoring"])}))
+    return Rules.from_json(json.loads(text))
 
 
 def _compact_json(value: object) -> str:

@@ -20,8 +20,8 @@ from rich.text import Text
 from arena import IllegalMove
 from arena.contract.settings import suggest
 from arena.go.moves import GTP_COLUMNS, move_from_gtp
+from arena.people.kifu import Phase, Snapshot
 from arena.people.sitting import Refused, Sitting
-from arena.people.snapshot import Phase, Snapshot
 from arena.screen import style
 from arena.screen.sentences import (
     Manner,
@@ -80,17 +80,11 @@ def show_plainly(sitting: Sitting, console: Console, manner: Manner, lines: Text
         _converse(sitting, talk, console, lines)
         return
     while True:
-        sitting.wait(_is_settled)
+        sitting.wait(lambda now: now.is_settled)
         talk.report()
         line = "" if sitting.snapshot().phase is Phase.OVER else lines.readline()
         if not line or not talk.obey(line):
             return
-
-
-def _is_settled(now: Snapshot) -> bool:
-    """Whether nothing is under way that a person would wait for."""
-    looks = now.phase is Phase.COUNT and now.dead is None
-    return now.thinking is None and not now.advising and not now.estimating and not looks
 
 
 def _converse(sitting: Sitting, talk: Talk, console: Console, lines: TextIO) -> None:
@@ -114,7 +108,7 @@ def _converse(sitting: Sitting, talk: Talk, console: Console, lines: TextIO) -> 
         now = sitting.snapshot()
         if now.phase is Phase.OVER:
             return
-        if not prompted and _is_settled(now):
+        if not prompted and now.is_settled:
             console.print(talk.prompt, end="", markup=False, highlight=False)
             prompted = True
         try:
@@ -160,7 +154,8 @@ class Talk:
         if goes_on or (not now.turns and (now.handicap or self._manner.with_board)):
             self._show(now)
         turns = now.turns if goes_on else ()
-        self._told = replace(now, turns=turns, phase=Phase.PLAY, outcome=None, version=now.version - 1)
+        begun = replace(now.record, moves=(), outcome=None)
+        self._told = replace(now, turns=turns, record=begun, version=now.version - 1)
         self.report()
 
     @property

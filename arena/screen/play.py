@@ -13,14 +13,14 @@ from rich.text import Text
 
 from arena.go.game import Game
 from arena.people.counting import estimated
+from arena.people.kifu import Phase
 from arena.people.sitting import Sitting
-from arena.people.snapshot import Phase
 from arena.screen import style
-from arena.screen.review import Evaluate, Review, show_review
+from arena.screen.board import DARK, Theme
 from arena.screen.seat import Seat
 from arena.screen.sentences import result_words
 from arena.screen.terminal import Gone, Mouse, Paste, Press, Stage
-from arena.screen.themes import DARK, Theme
+from arena.screen.viewer import Evaluate, Review, show_review
 
 STARTING = "Getting ready; the first time, compiling takes up to a minute."
 

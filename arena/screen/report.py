@@ -15,6 +15,7 @@ from arena.events.tally import Forfeit
 from arena.results.event import Kind, Place, Report
 from arena.results.stored import Overview
 from arena.screen import style
+from arena.screen.chart import EloBars, EloCourse
 from arena.screen.summary import headline, print_facts, some, strength_lines, test_lines
 from arena.screen.tables import Sheet
 from arena.screen.tournament import crosstable_sheet, doubts, repeats
@@ -266,6 +267,18 @@ def print_report(report: Report, console: Console) -> None:
 def print_title(words: str, console: Console) -> None:
     console.print()
     console.print(Text(style.spell(words, console.options.ascii_only), "bold"))
+
+
+def print_plots(report: Report, console: Console) -> None:
+    """Both charts of an event, with their titles; nothing without games."""
+    if not report.anchor:
+        return
+    print_title("Elo with 95 % intervals", console)
+    console.print(EloBars(report.places))
+    names = [place.name for place in report.places]
+    who = "".join(f"of {name} " for name in names if name != report.anchor) if len(names) == 2 else ""
+    print_title(f"Elo {who}above {report.anchor} over the games played", console)
+    console.print(EloCourse(report.course, names))
 
 
 def overviews_sheet(events: Sequence[Overview]) -> Sheet:

@@ -12,14 +12,13 @@ from time import monotonic
 from arena import IllegalMove
 from arena.contract.settings import suggest
 from arena.go.moves import Colour, Move, gtp_from_move, move_from_gtp, pass_move
+from arena.people.kifu import Phase, Preview
 from arena.people.sitting import Refused, Sitting
-from arena.people.snapshot import Phase, Preview
 from arena.screen import style
+from arena.screen.board import DARK, Picture, Theme
 from arena.screen.play_frame import PlayFrame
-from arena.screen.scene import Picture
+from arena.screen.style import folded
 from arena.screen.terminal import Act, Gone, Mouse, Paste, Press, Typed
-from arena.screen.themes import DARK, Theme
-from arena.screen.words import folded
 
 BUSY_EVERY = 0.1
 """Seconds between two frames while somebody thinks; and while clocks run."""
@@ -101,9 +100,7 @@ class Seat:
     @property
     def _is_busy(self) -> bool:
         """Whether something goes on that a person waits for."""
-        snapshot = self.snapshot
-        counting = snapshot.phase is Phase.COUNT and snapshot.dead is None
-        return snapshot.thinking is not None or counting or snapshot.advising or snapshot.estimating
+        return not self.snapshot.is_settled
 
     @property
     def patience(self) -> float | None:

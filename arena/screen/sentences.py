@@ -9,7 +9,7 @@ from pathlib import Path
 from arena.go.game import Ending
 from arena.go.moves import BLACK, GTP_COLUMNS, Colour, Move, gtp_from_move, pass_move, star_points
 from arena.people.counting import Count, Estimate
-from arena.people.snapshot import Advice, Snapshot, Turn
+from arena.people.kifu import Advice, Snapshot, Turn
 from arena.screen import style
 from arena.screen.board import AREAS, ASCII_AREAS, ASCII_SIGNS, OWNED, SIGNS, STAR
 
@@ -115,7 +115,7 @@ def result_words(now: Snapshot) -> str:
         if outcome.ending is Ending.RESIGN:
             text = f"{now.name(loser)} resigns: {side(winner)} ({now.name(winner)}) wins."
         else:
-            text = f"{now.reason}. {side(winner)} ({now.name(winner)}) wins."
+            text = f"{now.record.reason}. {side(winner)} ({now.name(winner)}) wins."
     return f"{text} The game is unrated: {now.unrated}." if now.unrated else text
 
 

@@ -48,7 +48,7 @@ def confirm(position: Position, shallow: int = SHALLOW, deep: int = DEEP) -> tup
     faults = []
     if right - other < GAP:
         faults.append(f"{gtp_from_move(rival, size)} wins as well")
-    bot = Uct(Config(memory=1024, stop_early=False))
+    bot = Uct(Config(max_tree_mb=1024, stop_early=False))
     best = bot.choose(game, Limits(simulations=deep)).move
     bot.close()
     if best not in position.right:
@@ -72,7 +72,7 @@ def win_rate(game: Game, move: Move, simulations: int) -> float:
     if after.outcome is not None:
         black = after.outcome.black_score
         return black if game.to_play is BLACK else 1 - black
-    bot = Uct(Config(memory=256, stop_early=False))
+    bot = Uct(Config(max_tree_mb=256, stop_early=False))
     rate = bot.choose(after, Limits(simulations=simulations)).win_rate
     bot.close()
     return 1 - (0.5 if rate is None else rate)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from arena import CheckpointError
+from arena.files import check_keys, read_json, replacing
+from arena.files import write as replace_file
 
 FORMAT = 1
 """The version of the manifest; a reader refuses any other."""
@@ -222,10 +221,11 @@ def save(folder: str | Path, manifest: Manifest, write: Callable[[Path], Mapping
     ``write`` puts the files into the folder that it is given and returns what it measured. That and the files' hashes
     go into the manifest, and only then the complete folder gets the name.
 
-    Stopped at any moment this leaves the old checkpoint, the new one or, between two renames, none; never half of one.
+    Stopped at any moment this leaves the old checkpoint or the new one.
     """
     folder = Path(folder)
-    with _aside(folder) as new:
+    with replacing(folder, error=CheckpointError) as new:
+        new.mkdir()
         metrics = {**manifest.metrics, **write(new)}
         missing = [name for name in manifest.required if not (new / name).is_file()]
         if missing:
@@ -239,54 +239,20 @@ def save(folder: str | Path, manifest: Manifest, write: Callable[[Path], Mapping
     return Checkpoint(folder, manifest)
 
 
-@contextmanager
-def _aside(folder: Path) -> Iterator[Path]:
-    """An empty folder beside ``folder`` to be filled. After the block it takes that name; after an error it is gone."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-    try:
-        new = aside / "new"
-        new.mkdir()
-        yield new
-        for path in new.rglob("*"):
-            if path.is_file():
-                with path.open("rb") as file:
-                    os.fsync(file.fileno())
-        if folder.exists():
-            os.replace(folder, aside / "old")
-        os.replace(new, folder)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-
-
 def add_gate(folder: Path, gate: Mapping[str, Any]) -> None:
     """Add what a match showed of a checkpoint to its manifest, in place of an earlier result of that event. The weights
     and their hashes stay. Raises CheckpointError when it can't be written."""
     path = folder / MANIFEST
-    content = _read_json(path)
+    content = read_json(path, error=CheckpointError, hint="copy the whole checkpoint folder again")
     content["gates"] = [*(old for old in content.get("gates", ()) if old.get("event") != gate["event"]), dict(gate)]
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with aside.open("w", encoding="utf-8") as file:
-            file.write(to_json(content))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-    except OSError as error:
-        with suppress(OSError):
-            aside.unlink()
-        raise CheckpointError(f"{path}: can't be written ({error.strerror})") from error
+    replace_file(path, to_json(content), error=CheckpointError)
 
 
 def keep(folder: Path, kept: Path) -> None:
     """Copy a checkpoint to ``kept``, which is there whole or not at all; one that is there gives way. Raises
     CheckpointError when it can't be written."""
-    try:
-        with _aside(kept) as new:
-            shutil.copytree(folder, new, dirs_exist_ok=True)
-    except (OSError, shutil.Error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise CheckpointError(f"{kept}: can't be written ({reason}); use a folder that can be") from error
+    with replacing(kept, error=CheckpointError) as new:
+        shutil.copytree(folder, new)
 
 
 def to_json(content: dict[str, Any]) -> str:
@@ -306,22 +272,8 @@ def _sha256(path: Path) -> str:
         ) from error
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CheckpointError(
-            f"{path}: can't be read ({error.strerror}); copy the whole checkpoint folder again"
-        ) from error
-    except ValueError as error:
-        raise CheckpointError(f"{path}: isn't JSON ({error}); copy the whole checkpoint folder again") from error
-    if not isinstance(content, dict):
-        raise CheckpointError(f"{path}: isn't a manifest; copy the whole checkpoint folder again")
-    return content
-
-
 def _read_manifest(path: Path) -> Manifest:
-    content = _read_json(path)
+    content = read_json(path, error=CheckpointError, hint="copy the whole checkpoint folder again")
     if content.get("format") != FORMAT:
         raise CheckpointError(
             f"{path}: has format {content.get('format')!r} and this version reads {FORMAT}; train it again"
@@ -334,29 +286,8 @@ def _read_manifest(path: Path) -> Manifest:
     return manifest
 
 
-_KINDS: dict[str, tuple[type, ...]] = {
-    "str": (str,),
-    "int": (int,),
-    "float": (float, int),
-    "Mapping[str, str]": (dict,),
-    "Mapping[str, float]": (dict,),
-    "Mapping[str, Any]": (dict,),
-    "Sequence[Mapping[str, Any]]": (list,),
-}
-
-
 def _check(path: Path, content: dict[str, Any]) -> None:
-    known_fields = {item.name: str(item.type) for item in fields(Manifest)}
-    for name, kind in known_fields.items():
-        if name not in content and name in OPTIONAL_ENTRIES:
-            continue
-        if name not in content:
-            raise CheckpointError(f"{path}: '{name}' is missing; train it again")
-        if not isinstance(content[name], _KINDS[kind]) or isinstance(content[name], bool):
-            raise CheckpointError(f"{path}: '{name}' has a value of the wrong kind; train it again")
-    for name in content:
-        if name not in known_fields:
-            raise CheckpointError(f"{path}: unknown entry '{name}'; train it again")
+    check_keys(content, Manifest, path, error=CheckpointError, hint="train it again", optional=OPTIONAL_ENTRIES)
     for name, digest in content["files"].items():
         if name not in (*REQUIRED, *OPTIONAL) or not isinstance(digest, str):
             raise CheckpointError(f"{path}: lists a file '{name}' that no checkpoint has; train it again")

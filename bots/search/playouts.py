@@ -1,12 +1,9 @@
-"""Playouts that answer: captures, escapes from atari, vital points and 3x3 patterns beside the last move.
+"""Playouts that answer: captures, escapes from atari and 3x3 patterns beside the last move.
 
-After MoGo (Gelly, Wang, Munos and Teytaud 2006, section 3), which has no vital points. Uniform playouts are in
-``arena.go.kernels``.
+After MoGo (Gelly, Wang, Munos and Teytaud 2006, section 3). Uniform playouts are in ``arena.go.kernels``.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,21 +11,17 @@ from arena.go.jit import inlined, kernel
 from arena.go.kernels import WIDTH, U, area_score, below, is_eye, is_legal, longest_playout, next_random, place, seeded
 from arena.go.tactics import is_self_atari, is_shape, last_liberty
 
+ATARI = 230
+"""In how many of 256 cases a playout captures, or saves from atari, beside the last move."""
 
-class Habits(NamedTuple):
-    """In how many of 256 cases each rule of a playout is followed, and what ends it early."""
+PATTERN = 243
+"""In how many of 256 cases it plays one of the shapes beside the last move."""
 
-    atari: int = 230  # capture, or save from atari, beside the last move
-    nakade: int = 0  # after a capture, play the vital point of the eye space that it left; not shown to pay
-    pattern: int = 243  # play one of the shapes beside the last move
-    self_atari: int = 230  # elsewhere, put no stone into atari
-    mercy: int = 3  # end it when a side is ahead by more than one in so many points of the board in stones; 0 never
+SELF_ATARI = 230
+"""In how many of 256 cases it puts no stone into atari elsewhere."""
 
-
-HABITS = Habits()
-
-EYE_SPACE = 6
-"""The most points of an eye space with a vital point."""
+MERCY = 3
+"""It ends when a side is ahead by more than one in so many points of the board in stones."""
 
 
 @inlined
@@ -100,84 +93,25 @@ def answer_pattern(board, last, colour, state):
     return chosen, state
 
 
-@inlined
-def vital_point(board, start, colour, region):
-    """The vital point of the eye space of ``colour`` that the empty point ``start`` is in; 0 when there is none.
-
-    Three points in a row or a corner, four around one, five as a cross or bulky, six as a rabbit. ``region``
-    (EYE_SPACE,) is scratch.
-    """
-    other = 3 - colour
-    region[0] = start
-    count = 1
-    done = 0
-    borders = 0  # counted from both sides
-    most = np.int64(0)
-    best = np.int64(0)
-    while done < count:
-        p = np.int64(region[done])
-        done += 1
-        degree = np.int64(board.around[U(p)]) & 15
-        borders += degree
-        if degree > most:
-            most = degree
-            best = p
-        for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
-            q = p + step
-            there = np.int64(board.colour[U(q)])
-            if there == other:
-                return np.int64(0)
-            if there == 0:
-                known = False
-                for i in range(count):
-                    known = known or region[i] == q
-                if not known:
-                    if count == EYE_SPACE:
-                        return np.int64(0)
-                    region[count] = q
-                    count += 1
-    vital = (
-        count == 3
-        or (count == 4 and most == 3)
-        or (count == 5 and (most == 4 or (most == 3 and borders == 10)))
-        or (count == 6 and most == 4 and borders == 12)
-    )
-    return best if vital else np.int64(0)
-
-
-@inlined
-def answer_nakade(board, last, colour, region):
-    """The vital point of an eye space beside the opponent's stone ``last`` that the opponent surrounds, or 0."""
-    for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
-        if board.colour[U(last + step)] == 0:
-            vital = vital_point(board, last + step, 3 - colour, region)
-            if vital:
-                return vital
-    return np.int64(0)
-
-
 @kernel
-def answering_playout(board, colour, last, state, when, time, limit, habits=HABITS):
-    """Play until both pass, one side is far ahead or ``limit`` moves are made; (Black's margin before komi, moves,
-    state).
+def answering_playout(board, colour, last, state, when, time, limit, mercy):
+    """Play until both pass or ``limit`` moves are made; (Black's margin before komi, moves, state).
 
-    ``last`` is the point that was just played, 0 for a pass. Where nobody had played before, ``when`` (CELLS,) gets
-    ``2 * time + colour - 1`` of the first stone, ``time`` counting up from the argument.
+    With ``mercy`` it ends early when one side is far ahead. ``last`` is the point that was just played, 0 for a pass.
+    Where nobody had played before, ``when`` (CELLS,) gets ``2 * time + colour - 1`` of the first stone, ``time``
+    counting up from the argument.
     """
     passes = 0
     moves = 0
-    mercy = board.side * board.side // habits.mercy if habits.mercy else board.side * board.side
-    taken = np.int64(2)  # stones that the last move captured; for all one knows, the one before did
-    region = np.empty(EYE_SPACE, np.int64)
+    points = board.side * board.side
+    lead = points // MERCY if mercy else points
     while passes < 2 and moves < limit:
         chosen = np.int64(0)
         if last:
             state = next_random(state)
-            if _chance(state, habits.atari):
+            if _chance(state, ATARI):
                 chosen, state = answer_atari(board, last, colour, state)
-            if chosen == 0 and taken > 1 and _chance(state >> np.uint64(18), habits.nakade):
-                chosen = answer_nakade(board, last, colour, region)
-            if chosen == 0 and _chance(state >> np.uint64(9), habits.pattern):
+            if chosen == 0 and _chance(state >> np.uint64(9), PATTERN):
                 chosen, state = answer_pattern(board, last, colour, state)
         if chosen == 0:
             left = np.int64(board.empty_count)
@@ -191,7 +125,7 @@ def answering_playout(board, colour, last, state, when, time, limit, habits=HABI
                         chosen = p
                         break
                 elif not is_eye(board, p, colour) and is_legal(board, p, colour):
-                    if not _chance(state, habits.self_atari) or not is_self_atari(board, p, colour):
+                    if not _chance(state, SELF_ATARI) or not is_self_atari(board, p, colour):
                         chosen = p
                         break
                 left -= 1
@@ -214,13 +148,13 @@ def answering_playout(board, colour, last, state, when, time, limit, habits=HABI
         last = chosen
         colour = 3 - colour
         moves += 1
-        if taken and abs(board.stones[1] - board.stones[2]) > mercy:
+        if taken and abs(board.stones[1] - board.stones[2]) > lead:
             break
     return area_score(board), moves, state
 
 
 @kernel
-def run_answering_playouts(boards, colour, last, count, seed, margins, habits=HABITS):
+def run_answering_playouts(boards, colour, last, count, seed, margins):
     """``count`` playouts from ``boards[0]`` (``boards[1]`` is scratch); writes margins, returns the moves played."""
     state = seeded(seed)
     total = 0
@@ -229,7 +163,7 @@ def run_answering_playouts(boards, colour, last, count, seed, margins, habits=HA
         boards[1] = boards[0]
         when[:] = 0
         limit = longest_playout(boards[1])
-        margin, moves, state = answering_playout(boards[1], colour, last, state, when, 1, limit, habits)
+        margin, moves, state = answering_playout(boards[1], colour, last, state, when, 1, limit, True)
         margins[i] = margin
         total += moves
     return total

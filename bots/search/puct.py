@@ -42,21 +42,21 @@ from bots.search.tree import (
 
 
 class Knowledge(NamedTuple):
-    """How a search weighs what it knows; all numbers, so that one kernel serves all settings."""
+    """The settings of ``bots.alphago.Config`` that the kernels need."""
 
-    exploration: float  # c_puct, for results in [0, 1]
-    growth: float  # visits at which c begins to grow with their logarithm (c_base of AlphaZero); 0 keeps it constant
-    urgency_loss: float  # how much worse than its parent a move without visits is thought, at full prior explored
-    flattening: float  # temperature of the priors: over 1 they are flattened
-    noise: float  # share of the root's noise in the priors there
-    mixing: float  # lambda late in a game: 0 trusts the net's value, 1 the rollouts
-    rising_from: float  # the share of the points with a stone up to which lambda is 0
-    rising_to: float  # and from which it is whole; 0 keeps it constant
-    rollouts: int  # playouts a leaf
-    rollout_moves: int  # where one is cut and the board is scored as it stands; 0 plays to the end
-    answering: bool  # rollouts that answer instead of uniform ones
-    any_symmetry: bool  # evaluate each leaf under a random symmetry
-    stop_early: bool  # end a search whose move can't change any more
+    c_puct: float
+    c_puct_base: float  # of AlphaZero
+    fpu_reduction: float  # at full prior explored; in proportion to its root before
+    policy_temperature: float
+    dirichlet_weight: float
+    rollout_weight: float
+    rollouts_from: float
+    rollouts_full: float
+    rollouts: int
+    rollout_moves: int
+    answering: bool
+    symmetries: bool
+    stop_early: bool
 
 
 class Leaves(NamedTuple):
@@ -84,14 +84,14 @@ def _select(nodes, root, slot, node, knowledge):
             explored += nodes.prior[slot, child]
     # The node's own value is seen by who moved to it; its children by the other side.
     parent = np.float32(1) - nodes.value[slot, node]
-    unvisited = parent - np.float32(knowledge.urgency_loss) * np.sqrt(explored)
+    unvisited = parent - np.float32(knowledge.fpu_reduction) * np.sqrt(explored)
     total = np.float32(nodes.visits[slot, node] + nodes.pending[slot, node])
-    constant = np.float32(knowledge.exploration)
-    if knowledge.growth > 0:  # half of AlphaZero's term: its results are from -1 to 1
-        constant += np.log((total + np.float32(1)) / np.float32(knowledge.growth) + np.float32(1)) / np.float32(2)
+    constant = np.float32(knowledge.c_puct)
+    if knowledge.c_puct_base > 0:  # half of AlphaZero's term: its results are from -1 to 1
+        constant += np.log((total + np.float32(1)) / np.float32(knowledge.c_puct_base) + np.float32(1)) / np.float32(2)
     scale = constant * np.sqrt(total)
-    noisy = node == 0 and knowledge.noise > 0
-    share = np.float32(knowledge.noise)
+    noisy = node == 0 and knowledge.dirichlet_weight > 0
+    share = np.float32(knowledge.dirichlet_weight)
     noise = np.float32(0)
     if noisy:
         for i in range(last - first):
@@ -218,7 +218,7 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, knowled
             for i in range(depth):
                 nodes.pending[slot, path[i]] += 1
             symmetry = np.int64(0)
-            if knowledge.any_symmetry:
+            if knowledge.symmetries:
                 root.random = next_random(root.random)
                 symmetry = below(root.random, 8)
             leaves.slots[count] = slot
@@ -286,7 +286,7 @@ def _is_pointless(board, root, p, colour, own):
 
 
 @inlined
-def _expand(board, root, nodes, slot, node, colour, passes, logits, table, flattening):
+def _expand(board, root, nodes, slot, node, colour, passes, logits, table, temperature):
     """Give ``node`` its children in random order, with the softmax of ``logits`` over them as priors.
 
     A second pass that wins the game is the only child; one that loses it has no prior, where there are other moves.
@@ -320,7 +320,7 @@ def _expand(board, root, nodes, slot, node, colour, passes, logits, table, flatt
     used += 1
     total = np.float32(0)
     for child in range(first, used):
-        weight = np.exp((nodes.prior[slot, child] - top) / np.float32(flattening))
+        weight = np.exp((nodes.prior[slot, child] - top) / np.float32(temperature))
         nodes.prior[slot, child] = weight
         total += weight
     for child in range(first, used):
@@ -336,11 +336,11 @@ def _lateness(board, knowledge):
     """How much of lambda has risen with the stones on the board, in [0, 1]."""
     points = np.int64(board.side) * np.int64(board.side)
     full = (points - np.int64(board.empty_count)) / points
-    if full >= knowledge.rising_to:
+    if full >= knowledge.rollouts_full:
         return 1.0
-    if full <= knowledge.rising_from:
+    if full <= knowledge.rollouts_from:
         return 0.0
-    return (full - knowledge.rising_from) / (knowledge.rising_to - knowledge.rising_from)
+    return (full - knowledge.rollouts_from) / (knowledge.rollouts_full - knowledge.rollouts_from)
 
 
 @kernel
@@ -365,12 +365,12 @@ def expand_leaves(roots, nodes, owners, knowledge, tables, leaves, count, logits
         if np.int64(root.used) + board.empty_count + 1 <= capacity:
             passes = nodes.point[slot, node] == 0 if depth > 1 else root.passes > 0
             table = tables[leaves.positions.symmetries[i]]
-            _expand(board, root, nodes, slot, node, colour, passes, logits[i], table, knowledge.flattening)
+            _expand(board, root, nodes, slot, node, colour, passes, logits[i], table, knowledge.policy_temperature)
         else:
             nodes.first[slot, node] = UNEXPANDED
         result = win_rates[i] if colour == 1 else np.float32(1) - win_rates[i]
-        mixing = np.float32(knowledge.mixing * _lateness(board, knowledge))
-        if mixing > 0:
+        weight = np.float32(knowledge.rollout_weight * _lateness(board, knowledge))
+        if weight > 0:
             total = np.float32(0)
             state = root.random
             limit = np.int64(knowledge.rollout_moves) or longest_playout(board)
@@ -378,14 +378,14 @@ def expand_leaves(roots, nodes, owners, knowledge, tables, leaves, count, logits
                 scratch[0] = board
                 if knowledge.answering:
                     last = np.int64(nodes.point[slot, node]) if depth > 1 else np.int64(root.last)
-                    margin, played, state = answering_playout(scratch[0], colour, last, state, when, 1, limit)
+                    margin, played, state = answering_playout(scratch[0], colour, last, state, when, 1, limit, True)
                 else:
                     margin, played, state = playout(scratch[0], colour, state, limit)
                 note_owners(scratch[0], owners, slot)
                 total += _result(margin_of(scratch[0], root, margin))
                 moves += played
             root.random = state
-            result = (np.float32(1) - mixing) * result + mixing * total / np.float32(knowledge.rollouts)
+            result = (np.float32(1) - weight) * result + weight * total / np.float32(knowledge.rollouts)
         for j in range(depth):
             nodes.pending[slot, path[j]] -= 1
         _back_up(nodes, slot, path, depth, 3 - np.int64(root.colour), result)

@@ -6,7 +6,7 @@ No selection rule and no evaluation: ``uct`` and ``puct`` bring those.
 from __future__ import annotations
 
 from mmap import mmap
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -29,6 +29,14 @@ CHILDREN = 19 * 19 + 1
 
 FORBIDDEN = -1
 """The value of ``Nodes.visits`` for a move that superko forbids."""
+
+
+Knowledge = TypeVar("Knowledge", bound=NamedTuple)
+
+
+def knowledge_of(config: object, kind: type[Knowledge]) -> Knowledge:
+    """The settings of a bot's Config that a kernel takes: those that ``kind`` has under the same names."""
+    return kind(*(getattr(config, name) for name in kind._fields))
 
 
 class Nodes(NamedTuple):

@@ -31,8 +31,8 @@ from arena.go.kernels import (
 )
 from arena.go.tactics import is_lonely, is_self_atari, is_shape, rescue
 from bots.search.atomic import claim, fetch_add, publish
-from bots.search.playouts import HABITS, Habits, answering_playout
-from bots.search.rollouts import policy_playout, policy_priors
+from bots.search.playouts import answering_playout
+from bots.search.rollouts import policy_priors
 from bots.search.tree import AWAITED, FORBIDDEN, MAX_DEPTH, UNEXPANDED, add_rave_child, is_won, margin_of, note_owners
 
 # What a prior is made of, in simulations won or lost.
@@ -46,17 +46,16 @@ ALONE = 10.0  # no stone around: lost on the first two lines, won on the third
 
 
 class Knowledge(NamedTuple):
-    """How a search weighs what it knows; all numbers, so that one kernel serves all settings."""
+    """The settings of ``bots.uct.Config`` that the kernel needs."""
 
-    exploration: float  # of the confidence bound
-    rave: float  # simulations at which a move's own results weigh as much as those of playing it later; 0 is without
-    priors: float  # how much of the weight of priors is given; 0 is without
-    answering: bool  # playouts that answer instead of uniform ones
-    expand_after: int  # visits that a leaf needs before it gets children
-    urgency: float = 1.1  # the estimate of a child of which nothing is known (first-play urgency)
-    habits: Habits = HABITS  # of playouts that answer
-    policy: float = 0.0  # simulations that a trained policy's word is worth in a prior; 0 is without
-    trained: bool = False  # playouts by that policy
+    c_uct: float
+    rave: float
+    priors: float
+    policy: float
+    answering: bool
+    mercy: bool
+    expand_after: int
+    fpu_value: float
 
 
 @inlined
@@ -175,7 +174,7 @@ def _select(nodes, slot, node, know):
     The estimate is that of the child's results and its prior, mixed with RAVE's, and a confidence bound (UCB1).
     """
     first = np.int64(nodes.first[slot, node])
-    constant = np.float32(know.exploration)
+    constant = np.float32(know.c_uct)
     log_visits = constant * constant * np.log(np.float32(nodes.visits[slot, node] + 1))
     equal = np.float32(know.rave)
     best = np.int64(-1)
@@ -189,7 +188,7 @@ def _select(nodes, slot, node, know):
         total = own + weight + np.float32(nodes.pending[slot, child])  # what is under way counts as lost
         later = np.float32(nodes.later_visits[slot, child])
         if total + later == 0:
-            bound = np.float32(know.urgency)
+            bound = np.float32(know.fpu_value)
         else:
             bound = np.float32(0)
             if total > 0:
@@ -289,10 +288,8 @@ def _simulate(
     longest = longest_playout(board)
     if passes >= 2:
         points = np.int64(area_score(board))
-    elif know.trained:
-        points, _, state = policy_playout(board, colour, last, previous, weights, state, when, depth)
     elif know.answering:
-        points, _, state = answering_playout(board, colour, last, state, when, depth, longest, know.habits)
+        points, _, state = answering_playout(board, colour, last, state, when, depth, longest, know.mercy)
     else:
         points, _, state = recorded_playout(board, colour, state, longest, True, when, depth)
     note_owners(board, owned, 0)

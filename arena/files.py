@@ -1,0 +1,232 @@
+"""Files that survive a crash: written aside and renamed, locked, read with errors that name the key. No format of ours.
+
+A file or folder is there whole, old or new, whenever the process or the machine stops. The only module that renames
+over a file or locks one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import shutil
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import IO, Any
+
+from arena import StoreError, UserError
+
+_FOLDER = "use a folder that can be"
+_EXCHANGE = 2  # RENAME_EXCHANGE of renameat2(2)
+_HERE = -100  # AT_FDCWD: paths are relative to the current folder
+
+# --- Writing ---
+
+
+def write(
+    path: Path, content: str | bytes, *, error: type[UserError] = StoreError, hint: str = _FOLDER, sync: bool = True
+) -> None:
+    """Make a file of this content, as ``replacing`` does."""
+    with replacing(path, error=error, hint=hint, sync=sync) as aside:
+        aside.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def replacing(
+    path: Path, *, error: type[UserError] = StoreError, hint: str = _FOLDER, sync: bool = True
+) -> Iterator[Path]:
+    """A path beside ``path`` where the caller makes a file or a folder, which then takes the place of what ``path``
+    leads to. Missing folders above are made.
+
+    With ``sync`` the content is on disk when this returns. When the caller raises, or the disk fails, ``path`` is as it
+    was; an OSError is raised as ``error``, one line that ends with ``hint``.
+    """
+    place = Path(os.path.realpath(path))
+    aside = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _remove(aside)
+        yield aside
+        with suppress(FileNotFoundError):
+            aside.chmod(place.stat().st_mode & 0o7777)
+        if sync:
+            _sync_all(aside)
+        _take_place(aside, place)
+        if sync:
+            _sync(place.parent)
+    except (OSError, shutil.Error) as problem:
+        raise error(f"{path} can't be written ({reason(problem)}); {hint}") from problem
+    finally:
+        with suppress(OSError):
+            _remove(aside)
+
+
+def reason(problem: Exception) -> str:
+    """What the system says, without the path, which our own text names."""
+    return getattr(problem, "strerror", None) or " ".join(str(problem).split())
+
+
+def _take_place(aside: Path, place: Path) -> None:
+    if not (place.is_dir() and aside.is_dir()):
+        os.replace(aside, place)
+    elif not _exchange(aside, place):  # then for a moment nothing has the name
+        old = aside.with_name(f"{aside.name}.old")
+        os.replace(place, old)
+        try:
+            os.replace(aside, place)
+        except OSError:
+            os.replace(old, place)
+            raise
+        _remove(old)
+
+
+def _exchange(aside: Path, place: Path) -> bool:
+    """Swap two folders in one step. False where the system or the disk has no such step."""
+    try:
+        swap = ctypes.CDLL(None).renameat2
+    except (OSError, AttributeError):
+        return False
+    return int(swap(_HERE, os.fsencode(aside), _HERE, os.fsencode(place), _EXCHANGE)) == 0
+
+
+def _sync_all(path: Path) -> None:
+    for inside in path.rglob("*") if path.is_dir() else ():
+        _sync(inside)
+    _sync(path)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+# --- Locks ---
+
+
+class Held(OSError):
+    """Another process has the lock; ``process`` is its number, or 0 when it hasn't said."""
+
+    def __init__(self, process: int):
+        self.process = process
+        super().__init__("another process has the lock")
+
+
+def lock(path: Path) -> IO[bytes]:
+    """The open lock file, which names this process; closing it, or the process's end, gives the lock back. Missing
+    folders are made. Raises Held, or OSError where there can't be a lock."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        file = open(path, "a+b", buffering=0)
+        try:
+            lock_file(file)
+            if path.exists() and os.path.samestat(
+                path.stat(), os.fstat(file.fileno())
+            ):  # else its last holder has just removed it
+                with suppress(OSError):  # a full disk: nobody needs the number but a reader of the error
+                    file.truncate(0)
+                    file.write(b"%d" % os.getpid())
+                return file
+        except Held:
+            file.seek(0)
+            said = file.read(20).strip()
+            file.close()
+            raise Held(int(said) if said.isdigit() else 0) from None
+        except BaseException:
+            file.close()
+            raise
+        file.close()
+
+
+def lock_file(file: IO[bytes]) -> None:
+    """Lock an open file until it is closed. Raises Held, or OSError."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise Held(0) from None
+
+
+# --- Reading ---
+
+
+def read_json(path: Path, *, error: type[UserError], hint: str) -> dict[str, Any]:
+    """The object in a JSON file. Raises ``error``, one line that names the file and ends with ``hint``."""
+    return _table(path, _text(path, error, hint), json.loads, "JSON", error, hint)
+
+
+def read_toml(path: Path, *, error: type[UserError], hint: str) -> dict[str, Any]:
+    """The tables of a TOML file. Raises ``error``, one line that names the file and ends with ``hint``."""
+    return _table(path, _text(path, error, hint), tomllib.loads, "TOML", error, hint)
+
+
+def _text(path: Path, error: type[UserError], hint: str) -> str:
+    try:
+        return path.read_text("utf-8")
+    except OSError as problem:
+        raise error(f"{path}: can't be read ({reason(problem)}); {hint}") from problem
+    except UnicodeDecodeError as problem:
+        raise error(f"{path}: isn't text in UTF-8 ({reason(problem)}); {hint}") from problem
+
+
+def _table(path: Path, text: str, parse: Any, form: str, error: type[UserError], hint: str) -> dict[str, Any]:
+    try:
+        content = parse(text)
+    except RecursionError as problem:
+        raise error(f"{path}: isn't valid {form} (nested too deeply); {hint}") from problem
+    except ValueError as problem:
+        raise error(f"{path}: isn't valid {form} ({reason(problem)}); {hint}") from problem
+    if not isinstance(content, dict):
+        raise error(f"{path}: holds no {form} object; {hint}")
+    return content
+
+
+_FORMS: dict[str, tuple[tuple[type, ...], str]] = {
+    "str": ((str,), "text"),
+    "int": ((int,), "a whole number"),
+    "float": ((float, int), "a number"),
+    "bool": ((bool,), "true or false"),
+    "Mapping": ((dict,), "an object"),
+    "Sequence": ((list,), "a list"),
+    "tuple": ((list,), "a list"),
+}
+"""What JSON has for each type of a field, and what that is called."""
+
+
+def check_keys(
+    content: Mapping[str, Any],
+    kind: type[Any],
+    where: object,
+    *,
+    error: type[UserError],
+    hint: str,
+    optional: Collection[str] = (),
+) -> None:
+    """Whether an object of JSON has the fields of a dataclass, each of its type, and no others. Raises ``error``, which
+    begins with ``where``, names the key and what is allowed, and ends with ``hint``."""
+    known = {field.name: str(field.type).partition("[")[0] for field in fields(kind)}
+    for name, form in known.items():
+        types, word = _FORMS[form]
+        if name not in content:
+            if name not in optional:
+                raise error(f"{where}: '{name}' is missing; {hint}")
+        elif not isinstance(content[name], types) or (isinstance(content[name], bool) and bool not in types):
+            raise error(f"{where}: '{name}' is not {word}; {hint}")
+    for name in content:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            meant = f"did you mean '{close[0]}'" if close else f"there are {', '.join(known)}"
+            raise error(f"{where}: unknown entry '{name}', {meant}; {hint}")

@@ -1,0 +1,122 @@
+"""Files that survive a crash: written aside and renamed, locked, read with errors that name the key."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from arena import ConfigError, StoreError, files
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_only_one_module_renames_over_files_or_locks_them() -> None:
+    sources = [path for folder in ("arena", "bots", "trainers") for path in (ROOT / folder).rglob("*.py")]
+    assert [
+        str(path.relative_to(ROOT))
+        for path in sources
+        if any(call in path.read_text("utf-8") for call in ("os.replace(", "os.rename(", "flock(", ".rename("))
+    ] == ["arena/files.py"]
+
+
+def test_a_file_is_replaced_whole_and_keeps_its_mode_and_the_link_to_it(tmp_path: Path) -> None:
+    place, link = tmp_path / "place" / "file", tmp_path / "link"
+    files.write(place, "old")
+    place.chmod(0o640)
+    link.symlink_to(place)
+    files.write(link, b"new")
+    assert (place.read_text(), link.is_symlink(), place.stat().st_mode & 0o777) == ("new", True, 0o640)
+    assert sorted(os.listdir(place.parent)) == ["file"]
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_a_folder_takes_the_place_of_another_or_leaves_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool
+) -> None:
+    if not exchange:
+        monkeypatch.setattr(files.ctypes, "CDLL", lambda _name: object())  # a system without such a step
+    place = tmp_path / "net"
+    for content in ("old", "new"):
+        with files.replacing(place) as aside:
+            aside.mkdir()
+            (aside / content).write_text(content)
+    assert (os.listdir(place), os.listdir(tmp_path)) == (["new"], ["net"])
+    with pytest.raises(KeyError), files.replacing(place) as aside:
+        aside.mkdir()
+        raise KeyError
+    with pytest.raises(StoreError, match=r"net can't be written \(No such file or directory\); use a folder"):
+        with files.replacing(place):
+            pass
+    assert (os.listdir(place), os.listdir(tmp_path)) == (["new"], ["net"])
+
+
+def test_a_lock_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "made" / "lock"
+    code = "import sys; from pathlib import Path; from arena import files; "
+    code += "held = files.lock(Path(sys.argv[1])); print('held', flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
+    ) as other:
+        assert other.stdout is not None and other.stdout.readline() == b"held\n"
+        with pytest.raises(files.Held) as caught:
+            files.lock(path)
+        assert caught.value.process == other.pid
+        other.communicate(b"\n")
+    files.lock(path).close()
+
+
+@dataclass
+class Sheet:
+    name: str
+    rows: int
+    share: float
+    parts: Mapping[str, int]
+    steps: Sequence[int] = ()
+
+
+SHEET = {"name": "x", "rows": 1, "share": 2, "parts": {}}
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("[" * 100_000, r"isn't valid JSON \(nested too deeply\); give another$"),
+        ('{"rows": ' + "1" * 5000 + "}", r"isn't valid JSON \(.*\); give another$"),
+        ("{", r"isn't valid JSON \(Expecting .*\); give another$"),
+        ("[]", "holds no JSON object; give another$"),
+        ("\udcff", r"isn't text in UTF-8 \(.*\); give another$"),
+        (None, r"can't be read \(No such file or directory\); give another$"),
+    ],
+    ids=["deep", "long number", "cut", "list", "bytes", "missing"],
+)
+def test_json_that_cannot_be_read_is_one_line(tmp_path: Path, text: str | None, error: str) -> None:
+    path = tmp_path / "sheet.json"
+    if text is not None:
+        path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ConfigError, match=rf"sheet\.json: {error}") as caught:
+        files.read_json(path, error=ConfigError, hint="give another")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"rows": True}, "'rows' is not a whole number"),
+        ({"name": 1}, "'name' is not text"),
+        ({"parts": []}, "'parts' is not an object"),
+        ({"shares": 1}, "unknown entry 'shares', did you mean 'share'"),
+        ({"x": 1}, "unknown entry 'x', there are name, rows, share, parts, steps"),
+    ],
+)
+def test_keys_are_checked_by_the_fields_of_a_dataclass(change: dict[str, object], error: str) -> None:
+    files.check_keys(SHEET, Sheet, "sheet", error=ConfigError, hint="write it again", optional=("steps",))
+    with pytest.raises(ConfigError, match=f"^sheet: {error}; write it again$"):
+        files.check_keys(SHEET | change, Sheet, "sheet", error=ConfigError, hint="write it again", optional=("steps",))
+    with pytest.raises(ConfigError, match=r"^sheet: 'steps' is missing; write it again$"):
+        files.check_keys(SHEET, Sheet, "sheet", error=ConfigError, hint="write it again")
