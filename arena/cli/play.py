@@ -276,7 +276,7 @@ def _show(
     theme: Theme,
 ) -> None:
     """Play in the way that suits where we are."""
-    from arena.screen.plain_play import Manner, show_plainly
+    from arena.screen.plain_play import Lines, Manner, show_plainly
     from arena.screen.play import show_sitting
     from arena.screen.terminal import has_stage
 
@@ -292,7 +292,7 @@ def _show(
     )
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")  # whatever comes through a pipe, it is wrong input at worst
-    show_plainly(sitting, console, manner, sys.stdin)
+    show_plainly(sitting, console, manner, Lines(sys.stdin))
 
 
 # --- Keeping ---

@@ -205,12 +205,6 @@ def _stones_at(points: Sequence[Move], size: int) -> str:
     return f"{some(len(points), 'stone')}: {', '.join(gtp_from_move(point, size) for point in points)}"
 
 
-def listed(commands: dict[str, str]) -> str:
-    """A line for each command and what it does."""
-    wide = max(map(len, commands))
-    return "\n".join(f"{name:<{wide}}  {what}" for name, what in commands.items())
-
-
 def time_left(seconds: float, stones: int) -> str:
     """What a clock shows: ``4:35``, ``0:12 for 3 moves``."""
     return style.duration(seconds) + (f" for {some(stones, 'move')}" if stones else "")
