@@ -110,7 +110,6 @@ def data_generate(
     """
     from rich.console import Console
 
-    from arena import ConfigError
     from arena.events.generation import GamesFile, Generation
 
     console = Console()
@@ -121,9 +120,6 @@ def data_generate(
     registry = registry_of(config, results)
     terms = given.terms(events.printer(console))
     generation = Generation(tuple(given.player(registry, bot) for bot in bots), games=games, **terms)
-    for entry in generation.entries:
-        if entry.bot_kind.interactive:
-            raise ConfigError(f"{entry.name} plays at the terminal; only games of bots can be generated")
     generation.pairings()  # openings that don't exist are refused before anything is written
     with GamesFile.open(out, generation.event) as kept:
         try:

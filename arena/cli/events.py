@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
     from arena.contract.bot import Limits
     from arena.events.openings import Opening
+    from arena.events.pairing import Pairing
     from arena.events.runner import Control, Update
     from arena.events.schedule import Ladder, Match, Tournament
+    from arena.go.record import Record
     from arena.players.registry import Entry, Registry, TournamentTable
     from arena.ratings import Sprt
     from arena.results.store import Player, Store
@@ -94,9 +96,11 @@ class Given:
         names = [field.name for field in fields(self)]
         return Given(**{name: first_given(getattr(self, name), getattr(table, name)) for name in names})
 
-    def player(self, registry: Registry, spec: str) -> Entry:
-        """The bot of this name, with these limits where it has none, once it is sure that it plays on this size."""
-        return registry.resolve(spec).with_limits(self._limits).checked(first_given(self.size, 9))
+    def player(self, registry: Registry, spec: str, *, or_person: bool = False) -> Entry:
+        """The bot of this name, with these limits where it has none, once it is sure that it plays on this size; a
+        person where that can be."""
+        entry = registry.resolve(spec).with_limits(self._limits)
+        return entry if or_person and entry.is_person else entry.checked(first_given(self.size, 9))
 
     @property
     def _limits(self) -> Limits:
@@ -164,13 +168,17 @@ def sequential_test(hypotheses: tuple[float, float], alpha: float, beta: float) 
 
 
 def play_published(
-    event: Match | Tournament | Ladder, store: Store, workers: int, control: Control
+    event: Match | Tournament | Ladder,
+    store: Store,
+    workers: int,
+    control: Control,
+    seat: Callable[[Pairing], Record] | None = None,
 ) -> Iterator[Update]:
-    """Play an event, and tell ``arena watch`` of it meanwhile."""
+    """Play an event, people's games by ``seat``, and tell ``arena watch`` of it meanwhile."""
     from arena.events.runner import play_event
     from arena.results.live import publish
 
-    updates = play_event(event, store, workers, control)
+    updates = play_event(event, store, workers, control, seat)
     command = shlex.join(["arena", *sys.argv[1:]])
     return publish(updates, event, store.path, control=control, command=command)
 

@@ -11,6 +11,7 @@ import typer
 from arena import ConfigError
 from arena.cli import complete, events
 from arena.cli.options import RESULTS, ConfigFile, Results, read_theme, registry_of
+from arena.cli.seats import seat_at
 
 if TYPE_CHECKING:
     from arena.events.schedule import Match
@@ -89,7 +90,8 @@ def match(
     registry, say = registry_of(config, results), events.printer(console)
     theme = read_theme(None, registry)
     terms = given.terms(say)
-    played = Match(given.player(registry, first), given.player(registry, second), games=games, test=test, **terms)
+    one, other = (given.player(registry, name, or_person=True) for name in (first, second))
+    played = Match(one, other, games=games, test=test, **terms)
     events.say_if_used_in_turn(terms, games, say)
     played.pairings()  # openings that don't exist are refused before anything is stored
     with Store.of(results, write=True) as store:
@@ -98,7 +100,7 @@ def match(
             say(line)
         events.note_event(store, played)
         with events.event_kept(played, store, console, results):
-            updates = events.play_published(played, store, processes, control)
+            updates = events.play_published(played, store, processes, control, seat_at(played, theme))
             show_match(played, updates, console, control=control, theme=theme)
 
 
@@ -145,9 +147,6 @@ def plan(
     theme = read_theme(None, registry)
     terms = given.terms(say)
     played = Match(given.player(registry, first), given.player(registry, second), games=PILOT, **terms)
-    for entry in played.players.values():
-        if entry.bot_kind.interactive:
-            raise ConfigError(f"{entry.name} plays at the terminal; only games of two bots can be planned")
     if database(results).exists():
         with Store.of(results) as store:
             tally = _stored(store, played)

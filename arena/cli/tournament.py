@@ -11,6 +11,7 @@ import typer
 from arena import ConfigError
 from arena.cli import complete, events
 from arena.cli.options import RESULTS, ConfigFile, Results, read_theme, registry_of
+from arena.cli.seats import seat_at
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -176,7 +177,7 @@ def _declared(registry: Registry, command: str, name: str, bots: list[str] | Non
 def _players(
     registry: Registry, given: events.Given, bots: list[str] | None, declared: TournamentTable
 ) -> tuple[Entry, ...]:
-    return tuple(given.player(registry, bot) for bot in bots or declared.bots)
+    return tuple(given.player(registry, bot, or_person=True) for bot in bots or declared.bots)
 
 
 def _ladder(
@@ -221,7 +222,7 @@ def _play(played: Tournament | Ladder, workers: int, console: Console, results: 
             events.printer(console)(line)
         events.note_event(store, played)
         with events.event_kept(played, store, console, results):
-            updates = events.play_published(played, store, workers, control)
+            updates = events.play_published(played, store, workers, control, seat_at(played, theme))
             view = show_tournament(played, updates, console, control=control, theme=theme)
             if isinstance(played, Ladder):
                 events.printer(console)(_precision(view.tally))

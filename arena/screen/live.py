@@ -139,7 +139,7 @@ def show_event(
     Whatever ends it early, such as KeyboardInterrupt, leaves the last state on the screen and comes through after
     ``updates`` has been closed. On a terminal the key to quit is such an interrupt, and SIGTERM a SystemExit.
     """
-    person = any(entry.bot_kind.interactive for entry in screen.view.event.players.values())
+    person = any(entry.is_person for entry in screen.view.event.players.values())
     is_live = console.is_terminal and not console.is_dumb_terminal and not person
     try:
         if is_live:

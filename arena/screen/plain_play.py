@@ -6,6 +6,7 @@ The board is drawn as plain text where that is wished for, or told row by row.
 
 from __future__ import annotations
 
+import io
 import queue
 from collections.abc import Callable
 from dataclasses import replace
@@ -45,6 +46,8 @@ class Lines:
 
     def __init__(self, file: TextIO):
         self.at_terminal = file.isatty()
+        if isinstance(file, io.TextIOWrapper):
+            file.reconfigure(errors="replace")  # whatever comes through a pipe, it is wrong input at worst
         self._file = file
         self._heard: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._reads = False

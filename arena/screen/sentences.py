@@ -34,8 +34,9 @@ def introduction(now: Snapshot) -> str:
     """Who plays whom, by what rules."""
     stones = f", {now.handicap} handicap stones" if now.handicap else ""
     unrated = f" It is unrated: {now.unrated}." if now.unrated else ""
+    game = f"Game {now.id}: " if now.id else ""
     return (
-        f"Game {now.id}: {now.names[0]} (Black) against {now.names[1]} (White), {now.size}x{now.size}, "
+        f"{game}{now.names[0]} (Black) against {now.names[1]} (White), {now.size}x{now.size}, "
         f"{now.rules.name} rules, komi {now.rules.komi:g}{stones}.{unrated}"
     )
 
