@@ -42,7 +42,7 @@ from arena.ratings import Bound, Estimate, Interval
 from arena.results.frames import ratings_table
 from arena.results.store import Player, Store
 from arena.screen import style
-from arena.screen.board import board_height, board_width, draw_board
+from arena.screen.board import THEMES, Theme, board_height, board_width, draw_board
 from arena.screen.boards import HOLD
 from arena.screen.live import show_event
 from arena.screen.match import Screen, show_match
@@ -51,7 +51,6 @@ from arena.screen.running import SOME_MOVES, MatchView
 from arena.screen.summary import headline, summary
 from arena.screen.tables import bots_table, elo_table, games_table, statistics_table
 from arena.screen.terminal import Painter
-from arena.screen.themes import THEMES, Theme
 from trainers.rollout import Progress
 
 

@@ -205,7 +205,7 @@ def replay(
 
     from arena.results.replay import Casting, ReplayError, play_again
     from arena.results.store import Store
-    from arena.screen.replay import show_replay
+    from arena.screen.dossier import show_replay
 
     if (game is None) == (event is None):
         raise UserError("give a game's id, as in: arena replay 12; or --event NAME. 'arena games' lists both")

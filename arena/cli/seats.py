@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from arena import ConfigError
 from arena.cli import events
+from arena.players.tables import first_given
 
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from arena.people.kifu import Kifu
     from arena.people.sitting import Opponent
     from arena.players.registry import Entry, Registry
-    from arena.screen.themes import Theme
+    from arena.screen.board import Theme
 
 COLOURS = ("black", "white", "nigiri")
 
@@ -58,7 +59,7 @@ def arranged(
 
     if wish.color is not None and wish.color not in COLOURS:
         raise ConfigError(f"--color {wish.color} is none of {', '.join(COLOURS)}")
-    limits, size = _read_clock(wish.time), events.first_given(wish.size, 9)
+    limits, size = _read_clock(wish.time), first_given(wish.size, 9)
     person = _person(registry, _own_name(registry) if name is None else name)
     if entry.is_person:
         opponent = _person(registry, dict(entry.settings).get("name") or GUEST)
@@ -66,7 +67,7 @@ def arranged(
             raise ConfigError(f"two people called {person.name} can't meet; name the other one: human:name=bob")
     else:
         opponent = entry.with_limits(limits).checked(size)
-    rules = Rules.preset(events.first_given(wish.rules, "chinese"), size, wish.komi)
+    rules = Rules.preset(first_given(wish.rules, "chinese"), size, wish.komi)
     colour, stones = _colour(wish, person, opponent, say), wish.handicap or 0
     if wish.fair:
         colour, terms = _fair(results, person, opponent, rules, wish, say)
@@ -131,7 +132,7 @@ def seat_at(event: Event, theme: Theme) -> Callable[[Pairing], Record]:
         bots = {colour: seat for colour, seat in seats.items() if not seat.is_person}
         people = tuple(colour for colour in Colour if colour not in bots)
         record = Record(
-            event.rules,
+            event.terms.rules,
             pairing.opening,
             None,
             black=pairing.black,
@@ -143,7 +144,7 @@ def seat_at(event: Event, theme: Theme) -> Callable[[Pairing], Record]:
             date=datetime.now(UTC).strftime("%Y-%m-%d"),
         )
         time = next((seats[colour].limits for colour in people if seats[colour].limits.time), Limits())
-        with Sitting(Kifu(record, people, time), opponents_of(bots, event.rules)) as sitting:
+        with Sitting(Kifu(record, people, time), opponents_of(bots, event.terms.rules)) as sitting:
             sit_down(sitting, console, lines, theme=theme)
         if not sitting.snapshot().is_over:
             raise KeyboardInterrupt

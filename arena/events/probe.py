@@ -193,14 +193,15 @@ def _move(bot: Bot, entry: Entry, rules: Rules, report: Report) -> None:
 
     room = Room({entry.name: bot}, rules, {entry.name: entry.limits}, OFF, note)
     room.seat(Pairing("check/00001", 0, entry.name, entry.name, (), seed=1))
-    table = room.tables[0]
     over = [record for _ in range(PLIES) for record in room.play_round()]
-    chosen = len(table.game.moves)
+    moves = over[0].moves if over else room.tables[0].game.moves
+    chosen = len(moves)
     if not over:
+        table = room.tables[0]
         table.game.play(pass_move(rules.size))
         table.win_rates.append(None)
         over = list(room.play_round())
-    outcome = table.game.outcome
+    outcome = over[0].outcome if over else None
     if outcome is not None and outcome.ending.is_forfeit:
         lost = over[0]
         reason = lost.reason.removeprefix(f"{entry.name}: ")
@@ -208,11 +209,11 @@ def _move(bot: Bot, entry: Entry, rules: Rules, report: Report) -> None:
         return
     words = f"{chosen} legal ones, {fmean(times):.2f} s each, {max(times):.2f} s the slowest"
     if outcome is not None and outcome.ending is Ending.RESIGN:
-        report(Finding("moves", Verdict.NOTE, f"{words}; resigns at move {len(table.game.moves) + 1}"))
-    elif outcome is not None and len(table.game.moves) == chosen:
+        report(Finding("moves", Verdict.NOTE, f"{words}; resigns at move {len(moves) + 1}"))
+    elif outcome is not None and len(over[0].moves) == chosen:
         report(Finding("moves", Verdict.NOTE, f"{words}; passes twice in a row"))
     else:
-        answer = gtp_from_move(table.game.moves[-1], rules.size)
+        answer = gtp_from_move(moves[-1], rules.size)
         report(Finding("moves", Verdict.OK, f"{words}; answers a pass by {answer}"))
 
 

@@ -23,10 +23,9 @@ from rich.text import Text
 from arena.go.game import Game, Rules
 from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move
 from arena.screen import style
-from arena.screen.board import board_height, board_width, draw_board, stone_sign
+from arena.screen.board import DARK, Theme, board_height, board_width, draw_board, stone_sign
 from arena.screen.boards import Watched
 from arena.screen.running import EventView
-from arena.screen.themes import DARK, Theme
 
 FACTS = 50
 """Columns of the figures; the board stands beside them where there is room for both, else below them, else nowhere."""
@@ -111,8 +110,8 @@ class Frame(ABC):
 
     def _layout(self, lines: int) -> Layout:
         """Where the board stands below the head."""
-        board = board_width(self.event.rules.size)
-        board_lines = board_height(self.event.rules.size) + 3
+        board = board_width(self.event.terms.rules.size)
+        board_lines = board_height(self.event.terms.rules.size) + 3
         width, room = self._facts_width(board), lines - 1
         if self.width - self.panel - width - GAP >= board and room >= board_lines:
             return Layout.BESIDE
@@ -123,11 +122,11 @@ class Frame(ABC):
     @cached_property
     def _least_facts(self) -> int:
         """Lines that the figures take at least."""
-        return len(self._facts(self._facts_width(board_width(self.event.rules.size)), 0))
+        return len(self._facts(self._facts_width(board_width(self.event.terms.rules.size)), 0))
 
     def _body(self, lines: int) -> list[RenderableType]:
         """All below the head, with an empty line between the two where there is room for it."""
-        size = self.event.rules.size
+        size = self.event.terms.rules.size
         width, room = self._facts_width(board_width(size)), lines - 1
         match self._layout(lines):
             case Layout.BESIDE:
@@ -240,7 +239,7 @@ class Frame(ABC):
 
     def _board(self, width: int) -> list[Text]:
         """A caption, the position, and both players; as many lines before the first game as later."""
-        watched, rules = self._view.boards.watched, self.event.rules
+        watched, rules = self._view.boards.watched, self.event.terms.rules
         if watched is None:
             empty = np.zeros((rules.size, rules.size), np.uint8)
             return [Text(), *draw_board(empty, ascii_only=self.ascii_only, theme=self._theme), Text(), Text()]
@@ -259,7 +258,7 @@ class Frame(ABC):
         move = ""
         if watched.moves:
             sign = stone_sign(BLACK if number % 2 else WHITE)
-            move = f"{sign} {gtp_from_move(watched.moves[-1], self.event.rules.size)}"
+            move = f"{sign} {gtp_from_move(watched.moves[-1], self.event.terms.rules.size)}"
         tale = f", move {number}: {move}" if move else ""
         wordings = [f"{game}{tale}", f"{game}: {move}" if move else game, game]
         if place is not None and place[1] > 1:

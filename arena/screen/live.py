@@ -15,10 +15,10 @@ from rich.text import Text
 
 from arena.events.runner import Control, Update
 from arena.screen import style
+from arena.screen.board import DARK, Theme
 from arena.screen.frame import Frame, Hint
 from arena.screen.running import EventView
 from arena.screen.terminal import Keyboard, Painter, Press, Typed, is_background, on_signals
-from arena.screen.themes import DARK, Theme
 
 FRAMES_A_SECOND = 6
 

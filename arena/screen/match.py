@@ -10,11 +10,11 @@ from rich.console import Console
 from arena.events.runner import Control, Update
 from arena.events.schedule import Match
 from arena.screen import style
+from arena.screen.board import DARK, Theme
 from arena.screen.live import LiveScreen, pace, show_event
 from arena.screen.match_frame import MatchFrame
 from arena.screen.running import MatchView
 from arena.screen.summary import print_summary, setting_line
-from arena.screen.themes import DARK, Theme
 
 
 class Screen(LiveScreen):

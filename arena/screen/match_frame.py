@@ -8,10 +8,10 @@ from rich.text import Text
 from arena.go.game import Ending
 from arena.go.moves import BLACK, WHITE
 from arena.screen import style
+from arena.screen.board import DARK, Theme
 from arena.screen.frame import Frame, Hint
 from arena.screen.running import MatchView
 from arena.screen.summary import setting_line
-from arena.screen.themes import DARK, Theme
 
 LABELS = 12
 

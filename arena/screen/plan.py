@@ -5,7 +5,7 @@ from __future__ import annotations
 from arena.events.tally import Tally
 from arena.ratings import Sprt
 from arena.results.planning import Outlook, games_for_interval, games_to_show, sprt_games
-from arena.screen.summary import some
+from arena.screen.style import some
 from arena.screen.tables import Sheet
 
 ROUGH = 50

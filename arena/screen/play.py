@@ -16,12 +16,12 @@ from arena.people.counting import estimated
 from arena.people.kifu import Phase
 from arena.people.sitting import Sitting
 from arena.screen import style
+from arena.screen.board import DARK, Theme
 from arena.screen.plain_play import Lines, show_plainly
-from arena.screen.review import Evaluate, Review, show_review
 from arena.screen.seat import Seat
 from arena.screen.sentences import Manner, result_words
 from arena.screen.terminal import Gone, Mouse, Paste, Press, Stage, has_stage
-from arena.screen.themes import DARK, Theme
+from arena.screen.viewer import Evaluate, Review, show_review
 
 STARTING = "Getting ready; the first time, compiling takes up to a minute."
 

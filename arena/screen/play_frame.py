@@ -18,10 +18,8 @@ from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move, pass_move
 from arena.people.counting import Count
 from arena.people.kifu import Phase, Preview, Snapshot
 from arena.screen import style
-from arena.screen.board import Overlay, draw_board, stone_sign
-from arena.screen.scene import Block, Scene
-from arena.screen.themes import DARK, Theme
-from arena.screen.words import folded, result_words
+from arena.screen.board import DARK, Block, Overlay, Scene, Theme, draw_board, result_words, stone_sign
+from arena.screen.style import folded
 
 LETTERS = "ABCDE"
 """How the candidates of a hint are called on the board, the best first."""

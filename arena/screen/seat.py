@@ -14,12 +14,11 @@ from arena.go.moves import Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.people.kifu import Phase, Preview
 from arena.people.sitting import Refused, Sitting
 from arena.screen import style
+from arena.screen.board import DARK, Picture, Theme
 from arena.screen.commands import COUNTING, PLAYING, UNRATED, Commands, Left, listed
 from arena.screen.play_frame import PlayFrame
-from arena.screen.scene import Picture
+from arena.screen.style import folded
 from arena.screen.terminal import Act, Gone, Mouse, Paste, Press, Typed
-from arena.screen.themes import DARK, Theme
-from arena.screen.words import folded
 
 BUSY_EVERY = 0.1
 """Seconds between two frames while somebody thinks; and while clocks run."""

@@ -14,6 +14,7 @@ from arena.go.game import Ending
 from arena.go.moves import BLACK, WHITE
 from arena.ratings import Sprt, Verdict
 from arena.screen import style
+from arena.screen.style import some
 
 SHOWN_FORFEITS = 5
 LABELS = 11
@@ -22,7 +23,7 @@ WARNINGS = ("Warning", "Forfeit", "Alarm")
 
 def setting_line(event: Event) -> str:
     """What is played, in a few words."""
-    rules = event.rules
+    rules = event.terms.rules
     return f"{rules.size}x{rules.size}, {rules.name} rules, komi {rules.komi:g}"
 
 
@@ -96,11 +97,6 @@ def forfeit_lines(forfeits: Sequence[Forfeit]) -> list[tuple[str, str]]:
     ]
     more = len(forfeits) - SHOWN_FORFEITS
     return [*lines, ("", f"and {some(more, 'more forfeit')}")] if more > 0 else lines
-
-
-def some(number: int, thing: str) -> str:
-    """``1 game``, ``2 games``."""
-    return f"{number} {thing}{'s' if number != 1 else ''}"
 
 
 def _colours(tally: Tally) -> str:

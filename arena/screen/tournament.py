@@ -13,10 +13,10 @@ from arena.events.schedule import Ladder, Tournament
 from arena.ratings import Bound
 from arena.results.league import Crosstable, League
 from arena.screen import style
+from arena.screen.board import DARK, Theme
 from arena.screen.live import LiveScreen, pace, show_event
 from arena.screen.summary import forfeit_lines, print_facts, setting_line, some
 from arena.screen.tables import Sheet
-from arena.screen.themes import DARK, Theme
 from arena.screen.tournament_frame import TournamentFrame, rank_players
 from arena.screen.tournament_view import ALARM, TournamentView
 

@@ -12,10 +12,9 @@ from arena.go.record import Record
 from arena.ratings import Estimate
 from arena.results.league import Crosstable, League, Standing
 from arena.screen import style
-from arena.screen.board import board_height, board_width
+from arena.screen.board import DARK, Theme, board_height, board_width
 from arena.screen.frame import FACTS, GAP, Frame, Hint
 from arena.screen.summary import setting_line
-from arena.screen.themes import DARK, Theme
 from arena.screen.tournament_view import TournamentView
 
 RANK, ELO, SHORT_ELO, GAMES, SCORE = 3, 16, 12, 6, 8
@@ -55,15 +54,15 @@ class TournamentFrame(Frame):
         super().__init__(view, width, height, ascii_only, spinner, hint, theme)
         self.view = view
         self.ranking = rank_players(view.tally, view.league)
-        draws = float(view.tournament.rules.komi).is_integer()
+        draws = float(view.tournament.terms.rules.komi).is_integer()
         most = view.tournament.games_each
         self._cell = max(len(f"{most}"), len(f"{most - 1}") + 2 * draws) + 1  # columns a cell of the crosstable
         named = max(NAME, max(map(cell_len, self.names)) + 1)
         crossed = RANK + ELO + GAMES + SCORE + len(self.names) * self._cell
         self._least = max(FACTS, crossed + min(SHORT_NAME, named))
         self._wanted = max(FACTS, crossed + min(30, named))
-        without = max(100, self._wanted + GAP + max(40, board_width(view.event.rules.size)))
-        room = self.height >= board_height(view.event.rules.size) + 8  # for the board: else the panel stands nowhere
+        without = max(100, self._wanted + GAP + max(40, board_width(view.event.terms.rules.size)))
+        room = self.height >= board_height(view.event.terms.rules.size) + 8  # for the board: else there is no panel
         self.panel = GAP + PANEL if self.width >= without + GAP + PANEL and room else 0
         self.width = min(self.width, without + self.panel)
 

@@ -8,8 +8,8 @@ from rich.text import Text
 from arena.events.schedule import Ladder, Match, Tournament
 from arena.results.live import End, Watch
 from arena.screen import style
+from arena.screen.board import DARK, Theme
 from arena.screen.match import show_match
-from arena.screen.themes import DARK, Theme
 from arena.screen.tournament import show_tournament
 
 
