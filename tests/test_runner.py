@@ -189,7 +189,7 @@ def resigned(pairing: Pairing) -> Record:
 
 def test_people_sit_down_to_their_games_and_bots_play_the_others(store: Store) -> None:
     players = (scripted("PERSON", "you"), scripted("GOOD", "a"), scripted("GOOD", "b"))
-    played = Tournament("mixed", players, FIVE, games_each=2)
+    played = Tournament("mixed", players, Terms(FIVE), games_each=2)
     seated = []
 
     def seat(pairing: Pairing) -> Record:
