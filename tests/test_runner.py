@@ -28,6 +28,7 @@ from arena.contract.bot import Limits
 from arena.events.room import Room, lost_record
 from arena.events.runner import Control, Unstored, Update, play_event
 from arena.events.schedule import Match, Pairing, Tournament
+from arena.events.terms import Terms
 from arena.go.game import Ending, Rules
 from arena.go.record import Record
 from arena.players.registry import Entry, Registry
