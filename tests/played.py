@@ -15,6 +15,7 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from arena.events.schedule import Ladder, Match, Pairing, Tournament
+from arena.events.terms import Terms
 from arena.events.worker import Glance
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp
@@ -53,15 +54,15 @@ def entry(name: str) -> Entry:
 
 
 def match_of(first: str = "alphago", second: str = "sl", games: int = 100, size: int = 9, openings: int = 0) -> Match:
-    return Match(entry(first), entry(second), Rules.preset(size=size), games, openings)
+    return Match(entry(first), entry(second), Terms(Rules.preset(size=size), openings), games)
 
 
 def tournament_of(*names: str, games_each: int = 4, size: int = 7) -> Tournament:
-    return Tournament("league", tuple(map(entry, names)), Rules.preset(size=size), games_each)
+    return Tournament("league", tuple(map(entry, names)), Terms(Rules.preset(size=size)), games_each)
 
 
 def ladder_of(*names: str, games: int = 100, block: int = 4, to_see: float = 0.0) -> Ladder:
-    return Ladder("rungs", tuple(map(entry, names)), Rules.preset(size=7), games, to_see, block)
+    return Ladder("rungs", tuple(map(entry, names)), Terms(Rules.preset(size=7)), games, to_see, block)
 
 
 @cache
@@ -83,7 +84,7 @@ def record_of(
 ) -> Record:
     """A game of random moves, one of the event's by its place or itself, that ended as said."""
     pairing = game if isinstance(game, Pairing) else pairings_of(event)[game]
-    played = Game(event.rules)
+    played = Game(event.terms.rules)
     for move in pairing.opening:
         played.play(move)
     dice = random.Random(pairing.id if seed is None else str(seed))
@@ -117,7 +118,7 @@ def glance_of(
 ) -> Glance:
     """A look at a game after moves such as ``"E5 C3"``."""
     pairing = game if isinstance(game, Pairing) else pairings_of(event)[game]
-    played = tuple(move_from_gtp(word, event.rules.size) for word in moves.split())
+    played = tuple(move_from_gtp(word, event.terms.rules.size) for word in moves.split())
     return Glance(pairing, played, win_rates or (None,) * len(played), ownership)
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from commandline import environment
+from planned import planned
 from scripted_bots import scripted, wait
 
 import arena
@@ -38,8 +39,8 @@ SHORT = Rules.preset("cgos", 5, move_limit=24)
 
 
 def match(first: Entry, second: Entry, games: int = 8, deadline: float = 60.0, **settings: Any) -> Match:
-    players = (replace(entry, limits=Limits(deadline=deadline)) for entry in (first, second))
-    return Match(*players, **({"rules": SEVEN, "games": games} | settings))
+    one, other = (replace(entry, limits=Limits(deadline=deadline)) for entry in (first, second))
+    return planned(Match, **({"first": one, "second": other, "rules": SEVEN, "games": games} | settings))
 
 
 def seeds(games: int) -> list[int]:
@@ -64,7 +65,7 @@ def play_alone(played: Match) -> list[Record]:
     """A match in this process, without a scheduler."""
     players = played.players
     bots = {name: entry.build() for name, entry in players.items()}
-    room = Room(bots, played.rules, dict.fromkeys(bots, Limits(deadline=600.0)), played.adjudication)
+    room = Room(bots, played.terms.rules, dict.fromkeys(bots, Limits(deadline=600.0)), played.terms.adjudication)
     records = []
     for pairing in played.pairings():
         room.seat(pairing)
@@ -203,11 +204,12 @@ from scripted_bots import scripted
 from arena.go.game import Rules
 from arena.events.runner import play_event
 from arena.events.schedule import Match
+from arena.events.terms import Terms
 from arena.results.store import Store
 
 one, other = scripted("CROWD", at=0), scripted("CROWD", "other", at=0)
 with Store.open(Path(sys.argv[1]), write=True) as store:
-    for update in play_event(Match(one, other, Rules.preset("cgos", 5), 3000, plies=0), store, 1):
+    for update in play_event(Match(one, other, Terms(Rules.preset("cgos", 5), plies=0), 3000), store, 1):
         pass
     print(store.count())
 """

@@ -21,6 +21,7 @@ from scripted_bots import first_wins
 from arena.events.runner import play_event
 from arena.events.schedule import Match
 from arena.events.tally import Judge
+from arena.events.terms import Terms
 from arena.go.game import Rules
 from arena.players.registry import Entry
 from arena.ratings import Sprt
@@ -61,7 +62,7 @@ def coins(games: int, elo: float, test: Sprt | None = None, seed: int = 1) -> Ma
         Entry(name, "coin-8", "scripted_bots:COIN_8", (("first", name == "heads"), ("elo", elo)), "the tests")
         for name in ("heads", "tails")
     )
-    return Match(heads, tails, Rules.preset(size=9), games, seed=seed, test=test)
+    return Match(heads, tails, Terms(Rules.preset(size=9), seed=seed), games, test=test)
 
 
 def figures(done: Done) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from planned import planned
 from played import (
     CONTROL,
     SIZES,
@@ -37,6 +38,7 @@ from arena.contract.adjudication import Adjudication
 from arena.events.ladder import widest_gap
 from arena.events.runner import Update, play_event
 from arena.events.schedule import Match, Style, Tournament
+from arena.events.terms import Terms
 from arena.events.worker import Glance
 from arena.go.game import Ending, Rules
 from arena.go.record import Record
@@ -51,7 +53,7 @@ FIVE = Rules.preset("cgos", 5)
 def tournament(*names: str, **changes: Any) -> Tournament:
     usual: dict[str, Any] = {"name": "league", "rules": SEVEN, "games_each": 4}
     entries = tuple(scripted("GOOD", name, at=index) for index, name in enumerate(names))
-    return Tournament(**({"entries": entries} | usual | changes))
+    return planned(Tournament, **({"entries": entries} | usual | changes))
 
 
 def numbered(count: int, **changes: Any) -> Tournament:
@@ -70,7 +72,7 @@ def test_each_two_players_open_the_same_openings_with_both_colours(
     pairings = played.pairings()
     assert len(pairings) == played.games == games * players * (players - 1) // 2
     assert len({pairing.id for pairing in pairings}) == len({pairing.seed for pairing in pairings}) == len(pairings)
-    drawn = Match(played.entries[0], played.entries[1], SEVEN, games, openings, seed=seed).pairings()
+    drawn = Match(played.entries[0], played.entries[1], Terms(SEVEN, openings, seed=seed), games).pairings()
     for one, other in combinations(played.players, 2):
         met = between(pairings, one, other)
         assert [pairing.opening for pairing in met] == [pairing.opening for pairing in drawn]
@@ -143,7 +145,7 @@ def test_players_games_and_style_are_no_settings_of_the_event() -> None:
         (("a", "b", "a"), {}, "'a' is given twice; a tournament takes each bot once"),
         (("a", "b"), {"name": "my/league"}, "'my/league' is no name for a tournament"),
         (("a", "b"), {"name": ""}, "'' is no name"),
-        (("a", "b"), {"games_each": 0}, "0 games can't be played; it is at least 1"),
+        (("a", "b"), {"games_each": 0}, "0 games can't be played; give at least 1"),
         (("a", "b"), {"openings": -1}, "-1 openings can't be played"),
         (("a", "b"), {"plies": -1}, "-1 plies can't be played"),
     ],

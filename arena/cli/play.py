@@ -50,7 +50,7 @@ def play(
     color: Annotated[
         str | None, typer.Option(help="black (the default), white, or nigiri to draw for it.", show_default=False)
     ] = None,
-    size: events.Size = None,
+    size: Annotated[int | None, typer.Option(help="Board size, 5 to 19 (default 9).", show_default=False)] = None,
     komi: Annotated[
         float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above, 0.5 with a handicap.", show_default=False)
     ] = None,

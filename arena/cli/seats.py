@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from arena import ConfigError
 from arena.cli import events
+from arena.players.tables import first_given
 
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
@@ -61,8 +62,8 @@ def arranged(
             raise ConfigError(f"two people called {person.name} can't meet; name the other one: human:name=bob")
     else:
         opponent = entry.with_limits(limits)
-    size = events.first_given(wish.size, 9)
-    rules = Rules.preset(events.first_given(wish.rules, "chinese"), size, wish.komi)
+    size = first_given(wish.size, 9)
+    rules = Rules.preset(first_given(wish.rules, "chinese"), size, wish.komi)
     opponent.checked(size)
     colour, stones = _colour(wish, person, opponent, say), wish.handicap or 0
     if wish.fair:

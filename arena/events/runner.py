@@ -150,8 +150,8 @@ def _play_here(event: Event, missing: list[Pairing], store: Keeper) -> Iterator[
     try:
         for name, entry in event.players.items():
             if entry.bot_kind.boards > 1:
-                warm_up(players[name], event.rules)
-        room = Room(players, event.rules, limits, event.adjudication)
+                warm_up(players[name], event.terms.rules)
+        room = Room(players, event.terms.rules, limits, event.terms.adjudication)
         while missing:
             for pairing in missing:
                 room.seat(pairing)
@@ -274,7 +274,7 @@ class _Crew:
         shared = context.RawArray("d", CallClock.SIZE)
         descriptor, stderr = tempfile.mkstemp(prefix="stderr-", dir=folder)
         event = self._event
-        job = Job(event.players, event.rules, event.adjudication, 1 if solo else self._boards, stderr)
+        job = Job(event.players, event.terms.rules, event.terms.adjudication, 1 if solo else self._boards, stderr)
         process = context.Process(target=work, args=(there, shared, job))
         with _signals_later():  # else a process could be started, and not known
             with _signals_ignored(), safe_path():
@@ -385,7 +385,7 @@ class _Crew:
         dossier = worker.stderr.read_text(errors="replace")[-4000:]
         player, seen = self._called(worker), worker.glance
         moves = seen.moves if seen is not None and seen.pairing == pairing else pairing.opening
-        self._finished.append(lost_record(pairing, self._event.rules, player, ending, reason, dossier, moves))
+        self._finished.append(lost_record(pairing, self._event.terms.rules, player, ending, reason, dossier, moves))
 
     def _called(self, worker: _Worker) -> str:
         """The player that the worker built or called last."""

@@ -118,8 +118,8 @@ class Frame(ABC, Generic[V]):
 
     def _layout(self, lines: int) -> Layout:
         """Where the board stands below the head."""
-        board = board_width(self.event.rules.size)
-        board_lines = board_height(self.event.rules.size) + 3
+        board = board_width(self.event.terms.rules.size)
+        board_lines = board_height(self.event.terms.rules.size) + 3
         width, room = self._facts_width(board), lines - 1
         if self.width - self.panel - width - GAP >= board and room >= board_lines:
             return Layout.BESIDE
@@ -130,11 +130,11 @@ class Frame(ABC, Generic[V]):
     @cached_property
     def _least_facts(self) -> int:
         """Lines that the figures take at least."""
-        return len(self._facts(self._facts_width(board_width(self.event.rules.size)), 0))
+        return len(self._facts(self._facts_width(board_width(self.event.terms.rules.size)), 0))
 
     def _body(self, lines: int) -> list[RenderableType]:
         """All below the head, with an empty line between the two where there is room for it."""
-        size = self.event.rules.size
+        size = self.event.terms.rules.size
         width, room = self._facts_width(board_width(size)), lines - 1
         match self._layout(lines):
             case Layout.BESIDE:
@@ -249,7 +249,7 @@ class Frame(ABC, Generic[V]):
 
     def _board(self, width: int) -> list[Text]:
         """A caption, the position, and both players; as many lines before the first game as later."""
-        watched, rules = self.view.boards.watched, self.event.rules
+        watched, rules = self.view.boards.watched, self.event.terms.rules
         if watched is None:
             empty = np.zeros((rules.size, rules.size), np.uint8)
             return [Text(), *draw_board(empty, ascii_only=self.room.ascii_only, theme=self.room.theme), Text(), Text()]
@@ -268,7 +268,7 @@ class Frame(ABC, Generic[V]):
         move = ""
         if watched.moves:
             sign = stone_sign(BLACK if number % 2 else WHITE)
-            move = f"{sign} {gtp_from_move(watched.moves[-1], self.event.rules.size)}"
+            move = f"{sign} {gtp_from_move(watched.moves[-1], self.event.terms.rules.size)}"
         tale = f", move {number}: {move}" if move else ""
         wordings = [f"{game}{tale}", f"{game}: {move}" if move else game, game]
         if place is not None and place[1] > 1:
@@ -510,5 +510,5 @@ def pace(view: EventView[Any]) -> list[str]:
 
 def setting_line(event: Event) -> str:
     """What is played, in a few words."""
-    rules = event.rules
+    rules = event.terms.rules
     return f"{rules.size}x{rules.size}, {rules.name} rules, komi {rules.komi:g}"

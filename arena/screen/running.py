@@ -90,7 +90,7 @@ class EventView(Generic[Counted]):
         self._ended = 0.0
         self._playing_since: float | None = None
         self._resumed_moves = 0
-        self._lengths = Lengths(0.9 * event.rules.size**2)
+        self._lengths = Lengths(0.9 * event.terms.rules.size**2)
         self._first_looks: dict[str, tuple[float, int]] = {}  # of the games under way: when, and moves made then
 
     def add(self, update: Update) -> None:

@@ -183,15 +183,15 @@ class TournamentFrame(Frame[TournamentView]):
     def __init__(self, view: TournamentView, room: Room):
         super().__init__(view, room)
         self.ranking = rank_players(view.tally, view.league)
-        draws = float(view.tournament.rules.komi).is_integer()
+        draws = float(view.tournament.terms.rules.komi).is_integer()
         most = view.tournament.games_each
         self._cell = max(len(f"{most}"), len(f"{most - 1}") + 2 * draws) + 1  # columns a cell of the crosstable
         named = max(NAME, max(map(cell_len, self.names)) + 1)
         crossed = RANK + ELO + GAMES + SCORE + len(self.names) * self._cell
         self._least = max(FACTS, crossed + min(SHORT_NAME, named))
         self._wanted = max(FACTS, crossed + min(30, named))
-        without = max(100, self._wanted + GAP + max(40, board_width(view.event.rules.size)))
-        has_board = self.height >= board_height(view.event.rules.size) + 8  # else the panel stands nowhere
+        without = max(100, self._wanted + GAP + max(40, board_width(view.event.terms.rules.size)))
+        has_board = self.height >= board_height(view.event.terms.rules.size) + 8  # else the panel stands nowhere
         self.panel = GAP + PANEL if self.width >= without + GAP + PANEL and has_board else 0
         self.width = min(self.width, without + self.panel)
 
