@@ -122,7 +122,7 @@ def plan(
     from arena.events.schedule import Match
     from arena.results.store import Store, database
     from arena.screen.match import show_match
-    from arena.screen.plan import plan_sheet
+    from arena.screen.tables import plan_sheet
 
     if not 1 <= to_see <= 1000:
         raise ConfigError(f"--to-see {to_see:g} can't be planned for; give from 1 to 1000 Elo")
