@@ -177,8 +177,6 @@ def train(
     check(config, results)
     bot = registry.resolve(config.eval_opponent) if config.eval_opponent else None
     if bot is not None:
-        if bot.bot_kind.interactive:
-            raise ConfigError(f"eval_opponent = {config.eval_opponent} is a person; choose a bot, or '' for none")
         bot.checked(config.size)
     return _Training(config, results, bot, on_progress).run()
 
