@@ -21,6 +21,9 @@ from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.go.record import Record
 from arena.players.registry import Entry
+from arena.screen.live import LiveScreen
+from arena.screen.match import MatchFrame, MatchView
+from arena.screen.tournament import TournamentFrame, TournamentView
 
 SIZES = [(40, 12), (40, 20), (60, 40), (80, 24), (100, 40), (120, 40), (200, 60)]
 
@@ -28,6 +31,13 @@ CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 LENGTH = 20
 """Moves of a game after its opening."""
+
+
+def screen_of(view: MatchView | TournamentView, *more: Any) -> LiveScreen[Any]:
+    """Its live screen; ``more`` are a control and a theme."""
+    if isinstance(view, MatchView):
+        return LiveScreen(view, MatchFrame, *more)
+    return LiveScreen(view, TournamentFrame, *more)
 
 
 class Clock:

@@ -329,7 +329,7 @@ def test_a_match_is_reported_with_pairs_and_both_kinds_of_elo(store: Store) -> N
     assert report.comparison is not None
     assert lines["Elo"].startswith(f"{report.comparison.elo} (95 %) for new, from 10 pairs; LOS ")
     assert lines["Normalised"].startswith(str(report.comparison.normalised))
-    assert re.search(r"new +\d+\.\d ms|new +0\.\d+ s", text)
+    assert re.match(r"new (\d+\.\d ms|0\.\d+ s), old ", lines["Time"])
 
 
 def test_cycles_and_faults_are_pointed_out(store: Store) -> None:
@@ -361,7 +361,7 @@ def test_repeated_games_are_warned_of(store: Store) -> None:
     records[2] = replace(records[2], moves=records[0].moves)
     records[3] = replace(records[3], outcome=replace(records[3].outcome, winner=WHITE, margin=-2.0))  # type: ignore[type-var]
     store_event(store, match, records)
-    assert "new against old (1)" in facts(read_report(store))["Warning"]
+    assert "new against old, 3 of 4" in facts(read_report(store))["Warning"]
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -25,9 +25,10 @@ from scripted_bots import scripted, wait
 import arena
 from arena import UserError
 from arena.contract.bot import Limits
-from arena.events.room import Room
+from arena.events.room import Room, lost_record
 from arena.events.runner import Control, Unstored, Update, play_event
-from arena.events.schedule import Match
+from arena.events.schedule import Match, Pairing, Tournament
+from arena.events.terms import Terms
 from arena.go.game import Ending, Rules
 from arena.go.record import Record
 from arena.players.registry import Entry, Registry
@@ -182,10 +183,25 @@ def test_games_are_durable_when_an_update_tells_of_them(store: Store, tmp_path: 
     assert seen == 80
 
 
-def test_a_person_plays_in_this_process(store: Store) -> None:
-    played = match(scripted("PERSON", "you"), scripted("GOOD"), games=2, deadline=1e-3)
-    games = fresh(play_event(played, store, 2))
-    assert essence(games) == undisturbed(played) == stored(store, played)
+def resigned(pairing: Pairing) -> Record:
+    """The game of a person who resigns at once."""
+    return lost_record(pairing, Rules.preset(), "you", Ending.RESIGN, "", "")
+
+
+def test_people_sit_down_to_their_games_and_bots_play_the_others(store: Store) -> None:
+    players = (scripted("PERSON", "you"), scripted("GOOD", "a"), scripted("GOOD", "b"))
+    played = Tournament("mixed", players, Terms(FIVE), games_each=2)
+    seated = []
+
+    def seat(pairing: Pairing) -> Record:
+        seated.append(pairing.id)
+        return replace(resigned(pairing), rules=FIVE)
+
+    games = {record.id: record for record in fresh(play_event(played, store, 1, seat=seat))}
+    assert len(games) == 6 and store.ids("mixed") == set(games)
+    assert sorted(seated) == sorted(id for id, game in games.items() if "you" in (game.black, game.white))
+    with pytest.raises(UserError, match="nobody can sit down"):
+        list(play_event(replace(played, games_each=4), store, 1))
 
 
 def test_what_a_bot_prints_stays_off_the_terminal(store: Store, capfd: pytest.CaptureFixture[str]) -> None:
@@ -317,12 +333,12 @@ def test_who_ends_an_event_while_games_wait_is_told_how_many_are_lost(store: Sto
 
 def test_a_persons_game_waits_until_it_can_be_stored(store: Store, other: sqlite3.Connection) -> None:
     played = match(scripted("PERSON", "you"), scripted("GOOD"), games=1)
-    updates = play_event(played, store, 1)
+    updates = play_event(played, store, 1, seat=resigned)
     other.execute("BEGIN IMMEDIATE")
     assert [next(updates).waiting for _ in range(3)] == [0, 1, 1]
     other.execute("ROLLBACK")
-    assert len(fresh(updates)) == 1
-    assert stored(store, played) == undisturbed(played)
+    (record,) = fresh(updates)
+    assert record.outcome is not None and store.ids(played.event) == {record.id}
 
 
 # --- Bots that fail ---

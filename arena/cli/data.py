@@ -104,7 +104,6 @@ def data_generate(
     """
     from rich.console import Console
 
-    from arena import ConfigError
     from arena.events.generation import GamesFile, Generation
 
     console = Console()
@@ -114,9 +113,6 @@ def data_generate(
     agreed = events.read_terms(replace(terms, adjudicate="off"), events.printer(console))
     registry = registry_of(config, results)
     generation = Generation(tuple(events.read_player(registry, bot, terms) for bot in bots), agreed, games)
-    for entry in generation.entries:
-        if entry.bot_kind.interactive:
-            raise ConfigError(f"{entry.name} plays at the terminal; only games of bots can be generated")
     generation.pairings()  # openings that don't exist are refused before anything is written
     with GamesFile.open(out, generation.event) as kept:
         try:

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from arena.events.openings import Opening
+    from arena.events.pairing import Pairing
     from arena.events.runner import Control, Update
     from arena.events.schedule import Ladder, Match, Terms, Tournament
+    from arena.go.record import Record
     from arena.players.registry import Entry, Registry
     from arena.ratings import Sprt
     from arena.results.store import Player, Store
@@ -30,9 +32,11 @@ if TYPE_CHECKING:
 Workers = Annotated[int, typer.Option(help="Processes that play; 0 for one a core.")]
 
 
-def read_player(registry: Registry, spec: str, given: TermsTable) -> Entry:
-    """The bot of this name, with these limits where it has none, once it is sure that it plays on this size."""
-    return registry.resolve(spec).with_limits(read_limits(given.limits or "")).checked(first_given(given.size, 9))
+def read_player(registry: Registry, spec: str, given: TermsTable, *, or_person: bool = False) -> Entry:
+    """The bot of this name, with these limits where it has none, once it is sure that it plays on this size; a person
+    where that can be."""
+    entry = registry.resolve(spec).with_limits(read_limits(given.limits or ""))
+    return entry if or_person and entry.is_person else entry.checked(first_given(given.size, 9))
 
 
 def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
@@ -87,13 +91,17 @@ def sequential_test(hypotheses: tuple[float, float], alpha: float, beta: float) 
 
 
 def play_published(
-    event: Match | Tournament | Ladder, store: Store, workers: int, control: Control
+    event: Match | Tournament | Ladder,
+    store: Store,
+    workers: int,
+    control: Control,
+    seat: Callable[[Pairing], Record] | None = None,
 ) -> Iterator[Update]:
-    """Play an event, and tell ``arena watch`` of it meanwhile."""
+    """Play an event, people's games by ``seat``, and tell ``arena watch`` of it meanwhile."""
     from arena.events.runner import play_event
     from arena.results.live import publish
 
-    updates = play_event(event, store, workers, control)
+    updates = play_event(event, store, workers, control, seat)
     command = shlex.join(["arena", *sys.argv[1:]])
     return publish(updates, event, store.path, control=control, command=command)
 

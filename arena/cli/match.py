@@ -11,6 +11,7 @@ import typer
 from arena import ConfigError
 from arena.cli import complete, events
 from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_theme, registry_of, takes_terms
+from arena.cli.seats import seat_at
 from arena.players.tables import TermsTable
 
 if TYPE_CHECKING:
@@ -82,13 +83,8 @@ def match(
     registry, say = registry_of(config, results), events.printer(console)
     theme = read_theme(None, registry)
     agreed = events.read_terms(terms, say)
-    played = Match(
-        events.read_player(registry, first, terms),
-        events.read_player(registry, second, terms),
-        agreed,
-        games,
-        test=test,
-    )
+    one, other = (events.read_player(registry, name, terms, or_person=True) for name in (first, second))
+    played = Match(one, other, agreed, games, test=test)
     events.say_if_used_in_turn(agreed, games, say)
     played.pairings()  # openings that don't exist are refused before anything is stored
     with Store.of(results, write=True) as store:
@@ -97,7 +93,7 @@ def match(
             say(line)
         events.note_event(store, played)
         with events.event_kept(played, store, console, results):
-            updates = events.play_published(played, store, processes, control)
+            updates = events.play_published(played, store, processes, control, seat_at(played, theme))
             show_match(played, updates, console, control=control, theme=theme)
 
 
@@ -126,7 +122,7 @@ def plan(
     from arena.events.schedule import Match
     from arena.results.store import Store, database
     from arena.screen.match import show_match
-    from arena.screen.plan import plan_sheet
+    from arena.screen.tables import plan_sheet
 
     if not 1 <= to_see <= 1000:
         raise ConfigError(f"--to-see {to_see:g} can't be planned for; give from 1 to 1000 Elo")
@@ -135,12 +131,8 @@ def plan(
     registry, say = registry_of(config, results), events.printer(console)
     theme = read_theme(None, registry)
     agreed = events.read_terms(terms, say)
-    played = Match(
-        events.read_player(registry, first, terms), events.read_player(registry, second, terms), agreed, PILOT
-    )
-    for entry in played.players.values():
-        if entry.bot_kind.interactive:
-            raise ConfigError(f"{entry.name} plays at the terminal; only games of two bots can be planned")
+    one, other = (events.read_player(registry, name, terms) for name in (first, second))
+    played = Match(one, other, agreed, PILOT)
     if database(results).exists():
         with Store.of(results) as store:
             tally = _stored(store, played)

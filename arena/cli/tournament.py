@@ -11,6 +11,7 @@ import typer
 from arena import ConfigError
 from arena.cli import complete, events
 from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_theme, registry_of, takes_terms
+from arena.cli.seats import seat_at
 from arena.players.tables import TermsTable, TournamentTable, first_given
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def _declared(registry: Registry, command: str, name: str, bots: list[str] | Non
 def _players(
     registry: Registry, given: TermsTable, bots: list[str] | None, declared: TournamentTable
 ) -> tuple[Entry, ...]:
-    return tuple(events.read_player(registry, bot, given) for bot in bots or declared.bots)
+    return tuple(events.read_player(registry, bot, given, or_person=True) for bot in bots or declared.bots)
 
 
 def _ladder(
@@ -200,7 +201,7 @@ def _play(played: Tournament | Ladder, workers: int, console: Console, results: 
             events.printer(console)(line)
         events.note_event(store, played)
         with events.event_kept(played, store, console, results):
-            updates = events.play_published(played, store, workers, control)
+            updates = events.play_published(played, store, workers, control, seat_at(played, theme))
             view = show_tournament(played, updates, console, control=control, theme=theme)
             if isinstance(played, Ladder):
                 events.printer(console)(_precision(view.tally))

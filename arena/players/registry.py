@@ -61,6 +61,11 @@ class Entry:
         return load_kind(self.factory)
 
     @property
+    def is_person(self) -> bool:
+        """Whether somebody at the terminal makes the moves."""
+        return self.bot_kind.interactive
+
+    @property
     def config(self) -> Any:
         """The kind's typed configuration."""
         return self.bot_kind.config(**dict(self.settings))
@@ -88,7 +93,7 @@ class Entry:
     def with_limits(self, limits: Limits) -> Entry:
         """This player within ``limits``, as if they were typed behind its name; one with limits of its own keeps
         them, and a person only minds a clock."""
-        if self.limits != Limits() or limits == Limits() or (self.bot_kind.interactive and limits.time is None):
+        if self.limits != Limits() or limits == Limits() or (self.is_person and limits.time is None):
             return self
         return replace(self, name=f"{self.name}@{limits}", limits=limits)
 

@@ -143,7 +143,7 @@ class Casting:
         key = (event, name, identity)
         if key not in self._roles:
             entry = self._entry(event, name, identity)
-            if entry.bot_kind.interactive:
+            if entry.is_person:
                 raise ReplayError(f"{name} is a person, who can't be asked for the same moves again")
             entry = self._with_its_net(entry)
             self._roles[key] = Role(entry, tuple(self._changes(name, entry)), tuple(_doubts(name, entry)))
