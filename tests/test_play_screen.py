@@ -231,9 +231,9 @@ def test_a_ko_is_explained(sit: Sit):
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("undp", "'undp' is neither a point (A1 to E5) nor a command; did you mean 'undo'?"),
-        ("k9", "'k9' is neither a point (A1 to E5) nor a command; ? tells all"),
-        ("p", "'p' is neither a point (A1 to E5) nor a command"),  # of p4, where the board has one
+        ("undp", "'undp' is not a point (A1 to E5) or a command; did you mean 'undo'?"),
+        ("k9", "There is no point K9 on this board, which goes from A1 to E5."),
+        ("p", "'p' is not a point (A1 to E5) or a command"),  # of p4, where the board has one
         ("done", "Dead stones are marked when both sides have passed."),
         ("review", "A review comes after the end."),
         ("undo", "There is no move of yours to take back."),
@@ -283,7 +283,7 @@ def test_help_is_a_page_that_any_key_leaves(sit: Sit):
 def test_a_copy_of_the_game_is_written_where_it_is_asked_for(sit: Sit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     seat = sit("C3", kept=Path("results/play/00001.sgf"))
     type_in(seat, "save")
-    assert "Kept in results/play/00001.sgf after every move." in text(seat)
+    assert "The game is kept in results/play/00001.sgf after every move." in text(seat)
     monkeypatch.chdir(tmp_path)
     type_in(seat, "save Copy.sgf")
     assert "Written to Copy.sgf." in text(seat)
@@ -409,7 +409,7 @@ def test_dead_stones_are_marked_changed_and_counted(sit: Sit):
     press(seat, "enter")
     assert " 3 [◦]▪ ● ○ •" in text(seat)
     type_in(seat, "b1")
-    assert "No stone lies there; 'done' counts, 'continue' plays on." in text(seat)
+    assert "No stone lies there; done counts, continue plays on." in text(seat)
     type_in(seat, "done")
     assert "White won by" in text(seat) or "Black won by" in text(seat)
     assert "r review" in text(seat)

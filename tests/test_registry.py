@@ -15,6 +15,7 @@ from arena import CheckpointError, ConfigError
 from arena.contract.bot import Limits
 from arena.contract.settings import plain
 from arena.events.schedule import Match, event_from_json, event_to_json
+from arena.events.terms import Terms
 from arena.go.game import Rules
 from arena.players.registry import Entry, Registry, load_kind
 from bots.nets import checkpoint, rollout
@@ -373,7 +374,7 @@ def test_the_environment_of_an_engine_is_part_of_who_it_is_and_is_read_back_from
     bare = configured(tmp_path, ENGINE).resolve("engine")
     assert turned == entry and len({each.identity for each in (entry, other, bare)}) == 3
     assert "env" not in dict(bare.settings)  # an engine that an earlier arena stored is the same player
-    plan = Match(entry, bare, Rules.preset(), 2)
+    plan = Match(entry, bare, Terms(Rules.preset()), 2)
     assert event_from_json(event_to_json(plan)) == plan
     assert plain(setting(entry, "env")) == '{DATA_DIR = "/srv/a b", THREADS = "2"}'
 
@@ -425,7 +426,7 @@ def test_an_empty_file_changes_nothing(tmp_path: Path, registry: Registry) -> No
         ("tournaments = 5\n", "{file}: 'tournaments' is no table; write [tournaments.NAME]"),
         ("[tournaments]\nx = 5\n", "{file}: [tournaments.x] is no table of settings"),
         ("[tournaments.x]\ngame = 5\n", "{file}: [tournaments.x]: unknown setting 'game'; did you mean 'games'?"),
-        ("[tournaments.x]\nzzz = 5\n", "{file}: [tournaments.x]: unknown setting 'zzz'; it has bots, games, style, "),
+        ("[tournaments.x]\nzzz = 5\n", "{file}: [tournaments.x]: unknown setting 'zzz'; it has size, komi, rules, "),
         ('[tournaments.x]\nbots = "sl"\n', "{file}: [tournaments.x]: bots = 'sl' is no list of names"),
         ("[tournaments.x]\nbots = [5]\n", "{file}: [tournaments.x]: bots = [5] is no list of names"),
         ("[tournaments.x]\ngames = 2.5\n", "{file}: [tournaments.x]: games = 2.5 is not a whole number"),

@@ -234,8 +234,6 @@ def train(
     check(config, results)
     bot = registry.resolve(config.rate_against) if config.rate_against else None
     if bot is not None:
-        if bot.bot_kind.interactive:
-            raise ConfigError(f"rate_against = {config.rate_against} is a person; choose a bot, or '' for none")
         bot.checked(config.size)
     return _Training(config, results, bot, on_progress).run()
 

@@ -72,8 +72,8 @@ def check(
             console.print(words, soft_wrap=not console.is_terminal, markup=False, highlight=False)
         names += [entry.name for entry in engines if run]
     for name in bots or []:
-        if registry.resolve(name).bot_kind.interactive:
-            raise UserError(f"{name} is a person at the terminal and can't be checked; name other bots")
+        if registry.resolve(name).is_person:
+            raise UserError(f"{name}: a person can't be checked; name a bot")
     failed = []
     for number, name in enumerate(names):
         if number:
@@ -97,7 +97,7 @@ def _declared(registry: Registry) -> tuple[list[str], list[Entry]]:
     found = [
         entry
         for entry in registry.entries
-        if entry.source != ARENA and not entry.source.startswith(PACKAGE) and not entry.bot_kind.interactive
+        if entry.source != ARENA and not entry.source.startswith(PACKAGE) and not entry.is_person
     ]
     if not found:
         raise UserError("arena.toml declares no bots; name those to check, as in: arena check alphago")

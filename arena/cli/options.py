@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Callable
+from dataclasses import fields
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from arena.players.tables import TermsTable
 
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
@@ -32,6 +38,36 @@ ThemeName = Annotated[
         show_default=False,
     ),
 ]
+
+
+NO_TERMS = TermsTable()
+
+
+def takes_terms(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Replace a command's parameter ``terms`` by an option for each field of TermsTable, without those ``left_out``."""
+    shown = [item for item in fields(TermsTable) if item.name not in left_out]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(**given: Any) -> None:
+            command(terms=TermsTable(**{item.name: given.pop(item.name) for item in shown}), **given)
+
+        parameters = []
+        for parameter in inspect.signature(command, eval_str=True).parameters.values():
+            if parameter.name != "terms":
+                parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+                continue
+            for item in shown:
+                kind = {"int": int, "float": float, "str": str}[str(item.type).removesuffix(" | None")]
+                option = typer.Option(help=item.metadata["help"], show_default=False)
+                annotation: Any = Annotated[kind | None, option]
+                made = inspect.Parameter(item.name, parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+                parameters.append(made)
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return decorate
 
 
 def registry_of(config: Path | None, results: Path) -> Registry:

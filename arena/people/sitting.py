@@ -242,7 +242,7 @@ class Sitting:
         with self._changing():
             dead = set(self._require_marks())
             if move == pass_move(self._now.size) or not self._game.board.stone(move):
-                raise Refused("No stone lies there.")
+                raise Refused("No stone lies there; done counts, continue plays on.")
             group = group_at(self._game.board, move)
             self._mark(tuple(sorted(dead - group if move in dead else dead | group)))
 

@@ -7,17 +7,17 @@ import json
 import pkgutil
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, replace
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
 import bots
 from arena import ConfigError, UserError
-from arena.contract.bot import Bot, BotKind, Limits, setting
+from arena.contract.bot import Bot, BotKind, Limits
 from arena.contract.code import code_of, kept, load_kind
 from arena.contract.settings import plain, read_value, suggest
-from arena.files import read_toml
+from arena.players.tables import ScreenTable, TournamentTable, read_config, read_table
 from bots.nets.checkpoint import Checkpoint, find, precision_here
 
 GROUP = "arena.bots"
@@ -60,6 +60,11 @@ class Entry:
         return load_kind(self.factory)
 
     @property
+    def is_person(self) -> bool:
+        """Whether somebody at the terminal makes the moves."""
+        return self.bot_kind.interactive
+
+    @property
     def config(self) -> Any:
         """The kind's typed configuration."""
         return self.bot_kind.config(**dict(self.settings))
@@ -87,7 +92,7 @@ class Entry:
     def with_limits(self, limits: Limits) -> Entry:
         """This player within ``limits``, as if they were typed behind its name; one with limits of its own keeps
         them, and a person only minds a clock."""
-        if self.limits != Limits() or limits == Limits() or (self.bot_kind.interactive and limits.time is None):
+        if self.limits != Limits() or limits == Limits() or (self.is_person and limits.time is None):
             return self
         return replace(self, name=f"{self.name}@{limits}", limits=limits)
 
@@ -133,37 +138,6 @@ class Entry:
         return replace(self, code=f"{self.code} {code}") if code else self
 
 
-TABLES = {"bots": "[bots.NAME]", "tournaments": "[tournaments.NAME]", "screen": "[screen]"}
-"""What an arena.toml may have, and how it is written."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScreenTable:
-    """The ``[screen]`` of an arena.toml; None is what it doesn't say."""
-
-    theme: str | None = setting(None, "colours of the board", choices=("dark", "light", "high-contrast"))
-
-
-@dataclass(frozen=True, slots=True)
-class TournamentTable:
-    """One ``[tournaments.NAME]`` of an arena.toml; None is what it doesn't say. ``bots`` are named as when typed."""
-
-    bots: tuple[str, ...] = ()
-    games: int | None = setting(None, "games of each two players; of all together in a ladder")
-    style: str | None = setting(None, "who meets whom", choices=("round robin", "gauntlet", "ladder"))
-    size: int | None = setting(None, "board size")
-    komi: float | None = setting(None, "komi")
-    rules: str | None = setting(None, "the name of a rule set")
-    openings: int | None = setting(None, "different openings to use")
-    plies: int | None = setting(None, "moves of an opening")
-    seed: int | None = setting(None, "where openings and all chance start")
-    limits: str | None = setting(None, "as behind --limits")
-    adjudicate: str | None = setting(None, "as behind --adjudicate")
-    book: str | None = setting(None, "games to take openings from")
-    to_see: float | None = setting(None, "the Elo to which a ladder tells neighbours apart")
-    block: int | None = setting(None, "games of a meeting in a round of a ladder")
-
-
 class Registry:
     """All the names that can play, and the grammar that reads them: ``NAME``, ``NAME:setting=value,...``,
     ``checkpoint:PATH``, each with ``@limit=value,...`` behind it. ``NAME#CODE`` is a bot as it was when its code began
@@ -194,12 +168,12 @@ class Registry:
         self._tournaments: dict[str, TournamentTable] = {}
         self.screen = ScreenTable()
         if config is not None:
-            tables = _read_config(config)
-            self.screen = ScreenTable(**_read_table(ScreenTable, tables["screen"], f"{config}: [screen]"))
+            tables = read_config(config)
+            self.screen = read_table(ScreenTable, tables["screen"], f"{config}: [screen]")
             for name, table in tables["bots"].items():
                 self._add_table(name, table, str(config))
             for name, table in tables["tournaments"].items():
-                self._tournaments[name] = _read_tournament(table, f"{config}: [tournaments.{name}]")
+                self._tournaments[name] = read_table(TournamentTable, table, f"{config}: [tournaments.{name}]")
 
     @property
     def kinds(self) -> list[str]:
@@ -370,43 +344,6 @@ def _find_kinds() -> Iterator[tuple[str, str, str]]:
 
 def _package_of(point: EntryPoint) -> str:
     return point.dist.name if point.dist else point.module
-
-
-def _read_config(path: Path) -> dict[str, dict[str, Any]]:
-    """The ``[bots]``, ``[tournaments]`` and ``[screen]`` tables of an arena.toml. Raises ConfigError."""
-    data = read_toml(path, error=ConfigError, hint="correct it, or name another file with --config")
-    for key in data:
-        if key not in TABLES:
-            raise ConfigError(f"{path}: unknown table '{key}'; it has {', '.join(TABLES.values())} tables only")
-    tables = {key: data.get(key, {}) for key in TABLES}
-    for key, table in tables.items():
-        if not isinstance(table, dict):
-            raise ConfigError(f"{path}: '{key}' is no table; write {TABLES[key]}")
-    return tables
-
-
-def _read_tournament(table: Any, where: str) -> TournamentTable:
-    """One ``[tournaments.NAME]``. Raises ConfigError for what it can't have, beginning with ``where``."""
-    return TournamentTable(**_read_table(TournamentTable, table, where))
-
-
-def _read_table(kind: type[Any], table: Any, where: str) -> dict[str, Any]:
-    """The settings that a table gives for a dataclass of such. Raises ConfigError, beginning with ``where``."""
-    if not isinstance(table, dict):
-        raise ConfigError(f"{where} is no table of settings")
-    known = {declared.name: declared for declared in fields(kind)}
-    given: dict[str, Any] = {}
-    for key, value in table.items():
-        if key not in known:
-            listed = f"; it has {', '.join(known)}"
-            raise ConfigError(f"{where}: unknown setting '{key}'{suggest(key, known) or listed}")
-        if key != "bots":
-            given[key] = read_value(value, known[key], where)
-        elif isinstance(value, list) and all(isinstance(bot, str) for bot in value):
-            given[key] = tuple(value)
-        else:
-            raise ConfigError(f'{where}: bots = {value!r} is no list of names, as in ["sl", "mcts:playouts=500"]')
-    return given
 
 
 def _where(name: str, source: str) -> str:

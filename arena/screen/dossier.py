@@ -17,8 +17,7 @@ from arena.screen import style
 from arena.screen.board import draw_board, stone_sign
 from arena.screen.progress import show_bar
 from arena.screen.style import some
-from arena.screen.summary import print_facts
-from arena.screen.tables import Sheet
+from arena.screen.tables import Sheet, print_facts
 
 
 def show_dossier(record: Record, players: Mapping[str, Player], command: str, console: Console) -> None:
