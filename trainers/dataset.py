@@ -455,7 +455,7 @@ def read_split(settings: Records, cache: Path) -> Split:
 
     Raises RecordError for records that can't be used, ConfigError for settings that can't be.
     """
-    paths = [Path(path) for path in settings.records]
+    paths = [Path(path) for path in settings.data]
     if not paths:
         raise ConfigError("no game records to learn from: name SGF files, folders, .sgfs.xz files or a dataset")
     if any((path / MANIFEST).is_file() for path in paths):
@@ -470,7 +470,7 @@ def read_split(settings: Records, cache: Path) -> Split:
         split = Split(dataset.train, dataset.validation, dataset.test)
     else:
         day = day_of(settings.test_from)
-        split = split_by_game(load_games(paths, settings.size, cache), day, settings.validation)
+        split = split_by_game(load_games(paths, settings.size, cache), day, settings.validation_split)
     if not len(split.train):
         raise RecordError("no games are left to learn from; choose a later test_from, or other records")
     return split

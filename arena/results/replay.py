@@ -166,7 +166,7 @@ class Casting:
             limits = _limits_of(name)
             entry = Entry(name, stored.kind, "", settings, "the store", stored.checkpoint, limits, stored.code)
         assert entry is not None
-        own = [known for known in self._registry.entries if known.kind == entry.kind]
+        own = self._registry.of_kind(entry.kind)
         if not own:
             raise ReplayError(f"{name} can't play again: there is no kind of bot called {entry.kind} any more")
         entry = replace(entry, factory=own[0].factory)
