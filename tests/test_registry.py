@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 from dataclasses import replace
@@ -586,3 +587,74 @@ def test_mcts_is_another_player_with_another_rollout_policy(tmp_path: Path) -> N
     assert mcts.identity != registry.resolve("mcts:checkpoint=other").identity
     with pytest.raises(CheckpointError, match="sl-9x9: is not a rollout policy"):
         registry.resolve("mcts:checkpoint=sl-9x9")
+
+
+# --- A bot in a Python file ---
+
+FILE = """
+from dataclasses import dataclass
+from pathlib import Path
+from arena.contract.bot import Bot, BotKind, Decision
+Path(__file__).with_suffix(".ran").touch()
+@dataclass(frozen=True)
+class Config: pass
+class Corner(Bot):
+    def __init__(self, config): pass
+    def choose(self, game, limits): return Decision(game.rules.size ** 2)
+BOT = BotKind(summary="passes", config=Config, build=Corner)
+"""
+
+
+def folder_with_a_bot(
+    tmp_path: Path, toml: str = '[bots.corner]\nkind = "corner.py:BOT"\nlimits = "seconds=1"\n'
+) -> Path:
+    (tmp_path / "corner.py").write_text(FILE)
+    (tmp_path / "arena.toml").write_text(toml)
+    return tmp_path / "arena.toml"
+
+
+def test_a_python_file_of_arena_toml_runs_only_when_its_bot_is_named(tmp_path: Path) -> None:
+    registry = Registry(folder_with_a_bot(tmp_path))
+    (listed,) = registry.files
+    assert (listed.name, listed.kind, listed in registry.entries) == ("corner", "corner.py:BOT", False)
+    assert registry.knows("corner") and not (tmp_path / "corner.ran").exists()
+    entry = registry.resolve("corner")
+    assert (tmp_path / "corner.ran").exists() and str(entry.limits) == "seconds=1" and len(entry.code) == 12
+    assert registry.files == [] and "corner" in {known.name for known in registry.entries}
+
+
+def test_bots_in_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    entries = []
+    for number, name in enumerate(("a", "b")):
+        (tmp_path / name).mkdir()
+        config = folder_with_a_bot(tmp_path / name)
+        (tmp_path / name / "corner.py").write_text(FILE.replace("passes", f"passes {number}"))
+        entries.append(Registry(config).resolve("corner"))
+    assert [entry.bot_kind.summary for entry in entries] == ["passes 0", "passes 1"]
+    assert entries[0].identity != entries[1].identity
+
+
+@pytest.mark.parametrize(
+    ("toml", "message"),
+    [
+        ('[bots.corner]\nkind = "gone.py:BOT"\n', "[bots.corner]: kind = 'gone.py:BOT': there is no file"),
+        ('[bots.corner]\nkind = "corner.py:BOTS"\n', "can't be loaded: AttributeError"),
+        ('[bots.corner]\nkind = "corner.py:BOT"\nvisits = 5\n', "[bots.corner]: unknown setting 'visits'"),
+        ('[bots.corner]\nkind = "corner.py"\n', "unknown kind 'corner.py'; a Python file is written as mybot.py:BOT"),
+        ('[bots.corner]\nkind = "corner.py:BOT"\n[bots.random]\nkind = "corner.py:BOT"\n', "two bots are called"),
+    ],
+)
+def test_a_bot_in_a_file_that_can_not_play_is_refused_by_name(tmp_path: Path, toml: str, message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Registry(folder_with_a_bot(tmp_path, toml)).resolve("corner")
+    assert message in str(refused.value)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to another user")
+@pytest.mark.parametrize("name", ["arena.toml", "corner.py"])
+def test_a_python_file_is_not_run_where_it_or_arena_toml_is_another_users(tmp_path: Path, name: str) -> None:
+    config = folder_with_a_bot(tmp_path)
+    os.chown(tmp_path / name, 4321, 4321)
+    with pytest.raises(ConfigError, match=f"{name} belongs to another user"):
+        Registry(config).resolve("corner")
+    assert not (tmp_path / "corner.ran").exists()

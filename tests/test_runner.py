@@ -580,6 +580,14 @@ def test_a_job_that_is_stopped_for_a_while_loses_no_game(tmp_path: Path, lifelin
         assert stored(store, played) == undisturbed(played)
 
 
+def test_a_worker_that_is_stopped_does_not_outlive_its_parent(tmp_path: Path, lifeline: Lifeline) -> None:
+    with parent(tmp_path / "arena.db", "PONDERER", 9, lifeline) as process:
+        for worker in lifeline.processes(2):
+            os.kill(worker, signal.SIGSTOP)
+        process.kill()
+    assert lifeline.falls_silent(20)
+
+
 def test_a_worker_whose_bot_hangs_does_not_outlive_its_parent(tmp_path: Path, lifeline: Lifeline) -> None:
     hanging = tmp_path / "hanging"
     os.mkfifo(hanging)

@@ -52,7 +52,7 @@ from arena.screen.report import first_sections, title
 from arena.screen.running import HOLD, SOME_MOVES
 from arena.screen.tables import bots_table, elo_table, games_table, statistics_table
 from arena.screen.terminal import Painter
-from trainers.rollout import Progress
+from trainers.progress import Progress
 
 
 def running_view(match: Match, clock: Clock) -> MatchView:
@@ -823,7 +823,7 @@ def test_names_cant_smuggle_control_codes_onto_the_screen():
 def test_the_figures_of_a_training_run_are_all_there(width: int) -> None:
     screen = pyte.Screen(width, 12)
     shown = io.StringIO()
-    progress = Progress(123_456, 1_234.5, 2.345, 0.456, 12.3, 0.01)
+    progress = Progress(1, 123_456, 1_234.5, 2.345, 0.456, 12.3, 0.01)
     with show_training("sl-9x9", Console(file=shown, force_terminal=True, width=width)) as on_progress:
         on_progress(progress)
     pyte.Stream(screen).feed(shown.getvalue().replace("\n", "\r\n"))
@@ -836,5 +836,5 @@ def test_where_there_is_no_terminal_a_training_run_writes_lines(monkeypatch: pyt
     monkeypatch.setattr("arena.screen.progress.LINE_EVERY", 0.0)
     shown = io.StringIO()
     with show_training("own", Console(file=shown, width=80), right="points") as on_progress:
-        on_progress(Progress(1_000, 100.0, 0.25, 0.9, None))
+        on_progress(Progress(1, 1_000, 100.0, 0.25, 0.9, None))
     assert shown.getvalue() == "own: 1,000 rows · 100/s · loss 0.250 · points 90.0% · waiting for data 0%\n"

@@ -68,7 +68,7 @@ def check(
     if not bots:
         names, engines = _declared(registry)
         for entry in [] if run else engines:
-            words = f"{entry.name} isn't started without --run: {dict(entry.settings).get('command', '')}"
+            words = f"{entry.name} isn't started without --run: {dict(entry.settings).get('command', entry.kind)}"
             console.print(words, soft_wrap=not console.is_terminal, markup=False, highlight=False)
         names += [entry.name for entry in engines if run]
     for name in bots or []:
@@ -90,8 +90,8 @@ def check(
 
 
 def _declared(registry: Registry) -> tuple[list[str], list[Entry]]:
-    """The bots that arena.toml declares or changes, people left out, and apart from them its engines. Raises UserError
-    when there are none."""
+    """The bots that arena.toml declares or changes, people left out; and those of its bots that would run something
+    else: engines and Python files. Raises UserError when there are none."""
     from arena.players.registry import ARENA, PACKAGE
 
     found = [
@@ -99,10 +99,10 @@ def _declared(registry: Registry) -> tuple[list[str], list[Entry]]:
         for entry in registry.entries
         if entry.source != ARENA and not entry.source.startswith(PACKAGE) and not entry.is_person
     ]
-    if not found:
+    if not found and not registry.files:
         raise UserError("arena.toml declares no bots; name those to check, as in: arena check alphago")
     engines = [entry for entry in found if entry.bot_kind.code is not None]
-    return [entry.name for entry in found if entry not in engines], engines
+    return [entry.name for entry in found if entry not in engines], [*engines, *registry.files]
 
 
 def _probed(registry: Registry, name: str, rules: Rules) -> Generator[Begun | Finding, None, None]:

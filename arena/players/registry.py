@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import pkgutil
 import re
 from collections.abc import Iterator, Mapping
@@ -151,6 +152,7 @@ class Registry:
         self._results = results
         self._kinds: dict[str, tuple[str, str]] = {}  # kind -> (factory, source)
         self._entries: dict[str, Entry] = {}
+        self._files: dict[str, Entry] = {}  # not loaded yet
         for kind, factory, source in _find_kinds():
             if kind in self._kinds:
                 raise ConfigError(
@@ -174,6 +176,19 @@ class Registry:
                 self._add_table(name, table, str(config))
             for name, table in tables["tournaments"].items():
                 self._tournaments[name] = read_table(TournamentTable, table, f"{config}: [tournaments.{name}]")
+
+    @property
+    def files(self) -> list[Entry]:
+        """The bots of arena.toml whose kind is a Python file that hasn't run. One that was named is among the
+        ``entries`` from then on."""
+        return list(self._files.values())
+
+    def of_kind(self, kind: str) -> list[Entry]:
+        """The entries of this kind; a file that arena.toml names as that kind is loaded. Raises ConfigError."""
+        for entry in self.files:
+            if entry.kind == kind:
+                self.entry(entry.name)
+        return [entry for entry in self.entries if entry.kind == kind]
 
     @property
     def kinds(self) -> list[str]:
@@ -206,17 +221,21 @@ class Registry:
 
     def entry(self, name: str) -> Entry:
         """The entry of this name as it stands in the list. Raises ConfigError with a suggestion."""
+        if name in self._files:
+            self._load(self._files[name])
         if name not in self._entries:
             bot, at, limit = name.partition("@")
             if at and bot in self._entries:
                 Limits.read(limit, bot)  # which refuses it: else it had been found
-            raise ConfigError(f"unknown bot '{name}'{suggest(name, [*self._entries, 'checkpoint'])}; see: arena bots")
+            raise ConfigError(
+                f"unknown bot '{name}'{suggest(name, [*self._entries, *self._files, 'checkpoint'])}; see: arena bots"
+            )
         return self._entries[name]
 
     def knows(self, spec: str) -> bool:
         """Whether ``spec`` begins with the name of a bot."""
         name = re.split("[:@#]", spec, maxsplit=1)[0]
-        return name in self._entries or spec.startswith("checkpoint:")
+        return name in self._entries or name in self._files or spec.startswith("checkpoint:")
 
     def resolve(self, spec: str) -> Entry:
         """The player that ``spec`` names. Raises ConfigError with a suggestion for an unknown name, setting or limit,
@@ -265,7 +284,8 @@ class Registry:
 
     def _make(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> Entry:
         if kind not in self._kinds:
-            raise ConfigError(f"{_where(name, source)}: unknown kind '{kind}'{suggest(kind, self._kinds)}")
+            hint = suggest(kind, self._kinds) or "; a Python file is written as mybot.py:BOT"
+            raise ConfigError(f"{_where(name, source)}: unknown kind '{kind}'{hint}")
         factory, _ = self._kinds[kind]
         known = {wanted.name: wanted for wanted in load_kind(factory).settings}
         where = _where(name, source)
@@ -310,7 +330,29 @@ class Registry:
     def _add(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> None:
         if name in self._entries:
             raise ConfigError(f"two bots are called '{name}': one from {self._entries[name].source}, one from {source}")
-        self._entries[name] = self._make(name, kind, settings, source)
+        place, _, attribute = kind.partition(":")
+        if place.endswith(".py") and attribute.isidentifier() and kind not in self._kinds:
+            path = (Path(source).parent / Path(place)).absolute()
+            self._files[name] = Entry(name, kind, f"{path}:{attribute}", tuple(settings.items()), source)
+        else:
+            self._entries[name] = self._make(name, kind, settings, source)
+
+    def _load(self, entry: Entry) -> None:
+        """Run the file of a bot. Raises ConfigError where it isn't there, or isn't the user's own choice."""
+        file = Path(entry.factory.rpartition(":")[0])
+        where = f"{entry.source}: [bots.{entry.name}]"
+        if not file.is_file():
+            raise ConfigError(f"{where}: kind = {entry.kind!r}: there is no file {file}")
+        for path in (Path(entry.source), file):
+            if path.stat().st_uid not in (0, os.getuid()):
+                raise ConfigError(
+                    f"{where}: kind = {entry.kind!r} isn't run: {path} belongs to another user; "
+                    "look at what it does, and copy it to make it yours"
+                )
+        self._kinds[entry.kind] = (entry.factory, entry.source)
+        made = self._make(entry.name, entry.kind, dict(entry.settings), entry.source)
+        self._entries[entry.name] = replace(made, limits=entry.limits)
+        del self._files[entry.name]
 
     def _add_table(self, name: str, table: Any, source: str) -> None:
         """One ``[bots.NAME]``: a new entry by its ``kind``, or other settings for a known one when it names none."""
@@ -330,7 +372,8 @@ class Registry:
             where = f"{_where(name, source)}: limits"
             if not isinstance(table["limits"], str):
                 raise ConfigError(f'{where} = {table["limits"]!r} is no text, as in "seconds=1"')
-            self._entries[name] = replace(self._entries[name], limits=Limits.read(table["limits"], where))
+            listed = self._files if name in self._files else self._entries
+            listed[name] = replace(listed[name], limits=Limits.read(table["limits"], where))
 
 
 def _find_kinds() -> Iterator[tuple[str, str, str]]:

@@ -352,8 +352,14 @@ def _config(place: Place) -> Iterator[Begun | Finding]:
     registry = Registry(place.config, place.results)
     own = [entry for entry in registry.entries if entry.source == str(place.config)]
     tournaments = registry.tournaments
-    words = f"{place.config}: {_some(len(own), 'bot')}, {_some(len(tournaments), 'tournament')}"
+    own_files = registry.files
+    words = f"{place.config}: {_some(len(own) + len(own_files), 'bot')}, {_some(len(tournaments), 'tournament')}"
     yield Finding("config", Verdict.OK, words)
+    for entry in own_files:
+        words = f"{entry.name} is a Python file, which runs when the bot is named: {entry.kind}"
+        yield Finding("config", Verdict.OK, words)
+        if place.run:
+            own.append(entry)  # whose file runs where it is resolved
     for entry in own:
         words = ""
         try:

@@ -21,6 +21,7 @@ from arena.events.pairing import Pairing
 from arena.events.runner import Update, play_event
 from arena.events.schedule import Ladder, Match, Tournament, event_from_json
 from arena.events.terms import Terms
+from arena.files import scratch
 from arena.go.game import Ending
 from arena.go.moves import gtp_from_move
 from arena.go.record import Record
@@ -165,7 +166,7 @@ class Casting:
             limits = _limits_of(name)
             entry = Entry(name, stored.kind, "", settings, "the store", stored.checkpoint, limits, stored.code)
         assert entry is not None
-        own = [known for known in self._registry.entries if known.kind == entry.kind]
+        own = self._registry.of_kind(entry.kind)
         if not own:
             raise ReplayError(f"{name} can't play again: there is no kind of bot called {entry.kind} any more")
         entry = replace(entry, factory=own[0].factory)
@@ -284,6 +285,6 @@ def play_again(games: Sequence[tuple[Record, Cast]], workers: int) -> Generator[
         rerun.players.update(cast.players)
         rerun.records.append(record)
     for rerun in reruns:
-        with tempfile.TemporaryDirectory(prefix="arena-replay-") as folder:
+        with tempfile.TemporaryDirectory(dir=scratch()) as folder:
             with Store.of(Path(folder), write=True) as store:
                 yield from play_event(rerun, store, workers)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
@@ -24,12 +24,8 @@ from rich.text import Text
 
 from arena.screen import style
 from arena.screen.chart import Canvas, Scale
-
-# Torch is behind the trainers; what they report is enough here.
-if TYPE_CHECKING:
-    from trainers import loop, rl, rollout
-
-    Training: TypeAlias = loop.Progress | rollout.Progress
+from trainers import progress as training
+from trainers.progress import Iteration, Rating
 
 SHARE_ROWS = 11
 """Lines of the curve of shares: an odd number, so that one half has a line."""
@@ -66,7 +62,7 @@ def show_counting(name: str, total: int, console: Console | None = None) -> Iter
 @contextmanager
 def show_training(
     name: str, console: Console | None = None, right: str = "top-1"
-) -> Iterator[Callable[[Training], None]]:
+) -> Iterator[Callable[[training.Progress], None]]:
     """Show a run while the block lasts; the function that it yields is to be called with every step's progress.
 
     ``right`` names the share that was predicted."""
@@ -80,7 +76,7 @@ def show_training(
 
 
 @contextmanager
-def show_self_play(name: str, console: Console | None = None) -> Iterator[Callable[[rl.Progress], None]]:
+def show_self_play(name: str, console: Console | None = None) -> Iterator[Callable[[Iteration], None]]:
     """Show a run that learns from its own games while the block lasts, with the curve of its matches against the net it
     began with and a bot; in a pipe each match is a line. The function that it yields is to be called after every
     iteration."""
@@ -136,14 +132,14 @@ def _showing(
         yield draw
 
 
-def _training_words(progress: Training, right: str) -> str:
+def _training_words(progress: training.Progress, right: str) -> str:
     return (
         f"{progress.rows:,} rows · {progress.rows_per_second:,.0f}/s · loss {progress.loss:.3f} · "
         f"{right} {progress.right:.1%} · waiting for data {progress.waiting:.0%}{_left(progress.minutes_left)}"
     )
 
 
-def _self_play_words(progress: rl.Progress) -> str:
+def _self_play_words(progress: Iteration) -> str:
     return (
         f"{progress.iteration:,} iterations · {progress.games_per_second:.2g} games/s · against the pool "
         f"{progress.share:.0%} · entropy {progress.entropy:.2f} · from the start {progress.divergence:.3f} nats · "
@@ -155,7 +151,7 @@ def _left(minutes: float | None) -> str:
     return "" if minutes is None else f" · {minutes:.0f} min left"
 
 
-def _match_words(match: rl.Rating) -> str:
+def _match_words(match: Rating) -> str:
     return (
         f"iteration {match.iteration:,}: {match.share:.1%} against {match.against} "
         f"({match.low:.0%} to {match.high:.0%}, {match.games} games)"
@@ -167,7 +163,7 @@ class ShareCurve:
     """Shares of the points over iterations: a point each with its 95 % interval, from 0 to 100 %; half is a line. Other
     opponents than that of the first match have another sign."""
 
-    ratings: Sequence[rl.Rating]
+    ratings: Sequence[Rating]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if not self.ratings or options.max_width < NARROWEST:
