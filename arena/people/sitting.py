@@ -133,7 +133,6 @@ class Sitting:
                 people=self._kifu.people,
                 setup=game.setup,
                 points=game.board.stones.tobytes(),
-                ko_point=game.board.ko_point,
                 to_play=game.to_play,
                 turns=tuple(self._turns),
                 prisoners=(game.prisoners(BLACK), game.prisoners(WHITE)),

@@ -82,7 +82,6 @@ class Snapshot:
     people: tuple[Colour, ...]
     setup: tuple[tuple[Move, ...], tuple[Move, ...]]
     points: bytes
-    ko_point: Move | None
     to_play: Colour
     turns: tuple[Turn, ...]
     prisoners: tuple[int, int]
