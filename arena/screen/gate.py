@@ -14,7 +14,7 @@ from arena.ratings import Estimate
 from arena.results.gate import Evidence, History, Over, Ruling, Version
 from arena.screen import style
 from arena.screen.chart import HEIGHT, MARKS, Canvas, Scale
-from arena.screen.summary import some
+from arena.screen.style import some
 from arena.screen.tables import Sheet
 
 
