@@ -65,7 +65,7 @@ def figures(judge: Judge) -> tuple[Any, ...]:
     """All that is told of a match."""
     tally = judge.tally
     spent = [tally.spent(player) for player in PLAYERS]
-    return tally.results(), tally.counts, tally.moves, tally.repeats, spent, judge.state, judge.date, judge.waiting
+    return tally.results(), tally.counts, tally.repeats, spent, judge.state, judge.date, judge.waiting
 
 
 # --- What counts ---
