@@ -10,7 +10,7 @@ from commandline import arena, arena_alone, refused
 from played import console_of, output_of
 from terminal import Terminal
 
-from arena.go.moves import BLACK, WHITE, gtp_from_move, move_from_gtp
+from arena.go.moves import WHITE, gtp_from_move, move_from_gtp
 from arena.people.tutorial import LESSONS, SIZE, Lesson, reply
 from arena.screen.tutorial import Left, Talk, teach
 
@@ -68,8 +68,9 @@ def test_what_the_words_say_of_the_positions_is_so() -> None:
 def test_the_dead_group_is_dead_and_the_living_one_lives() -> None:
     """Whatever its owner plays first, Black takes White's group or keeps it from a second eye; a living group has two
     eyes at once."""
-    eyes = reply(lesson("Life"), "B5").game.board.eyes(BLACK)
-    assert eyes[move_from_gtp("A5", SIZE)] and eyes[move_from_gtp("C5", SIZE)]
+    life = reply(lesson("Life"), "B5").game
+    eyes = [move_from_gtp(word, SIZE) for word in ("A5", "C5")]
+    assert life.to_play is WHITE and not life.legal_moves()[eyes].any()
     for first in ("A5", "C5"):
         game = reply(lesson("Death"), "B5").game
         game.play(move_from_gtp(first, SIZE))
