@@ -507,17 +507,8 @@ def check(config: Config, size: int) -> str:
 
 
 def katago_rules(rules: Rules) -> str:
-    """The rules as KataGo's ``kata-set-rules`` takes them. It is not to pass before it has taken dead stones off."""
-    settings = {
-        "ko": "POSITIONAL" if rules.superko else "SIMPLE",
-        "scoring": rules.scoring.upper(),
-        "tax": "NONE",
-        "suicide": rules.suicide,
-        "hasButton": False,
-        "whiteHandicapBonus": "N" if rules.handicap_points else "0",
-        "friendlyPassOk": False,
-    }
-    return json.dumps(settings, separators=(",", ":"))
+    """The rules as ``kata-set-rules`` takes them. KataGo is not to pass before it has taken dead stones off."""
+    return json.dumps({**rules.katago(), "friendlyPassOk": False}, separators=(",", ":"))
 
 
 BOT = BotKind(

@@ -531,7 +531,7 @@ def test_gnu_go_plays_a_whole_game_to_a_score() -> None:
             move = bot.choose(game, LIMITS).move
             assert move is not None
         else:
-            mask = game.legal_moves() & ~game.board.eyes(game.to_play)
+            mask = game.sensible_moves()
             points = np.flatnonzero(mask[:-1])
             move = int(random.choice(points)) if points.size else 81
         game.play(move)

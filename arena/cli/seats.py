@@ -121,7 +121,7 @@ def seat_at(event: Event, theme: Theme) -> Callable[[Pairing], Record]:
     from arena.people.kifu import Kifu
     from arena.people.sitting import Sitting
     from arena.screen.plain_play import Lines
-    from arena.screen.play import sit_down
+    from arena.screen.play import Look, sit_down
 
     console, lines = Console(), Lines(sys.stdin)
 
@@ -144,7 +144,7 @@ def seat_at(event: Event, theme: Theme) -> Callable[[Pairing], Record]:
         )
         time = next((seats[colour].limits for colour in people if seats[colour].limits.time), Limits())
         with Sitting(Kifu(record, people, time), opponents_of(bots, event.terms.rules)) as sitting:
-            sit_down(sitting, console, lines, theme=theme)
+            sit_down(sitting, console, lines, Look(theme=theme))
         if not sitting.snapshot().is_over:
             raise KeyboardInterrupt
         return sitting.record()
