@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from arena import ConfigError, RecordError
+from arena.events.worker import end_with_parent
 from arena.files import check_keys, read_json, replacing
 from arena.go.collection import Text, read_texts
 from arena.go.game import Ending
@@ -318,7 +319,8 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def _ignore_interrupts() -> None:
+def _begin() -> None:
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process hears it too, and decides
 
 
@@ -329,7 +331,7 @@ def _parse_all(texts: Iterator[tuple[int, Text]], sieve: Sieve, processes: int) 
     if processes == 1:
         yield from map(work, chunks)
         return
-    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_begin)
     try:
         waiting: deque[Future[_Parsed]] = deque()
         for chunk in chunks:

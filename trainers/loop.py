@@ -27,7 +27,8 @@ from safetensors.torch import save_file
 from torch import Tensor, distributed, nn
 
 from arena import CheckpointError, ConfigError
-from arena.files import replacing, write
+from arena.events.worker import end_with_parent
+from arena.files import replacing, scratch, write
 from trainers.data import Batch
 from trainers.progress import Progress
 from trainers.settings import Loop
@@ -208,7 +209,7 @@ class Workers:
         if processes == 1:
             yield cls()
             return
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=scratch()) as folder:
             meeting = (Path(folder) / "meeting").as_uri()
             spawned = multiprocessing.get_context("spawn")
             others = [
@@ -242,6 +243,7 @@ class Workers:
 
 
 def _help(work: Callable[[Workers], object], workers: Workers, meeting: str) -> None:
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process hears it too, and decides
     distributed.init_process_group("gloo", meeting, PATIENCE, rank=workers.rank, world_size=workers.count)
     try:

@@ -23,7 +23,8 @@ from arena.contract.bot import Bot, Limits, fault_words
 from arena.contract.finding import Begun, Finding, Verdict
 from arena.events.pairing import Pairing
 from arena.events.room import Room, Turn
-from arena.events.worker import leave_safe_path, safe_path, start_method
+from arena.events.worker import end_with_parent, leave_safe_path, safe_path, start_method
+from arena.files import scratch
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import gtp_from_move, pass_move
 from arena.players.registry import Entry
@@ -53,7 +54,7 @@ def probe(entry: Entry, rules: Rules) -> Generator[Begun | Finding, None, None]:
     player and all its processes."""
     context = start_method()
     here, there = context.Pipe()
-    with tempfile.NamedTemporaryFile(prefix="arena-check-") as log:
+    with tempfile.NamedTemporaryFile(dir=scratch()) as log:
         process = context.Process(target=_examine, args=(there, entry, rules, log.name))
         with _ctrl_c_ignored(), safe_path():  # Ctrl-C is this process's; the other one inherits that
             process.start()
@@ -108,6 +109,7 @@ def _ctrl_c_ignored() -> Iterator[None]:
 def _examine(connection: Connection, entry: Entry, rules: Rules, log: str) -> None:
     """Go through the steps as far as the player gets, and tell of each."""
     leave_safe_path()
+    end_with_parent()
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 1)  # the terminal is the screen's
     os.dup2(descriptor, 2)

@@ -29,6 +29,7 @@ from arena import StoreBusy, StoreError, UserError
 from arena.events.room import lost_record
 from arena.events.schedule import Event, Match, Pairing
 from arena.events.worker import PAUSE, RESUME, CallClock, Glance, Job, safe_path, start_method, work
+from arena.files import scratch
 from arena.go.game import Ending
 from arena.go.record import Record
 
@@ -223,7 +224,7 @@ class _Crew:
         self._all_planned = self._store.count(event=self._event.event) + self._left >= self._event.games
 
     def play(self) -> Iterator[Update]:
-        with tempfile.TemporaryDirectory(prefix="arena-") as folder:
+        with tempfile.TemporaryDirectory(dir=scratch()) as folder:
             try:
                 self._hire(folder)  # the first fills the cache of compiled kernels; others follow when it is ready
                 updated = monotonic()

@@ -21,6 +21,7 @@ from arena.events.pairing import Pairing
 from arena.events.runner import Update, play_event
 from arena.events.schedule import Ladder, Match, Tournament, event_from_json
 from arena.events.terms import Terms
+from arena.files import scratch
 from arena.go.game import Ending
 from arena.go.moves import gtp_from_move
 from arena.go.record import Record
@@ -284,6 +285,6 @@ def play_again(games: Sequence[tuple[Record, Cast]], workers: int) -> Generator[
         rerun.players.update(cast.players)
         rerun.records.append(record)
     for rerun in reruns:
-        with tempfile.TemporaryDirectory(prefix="arena-replay-") as folder:
+        with tempfile.TemporaryDirectory(dir=scratch()) as folder:
             with Store.of(Path(folder), write=True) as store:
                 yield from play_event(rerun, store, workers)
