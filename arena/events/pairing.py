@@ -140,11 +140,17 @@ def check_field(what: str, name: str, entries: Sequence[Entry]) -> None:
             raise ConfigError(f"'{one.name}' and '{other.name}' are the same bot; a {what} takes each once")
 
 
+MOST_GAMES = 10_000_000
+"""The most games of an event: a plan of more doesn't fit into memory."""
+
+
 def check_terms(terms: Terms, games: int) -> None:
     """Raise ConfigError for numbers that can't be."""
     for name, value, least in (("games", games, 1), ("openings", terms.openings, 0), ("plies", terms.plies, 0)):
         if value < least:
             raise ConfigError(f"{value} {name} can't be played; it is at least {least}")
+    if games > MOST_GAMES:
+        raise ConfigError(f"{games} games can't be played; an event has at most {MOST_GAMES}")
     if terms.plies >= terms.rules.move_limit and not terms.book:
         limit = terms.rules.move_limit
         raise ConfigError(f"an opening of {terms.plies} plies leaves no game; the move limit is {limit}")

@@ -10,6 +10,7 @@ import queue
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from os.path import expanduser
 from pathlib import Path
 from threading import Thread
 from typing import TextIO
@@ -267,7 +268,7 @@ class Talk:
                 where = "" if self._manner.kept is None else f" in {self._manner.kept}"
                 self._say(f"The game is kept{where} after every move; quit leaves, and arena play --resume goes on.")
             case ["save", _]:
-                self._save(Path(words[1]).expanduser())
+                self._save(Path(expanduser(words[1])))
             case ["done" | "accept"]:
                 sitting.accept()
             case ["continue"]:

@@ -6,6 +6,7 @@ How it looks is ``play_frame``'s; the game itself, and that nothing of it is los
 from __future__ import annotations
 
 from collections.abc import Callable
+from os.path import expanduser
 from pathlib import Path
 from time import monotonic
 
@@ -190,7 +191,7 @@ class Seat:
                 return self._enter()
             words, self.line = self.line.strip(), ""
             if words.lower().startswith("save "):
-                self._save(Path(words[5:].strip()).expanduser())
+                self._save(Path(expanduser(words[5:].strip())))
                 return True
             return self._obey(words.lower())
         elif key in ("backspace", "delete"):
