@@ -5,17 +5,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import inf
 
 import numpy as np
 
 from arena import ConfigError
-from arena.contract.adjudication import Adjudication
-from arena.events.openings import Opening
-from arena.events.pairing import Pairing, check_field, check_terms, games_of_two, meeting_of, openings_for, settings_of
-from arena.go.game import Rules
+from arena.events.pairing import Pairing, check_field, games_of_two, meeting_of
+from arena.events.terms import Terms, require
 from arena.go.record import Record
 from arena.players.registry import Entry
 from arena.ratings import Z95, Bound, FloatArray, K, Ratings, Result, rate
@@ -37,19 +35,14 @@ class Ladder:
 
     name: str
     entries: tuple[Entry, ...]
-    rules: Rules
+    terms: Terms
     games: int
     to_see: float = 0.0
     block: int = 8
-    openings: int = 0
-    plies: int = 4
-    seed: int = 1
-    adjudication: Adjudication = field(default_factory=Adjudication)
-    book: tuple[Opening, ...] = ()
 
     def __post_init__(self) -> None:
         check_field("ladder", self.name, self.entries)
-        check_terms(self, self.games)
+        require("games", self.games, 1)
         if self.block < 2 or self.block % 2:
             raise ConfigError(f"a block of {self.block} games can't be played; it is an even number from 2")
         if not 0 <= self.to_see < inf:
@@ -75,7 +68,7 @@ class Ladder:
     @property
     def settings(self) -> dict[str, object]:
         """What stays when players join or games are added."""
-        return {"ladder": self.name, "block": self.block, **settings_of(self)}
+        return {"ladder": self.name, "block": self.block, **self.terms.settings}
 
     def pairings(self, played: Iterable[Record] = ()) -> list[Pairing]:
         """The games ``played``, then what is missing of their last round or, if nothing is, the next round.
@@ -118,11 +111,11 @@ class Ladder:
         for game in before:
             if game.digest in starts:
                 starts[game.digest] = max(starts[game.digest], 2 * (game.pairing.number // 2 + 1))
-        openings = openings_for(self, max(starts.values()) + self.block)
+        openings = self.terms.openings_for(max(starts.values()) + self.block)
         columns = []
         for first, second, digest in wanted:
             numbers = range(starts[digest], starts[digest] + self.block)
-            prefix, seeds = f"{self.name}/{number:04d}-{digest}", f"{self.seed}/{digest}"
+            prefix, seeds = f"{self.name}/{number:04d}-{digest}", f"{self.terms.seed}/{digest}"
             columns.append(games_of_two(first.name, second.name, numbers, openings, prefix, seeds))
         planned = [pairing for row in zip(*columns, strict=True) for pairing in row]
         ids = {pairing.id for pairing in planned}

@@ -1,4 +1,4 @@
-"""Everything that is known of one stored event: who played, by what terms, what the games add up to. No words."""
+"""What the games of one event add up to, and all that is known of a stored one. No words."""
 
 from __future__ import annotations
 
@@ -100,48 +100,22 @@ class Moment:
     elo: dict[str, Estimate]
 
 
-class Report:
-    """What an event's games add up to. A match is seen by its first player: its Elo comes from pairs of games, that of
-    all other events from joint ratings; either way ``anchor`` is the player at 0. ``records`` are the games that
-    count; of a match, those that its ``judge`` counts, in their order."""
+class Findings:
+    """What the games of an event add up to, as far as ``table`` has counted them. A match is seen by its first player:
+    its Elo comes from pairs of games, that of all other events from joint ratings; either way ``anchor`` is the player
+    at 0."""
 
-    def __init__(
-        self,
-        event: Event,
-        participants: Sequence[Participant],
-        records: Iterable[Record],
-        planned: int | None = None,
-        judge: Judge | None = None,
-    ):
-        """Games without an outcome are left out; ``planned`` games are None where the plan isn't known. A match comes
-        with its judge."""
-        self.id = event.id
-        self.created = event.created
+    def __init__(self, id: str, table: Crosstable, planned: int | None = None, judge: Judge | None = None):
+        """``planned`` games are None where the plan isn't known; ``judge`` is that of a match."""
+        self.id = id
+        self.table = table
         self.planned = planned
-        self.settings: dict[str, Any] = json.loads(event.settings)
-        self.kind = Kind.of(self.settings)
-        self.participants = tuple(participants)
         self.judge = judge
-        stored = [record for record in records if record.outcome is not None]
-        self.stored = len(stored)
-        self.records = stored if judge is None else [game for record in stored for game in judge.add(record)]
-        self.table = Crosstable({one.key: one.name for one in self.participants})
-        self._stages: list[tuple[int, PairCounts | list[Result]]] = []  # games, and what was to be rated by then
-        ends = {round(len(self.records) * part / MOMENTS) for part in range(1, MOMENTS + 1)}
-        for number, record in enumerate(self.records, 1):
-            self.table.add(self._keyed(record))
-            if number in ends:
-                of_match = self.kind is Kind.MATCH
-                self._stages.append((number, self.table.tallies[0].counts if of_match else self.table.rated))
-
-    @cached_property
-    def rules(self) -> Rules:
-        return Rules.from_json(self.settings["rules"])
 
     @cached_property
     def tally(self) -> Tally | None:
         """Of a match with games, else None."""
-        return self.table.tallies[0] if self.kind is Kind.MATCH and self.table.tallies else None
+        return self.table.tallies[0] if self.judge is not None and self.table.tallies else None
 
     @cached_property
     def comparison(self) -> Comparison | None:
@@ -168,7 +142,7 @@ class Report:
             elo = {self.tally.first: self.comparison.elo, self.tally.second: ZERO}
         elif self.league is not None:
             elo = {standing.player: standing.elo for standing in self.league.standings}
-        order = [*elo, *(one.name for one in self.participants if one.name not in elo)]
+        order = [*elo, *(name for name in self.table.players.values() if name not in elo)]
         if self.tally is not None and self.tally.points < self.tally.games / 2:
             order.reverse()
         places = []
@@ -183,7 +157,7 @@ class Report:
             return None
         if self.comparison is not None and self.tally is not None:
             return self.comparison.los if name == self.tally.first else 1 - self.comparison.los
-        keys = {one.name: one.key for one in self.participants}
+        keys = {name: key for key, name in self.table.players.items()}
         if self.league is None or not {keys[name], keys[other]} <= set(self.league.ratings.players):
             return None
         return self.league.ratings.los(keys[name], keys[other])
@@ -202,23 +176,48 @@ class Report:
         return tuple(found)
 
     @cached_property
-    def lengths(self) -> tuple[int, ...]:
-        """The moves of each game, openings counted, the shortest first."""
-        return tuple(sorted(len(record.moves) for record in self.records))
-
-    @cached_property
     def check(self) -> AdjudicationCheck:
         """How the rule that ends games early has done."""
-        outcomes = [(record.adjudged, record.outcome) for record in self.records if record.outcome is not None]
-        checked = [
-            (adjudged, outcome)
-            for adjudged, outcome in outcomes
-            if adjudged is not None and outcome.ending is not Ending.ADJUDICATED and not outcome.ending.is_forfeit
-        ]
-        adjudicated = sum(outcome.ending is Ending.ADJUDICATED for _, outcome in outcomes)
+        tallies = self.table.tallies
         return AdjudicationCheck(
-            adjudicated, len(checked), sum(adjudged is not outcome.winner for adjudged, outcome in checked)
+            dict(self.table.endings).get(Ending.ADJUDICATED, 0),
+            sum(tally.played_on for tally in tallies),
+            sum(tally.overturned for tally in tallies),
         )
+
+
+class Report(Findings):
+    """Everything that is known of a stored event. ``records`` are the games that count; of a match, those that its
+    ``judge`` counts, in their order."""
+
+    def __init__(
+        self,
+        event: Event,
+        participants: Sequence[Participant],
+        records: Iterable[Record],
+        planned: int | None = None,
+        judge: Judge | None = None,
+    ):
+        """Games without an outcome are left out. A match comes with its judge."""
+        super().__init__(event.id, Crosstable({one.key: one.name for one in participants}), planned, judge)
+        self.created = event.created
+        self.settings: dict[str, Any] = json.loads(event.settings)
+        self.kind = Kind.of(self.settings)
+        self.participants = tuple(participants)
+        stored = [record for record in records if record.outcome is not None]
+        self.stored = len(stored)
+        self.records = stored if judge is None else [game for record in stored for game in judge.add(record)]
+        self._stages: list[tuple[int, PairCounts | list[Result]]] = []  # games, and what was to be rated by then
+        ends = {round(len(self.records) * part / MOMENTS) for part in range(1, MOMENTS + 1)}
+        for number, record in enumerate(self.records, 1):
+            self.table.add(self._keyed(record))
+            if number in ends:
+                of_match = self.kind is Kind.MATCH
+                self._stages.append((number, self.table.tallies[0].counts if of_match else self.table.rated))
+
+    @cached_property
+    def rules(self) -> Rules:
+        return Rules.from_json(self.settings["rules"])
 
     @cached_property
     def course(self) -> list[Moment]:

@@ -40,7 +40,6 @@ class Crosstable:
     def __init__(self, players: Mapping[str, str]):
         self.players = dict(players)
         self.games = 0
-        self.moves = 0  # openings counted
         self._tallies: dict[frozenset[str], Tally] = {}
 
     def add(self, record: Record) -> None:
@@ -55,17 +54,25 @@ class Crosstable:
         tally.add(record)
         self._tallies[both] = tally
         self.games += 1
-        self.moves += len(record.moves)
 
     @property
     def tallies(self) -> tuple[Tally, ...]:
         """One for each two players that have met."""
         return tuple(self._tallies.values())
 
+    @classmethod
+    def of(cls, tally: Tally) -> Crosstable:
+        """That of a match, whose players go by name."""
+        table = cls({name: name for name in (tally.first, tally.second)})
+        if tally.games:
+            table._tallies[frozenset(table.players)] = tally
+            table.games = tally.games
+        return table
+
     @property
-    def mean_length(self) -> float | None:
-        """Moves a game, the opening counted; None before the first game."""
-        return self.moves / self.games if self.games else None
+    def lengths(self) -> list[int]:
+        """The moves of each game, openings counted, the shortest first."""
+        return sorted(length for tally in self._tallies.values() for length in tally.lengths)
 
     def meetings(self, player: str, other: str | None = None) -> WinDrawLoss:
         """All games of a player, or those against one other, as the player saw them."""
