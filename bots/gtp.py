@@ -7,7 +7,6 @@ import os
 import re
 import select
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING
 from arena import BotFault, BotKilled, BotTimeout, ConfigError
 from arena.contract.bot import Bot, BotKind, Decision, Limits, setting
 from arena.contract.code import digest_of
+from arena.files import find_program
 from arena.gtp import guard
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
@@ -35,7 +35,6 @@ STARTS = 3  # of an engine that is ended from outside meanwhile
 LONGEST_WAIT = 3600.0  # seconds of one call of poll, which takes no infinite ones
 LONGEST_ANSWER = 1 << 20  # bytes
 KEPT_STDERR = 1 << 16  # bytes
-GAMES_FOLDERS = ("/usr/games", "/usr/local/games")  # where systems put engines, and not on root's PATH
 
 FIRST_NUMBER = 1001  # of the commands to an engine; far from what one might write by itself after a "="
 LONGEST_LOG = 1 << 26  # bytes
@@ -478,11 +477,10 @@ def _whole_period(seconds: float) -> Fraction:
 
 def _found(program: str, cwd: str | None, env: Mapping[str, str]) -> str | None:
     """The full path of a program, if there is one."""
-    folders = os.pathsep.join([env.get("PATH", os.defpath), *GAMES_FOLDERS])
     place = expanduser(program)
     if os.sep in place:
         place = os.path.join(cwd or os.curdir, place)
-    found = shutil.which(place, path=folders)
+    found = find_program(place, env.get("PATH"))
     return None if found is None else os.path.abspath(found)
 
 
