@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commandline import arena, refused
+from commandline import arena, arena_alone, refused
 from played import console_of, output_of
 from terminal import Terminal
 
@@ -122,14 +121,13 @@ def test_plain_says_positions_in_words_and_draws_nothing() -> None:
 # --- The command ---
 
 
-def test_the_tutorial_runs_in_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("12\n13\nx9\nc3\nc3\nresign\n"))
-    done = arena("tutorial", "--from", "10", "--plain", folder=tmp_path)
+def test_the_tutorial_runs_in_a_pipe(tmp_path: Path) -> None:
+    typed = "12\n13\nx9\nc3\nc3\nresign\n"
+    done = arena_alone("tutorial", "--from", "10", "--plain", folder=tmp_path, columns=200, typed=typed)
     assert done.returncode == 0, done.stderr
-    assert "Not 12." in done.stdout and "> 13" in done.stdout and "you resigns" not in done.stdout
-    assert (
-        "Black plays C3." in done.stdout and "C3 is taken" in done.stdout and "White (fast-random) wins" in done.stdout
-    )
+    assert "Not 12." in done.stdout and "> 13" in done.stdout
+    assert "There is no point X9" in done.stdout and "C3 is taken" in done.stdout
+    assert "beginner resigns: White (fast-random) wins." in done.stdout and "unrated" not in done.stdout
     assert "arena tutorial --from 11 --against mcts" in " ".join(done.stdout.split())
     assert "\x1b" not in done.stdout and not list(tmp_path.iterdir())
 
