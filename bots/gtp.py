@@ -7,7 +7,6 @@ import os
 import re
 import select
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING
 from arena import BotFault, BotKilled, BotTimeout, ConfigError
 from arena.contract.bot import Bot, BotKind, Decision, Limits, setting
 from arena.contract.code import digest_of
+from arena.files import find_program
 from arena.gtp import guard
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
@@ -34,7 +34,6 @@ STARTS = 3  # of an engine that is ended from outside meanwhile
 LONGEST_WAIT = 3600.0  # seconds of one call of poll, which takes no infinite ones
 LONGEST_ANSWER = 1 << 20  # bytes
 KEPT_STDERR = 1 << 16  # bytes
-GAMES_FOLDERS = ("/usr/games", "/usr/local/games")  # where systems put engines, and not on root's PATH
 
 FIRST_NUMBER = 1001  # of the commands to an engine; far from what one might write by itself after a "="
 LONGEST_LOG = 1 << 26  # bytes
@@ -477,11 +476,10 @@ def _whole_period(seconds: float) -> Fraction:
 
 def _found(program: str, cwd: str | None, env: Mapping[str, str]) -> str | None:
     """The full path of a program, if there is one."""
-    folders = os.pathsep.join([env.get("PATH", os.defpath), *GAMES_FOLDERS])
     place = os.path.expanduser(program)
     if os.sep in place:
         place = os.path.join(cwd or os.curdir, place)
-    found = shutil.which(place, path=folders)
+    found = find_program(place, env.get("PATH"))
     return None if found is None else os.path.abspath(found)
 
 
@@ -509,17 +507,8 @@ def check(config: Config, size: int) -> str:
 
 
 def katago_rules(rules: Rules) -> str:
-    """The rules as KataGo's ``kata-set-rules`` takes them. It is not to pass before it has taken dead stones off."""
-    settings = {
-        "ko": "POSITIONAL" if rules.superko else "SIMPLE",
-        "scoring": rules.scoring.upper(),
-        "tax": "NONE",
-        "suicide": rules.suicide,
-        "hasButton": False,
-        "whiteHandicapBonus": "N" if rules.handicap_points else "0",
-        "friendlyPassOk": False,
-    }
-    return json.dumps(settings, separators=(",", ":"))
+    """The rules as ``kata-set-rules`` takes them. KataGo is not to pass before it has taken dead stones off."""
+    return json.dumps({**rules.katago(), "friendlyPassOk": False}, separators=(",", ":"))
 
 
 BOT = BotKind(

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from arena.go.game import Ending
 from arena.go.moves import BLACK, GTP_COLUMNS, Colour, Move, gtp_from_move, pass_move
 from arena.people.counting import Count, Estimate
@@ -71,13 +73,11 @@ def estimate_words(estimate: Estimate) -> str:
     margin = estimate.margin
     side = "Black" if margin > 0 else "White"
     lead = "The game is about even" if abs(margin) < 0.5 else f"{side} leads by about {abs(margin):.1f} points"
-    likely = [0, 0, 0]
-    for share in estimate.ownership:
-        percent = _signed(share)
-        likely[0 if percent > OWNED else 1 if percent < -OWNED else 2] += 1
+    shares = np.frombuffer(estimate.ownership, np.int8)
+    black, white = int((shares > OWNED).sum()), int((shares < -OWNED).sum())
     return (
-        f"{lead}, komi counted, by {estimate.playouts} playouts. Black is likely to have {some(likely[0], 'point')} of "
-        f"the board and White {likely[1]}; {likely[2]} are open."
+        f"{lead}, komi counted, by {estimate.playouts} playouts. Black is likely to have {some(black, 'point')} of "
+        f"the board and White {white}; {len(shares) - black - white} are open."
     )
 
 
@@ -167,19 +167,15 @@ def drawn(now: Snapshot, manner: Manner, ownership: bytes | None = None) -> str:
     )
     lines = [line.plain.rstrip() for line in board]
     if board_width(now.size) > manner.width:
-        lines = [f"{line[:3]}{line[4::2]}" for line in lines]
+        lines = [line[:3].ljust(3) + line[4::2] for line in lines]
     notes = _below(now)
     small, areas = (ASCII_SMALL, ASCII_AREAS) if manner.ascii_only else (SMALL, AREAS)
     if dead:
         notes.append(f"{small[1]} and {small[2]} are dead stones.")
     elif ownership is not None:
+        areas = ASCII_AREAS if manner.ascii_only else AREAS
         notes.append(f"{areas[1]} is likely to be Black's, {areas[2]} White's.")
     return "\n".join([*lines, *notes])
-
-
-def _signed(byte: int) -> int:
-    """A byte of an ownership as the number from -100 to 100 that it is."""
-    return byte - 256 if byte > 127 else byte
 
 
 def side(colour: Colour) -> str:
