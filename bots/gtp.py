@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -262,11 +263,11 @@ class GtpBot(Bot):
             raise ConfigError("command is empty; give the engine's command line, such as 'gnugo --mode gtp'")
         self._config = config
         self.startup = config.startup
-        self._cwd = str(Path(config.cwd).expanduser()) if config.cwd else None
+        self._cwd = str(Path(expanduser(config.cwd))) if config.cwd else None
         if self._cwd and not Path(self._cwd).is_dir():
             raise ConfigError(f"cwd '{config.cwd}' is no folder; the engine can't run there")
         self._env = {**os.environ, **config.env}
-        self._log = Path(config.log).expanduser() if config.log else None
+        self._log = Path(expanduser(config.log)) if config.log else None
         try:
             if self._log is not None:
                 self._log.open("ab").close()
@@ -476,7 +477,7 @@ def _whole_period(seconds: float) -> Fraction:
 
 def _found(program: str, cwd: str | None, env: Mapping[str, str]) -> str | None:
     """The full path of a program, if there is one."""
-    place = os.path.expanduser(program)
+    place = expanduser(program)
     if os.sep in place:
         place = os.path.join(cwd or os.curdir, place)
     found = find_program(place, env.get("PATH"))
@@ -489,7 +490,7 @@ def code(config: Config) -> str:
         program, *arguments = shlex.split(config.command)
     except ValueError:
         return ""
-    cwd = str(Path(config.cwd).expanduser()) if config.cwd else None
+    cwd = str(Path(expanduser(config.cwd))) if config.cwd else None
     found = _found(program, cwd, {**os.environ, **config.env})
     named = [Path(cwd or os.curdir, part) for argument in arguments for part in {argument, argument.partition("=")[2]}]
     return digest_of([*([] if found is None else [Path(found)]), *(path for path in named if path.is_file())])
