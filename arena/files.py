@@ -115,6 +115,12 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def identity(path: Path) -> tuple[int, int]:
+    """Which file this is, whatever its name. Raises OSError when there is none."""
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
 # --- Locks ---
 
 

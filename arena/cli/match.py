@@ -75,6 +75,7 @@ def match(
     """
     from rich.console import Console
 
+    from arena.events.pairing import openings_for
     from arena.events.runner import Control
     from arena.events.schedule import Match
     from arena.results.store import Store
@@ -91,7 +92,7 @@ def match(
     terms = given.terms(say)
     played = Match(given.player(registry, first), given.player(registry, second), games=games, test=test, **terms)
     events.say_if_used_in_turn(terms, games, say)
-    played.pairings()  # openings that don't exist are refused before anything is stored
+    openings_for(played, played.games)  # those that don't exist are refused before anything is stored
     with Store.of(results, write=True) as store:
         played = replace(played, run=max(1, _runs(store, played) + new))
         for line in events.changes(store, played.players.values()):
@@ -178,11 +179,14 @@ def _stored(store: Store, played: Match) -> Tally:
     from arena.events.tally import Judge, Tally
 
     first, second = played.players
-    tally = Tally(first, second)
+    tally: Tally | None = None
     for event in store.events():
         if event.id.rpartition("-")[0] == played.key:
             judge = Judge(first, second)
-            for record in store.games(event=event.id):
-                for counted in judge.add(record):
-                    tally.add(counted)
-    return tally
+            counted = [game for score in store.scores(event=event.id) for game in judge.add(score)]
+            if tally is None:
+                tally = judge.tally
+            else:
+                for game in counted:
+                    tally.add(game)
+    return tally or Tally(first, second)

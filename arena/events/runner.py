@@ -27,11 +27,12 @@ from time import monotonic
 from typing import Protocol
 
 from arena import StoreBusy, StoreError, UserError
+from arena.events.pairing import Course
 from arena.events.room import Room, lost_record
 from arena.events.schedule import Event, Match, Pairing
 from arena.events.worker import PAUSE, RESUME, CallClock, Glance, Job, safe_path, start_method, warm_up, work
 from arena.go.game import Ending
-from arena.go.record import Record
+from arena.go.record import Played, Record
 
 TICK = 0.1
 """Seconds between two updates."""
@@ -60,7 +61,7 @@ class Update:
     ``paused`` says whether the event rests, where that is decided elsewhere. ``waiting`` finished games can't be stored
     yet, because another program holds the results."""
 
-    records: tuple[Record, ...] = ()
+    records: tuple[Played, ...] = ()
     resumed: bool = False
     glances: tuple[Glance, ...] = ()
     workers: int = 0
@@ -93,8 +94,10 @@ class Keeper(Protocol):
         """Keep finished games; they are durable on return. Raises StoreBusy when another program prevents it for
         ``patience`` seconds."""
 
-    def ids(self, event: str) -> set[str]: ...
-    def games(self, *, event: str) -> Iterator[Record]: ...
+    def check_place(self) -> None:
+        """Raises StoreError when what games are kept in was moved or deleted."""
+
+    def scores(self, *, event: str) -> Iterator[Played]: ...
     def count(self, *, event: str) -> int: ...
 
 
@@ -106,11 +109,9 @@ def play_event(event: Event, store: Keeper, workers: int, control: Control | Non
     games are played on and wait. A player of an interactive kind is played in this process. Raises UserError when a bot
     can't be built, and Unstored when the event is ended while games wait.
     """
-    pairings = event.pairings(store.games(event=event.event))
-    wanted = {pairing.id for pairing in pairings}
-    played = Update(tuple(record for record in store.games(event=event.event) if record.id in wanted), resumed=True)
-    missing = _missing(event, store)
-    updates = _rest(event, missing, store, workers, control or Control())
+    course = event.course(store.scores(event=event.event))
+    played = Update(tuple(game for game in store.scores(event=event.event) if course.add(game)), resumed=True)
+    updates = _rest(event, course, store, workers, control or Control())
     judge = event.judge() if isinstance(event, Match) and event.test is not None else None
     with closing(updates):
         for update in chain([played], updates):
@@ -124,23 +125,15 @@ def play_event(event: Event, store: Keeper, workers: int, control: Control | Non
                     return
 
 
-def _rest(
-    event: Event, missing: list[Pairing], store: Keeper, workers: int, control: Control
-) -> Generator[Update, None, None]:
-    """Play what is ``missing``."""
+def _rest(event: Event, course: Course, store: Keeper, workers: int, control: Control) -> Generator[Update, None, None]:
+    """Play what is missing."""
     if any(entry.bot_kind.interactive for entry in event.players.values()):
-        yield from _play_here(event, missing, store)
-    elif missing:
-        yield from _Crew(event, missing, store, workers, control).play()
+        yield from _play_here(event, course, store)
+    elif missing := course.missing():
+        yield from _Crew(event, course, missing, store, workers, control).play()
 
 
-def _missing(event: Event, store: Keeper) -> list[Pairing]:
-    """What can be played now: of what is planned all that isn't stored, and when it all is, what is planned then."""
-    known = store.ids(event.event)
-    return [pairing for pairing in event.pairings(store.games(event=event.event)) if pairing.id not in known]
-
-
-def _play_here(event: Event, missing: list[Pairing], store: Keeper) -> Iterator[Update]:
+def _play_here(event: Event, course: Course, store: Keeper) -> Iterator[Update]:
     """One game after the other in this process: a person sits at its terminal and may take any time."""
     players = {name: entry.build() for name, entry in event.players.items()}
     limits = {
@@ -152,7 +145,7 @@ def _play_here(event: Event, missing: list[Pairing], store: Keeper) -> Iterator[
             if entry.bot_kind.boards > 1:
                 warm_up(players[name], event.rules)
         room = Room(players, event.rules, limits, event.adjudication)
-        while missing:
+        while missing := course.missing():
             for pairing in missing:
                 room.seat(pairing)
                 while room.tables:
@@ -160,8 +153,8 @@ def _play_here(event: Event, missing: list[Pairing], store: Keeper) -> Iterator[
                         record = _identified(record, event)
                         while not _appended(store, [record], TICK):
                             yield Update(waiting=1)
+                        course.add(record)
                         yield Update((record,))
-            missing = _missing(event, store)
     finally:
         for bot in players.values():
             bot.close()
@@ -204,8 +197,11 @@ class _Worker:
 class _Crew:
     """The worker processes of one event."""
 
-    def __init__(self, event: Event, missing: list[Pairing], store: Keeper, workers: int, control: Control):
+    def __init__(
+        self, event: Event, course: Course, missing: list[Pairing], store: Keeper, workers: int, control: Control
+    ):
         self._event = event
+        self._course = course
         self._store = store
         self._most = workers
         self._control = control
@@ -248,7 +244,7 @@ class _Crew:
                         glances.clear()
                         updated = monotonic()
                     if not self._left:
-                        self._plan(_missing(self._event, self._store))
+                        self._plan(self._course.missing())
                 for worker in self._workers:
                     _release(worker)
             finally:
@@ -260,12 +256,15 @@ class _Crew:
 
     def _keep(self, patience: float = TICK) -> tuple[Record, ...]:
         """Make the finished games durable, in one transaction; where that can't be done now, none of them."""
+        self._store.check_place()
         with _signals_later():  # a game that is in the store is taken from the list
             records = tuple(_identified(record, self._event) for record in self._finished)
             if not records or not _appended(self._store, records, patience):
                 return ()
             self._finished.clear()
             self._left -= len(records)
+            for record in records:
+                self._course.add(record)
             return records
 
     def _hire(self, folder: str, solo: bool = False) -> None:

@@ -14,7 +14,7 @@ from arena.ratings import Estimate, Ratings, Result, WinDrawLoss, rate
 
 if TYPE_CHECKING:  # as in tally
     from arena.go.game import Ending
-    from arena.go.record import Record
+    from arena.go.record import Played
     from arena.results.store import Pool, Store
 
 
@@ -43,7 +43,7 @@ class Crosstable:
         self.moves = 0  # openings counted
         self._tallies: dict[frozenset[str], Tally] = {}
 
-    def add(self, record: Record) -> None:
+    def add(self, record: Played) -> None:
         """Count a game. Raises ValueError, and then has changed nothing, when it is of others or unfinished."""
         if not {record.black_player, record.white_player} <= self.players.keys():
             raise ValueError(f"game '{record.id}' is not one of {', '.join(self.players.values())}")
@@ -51,11 +51,19 @@ class Crosstable:
         both = frozenset((black, white))
         tally = self._tallies.get(both) or Tally(*(name for name in self.players.values() if name in both))
         if (record.black, record.white) != (black, white):
-            record = replace(record, black=black, white=white)
+            from arena.go.record import renamed
+
+            record = renamed(record, black=black, white=white)
         tally.add(record)
         self._tallies[both] = tally
         self.games += 1
-        self.moves += len(record.moves)
+        self.moves += record.length
+
+    def take(self, tally: Tally) -> None:
+        """Take over what was counted of two players, who haven't met here."""
+        self._tallies[frozenset((tally.first, tally.second))] = tally
+        self.games += tally.games
+        self.moves += tally.moves
 
     @property
     def tallies(self) -> tuple[Tally, ...]:

@@ -10,7 +10,7 @@ from itertools import count
 from arena.events.schedule import Pairing
 from arena.events.worker import Glance
 from arena.go.moves import Move
-from arena.go.record import Record
+from arena.go.record import Played, Record
 
 HOLD = 1.5
 """Seconds that a finished game stays on the board before another one is watched."""
@@ -50,13 +50,13 @@ class Boards:
         """The last look at each game under way."""
         return list(self._glances.values())
 
-    def add(self, records: Sequence[Record], glances: Sequence[Glance], now: float) -> None:
+    def add(self, records: Sequence[Played], glances: Sequence[Glance], now: float) -> None:
         """Take in which games are over, and looks at others, some of which may be over too."""
-        ended = {record.id: record for record in records}
+        ended = {record.id: record for record in records if isinstance(record, Record)}
         for glance in glances:
             self._glances[glance.pairing.id] = glance
-        for id in ended:
-            self._glances.pop(id, None)
+        for record in records:
+            self._glances.pop(record.id, None)
         self._seat(self._glances)
         self._watch(ended, glances, now)
 

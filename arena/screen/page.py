@@ -9,13 +9,11 @@ from pathlib import Path
 from arena import files
 from arena.go.record import Record
 from arena.results.event import Participant, Report
+from arena.results.stored import MOST_SGF
 from arena.screen import style
 from arena.screen.pages import Drawing
 from arena.screen.report import Section, sections, terms, title
 from arena.screen.tables import Sheet, games_table
-
-MOST_SGF = 200
-"""Events of more games are listed without their moves."""
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1c1c; --paper: #ffffff; --soft: #666666; --line: #d8d8d8; }
@@ -116,15 +114,16 @@ def _players(participants: Sequence[Participant]) -> Sheet:
 
 def _games(report: Report) -> Iterator[str]:
     """The games: with their moves, where there aren't too many."""
-    games = report.records
+    games = report.games
     yield "<h2>All games</h2>"
     if len(games) > MOST_SGF:
         yield f"<details><summary>{len(games)} games</summary>"
         yield from _table(games_table(games, len(games)))
         yield "</details>"
         return
-    for record in games:
-        yield f"<details><summary>{_text(_line(record))}</summary><pre>{_text(record.to_sgf())}</pre></details>"
+    for game in games:
+        if isinstance(game, Record):
+            yield f"<details><summary>{_text(_line(game))}</summary><pre>{_text(game.to_sgf())}</pre></details>"
 
 
 def _line(record: Record) -> str:

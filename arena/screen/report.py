@@ -33,7 +33,7 @@ class Section:
 
 def title(report: Report) -> str:
     """What has come out, in a line."""
-    stored = len(report.records)
+    stored = len(report.games)
     if not stored:
         return f"{report.id}: no {'game' if report.judge is None else 'pair of games'} is finished yet"
     if report.tally is not None:
@@ -61,8 +61,8 @@ def terms(report: Report) -> tuple[tuple[str, str], ...]:
         ("Limits", "; ".join(_limits(report))),
         ("Adjudged", _adjudication(settings.get("adjudication"))),
     ]
-    if report.records:
-        dates = sorted(record.date for record in report.records if record.date)
+    if report.games:
+        dates = sorted(record.date for record in report.games if record.date)
         between = (
             f", {dates[0]} to {dates[-1]}"
             if dates and dates[0] != dates[-1]
@@ -75,8 +75,8 @@ def terms(report: Report) -> tuple[tuple[str, str], ...]:
 def _progress(report: Report) -> str:
     stored, planned = report.stored, report.planned
     if report.judge is not None and report.judge.is_decided:
-        after = stored - len(report.records)
-        return f"{len(report.records)}, and {after} after the test was decided" if after else f"{stored}"
+        after = stored - len(report.games)
+        return f"{len(report.games)}, and {after} after the test was decided" if after else f"{stored}"
     if planned is None or planned <= stored:
         return f"{stored}"
     most = "at most " if report.kind is Kind.LADDER else ""
@@ -119,7 +119,7 @@ def _adjudication(settings: dict[str, float] | None) -> str:
 
 def sections(report: Report) -> list[Section]:
     """All that the games say, in the order in which it is read; nothing without games."""
-    if not report.records:
+    if not report.games:
         return []
     found = []
     if report.tally is None:
@@ -211,7 +211,7 @@ def _check(report: Report) -> Iterable[tuple[str, str]]:
     """What became of the games that were played on after the rule had named a winner."""
     check = report.check
     if check.adjudicated:
-        yield "Adjudged", f"{some(check.adjudicated, 'game')} of {len(report.records)}"
+        yield "Adjudged", f"{some(check.adjudicated, 'game')} of {len(report.games)}"
     if check.played_on:
         low, high = check.interval
         yield (
@@ -228,7 +228,7 @@ def _endings(report: Report) -> Sheet:
     for count in report.endings:
         won = [f"{name} {count.won[name]}" for name in (place.name for place in report.places) if count.won[name]]
         drawn = [f"drawn {count.drawn}"] * bool(count.drawn)
-        share = style.per_cent(count.games / len(report.records))
+        share = style.per_cent(count.games / len(report.games))
         rows.append((str(count.ending), str(count.games), share, ", ".join([*won, *drawn])))
     return Sheet(("ended by", "games", "share", "won by"), rows, flexible=(3,), numbers=(1, 2))
 

@@ -12,7 +12,7 @@ from arena.events.runner import Update
 from arena.events.schedule import Event, Match
 from arena.events.tally import Tally
 from arena.events.worker import Glance
-from arena.go.record import Record
+from arena.go.record import Played
 from arena.ratings import Comparison, SprtState
 from arena.results.league import Crosstable
 from arena.screen.boards import Boards
@@ -95,9 +95,9 @@ class EventView(Generic[Counted]):
             self.pause(update.paused)
         for record in update.records:
             self._count(record)
-            self._lengths.add(len(record.moves))
+            self._lengths.add(record.length)
             self.stored += 1
-            self._moves += len(record.moves)
+            self._moves += record.length
         if update.resumed:
             self.resumed, self._resumed_moves = self.stored, self._moves
             return
@@ -108,7 +108,7 @@ class EventView(Generic[Counted]):
         looks = {glance.pairing.id: (self.now, len(glance.moves)) for glance in self.boards.glances}
         self._first_looks = {id: self._first_looks.get(id, look) for id, look in looks.items()}
 
-    def _count(self, record: Record) -> None:
+    def _count(self, record: Played) -> None:
         """Take a game into the tally."""
         self.tally.add(record)
 
@@ -252,7 +252,7 @@ class MatchView(EventView[Tally]):
         if self.tally.finished_pairs > before:
             self.comparison = self.tally.comparison()
 
-    def _count(self, record: Record) -> None:
+    def _count(self, record: Played) -> None:
         self.judge.add(record)
 
     @property

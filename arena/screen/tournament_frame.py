@@ -8,7 +8,7 @@ from rich.text import Text
 
 from arena.events.schedule import Ladder, Tournament
 from arena.go.moves import BLACK, WHITE
-from arena.go.record import Record
+from arena.go.record import Played
 from arena.ratings import Estimate
 from arena.results.league import Crosstable, League, Standing
 from arena.screen import style
@@ -192,7 +192,7 @@ class TournamentFrame(Frame):
             return self._text("×" if name == other else "–", style.LABEL)
         return self._text(f"{counts.points:g}")
 
-    def _recent(self, record: Record, width: int) -> Text:
+    def _recent(self, record: Played, width: int) -> Text:
         """Both players, the winner in bold, the result and how the game ended."""
         outcome = record.outcome
         if outcome is None:

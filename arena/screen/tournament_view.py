@@ -10,7 +10,7 @@ from time import monotonic
 from arena.events.ladder import widest_gap
 from arena.events.runner import Update
 from arena.events.schedule import Ladder, Tournament
-from arena.go.record import Record
+from arena.go.record import Played
 from arena.results.league import Crosstable, League
 from arena.screen.running import EventView, seconds_for_rest
 
@@ -42,7 +42,7 @@ class TournamentView(EventView[Crosstable]):
         players = {entry.identity: name for name, entry in tournament.players.items()}
         super().__init__(tournament, Crosstable(players), clock)
         self.tournament = tournament
-        self.recent: deque[Record] = deque(maxlen=RECENT)  # the newest first
+        self.recent: deque[Played] = deque(maxlen=RECENT)  # the newest first
         self.league: League | None = None
         self.gap: tuple[str, str, float] | None = None  # of a ladder: that of ``widest_gap``, with names
         self.round: int | None = None  # of a ladder: the last that was begun
