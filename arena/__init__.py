@@ -41,3 +41,7 @@ class BotFault(ArenaError):
 
 class BotTimeout(BotFault):
     """A bot that did not answer in time. It forfeits the game on time."""
+
+
+class BotKilled(BotFault):
+    """What a bot needs, such as an engine, was ended from outside. The game is played again, unless that goes on."""

@@ -6,16 +6,19 @@ over a file or locks one.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import fcntl
 import json
 import os
 import shutil
+import tempfile
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,6 +27,8 @@ from arena import StoreError, UserError
 _FOLDER = "use a folder that can be"
 _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2(2)
 _HERE = -100  # AT_FDCWD: paths are relative to the current folder
+
+_SCRATCH, _OWNER = "arena-", "owner"
 
 # --- Writing ---
 
@@ -164,6 +169,29 @@ def lock_file(file: IO[bytes]) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise Held(0) from None
+
+
+# --- Temporary files ---
+
+
+@cache
+def scratch() -> Path:
+    """A folder for temporary files of this process and those that it starts. It goes when this process ends; where it
+    was killed, the next one that calls this removes it."""
+    for left in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*/{_OWNER}"):
+        with suppress(OSError), left.open("rb") as found:
+            lock_file(found)  # else its owner runs
+            shutil.rmtree(left.parent, ignore_errors=True)
+    hidden = Path(tempfile.mkdtemp(prefix=f".{_SCRATCH}"))
+    owner = lock(hidden / _OWNER)
+    folder = hidden.rename(hidden.with_name(hidden.name[1:]))  # from now on it can be found, and is locked
+    atexit.register(_leave, folder, owner)
+    return folder
+
+
+def _leave(folder: Path, owner: IO[bytes]) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    owner.close()
 
 
 # --- Reading ---

@@ -15,6 +15,7 @@ from arena.events.pairing import Pairing
 from arena.events.room import Room
 from arena.events.runner import play_event
 from arena.events.schedule import Match
+from arena.events.terms import Terms
 from arena.go.game import Game, Rules
 from arena.players.registry import Registry
 from arena.results.store import Store
@@ -51,7 +52,7 @@ def stored_games(rounds: int = 3) -> None:
     ours, bare = [], []
     for number in range(rounds):
         with tempfile.TemporaryDirectory() as folder, Store.of(Path(folder), write=True) as store:
-            match = Match(player, player, RULES, 1000, seed=1 + number)
+            match = Match(player, player, Terms(RULES, seed=1 + number), 1000)
             begun, done, warm = 0.0, 0, 0
             for update in play_event(match, store, workers=1):
                 done += len(update.records)

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import weakref
 from collections.abc import Iterator, Mapping
@@ -19,28 +20,28 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from arena import BotFault, BotTimeout, ConfigError
+from arena import BotFault, BotKilled, BotTimeout, ConfigError
 from arena.contract.bot import Bot, BotKind, Decision, Limits, setting
 from arena.contract.code import digest_of
+from arena.gtp import guard
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
     from arena.go.game import Game, Rules
     from arena.go.moves import Move
 
 GRACE = 1.0  # seconds that an engine gets to end by itself
+STARTS = 3  # of an engine that is ended from outside meanwhile
 LONGEST_WAIT = 3600.0  # seconds of one call of poll, which takes no infinite ones
 LONGEST_ANSWER = 1 << 20  # bytes
 KEPT_STDERR = 1 << 16  # bytes
 GAMES_FOLDERS = ("/usr/games", "/usr/local/games")  # where systems put engines, and not on root's PATH
 
-# An engine must not outlive the arena, even one that is stuck when the arena is killed with SIGKILL. So a shell leads
-# the engine's process group; it waits on a pipe that only the arena holds, and when that closes it kills the group.
-# PR_SET_PDEATHSIG would spare the shell, but it is Linux only, misses the engine's own children and fires when the
-# *thread* that started the engine ends. And as long as the leader isn't waited for, the group's number can't be reused.
-GUARD = "trap '' HUP INT TERM; read _; kill -KILL 0"
+FIRST_NUMBER = 1001  # of the commands to an engine; far from what one might write by itself after a "="
+LONGEST_LOG = 1 << 26  # bytes
+ENDED_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM)  # by a person, a batch system or a system without memory
 
-# The answer's sign, its number if any, its text. A banner such as "=== My Bot ===" is no answer.
-ANSWER = re.compile(r"([=?])(?![=?])\d*\s*(.*)")
+# The answer's sign, its number if any, its text. A banner such as "=== My Bot ===" is not an answer.
+ANSWER = re.compile(r"([=?])(?![=?])(\d*)\s*(.*)")
 CONTROL_SIGNS = {**dict.fromkeys([*range(32), 127]), 9: " "}
 
 
@@ -77,28 +78,26 @@ class Engine:
         self._log = log
         self._heard = bytearray()
         self._stderr = bytearray()
-        guard = subprocess.Popen(
-            ["/bin/sh", "-c", GUARD],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            process_group=0,
-        )
+        self._number: int | None = FIRST_NUMBER
+        guarded, lifeline = os.pipe()
         try:
             self._process = subprocess.Popen(
-                arguments,
+                [sys.executable, "-I", "-S", guard.__file__, str(guarded), *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 cwd=cwd,
                 env=env,
-                process_group=guard.pid,
+                pass_fds=(guarded,),
+                process_group=0,
             )
         except (OSError, ValueError):
-            end_group(guard)
+            os.close(lifeline)
             raise
-        self._end = weakref.finalize(self, end_group, guard, self._process)
+        finally:
+            os.close(guarded)
+        self._end = weakref.finalize(self, end_engine, self._process, lifeline)
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
         self._in, self._out, errors = (pipe.fileno() for pipe in pipes if pipe is not None)
         self._open = {self._out, errors}
@@ -109,30 +108,43 @@ class Engine:
 
         Raises Refusal on an error answer; BotTimeout; BotFault when the engine ended or talks without answering.
         """
-        self._send(command)
+        number = self._send(command)
         sign, answer = "", []
         for line in self._lines(command, deadline):
             if sign and not line:
                 break
             if sign:
                 answer.append(line)
-            elif found := ANSWER.match(line):
-                sign, first = found.groups()
+            elif (found := ANSWER.match(line)) and not self._is_late(found[2], number):
+                sign, echoed, first = found.groups()
                 answer.append(first)
         text = "\n".join(answer)
+        if sign == "?" and number == FIRST_NUMBER and echoed != str(number):
+            self._number = None  # it may have taken the number for a command
+            return self.ask(command, deadline)
         if sign == "?":
             raise Refusal(self._told(f"refuses {quoted(command)}: {quoted(text)}"))
         return text
 
-    def _send(self, command: str) -> None:
+    @staticmethod
+    def _is_late(echoed: str, number: int | None) -> bool:
+        """Whether an answer has the number of an earlier command. Engines that don't echo numbers are believed."""
+        return number is not None and len(echoed) < 10 and FIRST_NUMBER <= int(echoed or 0) < number
+
+    def _send(self, command: str) -> int | None:
+        """Returns the number that the command was given, if any."""
         self._listen(0)
         self._heard.clear()  # what it said unasked
+        number = self._number
+        if number is not None:
+            self._number = number + 1
         try:
-            os.write(self._in, f"{command}\n".encode())
+            os.write(self._in, f"{'' if number is None else f'{number} '}{command}\n".encode())
         except BlockingIOError:
             raise BotFault(self._told(f"doesn't read its commands, the last one {quoted(command)}")) from None
         except BrokenPipeError:
-            raise BotFault(self._ended(command)) from None
+            raise self._ended(command) from None
+        return number
 
     def _lines(self, command: str, deadline: float) -> Iterator[str]:
         """What the engine writes from now on, without control signs, until there is no more to wait for."""
@@ -146,7 +158,7 @@ class Engine:
             if size + len(self._heard) > LONGEST_ANSWER:
                 raise BotFault(self._told(f"wrote over {LONGEST_ANSWER} bytes without answering {quoted(command)}"))
             if self._out not in self._open:
-                raise BotFault(self._ended(command))
+                raise self._ended(command)
             now = time.monotonic()
             if now >= deadline:
                 wrote = f"; it last wrote {quoted(last)}, with no empty line after it" if last else ""
@@ -172,7 +184,7 @@ class Engine:
                 del self._stderr[:-KEPT_STDERR]
                 if self._log is not None:
                     with self._log.open("ab") as log:
-                        log.write(chunk)
+                        log.write(chunk[: max(0, LONGEST_LOG - log.tell())])
 
     def _told(self, reason: str) -> str:
         """The reason in one line, with who is at fault and the last lines of its stderr."""
@@ -190,13 +202,16 @@ class Engine:
             return "is it a GTP engine? If it starts slowly, raise 'startup'"
         return "run the command by hand and type 'name' to see what is wrong"
 
-    def _ended(self, command: str) -> str:
+    def _ended(self, command: str) -> BotFault:
+        """What is to be raised when the engine ended, or closed its output, instead of answering."""
         self._listen_out()
         code = self._process.returncode
         how = "closed its output" if code is None else f"ended with exit code {code}"
         if code is not None and code < 0:
             how = f"was ended by signal {-code} ({signal.strsignal(-code)})"
-        return self._told(f"{how} instead of answering {quoted(command)}")
+        fault = self._told(f"{how} instead of answering {quoted(command)}")
+        from_outside = code is not None and (-code in ENDED_FROM_OUTSIDE or code - 128 in ENDED_FROM_OUTSIDE)
+        return BotKilled(fault) if from_outside else BotFault(fault)
 
     def _listen_out(self) -> None:
         """Give the engine a moment to end, and take in its last words."""
@@ -215,27 +230,23 @@ class Engine:
         self.stop()
 
     def stop(self) -> None:
-        """End the engine and every process of its group. Can be called again."""
+        """End the engine and every process that descends from it. Can be called again."""
         self._end()
 
 
-def end_group(guard: subprocess.Popen[bytes], process: subprocess.Popen[bytes] | None = None) -> None:
-    """SIGTERM to the group that ``guard`` leads, SIGKILL a moment later to what is left of it."""
+def end_engine(process: subprocess.Popen[bytes], lifeline: int) -> None:
+    """Have the guard end the engine: SIGTERM, then SIGKILL to all that is left of it."""
+    os.close(lifeline)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(GRACE + guard.GRACE)
     with suppress(OSError):
-        if process is not None and process.poll() is None:
-            os.killpg(guard.pid, signal.SIGTERM)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE)
-    with suppress(OSError):
-        os.killpg(guard.pid, signal.SIGKILL)
-    for ended in (guard, process):
-        if ended is not None:
-            with suppress(subprocess.TimeoutExpired):
-                ended.wait(GRACE)
-            for stream in (ended.stdin, ended.stdout, ended.stderr):
-                if stream is not None:
-                    with suppress(OSError):
-                        stream.close()
+        os.killpg(process.pid, signal.SIGKILL)  # a guard that was killed, or can't find the engine's descendants
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(GRACE)
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            with suppress(OSError):
+                stream.close()
 
 
 class GtpBot(Bot):
@@ -281,6 +292,12 @@ class GtpBot(Bot):
 
     def _start(self) -> Engine:
         """Raises BotFault, with what to do about it, when the engine can't be started or doesn't answer in time."""
+        for _ in range(STARTS - 1):
+            with suppress(BotKilled):
+                return self._start_once()
+        return self._start_once()
+
+    def _start_once(self) -> Engine:
         deadline = time.monotonic() + self.startup
         try:
             engine = self._engine = Engine(self._arguments, self._cwd, self._env, self._log)
@@ -288,7 +305,7 @@ class GtpBot(Bot):
             raise BotFault(f"command {quoted(self._config.command)} can't be started: {error}") from None
         told = {}
         try:
-            for command in ("name", "version", "protocol_version", "list_commands"):
+            for command in ("protocol_version", "name", "version", "list_commands"):  # a banner may answer the first
                 told[command] = ""
                 with suppress(Refusal):
                     told[command] = engine.ask(command, deadline)
@@ -369,7 +386,7 @@ class GtpBot(Bot):
                 left = f"{int(limits.left.seconds * scale)} {limits.left.stones * scale}"
                 engine.ask(f"time_left {colour.letter.lower()} {left}", deadline)
         command = f"genmove {colour.letter.lower()}"
-        answer = engine.ask(command, deadline)
+        answer = engine.ask(command, deadline).partition("#")[0].strip()  # what follows is a comment
         if answer.lower() == "resign":
             self._game = None  # it has resigned in a game that may go on elsewhere
             return Decision(None)

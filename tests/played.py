@@ -15,11 +15,15 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from arena.events.schedule import Ladder, Match, Pairing, Tournament
+from arena.events.terms import Terms
 from arena.events.worker import Glance
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.go.record import Record
 from arena.players.registry import Entry
+from arena.screen.live import LiveScreen
+from arena.screen.match import MatchFrame, MatchView
+from arena.screen.tournament import TournamentFrame, TournamentView
 
 SIZES = [(40, 12), (40, 20), (60, 40), (80, 24), (100, 40), (120, 40), (200, 60)]
 
@@ -27,6 +31,13 @@ CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 LENGTH = 20
 """Moves of a game after its opening."""
+
+
+def screen_of(view: MatchView | TournamentView, *more: Any) -> LiveScreen[Any]:
+    """Its live screen; ``more`` are a control and a theme."""
+    if isinstance(view, MatchView):
+        return LiveScreen(view, MatchFrame, *more)
+    return LiveScreen(view, TournamentFrame, *more)
 
 
 class Clock:
@@ -43,15 +54,15 @@ def entry(name: str) -> Entry:
 
 
 def match_of(first: str = "alphago", second: str = "sl", games: int = 100, size: int = 9, openings: int = 0) -> Match:
-    return Match(entry(first), entry(second), Rules.preset(size=size), games, openings)
+    return Match(entry(first), entry(second), Terms(Rules.preset(size=size), openings), games)
 
 
 def tournament_of(*names: str, games_each: int = 4, size: int = 7) -> Tournament:
-    return Tournament("league", tuple(map(entry, names)), Rules.preset(size=size), games_each)
+    return Tournament("league", tuple(map(entry, names)), Terms(Rules.preset(size=size)), games_each)
 
 
 def ladder_of(*names: str, games: int = 100, block: int = 4, to_see: float = 0.0) -> Ladder:
-    return Ladder("rungs", tuple(map(entry, names)), Rules.preset(size=7), games, to_see, block)
+    return Ladder("rungs", tuple(map(entry, names)), Terms(Rules.preset(size=7)), games, to_see, block)
 
 
 @cache
@@ -73,7 +84,7 @@ def record_of(
 ) -> Record:
     """A game of random moves, one of the event's by its place or itself, that ended as said."""
     pairing = game if isinstance(game, Pairing) else pairings_of(event)[game]
-    played = Game(event.rules)
+    played = Game(event.terms.rules)
     for move in pairing.opening:
         played.play(move)
     dice = random.Random(pairing.id if seed is None else str(seed))
@@ -107,7 +118,7 @@ def glance_of(
 ) -> Glance:
     """A look at a game after moves such as ``"E5 C3"``."""
     pairing = game if isinstance(game, Pairing) else pairings_of(event)[game]
-    played = tuple(move_from_gtp(word, event.rules.size) for word in moves.split())
+    played = tuple(move_from_gtp(word, event.terms.rules.size) for word in moves.split())
     return Glance(pairing, played, win_rates or (None,) * len(played), ownership)
 
 

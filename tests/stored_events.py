@@ -34,7 +34,7 @@ def finished(
     **fields: Any,
 ) -> Record:
     """The game of a pairing, with moves that are like no other's; ``adjudged`` and the like are given by name."""
-    size = event.rules.size
+    size = event.terms.rules.size
     dice = random.Random(pairing.id)
     free = [point for point in range(size * size) if point not in pairing.opening]
     colour = None if winner is None else BLACK if winner == pairing.black else WHITE
@@ -43,7 +43,7 @@ def finished(
     players = event.players
     usual: dict[str, Any] = {"black_seconds": 2.0, "white_seconds": 1.0, "date": DATE}
     return Record(
-        event.rules,
+        event.terms.rules,
         (*pairing.opening, *dice.sample(free, 12)),
         Outcome(colour, ending, margin),
         black=pairing.black,

@@ -16,6 +16,7 @@ from arena.events.pairing import Pairing
 from arena.events.room import Room
 from arena.events.runner import play_event
 from arena.events.schedule import Match
+from arena.events.terms import Terms
 from arena.go.game import Ending, Rules
 from arena.go.moves import BLACK, WHITE, Colour
 from arena.go.record import Record
@@ -190,7 +191,7 @@ def test_a_bots_own_resignation_stays_one() -> None:
 
 def test_a_game_ends_the_same_whatever_is_played_beside_it_and_by_how_many_workers(tmp_path: Path) -> None:
     players = scripted("PUNDIT", "one", at=8), scripted("PUNDIT", "two", at=8)
-    event = Match(*players, SEVEN, games=8, adjudication=Adjudication(play_on=0.5))
+    event = Match(*players, Terms(SEVEN, adjudication=Adjudication(play_on=0.5)), games=8)
 
     def played(workers: int) -> dict[str, tuple[object, ...]]:
         with Store.open(tmp_path / f"{workers}.db", write=True) as store:
@@ -204,7 +205,7 @@ def test_a_game_ends_the_same_whatever_is_played_beside_it_and_by_how_many_worke
     alone = {}
     for pairing in event.pairings():
         bots = {name: entry.build() for name, entry in event.players.items()}
-        room = Room(bots, SEVEN, dict.fromkeys(bots, Limits(deadline=600.0)), event.adjudication)
+        room = Room(bots, SEVEN, dict.fromkeys(bots, Limits(deadline=600.0)), event.terms.adjudication)
         room.seat(pairing)
         while room.tables:
             for record in room.play_round():

@@ -9,8 +9,7 @@ from rich.console import Console
 from arena.go.board import Board
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.players.registry import ScreenTable
-from arena.screen.board import Overlay, board_width, draw_board, point_at
-from arena.screen.themes import THEMES, Theme
+from arena.screen.board import THEMES, Overlay, Theme, board_width, draw_board, point_at
 
 STONES = Board.from_diagram(
     """

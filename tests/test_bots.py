@@ -230,29 +230,3 @@ def test_a_net_is_refused_on_a_size_that_it_does_not_play(tmp_path: Path) -> Non
     entry.checked(9)
     with pytest.raises(CheckpointError, match="can't play 13x13"):
         entry.checked(13)
-
-
-def test_a_person_is_asked_until_the_answer_is_a_legal_move(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    answers = iter(["", "what", "z9", "e5", "D4"])
-    monkeypatch.setattr("builtins.input", lambda prompt: next(answers))
-    bot = Registry().resolve("human").build()
-    game = Game(Rules.preset())
-    game.play(move_from_gtp("E5", 9))
-    assert bot.choose(game, Limits()).move == move_from_gtp("D4", 9)
-    shown = capsys.readouterr().out
-    assert "E5 is taken" in shown and "no point of a 9x9 board" in shown and "resign" in shown
-
-
-def test_a_person_may_resign_and_may_leave(monkeypatch: pytest.MonkeyPatch) -> None:
-    bot = Registry().resolve("human").build()
-    monkeypatch.setattr("builtins.input", lambda prompt: "resign")
-    assert bot.choose(Game(Rules.preset()), Limits()).resigns
-
-    def leave(prompt: str) -> str:
-        raise EOFError
-
-    monkeypatch.setattr("builtins.input", leave)
-    with pytest.raises(KeyboardInterrupt):
-        bot.choose(Game(Rules.preset()), Limits())

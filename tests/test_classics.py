@@ -104,15 +104,15 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_ownership_net_learns_and_is_measured(archive: Path, tmp_path: Path) -> None:
     config = ownership.Config(
         name="territory",
-        records=(str(archive),),
+        data=(str(archive),),
         size=SIZE,
         test_from="2018-01-01",
         net="gocnn-3x16",
         optimizer="adamw",
         learning_rate=0.003,
-        batch=32,
+        batch_size=32,
         max_rows=60 * 32,
-        average=0.9,
+        ema_decay=0.9,
         device="cpu",
     )
     seen = []
@@ -131,11 +131,11 @@ def test_an_ownership_net_learns_and_is_measured(archive: Path, tmp_path: Path) 
 def test_a_plain_stack_learns_moves_and_plays(archive: Path, tmp_path: Path) -> None:
     config = sl.Config(
         name="stack",
-        records=(str(archive),),
+        data=(str(archive),),
         size=SIZE,
         test_from="",
         net="trencseni-cnn",
-        batch=32,
+        batch_size=32,
         max_rows=4 * 32,
         device="cpu",
     )
@@ -149,7 +149,7 @@ def test_a_plain_stack_learns_moves_and_plays(archive: Path, tmp_path: Path) -> 
 
 
 def test_a_net_without_a_head_is_refused_by_the_trainer_that_needs_it(archive: Path, tmp_path: Path) -> None:
-    common = {"records": (str(archive),), "size": SIZE, "max_rows": 32, "device": "cpu", "name": "wrong"}
+    common = {"data": (str(archive),), "size": SIZE, "max_rows": 32, "device": "cpu", "name": "wrong"}
     with pytest.raises(ConfigError, match="gocnn-5x64 has no policy"):
         sl.train(sl.Config(net="gocnn-5x64", **common), tmp_path)
     with pytest.raises(ConfigError, match="trencseni-cnn has no ownership"):

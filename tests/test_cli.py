@@ -226,7 +226,7 @@ WRONG = [
     (("match", "random", "mcts", "--book", "nowhere.sgf"), ("nowhere.sgf", "no such file")),
     (("match", "random", "mcts", "--plies", "-1"), ("-1 plies", "at least 0")),
     (("match", "random", "mcts", "--plies", "0", "--book", "x.sgf"), ("--plies 0 leaves nothing of a book",)),
-    (("plan", "human", "mcts"), ("human plays at the terminal", "two bots")),
+    (("plan", "human", "mcts"), ("a person can't be asked", "name a bot")),
     (("tournament", "random", "sl", "mcts"), ("'random' is a bot", "arena tournament league random sl mcts")),
     (("ladder", "mcts:playouts=9", "sl", "random"), ("is a bot", "arena ladder league mcts:playouts=9 sl random")),
     (("tournament", "x", "random"), ("at least 2 bots",)),

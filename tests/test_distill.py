@@ -35,8 +35,9 @@ from trainers import data, distill, teaching
 from trainers.data import DRAW, LOSS, NO_RESULT, UNKNOWN, WIN, Games
 from trainers.distill import TaughtTarget
 from trainers.loop import Progress, Target
+from trainers.progress import Made
 from trainers.settings import Distill as Config
-from trainers.teaching import Findings, Finished, Made, Recipe
+from trainers.teaching import Findings, Finished, Recipe
 
 SIZE = 5
 POINTS = SIZE * SIZE
@@ -59,14 +60,14 @@ def tiny(net: Path) -> Config:
         size=SIZE,
         komi=2.5,
         games=16,
-        chunk=5,
-        slots=4,
-        cheap_visits=4,
-        test_share=0.3,
-        validation=0.2,
-        batch=16,
+        games_per_file=5,
+        parallel_games=4,
+        cheap_search_visits=4,
+        test_split=0.3,
+        validation_split=0.2,
+        batch_size=16,
         max_rows=8 * 16,
-        check_every=128,
+        validate_every=128,
         device="cpu",
     )
 
@@ -226,7 +227,7 @@ def play_script(recipe: Recipe, numbers: int = 30, slots: int = 8) -> tuple[Scri
 
 
 def test_games_are_legal_start_at_random_and_only_deep_moves_are_found(recipe: Recipe) -> None:
-    recipe = replace(recipe, deep_share=0.4, temperature_moves=1000, temperature=1.0)
+    recipe = replace(recipe, full_search_prob=0.4, temperature_moves=1000, temperature=1.0)
     script, over = play_script(recipe)
     assert [game.number for game in over] == list(range(30))
     lengths, deep, moves = set(), 0, 0
@@ -244,7 +245,7 @@ def test_games_are_legal_start_at_random_and_only_deep_moves_are_found(recipe: R
         deep, moves = deep + len(finished.plies), moves + len(finished.moves) - length
     assert lengths == set(range(recipe.plies + 1))
     assert abs(deep / moves - 0.4) < 0.05
-    assert {simulations for _, simulations in script.asked} == {None, recipe.cheap_visits}
+    assert {simulations for _, simulations in script.asked} == {None, recipe.cheap_search_visits}
     assert sum(asked for asked, simulations in script.asked if simulations is None) == deep
 
 
@@ -288,7 +289,7 @@ def test_games_that_were_stopped_go_on_and_are_the_same(
     (files, left) = len(list(tmp_path.glob("*/*"))), teaching.read_findings(tiny, recipe, tmp_path)
     assert 5 <= len(left.games) < 16 and files in (1, 2)
     assert seen[0].games == 5 and seen[0].wanted == 16
-    two = replace(tiny, players=2, slots=3)
+    two = replace(tiny, game_threads=2, parallel_games=3)
     teaching.make_games(two, recipe, tmp_path, seen.append)
     assert same(teaching.read_findings(two, recipe, tmp_path), findings)
     before = len(seen)
@@ -393,7 +394,7 @@ def test_a_sure_net_has_the_errors_that_it_should_have(findings: Findings) -> No
 
 
 def test_the_net_comes_nearer_to_its_teacher_and_can_be_played(tiny: Config, results: Path) -> None:
-    config = replace(tiny, name="learned", max_rows=40 * 16, check_every=400, average=0.9, learning_rate=0.03)
+    config = replace(tiny, name="learned", max_rows=40 * 16, validate_every=400, ema_decay=0.9, learning_rate=0.03)
     seen: list[Progress] = []
     folder = distill.train(config, results, Registry(), seen.append)
     checkpoint = Checkpoint.open(folder)
@@ -414,7 +415,7 @@ def test_a_killed_run_goes_on_bit_for_bit_with_records_beside_the_games(
     archive = tmp_path / "random.sgfs"
     records = random_games(Rules.preset("cgos", SIZE), 20).records([("one", "other")] * 20)
     archive.write_text("".join(f"{record.to_sgf()}\n" for record in records))
-    config = replace(tiny, records=(str(archive),), test_from="", name="whole")
+    config = replace(tiny, data=(str(archive),), test_from="", name="whole")
     whole = Checkpoint.open(distill.train(config, results, Registry()))
     assert whole.manifest.metrics.keys() >= {"records_validation_top1", "test_top1", "start_test_top1"}
     parts = replace(config, name="parts", save_minutes=0)
@@ -422,7 +423,7 @@ def test_a_killed_run_goes_on_bit_for_bit_with_records_beside_the_games(
         distill.train(parts, results, Registry(), killed_at(3))
     again = Checkpoint.open(distill.train(parts, results, Registry()))
     assert whole.identity == again.identity and whole.manifest.metrics == again.manifest.metrics
-    with pytest.raises(CheckpointError, match="was made with another games"):
+    with pytest.raises(CheckpointError, match="this run has games = 16, not 20"):
         distill.train(replace(parts, games=20), results, Registry())
 
 
@@ -434,7 +435,7 @@ def test_games_of_earlier_rounds_are_learned_from_but_test_nothing(
     (folder,) = (tmp_path / "cache").iterdir()
     config = replace(tiny, name="both", earlier=(str(folder), str(folder)))  # the second adds nothing
     alone, both = (teaching.split_findings(tiny, findings, earlier) for earlier in ((), teaching.read_earlier(config)))
-    assert same(alone.test, both.test) and same(alone.validation, both.validation)
+    assert same(alone.test, both.test) and same(alone.validation, both.validation_split)
     assert len(both.train.games) == len(alone.train.games) + 8
     checkpoint = Checkpoint.open(distill.train(config, results, Registry()))
     assert checkpoint.manifest.settings["earlier"] == [folder.name] * 2
@@ -455,9 +456,9 @@ def test_games_of_earlier_rounds_are_learned_from_but_test_nothing(
         ({"teacher": "alphago@seconds=1"}, "thinks by the clock"),
         ({"teacher": "alphago:visit=3"}, "did you mean 'visits'"),
         ({"teacher": "checkpoint:nobody"}, "no checkpoint 'nobody'"),
-        ({"test_share": 0.9, "validation": 0.1}, "no games to learn from"),
+        ({"test_split": 0.9, "validation_split": 0.1}, "no games to learn from"),
         ({"net": "alphago-2x8", "start": ""}, "has no value"),
-        ({"records": ("nowhere",)}, "nowhere"),
+        ({"data": ("nowhere",)}, "nowhere"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_before_games_are_played(
@@ -469,13 +470,15 @@ def test_a_setting_that_cannot_be_is_refused_before_games_are_played(
 
 
 def test_the_command_tells_what_was_learned_and_goes_on_by_name(tiny: Config, net: Path, tmp_path: Path) -> None:
-    told = ("--preset", "tiny", "--size", "5", "--start", str(net), "--net", "arena-1x8", "--games", "12")
-    teacher = ("--teacher", f"checkpoint:{net},ensemble=true", "--max-rows", "64", "--test-share", "0.4")
-    run = arena("train", "distill", *told, *teacher, "--name", "small", folder=tmp_path)
+    settings = ("size=5", "net=arena-1x8", "games=12", "max_rows=64", "test_split=0.4")
+    told = ("--preset", "tiny", "--start", str(net), *(word for pair in settings for word in ("--set", pair)))
+    run = arena(
+        "train", "distill", *told, "--teacher", f"checkpoint:{net},ensemble=true", "--name", "small", folder=tmp_path
+    )
     assert run.returncode == 0, run.stderr
     assert "the teacher's move" in run.stdout and "before" in run.stdout and "checkpoint:small" in run.stdout
-    assert re.search(r"results/cache/distill-games-\w{24}; .* --earlier", run.stdout)
-    further = arena("train", "distill", "--resume", "small", "--max-rows", "96", folder=tmp_path)
+    assert re.search(r"results/cache/distill-games-\w{24}; .* --set earlier=DIR", run.stdout)
+    further = arena("train", "distill", "--resume", "small", "--set", "max_rows=96", folder=tmp_path)
     assert further.returncode == 0, further.stderr
     assert Checkpoint.open(tmp_path / "results" / "checkpoints" / "small").manifest.rows == 96
     wrong = arena("train", "distill", *told, "--teacher", "mcts", folder=tmp_path)

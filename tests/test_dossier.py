@@ -13,6 +13,7 @@ from played import SIZES, console_of, entry, match_of, output_of, record_of
 
 from arena import StoreError
 from arena.events.schedule import Match
+from arena.events.terms import Terms
 from arena.go.game import Ending
 from arena.go.record import Record
 from arena.results.store import Event, Player, Store
@@ -64,7 +65,7 @@ def test_a_game_without_a_fault_says_so() -> None:
 
 
 def test_a_forfeit_on_an_empty_board_is_shown() -> None:
-    bare = Match(entry("a"), entry("b"), MATCH.rules, 2, plies=0)
+    bare = Match(entry("a"), entry("b"), Terms(MATCH.terms.rules, plies=0), 2)
     record = replace(record_of(bare, 0, "a", Ending.TIME, "b: late"), moves=(), opening=0)
     console = console_of(80, 24, terminal=False)
     show_dossier(record, {}, "arena replay 1", console)

@@ -20,6 +20,7 @@ import pytest
 import arena
 from arena.events.runner import play_event
 from arena.events.schedule import Match
+from arena.events.terms import Terms
 from arena.go.game import Rules
 from arena.go.record import Record
 from arena.players.registry import Registry
@@ -44,7 +45,9 @@ Played = dict[str, tuple[Any, ...]]
 
 def event(seed: int, games: int, first: str = "uct:playouts=60", second: str = "fast-random") -> Match:
     registry = Registry()
-    return Match(registry.resolve(first), registry.resolve(second), Rules.preset("cgos", 7), games, plies=8, seed=seed)
+    return Match(
+        registry.resolve(first), registry.resolve(second), Terms(Rules.preset("cgos", 7)), games, plies=8, seed=seed
+    )
 
 
 def essence(records: Iterator[Record]) -> Played:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from planned import planned
 from rich.cells import cell_len
 from rich.console import Console
 from stored_events import DATE, earlier_wins, finished, games_of, player, store_event
@@ -18,6 +19,7 @@ from stored_events import DATE, earlier_wins, finished, games_of, player, store_
 from arena import StoreError
 from arena.contract.bot import Limits
 from arena.events.schedule import Ladder, Match, Tournament
+from arena.events.terms import Terms
 from arena.go.game import Ending, Rules
 from arena.go.moves import BLACK, WHITE
 from arena.ratings import Bound, PairCounts, compare, share_interval
@@ -39,11 +41,12 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def league_of(*names: str, **changes: Any) -> Tournament:
-    return Tournament(**({"name": "league", "entries": tuple(map(player, names)), "rules": RULES} | changes))
+    usual = {"name": "league", "entries": tuple(map(player, names)), "rules": RULES}
+    return planned(Tournament, **(usual | changes))
 
 
 def match_of(first: str, second: str, games: int = 20) -> Match:
-    return Match(player(first), player(second), RULES, games)
+    return Match(player(first), player(second), Terms(RULES), games)
 
 
 def printed(report: Report, width: int = 200, *, terminal: bool = False, encoding: str = "utf-8") -> str:
@@ -114,7 +117,7 @@ def test_a_tournaments_report_agrees_with_its_league(store: Store) -> None:
 
 
 def test_a_ladder_under_way_has_a_report(store: Store) -> None:
-    ladder = Ladder("rungs", tuple(map(player, "abcd")), RULES, 200)
+    ladder = Ladder("rungs", tuple(map(player, "abcd")), Terms(RULES), 200)
     store_event(store, ladder, games_of(ladder, earlier_wins(ladder))[:20])
     report = read_report(store, "rungs")
     assert (report.kind, report.planned, len(report.games)) == (Kind.LADDER, 200, 20)
@@ -151,7 +154,7 @@ def test_an_event_without_games_says_so(store: Store) -> None:
     for event, what in (
         (league_of("a", "b", "c"), "game"),
         (match_of("new", "old"), "pair of games"),
-        (Ladder("rungs", (player("a"), player("b")), RULES, 8), "game"),
+        (Ladder("rungs", (player("a"), player("b")), Terms(RULES), 8), "game"),
     ):
         for with_plan in (True, False):
             store_event(store, event, with_plan=with_plan)
@@ -326,7 +329,7 @@ def test_a_match_is_reported_with_pairs_and_both_kinds_of_elo(store: Store) -> N
     assert report.comparison is not None
     assert lines["Elo"].startswith(f"{report.comparison.elo} (95 %) for new, from 10 pairs; LOS ")
     assert lines["Normalised"].startswith(str(report.comparison.normalised))
-    assert re.search(r"new +\d+\.\d ms|new +0\.\d+ s", text)
+    assert re.match(r"new (\d+\.\d ms|0\.\d+ s), old ", lines["Time"])
 
 
 def test_cycles_and_faults_are_pointed_out(store: Store) -> None:
@@ -358,7 +361,7 @@ def test_repeated_games_are_warned_of(store: Store) -> None:
     records[2] = replace(records[2], moves=records[0].moves)
     records[3] = replace(records[3], outcome=replace(records[3].outcome, winner=WHITE, margin=-2.0))  # type: ignore[type-var]
     store_event(store, match, records)
-    assert "new against old (1)" in facts(read_report(store))["Warning"]
+    assert "new against old, 3 of 4" in facts(read_report(store))["Warning"]
 
 
 @pytest.mark.parametrize("width", WIDTHS)

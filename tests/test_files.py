@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from commandline import environment
 
 from arena import ConfigError, StoreError, files
 
@@ -120,3 +121,33 @@ def test_keys_are_checked_by_the_fields_of_a_dataclass(change: dict[str, object]
         files.check_keys(SHEET | change, Sheet, "sheet", error=ConfigError, hint="write it again", optional=("steps",))
     with pytest.raises(ConfigError, match=r"^sheet: 'steps' is missing; write it again$"):
         files.check_keys(SHEET, Sheet, "sheet", error=ConfigError, hint="write it again")
+
+
+SCRATCH = "import sys; from arena.files import scratch; print(scratch(), flush=True); sys.stdin.readline()"
+
+
+def test_a_temporary_folder_goes_with_its_process_or_at_the_start_of_the_next(tmp_path: Path) -> None:
+    def begun() -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", SCRATCH],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment(TMPDIR=str(tmp_path)),
+        )
+
+    def folder_of(process: subprocess.Popen[str]) -> Path:
+        assert process.stdout is not None
+        return Path(process.stdout.readline().strip())
+
+    (tmp_path / "arena-of-mine").mkdir()
+    with begun() as killed, begun() as running:
+        left, kept = folder_of(killed), folder_of(running)
+        killed.kill()
+        killed.wait()
+        with begun() as last:
+            own = folder_of(last)
+            assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "arena-of-mine", kept, own])
+            last.communicate("")
+        running.communicate("")
+    assert not left.exists() and [path.name for path in tmp_path.iterdir()] == ["arena-of-mine"]

@@ -22,6 +22,7 @@ from stored_events import finished, player, store_event
 
 from arena import ConfigError
 from arena.events.schedule import Gate, Match, event_from_json, event_to_json
+from arena.events.terms import Terms
 from arena.go.game import Rules
 from arena.go.moves import apply_symmetry
 from arena.go.record import Record
@@ -278,7 +279,7 @@ def versions_of(*names: str) -> list[Entry]:
 
 def gate_match(candidate: Entry, present: Entry, games: int = 200, elo1: float = 35) -> Match:
     name = dict(candidate.settings)["checkpoint"].rpartition("/")[2]
-    return Match(candidate, present, RULES, games, test=Sprt(0, elo1), gate=Gate("pupil", name))
+    return Match(candidate, present, Terms(RULES), games, test=Sprt(0, elo1), gate=Gate("pupil", name))
 
 
 def results(match: Match, share: float) -> list[Record]:
@@ -335,7 +336,7 @@ def test_the_plan_of_a_gate_that_an_older_arena_stored_is_read() -> None:
 
 def test_two_hundred_pairs_of_games_have_openings_that_differ_under_all_symmetries() -> None:
     old, new = versions_of("old", "new")
-    match = Match(new, old, Rules.preset("cgos", 9), 400, test=Sprt(0, 35), gate=Gate("pupil", "new"))
+    match = Match(new, old, Terms(Rules.preset("cgos", 9)), 400, test=Sprt(0, 35), gate=Gate("pupil", "new"))
     forms = set()
     for pairing in match.pairings()[::2]:
         stones = np.zeros((9, 9), np.int8)
@@ -377,7 +378,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
             assert match.gate is not None
             match = replace(match, gate=replace(match.gate, rows=rows, minutes=rows / 100))
             store_event(opened, match, results(match, share))
-        plain = Match(old, new, RULES, 2)
+        plain = Match(old, new, Terms(RULES), 2)
         store_event(opened, plain, results(plain, 0))
         yield opened
 

@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commandline import arena, refused
+from planned import planned
 from scripted_bots import scripted
 
 from arena import ConfigError, StoreError
+from arena.contract.adjudication import OFF
 from arena.events.generation import GamesFile, Generation
 from arena.events.runner import play_event
 from arena.go.collection import read_path
@@ -23,7 +25,8 @@ RANDOM = ("data", "generate", "fast-random", "--size", "7", "--workers", "1")
 
 
 def generation(games: int, *entries: Entry, **changes: int) -> Generation:
-    return Generation(entries or (scripted("GOOD"),), RULES, games, **changes)
+    usual = {"entries": entries or (scripted("GOOD"),), "rules": RULES, "games": games, "plies": 8, "adjudication": OFF}
+    return planned(Generation, **(usual | changes))
 
 
 def play(path: Path, event: Generation, workers: int = 1) -> list[Record]:
@@ -130,7 +133,7 @@ def test_two_arenas_do_not_write_to_one_file(tmp_path: Path) -> None:
         (["fast-random", "--out", "a.sgfs", "--size", "3"], "size"),
         (["fast-random", "--out", "a.txt"], "games.sgfs"),
         (["fast-random", "fast-random", "--out", "a.sgfs"], "given twice"),
-        (["human", "--out", "a.sgfs"], "terminal"),
+        (["human", "--out", "a.sgfs"], "a person can't be asked"),
         (["fast-random", "--out", "a.sgfs", "--plies", "-1"], "plies"),
     ],
 )

@@ -20,15 +20,15 @@ import numpy as np
 import pytest
 
 from arena import BotFault, BotTimeout, ConfigError
-from arena.contract.bot import Limits
+from arena.contract.bot import Bot, Limits
 from arena.contract.clock import Clock
 from arena.events.pairing import Pairing
-from arena.events.room import Room, Turn
+from arena.events.room import LIVES, Room, Turn
 from arena.go.game import Ending, Game, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.go.record import Record
 from arena.players.registry import Registry
-from bots.gtp import BOT, Config, GtpBot
+from bots.gtp import BOT, LONGEST_LOG, Config, GtpBot
 
 ROOT = Path(__file__).parents[1]
 SCRIPTED = Path(__file__).parent / "engines" / "scripted.py"
@@ -221,6 +221,29 @@ def test_banners_numbers_and_stray_bytes_around_an_answer_do_no_harm(scripted: O
     assert bot.choose(game, LIMITS).move == move_from_gtp("D4", 9)
 
 
+def test_a_comment_after_the_move_is_left_out(scripted: Opener) -> None:
+    assert scripted("comment").choose(game_of(), LIMITS).move == move_from_gtp("D4", 9)
+
+
+@pytest.mark.parametrize("mode", ["numberless", "unnumbered", "banner"])
+def test_engines_that_know_no_numbers_or_begin_with_a_banner_are_understood(scripted: Opener, mode: str) -> None:
+    bot = scripted(mode)
+    assert (bot.name, bot.version) == ("Scripted", "1.0")
+    assert bot.choose(game_of("A1"), LIMITS).move == move_from_gtp("B1", 9)
+
+
+def test_an_answer_that_comes_again_is_not_taken_for_the_next_one(scripted: Opener) -> None:
+    assert scripted("late").choose(game_of("A1 B1"), LIMITS).move == move_from_gtp("C1", 9)
+
+
+@pytest.mark.parametrize("megabytes", [100, pytest.param(1024, marks=pytest.mark.slow)])
+def test_a_flood_on_stderr_is_taken_in_and_its_log_capped(scripted: Opener, engine_log: Path, megabytes: int) -> None:
+    bot = scripted(f"loud {megabytes / 1024}")
+    assert bot.choose(game_of("A1"), LIMITS).move == move_from_gtp("B1", 9)
+    bot.close()
+    assert engine_log.stat().st_size == LONGEST_LOG
+
+
 def test_an_engine_may_be_given_any_time(scripted: Opener) -> None:
     assert scripted("good").choose(game_of("A1"), Limits(deadline=inf)).move == move_from_gtp("B1", 9)
 
@@ -316,9 +339,50 @@ def test_a_new_engine_that_does_not_start_in_time_forfeits(tmp_path: Path) -> No
     room.seat(Pairing("event/2", 2, "engine", "random", (), seed=1))
     (record,) = room.play_round()
     assert record.outcome is not None and record.outcome.ending is Ending.TIME
-    assert re.fullmatch(r"engine: .*: no answer to 'name' in 2\.[01] s; .*", record.reason)
+    assert re.fullmatch(r"engine: .*: no answer to 'protocol_version' in 2\.[01] s; .*", record.reason)
     assert record.black_seconds == 0
     bot.close()
+
+
+def played(bot: Bot, kills: list[Callable[[], None]]) -> Record:
+    """A small game of the engine, Black, against a bot; what ``kills`` are is done one after the other, every third
+    round."""
+    players = {"engine": bot, "random": Registry().resolve("fast-random").build()}
+    room = Room(players, Rules.preset("cgos", 5, move_limit=20), dict.fromkeys(players, LIMITS))
+    room.seat(Pairing("event/1", 1, "engine", "random", (), seed=1))
+    records: list[Record] = []
+    for number in range(200):
+        if number % 3 == 2 and kills:
+            kills.pop()()
+        records += room.play_round()
+        if records:
+            break
+    bot.close()
+    return records[0]
+
+
+def test_a_game_whose_engine_is_killed_from_outside_is_played_again(scripted: Opener, engine_log: Path) -> None:
+    expected = played(scripted("good"), [])
+    engine_log.unlink()
+
+    def kill(number: signal.Signals) -> Callable[[], None]:
+        return lambda: os.kill(pids(engine_log)[-1], number)
+
+    kills = [kill(signal.SIGKILL), kill(signal.SIGTERM), kill(signal.SIGKILL)]
+    record = played(scripted("good"), kills)
+    assert not kills and len(pids(engine_log)) == 4
+    assert (record.moves, record.outcome, record.reason) == (expected.moves, expected.outcome, "")
+
+
+@pytest.mark.parametrize(("shell", "how"), [(False, "was ended by signal 9 ("), (True, "ended with exit code 137")])
+def test_an_engine_that_is_killed_again_and_again_forfeits(engine_log: Path, shell: bool, how: str) -> None:
+    command = shlex.join([sys.executable, str(SCRIPTED), "killed"])
+    if shell:
+        command = shlex.join(["sh", "-c", f"{command}; exit $?"])
+    record = played(GtpBot(Config(command, log=str(engine_log))), [])
+    assert record.outcome is not None and (record.outcome.ending, record.outcome.winner) == (Ending.CRASH, WHITE)
+    assert how in record.reason
+    assert len(pids(engine_log)) == LIVES
 
 
 def test_a_size_that_the_engine_cant_play_is_named(scripted: Opener) -> None:
@@ -328,12 +392,12 @@ def test_a_size_that_the_engine_cant_play_is_named(scripted: Opener) -> None:
         bot.choose(game_of(size=13), LIMITS)
 
 
-@pytest.mark.parametrize("mode", ["good", "deaf", "family"])
-def test_close_leaves_no_process_and_can_be_repeated(scripted: Opener, engine_log: Path, mode: str) -> None:
+@pytest.mark.parametrize(("mode", "count"), [("good", 1), ("deaf", 1), ("family", 2), ("daemons", 3)])
+def test_close_leaves_no_process_and_can_be_repeated(scripted: Opener, engine_log: Path, mode: str, count: int) -> None:
     bot = scripted(mode)
     processes = pids(engine_log)
-    group = os.getpgid(processes[0])
-    assert group != os.getpgid(0) and {os.getpgid(process) for process in processes} == {group}
+    assert len(processes) == count and all(map(runs, processes))
+    assert os.getpgid(0) not in {os.getpgid(process) for process in processes}
     bot.close()
     bot.close()
     assert end(processes)
@@ -345,8 +409,8 @@ def test_a_bot_that_is_dropped_takes_its_engine_along(scripted: Opener, engine_l
     assert end(pids(engine_log))
 
 
-@pytest.mark.parametrize("mode", ["deaf", "family"])
-def test_an_arena_killed_at_once_leaves_no_engine(engine_log: Path, mode: str) -> None:
+@pytest.mark.parametrize(("mode", "count"), [("deaf", 1), ("daemons", 3)])
+def test_an_arena_killed_at_once_leaves_no_engine(engine_log: Path, mode: str, count: int) -> None:
     program = "\n".join(
         [
             "import sys",
@@ -361,7 +425,7 @@ def test_an_arena_killed_at_once_leaves_no_engine(engine_log: Path, mode: str) -
     with subprocess.Popen(arguments, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as arena:
         assert arena.stdout and arena.stdout.readline() == b"ready\n"
         processes = pids(engine_log)
-        assert all(map(runs, processes))
+        assert len(processes) == count and all(map(runs, processes))
         arena.send_signal(signal.SIGKILL)
         arena.wait()
         assert end(processes)
@@ -376,7 +440,7 @@ def test_an_arena_killed_at_once_leaves_no_engine(engine_log: Path, mode: str) -
         ({"command": "./no-such-engine"}, "no program './no-such-engine'"),
         ({"command": "true", "cwd": "no/such/folder"}, "cwd 'no/such/folder' is no folder"),
         ({"command": "true", "log": "no/such/folder/log"}, "log 'no/such/folder/log' can't be written"),
-        ({"command": "true"}, "ended with exit code 0 instead of answering 'name'"),
+        ({"command": "true"}, "ended with exit code 0 instead of answering 'protocol_version'"),
         ({"command": "true"}, "run the command by hand and type 'name'"),
         ({"command": "sleep 60", "startup": 0.1}, r"is it a GTP engine\? If it starts slowly, raise 'startup'$"),
         ({"command": "sh -c 'echo no net >&2; exit 7'"}, "exit code 7 .*ends with 'no net'; if it misses a file, set"),
@@ -393,7 +457,7 @@ def test_a_command_that_is_no_engine_is_refused_at_once(settings: dict[str, Any]
 
 
 def test_an_engine_too_slow_to_start_is_refused(scripted: Opener, engine_log: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no answer to 'name' in .* raise 'startup'"):
+    with pytest.raises(ConfigError, match=r"no answer to 'protocol_version' in .* raise 'startup'"):
         scripted("mute", startup=0.5)
     assert end(pids(engine_log))
 
@@ -429,7 +493,7 @@ def test_an_engine_finds_its_files_by_its_environment(engine_log: Path) -> None:
     [
         ("small", 13, r"Scripted 1.0: refuses 'boardsize 13': 'unacceptable size'; .*it can't play on 13x13$"),
         ("komi", 9, r"Scripted 1.0: refuses 'komi 7': 'komi not an integer'; .*it can't play with komi 7$"),
-        ("mute", 9, r"no answer to 'name' in .* raise 'startup'"),
+        ("mute", 9, r"no answer to 'protocol_version' in .* raise 'startup'"),
         ("old", 9, "version 1 of GTP, not 2"),
     ],
 )

@@ -19,6 +19,7 @@ from arena.contract.bot import Limits
 from arena.contract.code import load_kind
 from arena.events.runner import play_event
 from arena.events.schedule import Match
+from arena.events.terms import Terms
 from arena.go.game import Game, Rules
 from arena.players.registry import Entry, Registry
 from arena.results.store import Store
@@ -96,7 +97,7 @@ def test_a_net_that_is_replaced_before_it_is_loaded_ends_the_event(tmp_path: Pat
     player = Registry().resolve(f"checkpoint:{folder}")
     shutil.rmtree(folder)
     shutil.copytree(SHIPPED / "rl-9x9", folder)
-    match = Match(player, Registry().resolve("fast-random"), Rules.preset("cgos", 9), 4)
+    match = Match(player, Registry().resolve("fast-random"), Terms(Rules.preset("cgos", 9)), 4)
     with Store.open(tmp_path / "arena.db", write=True) as store:
         with pytest.raises(UserError, match=f"the net of .* in {folder} was replaced .* run the same command again"):
             list(play_event(match, store, 1))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 from reference import BLACK, ReferenceGame
@@ -130,3 +132,42 @@ def test_playouts_depend_on_their_seed_only() -> None:
     assert (margins[0] == margins[1]).all()
     assert (margins[0] != margins[2]).any()
     assert abs(margins.mean()) < 6 and margins.std() > 5
+
+
+TINY = "from arena.go.jit import kernel\n\n\n@kernel\ndef double(number):\n    return 2 * number\n"
+
+
+def test_a_damaged_cache_of_kernels_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty, cut, garbage, or one bit turned, in the index or in the machine code."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "tiny.py").write_text(TINY)
+
+    def hits() -> int:
+        double = runpy.run_path(str(tmp_path / "tiny.py"))["double"]
+        assert double(21) == 42
+        return sum(double.stats.cache_hits.values())
+
+    assert (hits(), hits()) == (0, 1)
+    for pattern in ("*.nbc", "*.nbi"):
+        (path,) = (tmp_path / "cache").rglob(pattern)
+        whole = path.read_bytes()
+        turned = bytearray(whole)
+        turned[len(whole) // 2] ^= 4
+        for damaged in (b"", whole[:-50], bytes(range(256)), bytes(turned)):
+            path.write_bytes(damaged)
+            assert (hits(), hits()) == (0, 1), (pattern, damaged[:20])
+
+
+def test_without_a_place_for_compiled_kernels_they_are_compiled_and_that_is_said_once(tmp_path: Path) -> None:
+    """Also with a number of threads that Numba itself can't work with."""
+    (tmp_path / "tiny.py").write_text(TINY + TINY.replace("double", "triple").replace("2 *", "3 *"))
+    (tmp_path / "file").touch()
+    done = subprocess.run(
+        [sys.executable, "-c", "import tiny; print(tiny.double(21) + tiny.triple(21))"],
+        cwd=tmp_path,
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "file" / "in"), "NUMBA_NUM_THREADS": "0"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.returncode) == ("105\n", 0), done.stderr
+    assert done.stderr.count("\n") == 1 and "can't be kept" in done.stderr

@@ -11,18 +11,19 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from played import SIZES, Clock, glance_of, lines_of, match_of, record_of, words_of
+from played import SIZES, Clock, glance_of, lines_of, match_of, record_of, screen_of, words_of
 from terminal import Terminal
 
 from arena.events.runner import Control, Update
 from arena.results.store import Store
-from arena.screen.boards import HOLD
-from arena.screen.match import Screen
-from arena.screen.running import MatchView
+from arena.screen.live import LiveScreen
+from arena.screen.match import MatchView
+from arena.screen.running import HOLD
 from arena.screen.terminal import PASTED, Act, Gone, Keyboard, Mouse, Paste, Press, Typed, Typing
 
 NEXT, PREVIOUS, PAUSE, HELP = "n", "left", " ", "?"
@@ -157,13 +158,13 @@ def test_without_a_terminal_there_are_no_keys(tmp_path: Path) -> None:
 # --- What they do ---
 
 
-def caption_of(screen: Screen) -> str:
+def caption_of(screen: LiveScreen[Any]) -> str:
     return next(line for line in lines_of(screen, 120, 40) if " game " in line and "games" not in line)[54:]
 
 
 def test_the_chosen_board_is_shown_to_its_end_and_then_the_next_game_on_it() -> None:
     clock, match = Clock(), match_of()
-    screen = Screen(MatchView(match, clock))
+    screen = screen_of(MatchView(match, clock))
     screen.add(Update(glances=tuple(glance_of(match, number, "E5") for number in (0, 1, 2)), workers=1))
     assert caption_of(screen) == "game 3, board 3 of 3, move 1: ● E5"
     screen.press(NEXT)
@@ -183,7 +184,7 @@ def test_the_chosen_board_is_shown_to_its_end_and_then_the_next_game_on_it() -> 
 
 def test_from_a_game_that_is_over_one_goes_on_to_its_neighbours() -> None:
     match = match_of()
-    screen = Screen(MatchView(match, Clock()))
+    screen = screen_of(MatchView(match, Clock()))
     screen.press(NEXT)  # nothing is under way
     screen.add(Update(glances=tuple(glance_of(match, number, "E5") for number in (0, 1, 2)), workers=1))
     screen.press(PREVIOUS)
@@ -197,7 +198,7 @@ def test_from_a_game_that_is_over_one_goes_on_to_its_neighbours() -> None:
 def test_a_pause_stops_the_bots_and_counts_for_nothing() -> None:
     clock, match, control = Clock(), match_of(games=10), Control()
     view = MatchView(match, clock)
-    screen = Screen(view, control)
+    screen = screen_of(view, control)
     screen.add(Update(glances=(glance_of(match, 9, "E5"),), workers=1))
     clock.now += 20
     screen.add(Update(tuple(record_of(match, number, "sl") for number in range(5)), workers=1))
@@ -225,7 +226,7 @@ def test_a_pause_stops_the_bots_and_counts_for_nothing() -> None:
 @pytest.mark.parametrize("controlled", [True, False])
 def test_the_hint_names_the_keys_that_there_are(controlled: bool) -> None:
     match = match_of()
-    screen = Screen(MatchView(match, Clock()), Control() if controlled else None)
+    screen = screen_of(MatchView(match, Clock()), Control() if controlled else None)
     assert "q quit" not in words_of(lines_of(screen, 80, 24))
     screen.has_keys = True
     hint = lines_of(screen, 80, 24)[-1]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from planned import planned
 from scripted_bots import scripted
 
 from arena import ConfigError
@@ -21,6 +22,7 @@ from arena.events.ladder import next_meetings, widest_gap
 from arena.events.runner import play_event
 from arena.events.schedule import Ladder, Pairing, Tournament
 from arena.events.tally import Tally
+from arena.events.terms import Terms
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Record
@@ -34,7 +36,7 @@ SEVEN = Rules.preset("cgos", 7)
 def ladder(*names: str, **changes: Any) -> Ladder:
     usual: dict[str, Any] = {"name": "climb", "rules": SEVEN, "games": 160}
     entries = tuple(scripted("GOOD", name, at=number) for number, name in enumerate(names))
-    return Ladder(**({"entries": entries} | usual | changes))
+    return planned(Ladder, **({"entries": entries} | usual | changes))
 
 
 def strengths(played: Ladder, step: float = 100.0) -> dict[str, float]:
@@ -44,7 +46,7 @@ def strengths(played: Ladder, step: float = 100.0) -> dict[str, float]:
 
 def result(played: Ladder | Tournament, pairing: Pairing, strength: dict[str, float]) -> Record:
     """A game that was decided by chance at these strengths; the same whenever it is played."""
-    game = Game(played.rules, pairing.seed)
+    game = Game(played.terms.rules, pairing.seed)
     for move in pairing.opening:
         game.play(move)
     dice = random.Random(pairing.id)
@@ -195,7 +197,7 @@ def test_games_of_another_event_count_for_nothing() -> None:
 def test_a_ladder_tells_neighbours_apart_better_than_a_round_robin_of_as_many_games() -> None:
     played = ladder(*"abcdef", games=480)
     strength = strengths(played, step=150)
-    league = Tournament("league", played.entries, SEVEN, games_each=32)
+    league = Tournament("league", played.entries, Terms(SEVEN), games_each=32)
     assert league.games == played.games
     widths = []
     for records in (climb(played, strength), [result(league, pairing, strength) for pairing in league.pairings()]):
@@ -349,7 +351,7 @@ def test_all_rounds_are_played_by_the_same_workers(store: Store, tmp_path: Path)
         (("a",), {}, "a ladder takes at least 2 bots; climb has 1"),
         (("a", "b", "a"), {}, "'a' is given twice; a ladder takes each bot once"),
         (("a", "b"), {"name": "my/ladder"}, "'my/ladder' is no name for a ladder"),
-        (("a", "b"), {"games": 0}, "0 games can't be played; it is at least 1"),
+        (("a", "b"), {"games": 0}, "0 games can't be played; give at least 1"),
         (("a", "b"), {"block": 3}, "a block of 3 games can't be played; it is an even number from 2"),
         (("a", "b"), {"block": 0}, "a block of 0 games"),
         (("a", "b"), {"to_see": -1.0}, "±-1 Elo can't be reached"),

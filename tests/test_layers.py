@@ -16,6 +16,7 @@ from scripted_bots import scripted
 
 from arena.events.runner import play_event
 from arena.events.schedule import Match
+from arena.events.terms import Terms
 from arena.go.game import Rules
 from arena.results.store import Store
 
@@ -221,10 +222,11 @@ from arena.go.game import Rules
 from arena.players.registry import Registry
 from arena.events.runner import play_event
 from arena.events.schedule import Match
+from arena.events.terms import Terms
 from arena.results.store import Store
 first, second = map(Registry().resolve, ["fast-random", "random"])
 with Store.open(Path(sys.argv[1]), write=True) as store:
-    list(play_event(Match(first, second, Rules.preset("cgos", 7), 2), store, 1))
+    list(play_event(Match(first, second, Terms(Rules.preset("cgos", 7)), 2), store, 1))
     assert store.count() == 2
 """
 
@@ -235,7 +237,7 @@ def test_playing_a_match_never_loads_torch_here_nor_in_a_worker(tmp_path: Path) 
     assert here & {"torch", "pandas", "onnxruntime"} == set()
     spy = scripted("SPY", marker=str(tmp_path / "loaded"))
     with Store.open(tmp_path / "spied.db", write=True) as store:
-        for _ in play_event(Match(spy, scripted("GOOD"), Rules.preset("cgos", 7), 2), store, 1):
+        for _ in play_event(Match(spy, scripted("GOOD"), Terms(Rules.preset("cgos", 7)), 2), store, 1):
             pass
     worker = set((tmp_path / "loaded").read_text().split())
     assert {"numba", "arena.events.ready"} <= worker  # made ready once for all workers

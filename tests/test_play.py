@@ -18,17 +18,18 @@ from arena.contract.bot import Limits
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Record
+from arena.people.adviser import Analyst
 from arena.people.fair import ELO_PER_POINT, elo_per_point, fair_terms
 from arena.people.kifu import Kifu, KifuFile, kept_games
-from arena.people.sitting import Analyst, Sitting
+from arena.people.sitting import Sitting
 from arena.results.store import Player, Store
-from arena.screen.plain_play import Manner, show_plainly
+from arena.screen.plain_play import Lines, Manner, show_plainly
 
 
 def said(sitting: Sitting, *lines: str, width: int = 200, **manner: object) -> str:
     """What a plain front says to these lines, as one text."""
     console = console_of(width, 25, terminal=False)
-    typed = io.StringIO("".join(f"{line}\n" for line in lines))
+    typed = Lines(io.StringIO("".join(f"{line}\n" for line in lines)))
     show_plainly(sitting, console, Manner(width=width, **manner), typed)  # type: ignore[arg-type]
     return output_of(console)
 
@@ -58,8 +59,8 @@ def test_every_change_is_said_in_words() -> None:
         ("x9", "There is no point X9 on this board, which goes from A1 to E5."),
         ("i3", "There is no point I3 on this board, which goes from A1 to E5; the letter I is left out."),
         ("c33", "There is no point C33 on this board"),
-        ("passs", "'passs' is no point (A1 to E5) and no command; did you mean 'pass'?"),
-        ("what now", "'what now' is no point (A1 to E5) and no command; help lists them."),
+        ("passs", "'passs' is not a point (A1 to E5) or a command; did you mean 'pass'?"),
+        ("what now", "'what now' is not a point (A1 to E5) or a command; help lists them."),
         ("c3", "C3 is taken: a stone lies there already."),
         ("done", "Dead stones are marked when both sides have passed."),
         ("", "Black, move 3: type a point such as d4, or help."),
@@ -105,7 +106,11 @@ def test_a_hint_and_an_estimate_are_said() -> None:
 def test_dead_stones_are_marked_by_typing_points() -> None:
     with sat(kifu_of(Rules.preset("japanese", 7), diagram=FINAL)) as sitting:
         words = said(sitting, "pass", "a1", "a1", "help", "c9", "score", "DONE")
-    assert "or dead after all" in words and "continue  take the passes back" in words and "two passes end" not in words
+    assert (
+        "the group is dead, or alive" in words
+        and "continue  take the passes back" in words
+        and "two passes end" not in words
+    )
     assert "Both sides have passed." in words
     assert "Dead: White's 1 stone: B5. Black has 8 points, White 3 and komi 6.5. White wins by 1.5 points." in words
     assert "Dead: Black's 21 stones: B7, D7" in words
@@ -327,12 +332,12 @@ def test_a_game_in_a_pipe_that_is_killed_goes_on_where_it_was(tmp_path: Path, mo
 DRIVER = """
 import sys
 from rich.console import Console
-from arena.screen.plain_play import Manner, show_plainly
+from arena.screen.plain_play import Lines, Manner, show_plainly
 from test_sitting import Deliberate, kifu_of, sat
 bot = Deliberate("B3", "D3")
 with sat(kifu_of(), bot) as sitting:
     sitting.subscribe(lambda: bot.let.set() if sitting.snapshot().helps else None)
-    show_plainly(sitting, Console(), Manner(in_words=False, with_board=True, width=40), sys.stdin)
+    show_plainly(sitting, Console(), Manner(in_words=False, with_board=True, width=40), Lines(sys.stdin))
 print("left with", len(sitting.snapshot().turns), "moves")
 """
 

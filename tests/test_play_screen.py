@@ -20,14 +20,14 @@ from arena.contract.clock import TimeLeft
 from arena.go.game import Game, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.go.record import Record
-from arena.people.kifu import Kifu, KifuFile
-from arena.people.sitting import Analyst, Opponent, Sitting
-from arena.people.snapshot import Phase
+from arena.people.adviser import Analyst
+from arena.people.kifu import Kifu, KifuFile, Phase
+from arena.people.sitting import Opponent, Sitting
 from arena.results.analysis import Evaluation, analyse
 from arena.screen.play_frame import clock_words
-from arena.screen.review import Review, remarks_of, show_review
 from arena.screen.seat import Seat
 from arena.screen.terminal import Act, Gone, Mouse, Paste, Press, Stage
+from arena.screen.viewer import Review, remarks_of, show_review
 
 PATIENCE = 60.0
 
@@ -58,7 +58,7 @@ def sit() -> Iterator[Sit]:
     def seat(moves: str = "", bot: Bot | None = None, rules: str = "chinese", time: str = "", **more: object) -> Seat:
         preset = Rules.preset(rules, 5)
         played = tuple(move_from_gtp(word, 5) for word in moves.split())
-        record = Record(preset, played, None, black="ada", white="bob", id="play/1")
+        record = Record(preset, played, None, black="ada", white="bob", id="play/1", event="play")
         record = replace(record, black_player="person", white_player="another")
         people = (BLACK, WHITE) if bot is None else (BLACK,)
         opponents = {} if bot is None else {WHITE: Opponent(bot)}
@@ -104,7 +104,7 @@ def mouse(seat: Seat, act: Act, point: str, width: int = 80, height: int = 24) -
 
 
 def moves(seat: Seat) -> tuple[int, ...]:
-    return seat.sitting.snapshot().moves  # type: ignore[attr-defined, no-any-return]
+    return seat.sitting.snapshot().record.moves  # type: ignore[attr-defined, no-any-return]
 
 
 def points(*names: str) -> tuple[int, ...]:
@@ -113,15 +113,7 @@ def points(*names: str) -> tuple[int, ...]:
 
 def settled(seat: Seat) -> None:
     """Wait until nobody thinks any more."""
-    assert seat.sitting.wait(  # type: ignore[attr-defined]
-        lambda now: (
-            now.thinking is None
-            and not now.advising
-            and not now.estimating
-            and (now.phase is not Phase.COUNT or now.dead is not None)
-        ),
-        PATIENCE,
-    )
+    assert seat.sitting.wait(lambda now: now.is_settled, PATIENCE)  # type: ignore[attr-defined]
     seat.look()
 
 
@@ -239,9 +231,9 @@ def test_a_ko_is_explained(sit: Sit):
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("undp", "'undp' is neither a point (A1 to E5) nor a command; did you mean 'undo'?"),
-        ("k9", "'k9' is neither a point (A1 to E5) nor a command; ? tells all"),
-        ("p", "'p' is neither a point (A1 to E5) nor a command"),  # of p4, where the board has one
+        ("undp", "'undp' is not a point (A1 to E5) or a command; did you mean 'undo'?"),
+        ("k9", "There is no point K9 on this board, which goes from A1 to E5."),
+        ("p", "'p' is not a point (A1 to E5) or a command"),  # of p4, where the board has one
         ("done", "Dead stones are marked when both sides have passed."),
         ("review", "A review comes after the end."),
         ("undo", "There is no move of yours to take back."),
@@ -291,7 +283,7 @@ def test_help_is_a_page_that_any_key_leaves(sit: Sit):
 def test_a_copy_of_the_game_is_written_where_it_is_asked_for(sit: Sit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     seat = sit("C3", kept=Path("results/play/00001.sgf"))
     type_in(seat, "save")
-    assert "Kept in results/play/00001.sgf after every move." in text(seat)
+    assert "The game is kept in results/play/00001.sgf after every move." in text(seat)
     monkeypatch.chdir(tmp_path)
     type_in(seat, "save Copy.sgf")
     assert "Written to Copy.sgf." in text(seat)
@@ -417,7 +409,7 @@ def test_dead_stones_are_marked_changed_and_counted(sit: Sit):
     press(seat, "enter")
     assert " 3 [◦]▪ ● ○ •" in text(seat)
     type_in(seat, "b1")
-    assert "No stone lies there; 'done' counts, 'continue' plays on." in text(seat)
+    assert "No stone lies there; done counts, continue plays on." in text(seat)
     type_in(seat, "done")
     assert "White won by" in text(seat) or "Black won by" in text(seat)
     assert "r review" in text(seat)

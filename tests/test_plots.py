@@ -19,6 +19,7 @@ from stored_events import earlier_wins, finished, games_of, player, store_event
 
 from arena import ConfigError, StoreError
 from arena.events.schedule import Match, Tournament
+from arena.events.terms import Terms
 from arena.go.game import Ending, Rules
 from arena.players.registry import Entry
 from arena.ratings import Bound, Estimate, Interval
@@ -27,8 +28,7 @@ from arena.results.nets import Trained, trained_players
 from arena.results.store import Store
 from arena.results.stored import read_report
 from arena.screen.chart import EloBars, EloCourse
-from arena.screen.page import MOST_SGF, page, write_page
-from arena.screen.pages import draw_png, draw_svgs
+from arena.screen.pages import MOST_SGF, draw_png, draw_svgs, page, write_page
 from bots.nets.checkpoint import MODEL, WEIGHTS, Manifest, save
 
 RULES = Rules.preset("cgos", 7)
@@ -42,7 +42,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def report_of(store: Store, *names: str, games_each: int = 10) -> Report:
-    league = Tournament("league", tuple(map(player, names)), RULES, games_each)
+    league = Tournament("league", tuple(map(player, names)), Terms(RULES), games_each)
     store_event(store, league, games_of(league, earlier_wins(league)))
     return read_report(store)
 
@@ -129,7 +129,7 @@ def test_a_png_is_written_whole_and_nothing_beside_it(store: Store, tmp_path: Pa
 
 
 def test_a_match_that_was_won_to_zero_can_be_drawn(store: Store, tmp_path: Path) -> None:
-    match = Match(player("a"), player("b"), RULES, 10)
+    match = Match(player("a"), player("b"), Terms(RULES), 10)
     store_event(store, match, games_of(match, lambda pairing: "a"))
     report = read_report(store)
     assert draw_png(report, [], tmp_path / "match.png").stat().st_size > 10_000
@@ -137,7 +137,7 @@ def test_a_match_that_was_won_to_zero_can_be_drawn(store: Store, tmp_path: Path)
 
 
 def test_what_cant_be_drawn_is_refused(store: Store, tmp_path: Path) -> None:
-    store_event(store, Match(player("a"), player("b"), RULES, 10))
+    store_event(store, Match(player("a"), player("b"), Terms(RULES), 10))
     empty = read_report(store)
     with pytest.raises(ConfigError, match=r"call it x\.png"):
         draw_png(empty, [], tmp_path / "x.pdf")
@@ -170,7 +170,7 @@ def net_player(results: Path, name: str, rows: int, trainer: str = "", **setting
 def test_nets_are_set_against_what_they_have_learned(store: Store, tmp_path: Path) -> None:
     entries = tuple(net_player(tmp_path, name, rows) for name, rows in (("late", 2_000_000), ("early", 500_000)))
     entries += (player("other"), net_player(tmp_path, "gone", 100), net_player(tmp_path, "again", 200))
-    league = Tournament("league", entries, RULES, 10)
+    league = Tournament("league", entries, Terms(RULES), 10)
     store_event(store, league, games_of(league, earlier_wins(league)))
     (tmp_path / "checkpoints" / "gone" / "manifest.json").unlink()
     net_player(tmp_path, "again", 300)
@@ -196,7 +196,7 @@ def test_only_nets_of_one_trainer_and_players_of_the_same_settings_are_joined(st
         net_player(tmp_path, name, 1000 * rows, trainer, temperature=temperature)
         for rows, (name, trainer, temperature) in enumerate(made, 1)
     )
-    league = Tournament("league", entries, RULES, 10)
+    league = Tournament("league", entries, Terms(RULES), 10)
     store_event(store, league, games_of(league, earlier_wins(league)))
     early, late, won, hot = trained_players(read_report(store), tmp_path)
     assert early.family == late.family
@@ -205,7 +205,7 @@ def test_only_nets_of_one_trainer_and_players_of_the_same_settings_are_joined(st
 
 def test_one_net_alone_has_no_plot_of_training(store: Store, tmp_path: Path) -> None:
     entries = (net_player(tmp_path, "net", 1000), player("other"))
-    league = Tournament("league", entries, RULES, 4)
+    league = Tournament("league", entries, Terms(RULES), 4)
     store_event(store, league, games_of(league, earlier_wins(league)))
     assert trained_players(read_report(store), tmp_path) == []
 
@@ -280,7 +280,7 @@ def test_drawings_take_the_pages_colour_and_stand_alone(store: Store) -> None:
 
 
 def test_names_and_reasons_are_text_in_a_page(store: Store) -> None:
-    league = Tournament("league", (player(NASTY), player("plain")), RULES, 4)
+    league = Tournament("league", (player(NASTY), player("plain")), Terms(RULES), 4)
     records = games_of(league, earlier_wins(league))
     pairing = league.pairings()[0]
     records[0] = finished(league, pairing, pairing.black, Ending.CRASH, reason="<script>alert(1)</script> \x1b[31m")
@@ -311,5 +311,5 @@ def test_a_long_event_is_listed_without_moves(store: Store) -> None:
 
 
 def test_an_event_without_games_has_a_page(store: Store) -> None:
-    store_event(store, Match(player("a"), player("b"), RULES, 10))
+    store_event(store, Match(player("a"), player("b"), Terms(RULES), 10))
     assert "no pair of games is finished yet" in outline(page(read_report(store), [])).text

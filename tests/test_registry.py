@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 from dataclasses import replace
@@ -15,6 +16,7 @@ from arena import CheckpointError, ConfigError
 from arena.contract.bot import Limits
 from arena.contract.settings import plain
 from arena.events.schedule import Match, event_from_json, event_to_json
+from arena.events.terms import Terms
 from arena.go.game import Rules
 from arena.players.registry import Entry, Registry, load_kind
 from bots.nets import checkpoint, rollout
@@ -373,7 +375,7 @@ def test_the_environment_of_an_engine_is_part_of_who_it_is_and_is_read_back_from
     bare = configured(tmp_path, ENGINE).resolve("engine")
     assert turned == entry and len({each.identity for each in (entry, other, bare)}) == 3
     assert "env" not in dict(bare.settings)  # an engine that an earlier arena stored is the same player
-    plan = Match(entry, bare, Rules.preset(), 2)
+    plan = Match(entry, bare, Terms(Rules.preset()), 2)
     assert event_from_json(event_to_json(plan)) == plan
     assert plain(setting(entry, "env")) == '{DATA_DIR = "/srv/a b", THREADS = "2"}'
 
@@ -425,7 +427,7 @@ def test_an_empty_file_changes_nothing(tmp_path: Path, registry: Registry) -> No
         ("tournaments = 5\n", "{file}: 'tournaments' is no table; write [tournaments.NAME]"),
         ("[tournaments]\nx = 5\n", "{file}: [tournaments.x] is no table of settings"),
         ("[tournaments.x]\ngame = 5\n", "{file}: [tournaments.x]: unknown setting 'game'; did you mean 'games'?"),
-        ("[tournaments.x]\nzzz = 5\n", "{file}: [tournaments.x]: unknown setting 'zzz'; it has bots, games, style, "),
+        ("[tournaments.x]\nzzz = 5\n", "{file}: [tournaments.x]: unknown setting 'zzz'; it has size, komi, rules, "),
         ('[tournaments.x]\nbots = "sl"\n', "{file}: [tournaments.x]: bots = 'sl' is no list of names"),
         ("[tournaments.x]\nbots = [5]\n", "{file}: [tournaments.x]: bots = [5] is no list of names"),
         ("[tournaments.x]\ngames = 2.5\n", "{file}: [tournaments.x]: games = 2.5 is not a whole number"),
@@ -585,3 +587,74 @@ def test_mcts_is_another_player_with_another_rollout_policy(tmp_path: Path) -> N
     assert mcts.identity != registry.resolve("mcts:checkpoint=other").identity
     with pytest.raises(CheckpointError, match="sl-9x9: is not a rollout policy"):
         registry.resolve("mcts:checkpoint=sl-9x9")
+
+
+# --- A bot in a Python file ---
+
+FILE = """
+from dataclasses import dataclass
+from pathlib import Path
+from arena.contract.bot import Bot, BotKind, Decision
+Path(__file__).with_suffix(".ran").touch()
+@dataclass(frozen=True)
+class Config: pass
+class Corner(Bot):
+    def __init__(self, config): pass
+    def choose(self, game, limits): return Decision(game.rules.size ** 2)
+BOT = BotKind(summary="passes", config=Config, build=Corner)
+"""
+
+
+def folder_with_a_bot(
+    tmp_path: Path, toml: str = '[bots.corner]\nkind = "corner.py:BOT"\nlimits = "seconds=1"\n'
+) -> Path:
+    (tmp_path / "corner.py").write_text(FILE)
+    (tmp_path / "arena.toml").write_text(toml)
+    return tmp_path / "arena.toml"
+
+
+def test_a_python_file_of_arena_toml_runs_only_when_its_bot_is_named(tmp_path: Path) -> None:
+    registry = Registry(folder_with_a_bot(tmp_path))
+    (listed,) = registry.files
+    assert (listed.name, listed.kind, listed in registry.entries) == ("corner", "corner.py:BOT", False)
+    assert registry.knows("corner") and not (tmp_path / "corner.ran").exists()
+    entry = registry.resolve("corner")
+    assert (tmp_path / "corner.ran").exists() and str(entry.limits) == "seconds=1" and len(entry.code) == 12
+    assert registry.files == [] and "corner" in {known.name for known in registry.entries}
+
+
+def test_bots_in_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    entries = []
+    for number, name in enumerate(("a", "b")):
+        (tmp_path / name).mkdir()
+        config = folder_with_a_bot(tmp_path / name)
+        (tmp_path / name / "corner.py").write_text(FILE.replace("passes", f"passes {number}"))
+        entries.append(Registry(config).resolve("corner"))
+    assert [entry.bot_kind.summary for entry in entries] == ["passes 0", "passes 1"]
+    assert entries[0].identity != entries[1].identity
+
+
+@pytest.mark.parametrize(
+    ("toml", "message"),
+    [
+        ('[bots.corner]\nkind = "gone.py:BOT"\n', "[bots.corner]: kind = 'gone.py:BOT': there is no file"),
+        ('[bots.corner]\nkind = "corner.py:BOTS"\n', "can't be loaded: AttributeError"),
+        ('[bots.corner]\nkind = "corner.py:BOT"\nvisits = 5\n', "[bots.corner]: unknown setting 'visits'"),
+        ('[bots.corner]\nkind = "corner.py"\n', "unknown kind 'corner.py'; a Python file is written as mybot.py:BOT"),
+        ('[bots.corner]\nkind = "corner.py:BOT"\n[bots.random]\nkind = "corner.py:BOT"\n', "two bots are called"),
+    ],
+)
+def test_a_bot_in_a_file_that_can_not_play_is_refused_by_name(tmp_path: Path, toml: str, message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Registry(folder_with_a_bot(tmp_path, toml)).resolve("corner")
+    assert message in str(refused.value)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to another user")
+@pytest.mark.parametrize("name", ["arena.toml", "corner.py"])
+def test_a_python_file_is_not_run_where_it_or_arena_toml_is_another_users(tmp_path: Path, name: str) -> None:
+    config = folder_with_a_bot(tmp_path)
+    os.chown(tmp_path / name, 4321, 4321)
+    with pytest.raises(ConfigError, match=f"{name} belongs to another user"):
+        Registry(config).resolve("corner")
+    assert not (tmp_path / "corner.ran").exists()

@@ -15,13 +15,14 @@ from scripted_bots import scripted
 
 from arena.events.runner import Update, play_event
 from arena.events.schedule import Match, Tournament, event_to_json
+from arena.events.terms import Terms
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK
 from arena.go.record import Record
 from arena.players.registry import Entry, Registry
 from arena.results.replay import Casting, Comparison, ReplayError, play_again
 from arena.results.store import Event, Player, Store
-from arena.screen.replay import show_replay
+from arena.screen.dossier import show_replay
 
 SEVEN = Rules.preset("cgos", 7)
 
@@ -57,7 +58,7 @@ def note(store: Store, event: Match | Tournament, plan: bool = True) -> None:
 
 def played(store: Store, *players: Entry, games: int = 2, workers: int = 1) -> list[Record]:
     """The games of a tournament that was played into the store."""
-    event = Tournament("league", players, SEVEN, games)
+    event = Tournament("league", players, Terms(SEVEN), games)
     note(store, event)
     for _ in play_event(event, store, workers):
         pass
@@ -139,12 +140,14 @@ def test_who_has_changed_since_is_named_and_plays_as_he_was(store: Store, tmp_pa
 def test_a_player_that_left_the_plan_is_found_among_those_that_were_stored(store: Store, tmp_path: Path) -> None:
     quick, slow = (Registry().resolve(f"mcts:playouts={playouts},max_tree_mb=1@simulations=3") for playouts in (9, 30))
     record = played(store, Registry().resolve("random"), quick, games=1)[0]
-    note(store, Tournament("league", (Registry().resolve("random"), slow), SEVEN, 1))
+    note(store, Tournament("league", (Registry().resolve("random"), slow), Terms(SEVEN), 1))
     cast = Casting(store, Registry(), tmp_path).cast(record)
     assert {entry.identity for _, entry in cast.players} == {record.black_player, record.white_player}
     (found,) = replayed(store, [record], tmp_path)
     assert found.is_identical
-    note(store, Tournament("league", (Registry().resolve("random"), slow), SEVEN, 1), plan=False)  # as an older arena
+    note(
+        store, Tournament("league", (Registry().resolve("random"), slow), Terms(SEVEN), 1), plan=False
+    )  # as an older arena
     again = Casting(store, Registry(), tmp_path).cast(record)
     assert [entry.identity for _, entry in again.players] == [entry.identity for _, entry in cast.players]
 
@@ -155,12 +158,12 @@ def test_a_net_that_is_another_now_is_refused_and_one_that_moved_is_found(store:
     moved = replace(net, settings=tuple({**dict(net.settings), "checkpoint": "/nowhere/sl"}.items()))
     stored = Record(SEVEN, (), None, "sl", "random", event="league", black_player=lost.identity)
     stored = replace(stored, white_player=entry("random").identity)
-    note(store, Tournament("league", (lost, entry("random")), SEVEN, 1))
+    note(store, Tournament("league", (lost, entry("random")), Terms(SEVEN), 1))
     with pytest.raises(
         ReplayError, match=f"sl played with the net 00000000 .* there now is {net.net[:8]}; put it back"
     ):
         Casting(store, Registry(), tmp_path).cast(stored)
-    note(store, Tournament("league", (moved, entry("random")), SEVEN, 1))
+    note(store, Tournament("league", (moved, entry("random")), Terms(SEVEN), 1))
     cast = Casting(store, Registry(), tmp_path).cast(replace(stored, black_player=moved.identity))
     assert Path(dict(dict(cast.players)["sl"].settings)["checkpoint"]).is_dir()
 
@@ -170,8 +173,8 @@ def test_who_can_not_repeat_himself_is_said_or_refused(store: Store, tmp_path: P
     toml = tmp_path / "arena.toml"
     toml.write_text("[bots.engine]\nkind = 'gtp'\ncommand = 'some-engine'\n")
     engine = Registry(toml).resolve("engine")
-    note(store, Match(timed, engine, SEVEN, 2))
-    event = Match(timed, engine, SEVEN, 2).event
+    note(store, Match(timed, engine, Terms(SEVEN), 2))
+    event = Match(timed, engine, Terms(SEVEN), 2).event
     record = Record(SEVEN, (), None, timed.name, engine.name, event=event)
     record = replace(record, black_player=timed.identity, white_player=engine.identity)
     casting = Casting(store, Registry(toml), tmp_path)
@@ -181,10 +184,13 @@ def test_who_can_not_repeat_himself_is_said_or_refused(store: Store, tmp_path: P
     with pytest.raises(ReplayError, match="somebody can't play again: the store doesn't know who it was"):
         casting.cast(replace(record, black="somebody", black_player="unknown"))
     person = scripted("PERSON")
-    note(store, Match(person, engine, SEVEN, 2))
+    match = Match(person, engine, Terms(SEVEN), 2)
+    note(store, match)
     with pytest.raises(ReplayError, match="person is a person"):
         Casting(store, Registry(toml), tmp_path).cast(
-            replace(record, event=Match(person, engine, SEVEN, 2).event, black="person", black_player=person.identity)
+            replace(
+                record, event=Match(person, engine, Terms(SEVEN), 2).event, black="person", black_player=person.identity
+            )
         )
 
 
@@ -192,7 +198,7 @@ def test_a_database_from_elsewhere_names_nothing_that_is_run(store: Store, tmp_p
     """Its plan named a command, or a module to import, for a player that was shown as 'random'."""
     shell = replace(Registry().resolve("gtp:command=touch here"), name="random")
     other = replace(Registry().resolve("fast-random"), factory="this:BOT")
-    match = Match(shell, other, SEVEN, 2)
+    match = Match(shell, other, Terms(SEVEN), 2)
     note(store, match)
     record = Record(SEVEN, (), None, "random", "fast-random", event=match.event)
     record = replace(record, black_player=shell.identity, white_player=other.identity)

@@ -91,7 +91,6 @@ def test_results_are_the_first_players_whatever_colour_it_has():
 def test_an_empty_tally_has_no_figures_and_raises_nothing():
     tally = Tally("new", "old")
     assert (tally.games, tally.points, tally.repeats, tally.finished_pairs) == (0, 0, 0, 0)
-    assert tally.mean_length is None
     assert tally.seconds_a_move("new") is None
     assert tally.comparison().elo.bound is Bound.NONE
 
@@ -149,7 +148,7 @@ def test_seconds_are_spread_over_the_moves_that_were_chosen():
     tally.add(record(1, "new", ending=Ending.RESIGN, black_seconds=5.0, white_seconds=3.0))  # old has Black and resigns
     assert tally.seconds_a_move("old") == pytest.approx((3 + 5) / (3 + 4))
     assert tally.seconds_a_move("new") == pytest.approx((6 + 3) / (3 + 3))
-    assert tally.mean_length == 10
+    assert tally.lengths == [10, 10]
 
 
 def test_after_an_odd_opening_white_chooses_first():

@@ -30,7 +30,8 @@ from bots.nets.inference import Evaluator
 from trainers import data, rl
 from trainers.export import describe, export
 from trainers.loop import METRICS_FILE
-from trainers.rl import Config, Learner, Moves, Pool, Rating
+from trainers.progress import Iteration, Rating
+from trainers.rl import Config, Learner, Moves, Pool
 from trainers.selfplay import NetPlayer, Uniform, by_colour, draw_seeds, play
 from trainers.sparring import spar
 
@@ -60,7 +61,7 @@ def beginner(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
 def small(beginner: Checkpoint) -> Config:
     return Config(
         "small",
-        str(beginner.folder),
+        start=str(beginner.folder),
         size=SIZE,
         komi=0.5,
         games=4,
@@ -69,12 +70,12 @@ def small(beginner: Checkpoint) -> Config:
         pool_size=2,
         max_iterations=4,
         learning_rate=0.003,
-        rate_every=2,
-        rate_games=4,
-        rate_against="mcts:playouts=10",
-        rate_bot_games=2,
-        final_games=16,
-        batch=64,
+        eval_every=2,
+        eval_games=4,
+        eval_opponent="mcts:playouts=10",
+        eval_opponent_games=2,
+        final_eval_games=16,
+        micro_batch_size=64,
         device="cpu",
     )
 
@@ -168,7 +169,7 @@ def test_the_losses_are_those_of_the_definitions() -> None:
 
 
 def test_entropy_is_worth_something_and_divergence_costs() -> None:
-    config = Config(entropy_weight=0.5, divergence_weight=2.0)
+    config = Config(entropy_weight=0.5, kl_weight=2.0)
     one, two, three, four = (torch.tensor(float(number)) for number in (1, 2, 3, 4))
     assert float(rl.Losses(one, two, three, four).total(config)) == 1 - 0.5 * 2 + 2.0 * 3 + 4
 
@@ -294,7 +295,7 @@ class Killed(Exception):
 def test_a_run_leaves_a_player_its_figures_and_its_games(small: Config, beginner: Checkpoint, tmp_path: Path) -> None:
     seen: list[rl.Progress] = []
     folder = train(
-        replace(small, save_games=True, baseline="value", trace=0.9, entropy_weight=0.01), tmp_path, seen.append
+        replace(small, save_games=True, baseline="value", gae_lambda=0.9, entropy_weight=0.01), tmp_path, seen.append
     )
     assert folder == tmp_path / "checkpoints" / "small"
     manifest = Checkpoint.open(folder).manifest
@@ -364,12 +365,12 @@ def test_a_run_that_has_another_start_or_damaged_ratings_is_refused(
 ) -> None:
     short = replace(small, max_iterations=1)
     folder = train(short, tmp_path)
-    with pytest.raises(CheckpointError, match="another learning_rate"):
+    with pytest.raises(CheckpointError, match="this run has learning_rate"):
         train(replace(short, learning_rate=0.1), tmp_path)
     (tmp_path / "training" / short.name / rl.RATINGS_FILE).write_text("iteration,games\n1,4\n")
     with pytest.raises(CheckpointError, match=r"ratings\.csv: holds no ratings \('against'\); remove it"):
         train(replace(small, max_iterations=2), tmp_path)
-    with pytest.raises(CheckpointError, match="another start"):
+    with pytest.raises(CheckpointError, match="this run has start"):
         train(replace(short, start=str(folder.rename(tmp_path / "checkpoints" / "other"))), tmp_path)
 
 
@@ -377,15 +378,15 @@ def test_a_run_that_has_another_start_or_damaged_ratings_is_refused(
     ("change", "expected"),
     [
         ({"games": 7}, "games = 7 can't be played in pairs"),
-        ({"final_games": 5}, "final_games = 5 can't be played in pairs"),
+        ({"final_eval_games": 5}, "final_eval_games = 5 can't be played in pairs"),
         ({"max_iterations": None}, "give max_iterations or max_minutes"),
         ({"name": "../x"}, "can't name a checkpoint"),
-        ({"rate_temperature": 0.0, "plies": 0}, "one game over and over"),
-        ({"rate_against": "nobody"}, "nobody"),
-        ({"rate_against": "human"}, "person"),
-        ({"rate_bot_games": 3}, "in pairs"),
+        ({"eval_temperature": 0.0, "plies": 0}, "one game over and over"),
+        ({"eval_opponent": "nobody"}, "nobody"),
+        ({"eval_opponent": "human"}, "person"),
+        ({"eval_opponent_games": 3}, "in pairs"),
         ({"start": "nobody"}, "no checkpoint 'nobody'"),
-        ({"trace": 0.9}, "give baseline = value, too"),
+        ({"gae_lambda": 0.9}, "give baseline = value, too"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_played(
@@ -398,32 +399,42 @@ def test_what_cannot_be_is_refused_before_anything_is_played(
 
 def test_a_net_that_knows_nothing_learns_to_beat_what_it_was(small: Config, tmp_path: Path) -> None:
     """On 5x5, in seconds: more than half against the net it began with, by the interval of its last match."""
-    config = replace(small, games=24, max_iterations=16, learning_rate=0.02, rate_every=100, final_games=100)
-    metrics = Checkpoint.open(train(replace(config, pool_every=4, batch=1024), tmp_path)).manifest.metrics
+    config = replace(small, games=24, max_iterations=16, learning_rate=0.02, eval_every=100, final_eval_games=100)
+    metrics = Checkpoint.open(train(replace(config, pool_every=4, micro_batch_size=1024), tmp_path)).manifest.metrics
     assert metrics["share_against_start_low"] > 0.5, metrics
 
 
 def test_moves_that_hardly_mattered_can_be_left_out(small: Config, tmp_path: Path) -> None:
-    config = replace(small, max_iterations=1, baseline="value", trace=0.5)
+    config = replace(small, max_iterations=1, baseline="value", gae_lambda=0.5)
     rows = [
-        Checkpoint.open(train(replace(config, name=f"least-{least:g}", least=least), tmp_path)).manifest.rows
+        Checkpoint.open(train(replace(config, name=f"least-{least:g}", min_advantage=least), tmp_path)).manifest.rows
         for least in (0.0, 0.1, 2.0)
     ]
     assert 0 < rows[1] < rows[0] == rows[2], rows  # where nothing mattered so much, all do
 
 
 def test_the_command_trains_goes_on_and_says_what_it_came_to(beginner: Checkpoint, tmp_path: Path) -> None:
-    common = ("train", "rl", "--preset", "tiny", "--start", str(beginner.folder), "--size", "5", "--plies", "2")
-    few = ("--games", "4", "--rate-games", "4", "--final-games", "4")
-    done = arena(*common, *few, "--max-iterations", "2", "--rate-every", "1", folder=tmp_path)
+    settings = (
+        "size=5",
+        "plies=2",
+        "games=4",
+        "eval_games=4",
+        "final_eval_games=4",
+        "max_iterations=2",
+        "eval_every=1",
+    )
+    settings += ("eval_games=4", "eval_every=1")
+    told = [word for pair in settings for word in ("--set", pair)]
+    common = ("train", "rl", "--preset", "tiny", "--start", str(beginner.folder), *told)
+    done = arena(*common, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "against beginner in 4 games" in done.stdout and "arena match checkpoint:tiny-rl" in done.stdout
     assert "iteration 2" in done.stderr
-    further = arena("train", "rl", "--resume", "tiny-rl", "--max-iterations", "3", folder=tmp_path)
+    further = arena("train", "rl", "--resume", "tiny-rl", "--set", "max_iterations=3", folder=tmp_path)
     assert further.returncode == 0, further.stderr
     manifest = Checkpoint.open(tmp_path / "results" / "checkpoints" / "tiny-rl").manifest
     assert manifest.metrics["iterations"] == 3 and manifest.settings["games"] == 4
-    wrong = arena(*common, "--games", "5", folder=tmp_path)
+    wrong = arena(*common, "--set", "games=5", folder=tmp_path)
     assert wrong.returncode == 2 and wrong.stderr.count("\n") == 1 and "another" not in wrong.stderr
 
 
@@ -465,7 +476,7 @@ def test_without_a_terminal_each_match_is_a_line() -> None:
     console = Console(file=io.StringIO(), width=60)
     with show_self_play("small", console) as tell:
         for count in (0, 1, 1, 3):
-            tell(rl.Progress(count, 1.0, 1.0, 0.5, 1.0, 0.0, 50.0, 0.5, None, RATINGS[:count]))
+            tell(Iteration(count, 1.0, 1.0, 0.5, 1.0, 0.0, 50.0, 0.5, None, RATINGS[:count]))
     assert isinstance(console.file, io.StringIO)
     lines = console.file.getvalue().splitlines()
     assert [line.split(":")[1] for line in lines] == [" iteration 10", " iteration 20", " iteration 30"]
@@ -475,7 +486,7 @@ def test_without_a_terminal_each_match_is_a_line() -> None:
 def test_in_a_terminal_figures_and_curve_stand_together(width: int) -> None:
     console = Console(file=io.StringIO(), width=width, height=30, force_terminal=True, color_system=None)
     with show_self_play("small", console) as tell:
-        tell(rl.Progress(40, 2.5, 1.0, 0.55, 1.25, 0.031, 50.0, 0.5, 12.0, RATINGS))
+        tell(Iteration(40, 2.5, 1.0, 0.55, 1.25, 0.031, 50.0, 0.5, 12.0, RATINGS))
     assert isinstance(console.file, io.StringIO)
     shown = console.file.getvalue()
     for word in ("40 iterations", "2.5 games/s", "55%", "1.25", "0.031 nats", "12 min left", "100 %"):

@@ -373,10 +373,14 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def config_of(archive: Path) -> rollout.Config:
+    records = {"data": (str(archive),), "test_from": "2017-05-20", "validation_split": 0.1}
+    return rollout.Config("habit", SIZE, epochs=5, **records)
+
+
 @pytest.fixture(scope="module")
 def trained(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> RolloutPolicy:
-    config = rollout.Config("habit", (str(archive),), SIZE, test_from="2017-05-20", validation=0.1, epochs=5)
-    return RolloutPolicy.open(rollout.train(config, tmp_path_factory.mktemp("results")))
+    return RolloutPolicy.open(rollout.train(config_of(archive), tmp_path_factory.mktemp("results")))
 
 
 def test_training_beats_all_moves_as_likely_on_games_kept_aside(trained: RolloutPolicy) -> None:
@@ -405,8 +409,10 @@ def test_the_loss_is_that_of_the_probabilities(trained: RolloutPolicy, archive: 
 
 
 def test_the_same_seed_learns_the_same(trained: RolloutPolicy, archive: Path, tmp_path: Path) -> None:
-    config = rollout.Config("habit", (str(archive),), SIZE, test_from="2017-05-20", validation=0.1, epochs=5)
-    assert RolloutPolicy.open(rollout.train(config, tmp_path)).checkpoint.identity == trained.checkpoint.identity
+    assert (
+        RolloutPolicy.open(rollout.train(config_of(archive), tmp_path)).checkpoint.identity
+        == trained.checkpoint.identity
+    )
 
 
 def test_a_sharper_policy_is_surer(trained: RolloutPolicy) -> None:
@@ -418,11 +424,11 @@ def test_a_sharper_policy_is_surer(trained: RolloutPolicy) -> None:
 
 @pytest.mark.parametrize(
     ("change", "expected"),
-    [({"records": ()}, "no game records"), ({"epochs": 0}, "epochs"), ({"test_from": "soon"}, "soon")],
+    [({"data": ()}, "no game records"), ({"epochs": 0}, "epochs"), ({"test_from": "soon"}, "soon")],
 )
 def test_a_setting_that_cannot_be_is_refused(archive: Path, tmp_path: Path, change: dict, expected: str) -> None:
     with pytest.raises(ConfigError, match=expected):
-        rollout.train(rollout.Config(**{"records": (str(archive),), "size": SIZE, **change}), tmp_path)
+        rollout.train(rollout.Config(**{"data": (str(archive),), "size": SIZE, **change}), tmp_path)
 
 
 def test_a_checkpoint_that_is_damaged_or_something_else_is_refused(trained: RolloutPolicy, tmp_path: Path) -> None:

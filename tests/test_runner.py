@@ -19,14 +19,16 @@ from typing import Any
 
 import pytest
 from commandline import environment
+from planned import planned
 from scripted_bots import scripted, wait
 
 import arena
 from arena import UserError
 from arena.contract.bot import Limits
-from arena.events.room import Room
+from arena.events.room import Room, lost_record
 from arena.events.runner import Control, Unstored, Update, play_event
-from arena.events.schedule import Match
+from arena.events.schedule import Match, Pairing, Tournament
+from arena.events.terms import Terms
 from arena.go.game import Ending, Rules
 from arena.go.record import Record
 from arena.players.registry import Entry, Registry
@@ -38,8 +40,8 @@ SHORT = Rules.preset("cgos", 5, move_limit=24)
 
 
 def match(first: Entry, second: Entry, games: int = 8, deadline: float = 60.0, **settings: Any) -> Match:
-    players = (replace(entry, limits=Limits(deadline=deadline)) for entry in (first, second))
-    return Match(*players, **({"rules": SEVEN, "games": games} | settings))
+    one, other = (replace(entry, limits=Limits(deadline=deadline)) for entry in (first, second))
+    return planned(Match, **({"first": one, "second": other, "rules": SEVEN, "games": games} | settings))
 
 
 def seeds(games: int) -> list[int]:
@@ -64,7 +66,7 @@ def play_alone(played: Match) -> list[Record]:
     """A match in this process, without a scheduler."""
     players = played.players
     bots = {name: entry.build() for name, entry in players.items()}
-    room = Room(bots, played.rules, dict.fromkeys(bots, Limits(deadline=600.0)), played.adjudication)
+    room = Room(bots, played.terms.rules, dict.fromkeys(bots, Limits(deadline=600.0)), played.terms.adjudication)
     records = []
     for pairing in played.pairings():
         room.seat(pairing)
@@ -181,10 +183,25 @@ def test_games_are_durable_when_an_update_tells_of_them(store: Store, tmp_path: 
     assert seen == 80
 
 
-def test_a_person_plays_in_this_process(store: Store) -> None:
-    played = match(scripted("PERSON", "you"), scripted("GOOD"), games=2, deadline=1e-3)
-    games = fresh(play_event(played, store, 2))
-    assert essence(games) == undisturbed(played) == stored(store, played)
+def resigned(pairing: Pairing) -> Record:
+    """The game of a person who resigns at once."""
+    return lost_record(pairing, Rules.preset(), "you", Ending.RESIGN, "", "")
+
+
+def test_people_sit_down_to_their_games_and_bots_play_the_others(store: Store) -> None:
+    players = (scripted("PERSON", "you"), scripted("GOOD", "a"), scripted("GOOD", "b"))
+    played = Tournament("mixed", players, Terms(FIVE), games_each=2)
+    seated = []
+
+    def seat(pairing: Pairing) -> Record:
+        seated.append(pairing.id)
+        return replace(resigned(pairing), rules=FIVE)
+
+    games = {record.id: record for record in fresh(play_event(played, store, 1, seat=seat))}
+    assert len(games) == 6 and store.ids("mixed") == set(games)
+    assert sorted(seated) == sorted(id for id, game in games.items() if "you" in (game.black, game.white))
+    with pytest.raises(UserError, match="nobody can sit down"):
+        list(play_event(replace(played, games_each=4), store, 1))
 
 
 def test_what_a_bot_prints_stays_off_the_terminal(store: Store, capfd: pytest.CaptureFixture[str]) -> None:
@@ -203,11 +220,12 @@ from scripted_bots import scripted
 from arena.go.game import Rules
 from arena.events.runner import play_event
 from arena.events.schedule import Match
+from arena.events.terms import Terms
 from arena.results.store import Store
 
 one, other = scripted("CROWD", at=0), scripted("CROWD", "other", at=0)
 with Store.open(Path(sys.argv[1]), write=True) as store:
-    for update in play_event(Match(one, other, Rules.preset("cgos", 5), 3000, plies=0), store, 1):
+    for update in play_event(Match(one, other, Terms(Rules.preset("cgos", 5), plies=0), 3000), store, 1):
         pass
     print(store.count())
 """
@@ -315,12 +333,12 @@ def test_who_ends_an_event_while_games_wait_is_told_how_many_are_lost(store: Sto
 
 def test_a_persons_game_waits_until_it_can_be_stored(store: Store, other: sqlite3.Connection) -> None:
     played = match(scripted("PERSON", "you"), scripted("GOOD"), games=1)
-    updates = play_event(played, store, 1)
+    updates = play_event(played, store, 1, seat=resigned)
     other.execute("BEGIN IMMEDIATE")
     assert [next(updates).waiting for _ in range(3)] == [0, 1, 1]
     other.execute("ROLLBACK")
-    assert len(fresh(updates)) == 1
-    assert stored(store, played) == undisturbed(played)
+    (record,) = fresh(updates)
+    assert record.outcome is not None and store.ids(played.event) == {record.id}
 
 
 # --- Bots that fail ---
@@ -560,6 +578,14 @@ def test_a_job_that_is_stopped_for_a_while_loses_no_game(tmp_path: Path, lifelin
     assert lifeline.written.count(b"\n") == 2, "a worker was taken for hanging"
     with Store.open(tmp_path / "arena.db") as store:
         assert stored(store, played) == undisturbed(played)
+
+
+def test_a_worker_that_is_stopped_does_not_outlive_its_parent(tmp_path: Path, lifeline: Lifeline) -> None:
+    with parent(tmp_path / "arena.db", "PONDERER", 9, lifeline) as process:
+        for worker in lifeline.processes(2):
+            os.kill(worker, signal.SIGSTOP)
+        process.kill()
+    assert lifeline.falls_silent(20)
 
 
 def test_a_worker_whose_bot_hangs_does_not_outlive_its_parent(tmp_path: Path, lifeline: Lifeline) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from planned import planned
 from scripted_bots import scripted
 
 from arena import ConfigError
@@ -18,6 +19,7 @@ from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Limits
 from arena.events.openings import Opening, draw_openings, read_book
 from arena.events.schedule import Ladder, Match, Style, Tournament, event_from_json, event_to_json
+from arena.events.terms import Terms
 from arena.go.game import Game, Rules
 from arena.go.moves import symmetry_table
 
@@ -27,7 +29,7 @@ SIZES = st.sampled_from([5, 7, 9, 13, 19])
 
 def match(**changes: Any) -> Match:
     usual: dict[str, Any] = {"first": scripted("GOOD", "a"), "second": scripted("MANY", "b"), "rules": NINE, "games": 8}
-    return Match(**(usual | changes))
+    return planned(Match, **(usual | changes))
 
 
 def forms(opening: Opening, size: int) -> set[tuple[frozenset[int], frozenset[int]]]:
@@ -193,9 +195,9 @@ def test_a_bot_that_meets_itself_is_told_apart() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"games": 0}, "0 games can't be played; it is at least 1"),
+        ({"games": 0}, "0 games can't be played; give at least 1"),
         ({"games": -3}, "-3 games can't be played"),
-        ({"openings": -1}, "-1 openings can't be played; it is at least 0"),
+        ({"openings": -1}, "-1 openings can't be played; give at least 0"),
         ({"plies": -1}, "-1 plies can't be played"),
         ({"rules": Rules.preset("cgos", 9, move_limit=4)}, "an opening of 4 plies leaves no game; the move limit is 4"),
     ],
@@ -277,7 +279,7 @@ def test_the_openings_of_a_book_are_used_in_turn() -> None:
         opening for opening in (*book, book[0]) for _ in range(2)
     ]
     assert {pairing.opening for pairing in match(book=book, openings=2, games=8).pairings()} == set(book[:2])
-    league = Tournament("league", (match().first, match().second), NINE, games_each=4, book=book)
+    league = Tournament("league", (match().first, match().second), Terms(NINE, book=book), games_each=4)
     assert [pairing.opening for pairing in league.pairings()] == [book[0], book[0], book[1], book[1]]
 
 
@@ -289,10 +291,10 @@ ENTRIES = (
     scripted("GOOD", "größer: 碁", at=3),
 )
 EVENTS: list[Match | Tournament | Ladder] = [
-    Match(ENTRIES[0], ENTRIES[1], Rules.preset("japanese", 13, 0.5), 30, openings=4, plies=2, seed=2**40, run=3),
-    Match(ENTRIES[0], ENTRIES[0], NINE, 2, adjudication=Adjudication.read("resign=0.1"), book=((1, 2), (3,))),
-    Tournament("league", ENTRIES, NINE, games_each=6, style=Style.GAUNTLET),
-    Ladder("climb", ENTRIES, NINE, games=300, to_see=40.0, block=4, book=((1, 2), (3,))),
+    Match(ENTRIES[0], ENTRIES[1], Terms(Rules.preset("japanese", 13, 0.5), openings=4, plies=2, seed=2**40), 30, run=3),
+    Match(ENTRIES[0], ENTRIES[0], Terms(NINE, adjudication=Adjudication.read("resign=0.1"), book=((1, 2), (3,))), 2),
+    Tournament("league", ENTRIES, Terms(NINE), games_each=6, style=Style.GAUNTLET),
+    Ladder("climb", ENTRIES, Terms(NINE, book=((1, 2), (3,))), games=300, to_see=40.0, block=4),
 ]
 
 

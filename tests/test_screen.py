@@ -23,6 +23,7 @@ from played import (
     output_of,
     pairings_of,
     record_of,
+    screen_of,
     words_of,
 )
 from rich.cells import cell_len
@@ -30,7 +31,6 @@ from rich.console import Console
 
 from arena.events.runner import Update
 from arena.events.schedule import Match
-from arena.events.tally import Tally
 from arena.events.worker import Glance
 from arena.go.board import Board
 from arena.go.collection import Statistics
@@ -39,20 +39,20 @@ from arena.go.moves import move_from_gtp
 from arena.go.record import Record
 from arena.players.registry import Entry
 from arena.ratings import Bound, Estimate, Interval
+from arena.results.event import Findings
 from arena.results.frames import ratings_table
+from arena.results.league import Crosstable
 from arena.results.store import Player, Store
 from arena.screen import style
-from arena.screen.board import board_height, board_width, draw_board
-from arena.screen.boards import HOLD
+from arena.screen.board import THEMES, Theme, board_height, board_width, draw_board
 from arena.screen.live import show_event
-from arena.screen.match import Screen, show_match
+from arena.screen.match import MatchView, show_match
 from arena.screen.progress import show_training
-from arena.screen.running import SOME_MOVES, MatchView
-from arena.screen.summary import headline, summary
+from arena.screen.report import first_sections, title
+from arena.screen.running import HOLD, SOME_MOVES
 from arena.screen.tables import bots_table, elo_table, games_table, statistics_table
 from arena.screen.terminal import Painter
-from arena.screen.themes import THEMES, Theme
-from trainers.rollout import Progress
+from trainers.progress import Progress
 
 
 def running_view(match: Match, clock: Clock) -> MatchView:
@@ -173,7 +173,7 @@ def test_the_wood_is_shaded_towards_whoever_will_have_the_point():
 def test_a_frame_fits_the_terminal_and_has_the_figures(width: int, height: int, size: int, names: tuple[str, str]):
     match = match_of(*names, size=size)
     view = running_view(match, Clock())
-    lines = lines_of(Screen(view), width, height)
+    lines = lines_of(screen_of(view), width, height)
     assert len(lines) < height
     words = words_of(lines)
     for fact in ("42 of 100", "0:30", "left", "+39 =1 -2", "94.0 %", "LOS > 99.9 %", "games/s"):
@@ -185,7 +185,7 @@ def test_a_frame_fits_the_terminal_and_has_the_figures(width: int, height: int, 
 
 
 def test_the_figures_are_those_of_the_records():
-    lines = lines_of(Screen(running_view(match_of(), Clock())), 80, 24)
+    lines = lines_of(screen_of(running_view(match_of(), Clock())), 80, 24)
     facts = [line[:50].split() for line in lines]
     assert ["as", "Black", "+19", "=1", "-1", "92.9", "%"] in facts
     assert ["as", "White", "+20", "=0", "-1", "95.2", "%"] in facts
@@ -196,7 +196,7 @@ def test_the_figures_are_those_of_the_records():
     assert ["move", "limit", "1", "–", "–"] in facts
     assert "37 of 100 played earlier · 2 workers" in words_of(lines)
     assert "0.2 games/s · 6.0 moves/s · 37 earlier" in words_of(
-        lines_of(Screen(running_view(match_of(), Clock())), 40, 20)
+        lines_of(screen_of(running_view(match_of(), Clock())), 40, 20)
     )
     assert "0.2 games/s · 6.0 moves/s" in words_of(lines)  # 5 games of 24 moves in 20 s
 
@@ -215,14 +215,14 @@ def test_the_figures_are_those_of_the_records():
     ],
 )
 def test_the_board_is_shown_where_there_is_room(width: int, height: int, size: int, shown: bool):
-    lines = lines_of(Screen(running_view(match_of(size=size), Clock())), width, height)
+    lines = lines_of(screen_of(running_view(match_of(size=size), Clock())), width, height)
     assert any("A B C D E F G H J" in line for line in lines) is shown
     assert any("game 51, move 3: ● G7" in line for line in lines) is shown
 
 
 def test_the_watched_game_has_its_players_and_their_win_rates():
     match = match_of()
-    lines = lines_of(Screen(running_view(match, Clock())), 120, 40)
+    lines = lines_of(screen_of(running_view(match, Clock())), 120, 40)
     board = next(n for n, line in enumerate(lines) if "game 51, move 3: ● G7" in line)
     assert "(●)" in lines[board + 4]  # G7
     black, white = (lines[board + n][54:] for n in (11, 12))
@@ -239,15 +239,15 @@ def test_ownership_is_shown_while_a_game_is_under_way():
     view = MatchView(match, Clock())
     view.add(Update(glances=(glance_of(match, 0, "E5", ownership=bytes([90]) * 81),), workers=1))
     for width, height in ((80, 24), (200, 60)):
-        assert sum(line.count("▪") for line in lines_of(Screen(view), width, height)) == 80
+        assert sum(line.count("▪") for line in lines_of(screen_of(view), width, height)) == 80
     view.add(Update(glances=(glance_of(match, 0, "E5 C3"),)))
-    assert "▪" not in "".join(lines_of(Screen(view), 80, 24))
+    assert "▪" not in "".join(lines_of(screen_of(view), 80, 24))
 
 
 @pytest.mark.parametrize("theme", THEMES.values(), ids=list(THEMES))
 def test_the_board_of_a_match_has_the_colours_that_were_asked_for(theme: Theme):
     console = Console(force_terminal=True, width=120, height=40)
-    styles = [segment.style for segment in console.render(Screen(running_view(match_of(), Clock()), theme=theme))]
+    styles = [segment.style for segment in console.render(screen_of(running_view(match_of(), Clock()), None, theme))]
     under = {style.bgcolor.triplet for style in styles if style is not None and style.bgcolor is not None}
     woods = {name: known.wood in under for name, known in THEMES.items()}
     assert woods == {name: name == theme.name for name in THEMES}
@@ -260,16 +260,16 @@ def test_games_that_repeat_raise_a_warning_at_once():
     assert view.warning == ""
     view.add(Update((record_of(match, 4, "sl", seed=0), record_of(match, 5, "sl", seed=5)), workers=1))
     for width, height in SIZES:
-        assert "! games repeat: 5 of 6 differ" in lines_of(Screen(view), width, height)
+        assert "! games repeat: 5 of 6 differ" in lines_of(screen_of(view), width, height)
 
 
 def test_games_that_can_not_be_stored_yet_are_told_of_until_they_are():
     words = "another program holds the results; 3 finished games wait to be stored"
     view = MatchView(match_of(), Clock())
     view.add(Update(workers=1, waiting=3))
-    assert any(f"! {words}" in line for line in lines_of(Screen(view), 80, 24))
+    assert any(f"! {words}" in line for line in lines_of(screen_of(view), 80, 24))
     view.add(Update(workers=1))
-    assert not any(words in line for line in lines_of(Screen(view), 80, 24))
+    assert not any(words in line for line in lines_of(screen_of(view), 80, 24))
     console, match = console_of(80, 25, terminal=False), match_of(games=4)
     waiting = [Update(waiting=number) for number in (3, 4, 4)]
     records = tuple(record_of(match, n, "sl") for n in range(4))
@@ -280,7 +280,7 @@ def test_games_that_can_not_be_stored_yet_are_told_of_until_they_are():
 def test_a_player_without_win_rates_is_named_alone():
     view = MatchView(match_of(), Clock())
     view.add(Update(glances=(glance_of(view.match, 0, "E5 C3"),), workers=1))
-    lines = lines_of(Screen(view), 120, 40)
+    lines = lines_of(screen_of(view), 120, 40)
     assert any(line.endswith("● alphago") for line in lines)
     assert any(line.endswith("○ sl") for line in lines)
 
@@ -292,11 +292,11 @@ def test_before_the_first_game_it_says_that_it_starts_and_the_layout_is_the_late
     for width, height in SIZES:
         view = MatchView(match, clock)
         view.add(Update(resumed=True))
-        before = lines_of(Screen(view), width, height)
+        before = lines_of(screen_of(view), width, height)
         assert "starting" in words_of(before)
         assert "a minute" in words_of(before)
         view.add(Update((record_of(match, 0, "sl"),), glances=(glance_of(match, 1, "E5"),), workers=1))
-        after = lines_of(Screen(view), width, height)
+        after = lines_of(screen_of(view), width, height)
         assert "starting" not in words_of(after)
         assert len(before) == len(after)
         assert [line[:8] for line in before if line.startswith("Score")] == ["Score   "]
@@ -310,7 +310,7 @@ def test_resumed_games_count_at_once():
     view = MatchView(match, Clock())
     view.add(Update(tuple(record_of(match, n, "sl") for n in range(38)), resumed=True))
     for width, height in SIZES:
-        words = words_of(lines_of(Screen(view), width, height))
+        words = words_of(lines_of(screen_of(view), width, height))
         assert "38 of 100 played earlier" in words
         assert "+0 =0 -38" in words
 
@@ -321,11 +321,11 @@ def test_games_that_wait_for_earlier_ones_are_shown_and_do_not_count_yet():
     games = [record_of(match, n, "alphago") for n in range(8)]
     view.add(Update(tuple(games[2:5]), workers=1))
     for width, height in SIZES:
-        words = words_of(lines_of(Screen(view), width, height))
+        words = words_of(lines_of(screen_of(view), width, height))
         assert "3 of 20" in words and "+0 =0 -0" in words
         assert "3 games wait for earlier ones" in words or width < 60
     view.add(Update(tuple(games[:2]), workers=1))
-    words = words_of(lines_of(Screen(view), 80, 24))
+    words = words_of(lines_of(screen_of(view), 80, 24))
     assert "5 of 20" in words and "1 game waits for earlier ones" in words and "+4 =0 -0" in words
 
 
@@ -346,7 +346,7 @@ def test_a_finished_game_stays_on_the_board_for_a_moment():
     view = MatchView(match, clock)
 
     def caption() -> str:
-        return next(line for line in lines_of(Screen(view), 120, 40) if "game " in line and "games" not in line)[54:]
+        return next(line for line in lines_of(screen_of(view), 120, 40) if "game " in line and "games" not in line)[54:]
 
     view.add(Update(glances=(glance_of(match, 3, "E5"),), workers=2))
     view.add(Update(glances=(glance_of(match, 4, "D4 E5"),)))  # another worker's: the screen stays with the first
@@ -365,7 +365,7 @@ def test_a_game_that_was_over_when_it_was_looked_at_is_shown_with_its_end():
     match = match_of()
     view = MatchView(match, Clock())
     view.add(Update((record_of(match, 0, "alphago"),), glances=(glance_of(match, 0, "E5 C3"),), workers=1))
-    assert "game 1: B+2.5, 24 moves" in words_of(lines_of(Screen(view), 120, 40))
+    assert "game 1: B+2.5, 24 moves" in words_of(lines_of(screen_of(view), 120, 40))
 
 
 def test_the_time_left_follows_from_games_done_and_under_way():
@@ -421,7 +421,7 @@ def test_a_first_move_that_took_long_tells_nothing_of_the_others():
 
 
 def test_ascii_consoles_get_ascii_only():
-    lines = lines_of(Screen(running_view(match_of("alphagö", "碁"), Clock())), 120, 40, encoding="ascii")
+    lines = lines_of(screen_of(running_view(match_of("alphagö", "碁"), Clock())), 120, 40, encoding="ascii")
     text = "\n".join(lines)
     assert text.isascii()
     assert "(X)" in text
@@ -432,7 +432,7 @@ def test_a_figure_that_is_bounded_on_one_side_is_spelled_in_ascii():
     match = match_of()
     view = MatchView(match, Clock())
     view.add(Update(tuple(record_of(match, n, "alphago") for n in range(10)), workers=1))
-    text = "\n".join(lines_of(Screen(view), 120, 40, encoding="ascii"))
+    text = "\n".join(lines_of(screen_of(view), 120, 40, encoding="ascii"))
     assert re.search(r"Elo +>= \+63 ", text)
 
 
@@ -547,7 +547,7 @@ def test_an_interrupt_comes_through_after_the_updates_are_closed(terminal: bool)
 
 def test_bots_that_take_a_moment_to_end_are_waited_for_with_a_word():
     match = match_of(games=4)
-    screen = Screen(MatchView(match))
+    screen = screen_of(MatchView(match))
     console = console_of(80, 24)
 
     def updates() -> Iterator[Update]:
@@ -635,53 +635,59 @@ def test_a_match_leaves_one_head_and_one_summary_on_the_terminal():
 # --- The end of a match ---
 
 
-def tally_of(match: Match, *records: Record) -> Tally:
-    tally = Tally(*match.players)
+def findings_of(match: Match, *records: Record) -> Findings:
+    judge = match.judge()
     for record in records:
-        tally.add(record)
-    return tally
+        judge.add(record)
+    return Findings(match.event, Crosstable.of(judge.tally), match.games, judge)
+
+
+def facts_of(found: Findings) -> dict[str, str]:
+    """The labelled lines of what is shown at the end."""
+    bodies = [section.body for section in first_sections(found)]
+    return {label: text for body in bodies if isinstance(body, tuple) for label, text in body}
 
 
 def test_the_headline_is_of_the_first_player():
-    match = match_of(games=4)
-    won, lost, drawn = (record_of(match, n, winner) for n, winner in enumerate(("alphago", "sl", None)))
-    assert headline(tally_of(match, won)) == "alphago beat sl 1-0 in 1 game"
-    assert headline(tally_of(match, lost, drawn)) == "alphago lost to sl 0.5-1.5 in 2 games"
-    assert headline(tally_of(match, won, lost, drawn)) == "alphago and sl drew 1.5-1.5 in 3 games"
+    match = match_of(games=6)
+    games = [record_of(match, n, winner) for n, winner in enumerate(("alphago", "alphago", "sl", None, "sl", "sl"))]
+    assert title(findings_of(match, *games[:2])) == "alphago beat sl 2-0 in 2 games"
+    assert title(findings_of(match, *games[:4])) == "alphago beat sl 2.5-1.5 in 4 games"
+    assert title(findings_of(match, *games)) == "alphago lost to sl 2.5-3.5 in 6 games"
+    assert title(findings_of(match_of(games=2), *[record_of(match_of(games=2), n, None) for n in (0, 1)])) == (
+        "alphago and sl drew 1-1 in 2 games"
+    )
 
 
-def test_the_summary_tells_what_happened():
+def test_the_end_tells_what_happened():
     match = match_of(games=8)
-    tally = Tally(*match.players)
-    for update in whole_match(match):
-        for record in update.records:
-            tally.add(record)
-    lines = dict(summary(match, tally))
+    found = findings_of(match, *(record for update in whole_match(match) for record in update.records))
+    lines = facts_of(found)
     assert re.fullmatch(r"\+338 \(-\d+ to \+\d+\) \(95 %\) for alphago, from 4 pairs; LOS 9\d\.\d %", lines["Elo"])
     assert lines["Score"] == "+7 =0 -1, 87.5 %"
-    assert lines["By colour"] == "as Black +3 =0 -1 (75.0 %), as White +4 =0 -0 (100.0 %); Black took 37.5 %"
-    assert lines["Endings"] == "score 7 (alphago 6, sl 1), crash 1 (alphago 1)"
-    assert lines["Length"] == "24.0 moves a game"
-    assert lines["Time"].startswith("alphago 0.")
-    assert lines["Forfeit"].startswith("sl: ValueError: no such point")
-    assert lines["Forfeit"].endswith(f"(crash, game {match.event}/00004)")
+    assert lines["By colour"] == "as Black +3 =0 -1 (75.0 %), as White +4 =0 -0 (100.0 %)"
+    assert lines["Black"].startswith("took 37.5 %")
+    assert lines["Endings"] == "score 7, 87.5 % (alphago 6, sl 1), crash 1, 12.5 % (alphago 1)"
+    assert lines["Length"].startswith("24.0 moves a game")
+    assert lines["Time"].startswith("alphago 0.") and lines["Time"].endswith(" a move")
     assert "Warning" not in lines
+    (crash,) = (section.body for section in first_sections(found) if section.title == "Forfeits")
+    assert crash.rows == [(f"{match.event}/00004", "crash", "sl: ValueError: no such point\n")]
 
 
-def test_only_the_first_forfeits_are_listed():
+def test_only_the_first_forfeits_are_listed_at_the_end():
     match = match_of(games=8)
-    tally = tally_of(match, *(record_of(match, n, "sl", Ending.ILLEGAL, f"alphago: {n}") for n in range(8)))
-    lines = summary(match, tally)
-    assert [text.split()[1] for label, text in lines if label == "Forfeit"] == ["0", "1", "2", "3", "4"]
-    assert ("", "and 3 more forfeits") in lines
+    found = findings_of(match, *(record_of(match, n, "sl", Ending.ILLEGAL, f"alphago: {n}") for n in range(8)))
+    forfeits = first_sections(found)[-1].body
+    assert [row[2] for row in forfeits.rows] == [f"alphago: {n}" for n in range(5)]
+    assert forfeits.note.startswith("And 3 more forfeits.")
 
 
 def test_a_pairing_that_repeats_itself_is_warned_of():
     match = match_of(games=6, openings=1)
-    tally = tally_of(match, *(record_of(match, n, "sl", seed=n % 2) for n in range(6)))
-    warning = dict(summary(match, tally))["Warning"]
-    assert "only 2 of 6 games differ" in warning
-    assert "from 1 pair;" in dict(summary(match, tally))["Elo"]
+    lines = facts_of(findings_of(match, *(record_of(match, n, "sl", seed=n % 2) for n in range(6))))
+    assert "alphago against sl, 2 of 6" in lines["Warning"]
+    assert "from 1 pair;" in lines["Elo"]
 
 
 # --- Tables ---
@@ -817,7 +823,7 @@ def test_names_cant_smuggle_control_codes_onto_the_screen():
 def test_the_figures_of_a_training_run_are_all_there(width: int) -> None:
     screen = pyte.Screen(width, 12)
     shown = io.StringIO()
-    progress = Progress(123_456, 1_234.5, 2.345, 0.456, 12.3, 0.01)
+    progress = Progress(1, 123_456, 1_234.5, 2.345, 0.456, 12.3, 0.01)
     with show_training("sl-9x9", Console(file=shown, force_terminal=True, width=width)) as on_progress:
         on_progress(progress)
     pyte.Stream(screen).feed(shown.getvalue().replace("\n", "\r\n"))
@@ -830,5 +836,5 @@ def test_where_there_is_no_terminal_a_training_run_writes_lines(monkeypatch: pyt
     monkeypatch.setattr("arena.screen.progress.LINE_EVERY", 0.0)
     shown = io.StringIO()
     with show_training("own", Console(file=shown, width=80), right="points") as on_progress:
-        on_progress(Progress(1_000, 100.0, 0.25, 0.9, None))
+        on_progress(Progress(1, 1_000, 100.0, 0.25, 0.9, None))
     assert shown.getvalue() == "own: 1,000 rows · 100/s · loss 0.250 · points 90.0% · waiting for data 0%\n"

@@ -17,12 +17,10 @@ from arena.go.moves import BLACK, move_from_gtp
 from arena.go.record import read_sgf
 from arena.go.remarks import Remark, read_remarks
 from arena.results.store import Event, Store
-from arena.screen.curve import draw_curve
-from arena.screen.steps import costs
+from arena.screen.board import HIGH_CONTRAST, result_words
+from arena.screen.chart import draw_curve
 from arena.screen.terminal import Act, Mouse, Paste, Press
-from arena.screen.themes import HIGH_CONTRAST
-from arena.screen.viewer import Viewer
-from arena.screen.words import result_words
+from arena.screen.viewer import Viewer, costs
 
 CLUB = """(;FF[4]GM[1]SZ[5]KM[6.5]RU[Chinese]PB[Anna]PW[Bruno]BR[3k]RE[W+3.5]DT[2026-02-03]C[A club game.]
 ;B[cc]SBKV[60.0]C[In the middle.]
@@ -157,13 +155,13 @@ def test_a_wide_screen_has_all_of_it_beside_the_board():
         " 1  · · · · ·    Too slow: White gets the left side, and there is hardly",
         "                 anything that Black can do about it.",
         "",
-        "                 100 %┤",
+        "                 100 %│",
         "                      │",
         "                      │    ▂▂▂▂▁▁▁▁",
-        "                  50 %┤    ████████",
+        "                  50 %│    ████████",
         "                      │    ████████",
         "                      │    ████████▃▃▃▃▄▄▄▄",
-        "                   0 %┤    ████████████████▅▅▅▅",
+        "                   0 %│    ████████████████▅▅▅▅",
         "                                   ▲       ×",
         "",
         "                 What cost the most (m):",
@@ -189,13 +187,13 @@ def test_a_narrow_screen_has_it_below():
         "",
         "In the middle.",
         "",
-        "100 %┤",
+        "100 %│",
         "     │",
         "     │   ▂▂▂▁▁▁",
-        " 50 %┤   ██████",
+        " 50 %│   ██████",
         "     │   ██████",
         "     │   ██████▃▃▃▄▄▄",
-        "  0 %┤   ████████████▅▅▅",
+        "  0 %│   ████████████▅▅▅",
         "         ▲     ×     ×",
         "2 ○ B3    3 ● C4    4 ○ B4    5 ● A4",
         "← → move · g go to · m mistake · q leave",

@@ -21,11 +21,14 @@ from scripted_bots import first_wins
 from arena.events.runner import play_event
 from arena.events.schedule import Match
 from arena.events.tally import Judge
+from arena.events.terms import Terms
 from arena.go.game import Rules
 from arena.players.registry import Entry
 from arena.ratings import Sprt
+from arena.results.event import Findings
+from arena.results.league import Crosstable
 from arena.results.store import Store
-from arena.screen import summary
+from arena.screen.report import first_sections
 
 FIGURES = ("SPRT", "Elo", "Score", "By colour")
 """The lines that a match's summary and its report have in common."""
@@ -59,7 +62,7 @@ def coins(games: int, elo: float, test: Sprt | None = None, seed: int = 1) -> Ma
         Entry(name, "coin-8", "scripted_bots:COIN_8", (("first", name == "heads"), ("elo", elo)), "the tests")
         for name in ("heads", "tails")
     )
-    return Match(heads, tails, Rules.preset(size=9), games, seed=seed, test=test)
+    return Match(heads, tails, Terms(Rules.preset(size=9), seed=seed), games, test=test)
 
 
 def figures(done: Done) -> dict[str, str]:
@@ -131,7 +134,7 @@ def test_a_test_that_was_interrupted_decides_as_if_it_had_not_been(tmp_path: Pat
                 updates.close()  # type: ignore[attr-defined]
             judge = judge_of(play_event(match, store, workers=2), match)
             assert judge.is_decided and judge.tally.games <= store.count()
-            verdicts.append((judge.state, judge.tally.results(), judge.tally.counts, judge.tally.moves))
+            verdicts.append((judge.state, judge.tally.results(), judge.tally.counts, judge.tally.lengths))
     assert verdicts[0] == verdicts[1]
 
 
@@ -163,8 +166,11 @@ def test_a_decided_match_played_again_plays_nothing_and_prints_what_its_report_s
     played = coins(5000, elo, Sprt(0, 120))
     with Store.open(tmp_path / "arena.db", write=True) as store:
         judge = judge_of(play_event(played, store, 2), played)
-        lines = dict([*summary.test_lines(judge), *summary.strength_lines(judge.tally)])
-        assert lines == {label: first[label] for label in FIGURES}
+        strength = first_sections(Findings(played.event, Crosstable.of(judge.tally), judge=judge))[0].body
+        assert isinstance(strength, tuple)
+        assert {label: text for label, text in strength if label in FIGURES} == {
+            label: first[label] for label in FIGURES
+        }
         total = store.count()
         (only,) = play_event(played, store, 2)
         assert only.resumed and len(only.records) == counted and store.count() == total

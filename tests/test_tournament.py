@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from planned import planned
 from played import (
     CONTROL,
     SIZES,
@@ -25,6 +26,7 @@ from played import (
     output_of,
     pairings_of,
     record_of,
+    screen_of,
     tournament_of,
     words_of,
 )
@@ -36,13 +38,13 @@ from arena.contract.adjudication import Adjudication
 from arena.events.ladder import widest_gap
 from arena.events.runner import Update, play_event
 from arena.events.schedule import Match, Style, Tournament
+from arena.events.terms import Terms
 from arena.events.worker import Glance
 from arena.go.game import Ending, Rules
 from arena.go.record import Record
 from arena.results.league import Crosstable, league
 from arena.results.store import Player, Store
-from arena.screen.tournament import Screen, print_standings, show_tournament, summary
-from arena.screen.tournament_view import TournamentView
+from arena.screen.tournament import TournamentView, show_tournament
 
 SEVEN = Rules.preset("cgos", 7)
 FIVE = Rules.preset("cgos", 5)
@@ -51,7 +53,7 @@ FIVE = Rules.preset("cgos", 5)
 def tournament(*names: str, **changes: Any) -> Tournament:
     usual: dict[str, Any] = {"name": "league", "rules": SEVEN, "games_each": 4}
     entries = tuple(scripted("GOOD", name, at=index) for index, name in enumerate(names))
-    return Tournament(**({"entries": entries} | usual | changes))
+    return planned(Tournament, **({"entries": entries} | usual | changes))
 
 
 def numbered(count: int, **changes: Any) -> Tournament:
@@ -70,7 +72,7 @@ def test_each_two_players_open_the_same_openings_with_both_colours(
     pairings = played.pairings()
     assert len(pairings) == played.games == games * players * (players - 1) // 2
     assert len({pairing.id for pairing in pairings}) == len({pairing.seed for pairing in pairings}) == len(pairings)
-    drawn = Match(played.entries[0], played.entries[1], SEVEN, games, openings, seed=seed).pairings()
+    drawn = Match(played.entries[0], played.entries[1], Terms(SEVEN, openings, seed=seed), games).pairings()
     for one, other in combinations(played.players, 2):
         met = between(pairings, one, other)
         assert [pairing.opening for pairing in met] == [pairing.opening for pairing in drawn]
@@ -143,7 +145,7 @@ def test_players_games_and_style_are_no_settings_of_the_event() -> None:
         (("a", "b", "a"), {}, "'a' is given twice; a tournament takes each bot once"),
         (("a", "b"), {"name": "my/league"}, "'my/league' is no name for a tournament"),
         (("a", "b"), {"name": ""}, "'' is no name"),
-        (("a", "b"), {"games_each": 0}, "0 games can't be played; it is at least 1"),
+        (("a", "b"), {"games_each": 0}, "0 games can't be played; give at least 1"),
         (("a", "b"), {"openings": -1}, "-1 openings can't be played"),
         (("a", "b"), {"plies": -1}, "-1 plies can't be played"),
     ],
@@ -244,7 +246,7 @@ def test_the_crosstable_has_everybodys_points_against_everybody() -> None:
     assert (table.meetings("b").points, table.meetings("b").games) == (4.5, 8)
     assert table.meetings("a", "a").games == 0
     assert table.endings == [(Ending.SCORE, 12)]
-    assert table.mean_length == 24
+    assert table.lengths == [24] * 12
     assert table.seconds_a_move("a") == pytest.approx(1.5 / 10)
 
 
@@ -310,7 +312,7 @@ def test_a_frame_fits_the_terminal_and_ranks_the_players(
     width: int, height: int, names: tuple[str, ...], size: int
 ) -> None:
     played = tournament_of(*names, games_each=20, size=size)
-    lines = lines_of(Screen(running_view(played, Clock())), width, height)
+    lines = lines_of(screen_of(running_view(played, Clock())), width, height)
     assert len(lines) < height
     text = " ".join(" ".join(lines).split())
     done = played.games // 2 + 5
@@ -322,7 +324,7 @@ def test_a_frame_fits_the_terminal_and_ranks_the_players(
 
 
 def test_standings_crosstable_last_games_and_a_board_stand_side_by_side() -> None:
-    lines = lines_of(Screen(running_view(tournament_of("a", "b", "c", "d", games_each=20), Clock())), 100, 40)
+    lines = lines_of(screen_of(running_view(tournament_of("a", "b", "c", "d", games_each=20), Clock())), 100, 40)
     assert lines[0].startswith("league ")
     assert lines[0].endswith("round robin, 4 bots, 7x7, cgos rules, komi 7")
     head = next(line for line in lines if line.startswith(" # player"))
@@ -338,7 +340,7 @@ def test_standings_crosstable_last_games_and_a_board_stand_side_by_side() -> Non
 
 
 def test_standings_that_are_too_long_say_how_many_are_left_out() -> None:
-    lines = lines_of(Screen(running_view(tournament_of(*(f"bot{n}" for n in range(20))), Clock())), 60, 14)
+    lines = lines_of(screen_of(running_view(tournament_of(*(f"bot{n}" for n in range(20))), Clock())), 60, 14)
     assert len(lines) == 13
     assert lines[-1] == "and 14 more"
 
@@ -352,10 +354,10 @@ def test_before_the_first_game_the_layout_is_the_later_one() -> None:
     for width, height in SIZES:
         view = TournamentView(played, Clock())
         view.add(Update(resumed=True))
-        before = lines_of(Screen(view), width, height)
+        before = lines_of(screen_of(view), width, height)
         assert "starting" in " ".join(before)
         view.add(Update((records_of(played)[0],), workers=1))
-        after = lines_of(Screen(view), width, height)
+        after = lines_of(screen_of(view), width, height)
         assert len(before) == len(after)
         assert head(before) == head(after)
 
@@ -371,11 +373,11 @@ def test_a_panel_or_lines_tell_how_far_each_pairing_is() -> None:
     view.add(Update(glances=(glance_of(played, ab[10], ""),)))
     left = 30 * 10 / 6  # of the 16 games since the start, 6 took 30 s
     for width, height in ((60, 40), (120, 40), (200, 60)):
-        lines = lines_of(Screen(view), width, height)
+        lines = lines_of(screen_of(view), width, height)
         start = next(n for n, line in enumerate(lines) if "Under way" in line)
         assert re.search(rf"\ba – b +10/20 +0:{left:.0f} left", lines[start + 1])
         assert re.search(r"\bc – d +0/20\b", lines[start + 2])
-    assert not any("Under way" in line for line in lines_of(Screen(view), 80, 14))
+    assert not any("Under way" in line for line in lines_of(screen_of(view), 80, 14))
 
 
 def test_of_many_pairings_those_with_most_to_play_are_shown() -> None:
@@ -384,9 +386,9 @@ def test_of_many_pairings_those_with_most_to_play_are_shown() -> None:
     pairings = pairings_of(played)
     glances = tuple(glance_of(played, pairing, "D4") for pairing in pairings[15:30])
     view.add(Update((record_of(played, pairings[0], "a"),), glances=glances, workers=1))
-    words = words_of(lines_of(Screen(view), 60, 40))
+    words = words_of(lines_of(screen_of(view), 60, 40))
     assert "Under way, 4 of 15" in words
-    wide = words_of(lines_of(Screen(view), 200, 60))
+    wide = words_of(lines_of(screen_of(view), 200, 60))
     assert "Under way, " not in wide
     assert wide.count("/20") == 15
 
@@ -395,12 +397,12 @@ def test_a_ladder_shows_its_round_and_the_widest_interval_between_neighbours() -
     clock, played = Clock(), ladder_of("a", "b", "c", games=100, to_see=30.0)
     view = TournamentView(played, clock)
     for width, height in SIZES:
-        assert "widest interval" in words_of(lines_of(Screen(view), width, height))
+        assert "widest interval" in words_of(lines_of(screen_of(view), width, height))
     first = pairings_of(played)
     winners = [sorted((pairing.black, pairing.white))[pairing.number == 3] for pairing in first]
     records = [record_of(played, pairing, winner) for pairing, winner in zip(first, winners, strict=True)]
     view.add(Update(tuple(records[:4]), glances=(glance_of(played, first[4], "D4"),), workers=1))
-    words = words_of(lines_of(Screen(view), 80, 24))
+    words = words_of(lines_of(screen_of(view), 80, 24))
     assert "round 1" in words and "ladder, 3 bots" in words
     view.add(Update(tuple(records[4:]), workers=1))
     second = [pairing for pairing in played.pairings(records) if "/0002-" in pairing.id]
@@ -411,7 +413,7 @@ def test_a_ladder_shows_its_round_and_the_widest_interval_between_neighbours() -
     assert gap is not None
     above, below = (view.tally.players[identity] for identity in gap[:2])
     for width, height in SIZES:
-        words = words_of(lines_of(Screen(view), width, height))
+        words = words_of(lines_of(screen_of(view), width, height))
         assert f"widest interval: {above} – {below} ±{gap[2]:.0f} (to see 30)" in words
         assert "round 2" in words
 
@@ -421,7 +423,7 @@ def test_results_that_no_ratings_explain_raise_an_alarm_while_it_goes_on() -> No
     view = TournamentView(played, Clock())
     view.add(Update(tuple(cycle_of(played)), workers=1))
     for width, height in SIZES:
-        line = next(line for line in lines_of(Screen(view), width, height) if line.startswith("! "))
+        line = next(line for line in lines_of(screen_of(view), width, height) if line.startswith("! "))
         assert re.match(r"! \w+ against \w+ (20-0|0-20), ", line)
     quiet = TournamentView(played, Clock())
     quiet.add(Update(tuple(records_of(played)), workers=1))
@@ -453,7 +455,7 @@ def test_everybody_is_rated_once_a_second_and_in_the_end() -> None:
 
 def test_ascii_consoles_get_ascii_only() -> None:
     lines = lines_of(
-        Screen(running_view(tournament_of("ä", "碁", "c", games_each=10), Clock())), 120, 40, encoding="ascii"
+        screen_of(running_view(tournament_of("ä", "碁", "c", games_each=10), Clock())), 120, 40, encoding="ascii"
     )
     assert "\n".join(lines).isascii()
 
@@ -509,45 +511,3 @@ def test_an_interrupt_comes_through_after_the_updates_are_closed() -> None:
     with pytest.raises(KeyboardInterrupt):
         show_tournament(played, updates(), console_of(80, 24))
     assert events == ["closed"]
-
-
-def summed_up(played: Tournament, records: list[Record]) -> dict[str, str]:
-    table = table_of(played, records)
-    found = table.league()
-    assert found is not None
-    return dict(summary(table, found))
-
-
-def test_players_who_never_lost_to_the_rest_are_no_measured_distance_above() -> None:
-    played = tournament_of("a", "b", "c", games_each=10)
-    pairings = pairings_of(played)
-    sweep = [record_of(played, pairing, "a") for name in "bc" for pairing in between(pairings, "a", name)]
-    even = [record_of(played, pairing, "bc"[n % 4 > 1]) for n, pairing in enumerate(between(pairings, "b", "c"))]
-    lines = summed_up(played, sweep + even)
-    assert lines["Order"].startswith("a ≥ ")
-    assert "Order" not in summed_up(played, records_of(played, upsets=3))
-
-
-def test_a_cycle_that_no_scale_explains_raises_an_alarm() -> None:
-    played = tournament_of("rock", "paper", "scissors", games_each=20)
-    lines = summed_up(played, cycle_of(played))
-    assert re.search(r"20-0|0-20", lines["Alarm"])
-    assert "where the ratings expect 10.0-10.0" in lines["Alarm"]
-    assert "Alarm" not in summed_up(played, records_of(played))
-
-
-def test_forfeits_and_repeated_games_are_told() -> None:
-    played = tournament_of("a", "b")
-    pairings = pairings_of(played)
-    crashed = record_of(played, pairings[0], "a", Ending.CRASH, "b: broke")
-    one = record_of(played, pairings[1], "b")
-    lines = summed_up(played, [crashed, one, replace(one, id="league/0/00009")])
-    assert lines["Forfeit"] == f"b: broke (crash, game {pairings[0].id})"
-    assert "a against b (1)" in lines["Warning"]
-    assert lines["Endings"] == "score 2, crash 1"
-
-
-def test_without_games_there_are_no_standings() -> None:
-    console = console_of(80, 24, terminal=False)
-    print_standings(tournament_of("a", "b"), table_of(tournament_of("a", "b"), []), console)
-    assert output_of(console) == "no games were played\n"

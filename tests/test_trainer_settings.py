@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from commandline import arena
 from test_training import SIZE, random_game
+from typer.testing import CliRunner, Result
 
 from arena import ConfigError
+from arena.cli import app
 from bots.nets.checkpoint import Checkpoint
 from trainers.settings import (
     DISTILL_PRESETS,
     GROUPS,
     OWNERSHIP_PRESETS,
+    RENAMED,
+    RL,
     RL_PRESETS,
     ROLLOUT_PRESETS,
     SETTINGS_FILE,
@@ -44,10 +49,12 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_every_setting_has_a_sentence_and_a_group() -> None:
+def test_every_setting_has_a_sentence_a_group_and_no_former_name() -> None:
     for presets in PRESETS.values():
         for item in fields(presets["cpu"]):
             assert item.metadata["help"] and item.metadata["group"] in GROUPS, item.name
+            assert item.name not in RENAMED
+        assert set(presets["cpu"].SHOWN) <= {item.name for item in fields(presets["cpu"])}
 
 
 def test_a_later_word_counts_and_one_end_of_the_run_replaces_the_other() -> None:
@@ -57,22 +64,28 @@ def test_a_later_word_counts_and_one_end_of_the_run_replaces_the_other() -> None
     assert (shorter.max_rows, shorter.max_minutes, shorter.bf16, shorter.learning_rate) == (1000, None, True, 0.1)
     both = change(usual, {"max_rows": 1000, "max_minutes": 5}, "file")
     assert (both.max_rows, both.max_minutes) == (1000, 5.0)
-    assert change(usual, {"records": ["a", "b"]}, "file").records == ("a", "b")
+    assert (
+        change(usual, {"data": ["a", "b"]}, "file").data == change(usual, {"data": "a,b"}, "--set").data == ("a", "b")
+    )
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("kind", "given", "expected"),
     [
-        ({"lerning_rate": 0.1}, "file: unknown setting 'lerning_rate'; did you mean 'learning_rate'?"),
-        ({"batch": "many"}, "file: batch = 'many' is not a whole number"),
-        ({"batch": 0}, "file: batch = 0 is out of range; it goes from 1"),
-        ({"optimizer": "lion"}, "file: optimizer = 'lion' is none of muon, adamw, sgd"),
-        ({"records": "games"}, "file: records = 'games' is not a list of paths"),
+        (SL, {"lerning_rate": 0.1}, "file: unknown setting 'lerning_rate'; did you mean 'learning_rate'?"),
+        (SL, {"xyz": 1}, "file: unknown setting 'xyz'; --settings lists them"),
+        (SL, {"batch": 4}, "file: the setting 'batch' is now called 'batch_size'"),
+        (RL, {"batch": 4}, "file: the setting 'batch' is now called 'micro_batch_size'"),
+        (RL, {"cheap_visits": 4}, "file: unknown setting 'cheap_visits'; --settings lists them"),
+        (SL, {"batch_size": "many"}, "file: batch_size = 'many' is not a whole number"),
+        (SL, {"batch_size": 0}, "file: batch_size = 0 is out of range; it goes from 1"),
+        (SL, {"optimizer": "lion"}, "file: optimizer = 'lion' is none of muon, adamw, sgd"),
+        (SL, {"data": 5}, "file: data = 5 is not a list of paths"),
     ],
 )
-def test_a_wrong_setting_is_refused_in_one_line(given: dict[str, object], expected: str) -> None:
+def test_a_wrong_setting_is_refused_in_one_line(kind: type, given: dict[str, object], expected: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        change(SL(), given, "file")
+        change(kind(), given, "file")
     assert str(refused.value) == expected
 
 
@@ -80,41 +93,69 @@ def test_an_unknown_preset_or_a_broken_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there are tiny, cpu, gpu"):
         choose_preset(SL_PRESETS, "tpu")
     broken = tmp_path / "run.toml"
-    broken.write_text("batch = = 3")
+    broken.write_text("batch_size = = 3")
     for path in (broken, tmp_path / "nothing.toml"):
         with pytest.raises(ConfigError, match=path.name):
             read_file(path)
 
 
 @pytest.mark.parametrize("trainer", PRESETS)
-def test_the_help_of_a_trainer_explains_each_setting(trainer: str, tmp_path: Path) -> None:
-    presets = PRESETS[trainer]
-    run = arena("train", trainer, "--help", folder=tmp_path)
-    for item in fields(presets["cpu"]):
-        shown = "data" if item.name == "records" else item.name
-        assert f"--{shown.replace('_', '-')}" in run.stdout, item.name
+def test_the_settings_of_a_trainer_are_listed_as_a_file_that_gives_them_again(trainer: str) -> None:
+    shown = CliRunner().invoke(app, ["train", trainer, "--settings", "--preset", "tiny"]).stdout
+    tiny, cpu = PRESETS[trainer]["tiny"], PRESETS[trainer]["cpu"]
+    for item in fields(tiny):
+        sentence = next(line for line in shown.splitlines() if line.removeprefix("# ").startswith(f"{item.name} ="))
+        assert item.metadata["help"] in sentence
+        assert all(choice in sentence for choice in item.metadata["choices"])
+    assert change(cpu, tomllib.loads(shown), "file") == tiny
+
+
+def test_the_help_of_a_trainer_fits_a_screen_and_names_its_options() -> None:
+    for trainer, presets in PRESETS.items():
+        shown = CliRunner().invoke(app, ["train", trainer, "--help"], env={"COLUMNS": "100"}).stdout
+        assert len(shown.splitlines()) <= 50
+        for name in (*presets["cpu"].SHOWN, "preset", "config", "set", "settings", "results"):
+            assert f"--{name.replace('_', '-')} " in shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        (["--learning-rate", "3"], "--learning-rate is a setting, not an option: give it as --set learning_rate=VALUE"),
+        (["--batch=3"], "--batch is a setting, not an option: give it as --set batch_size=VALUE"),
+        (["--lerning-rate", "3"], "unknown option '--lerning-rate'; did you mean '--learning-rate'?"),
+        (["--nme", "x"], "unknown option '--nme'; did you mean '--name'?"),
+        (["--set", "batch_size"], "--set batch_size: write KEY=VALUE, such as --set batch_size=128"),
+        (["--set", "batch-sise=2"], "--set: unknown setting 'batch_sise'; did you mean 'batch_size'?"),
+    ],
+)
+def test_a_wrong_option_is_refused_with_what_to_write(typed: list[str], expected: str) -> None:
+    refused = CliRunner().invoke(app, ["train", "sl", *typed])
+    assert isinstance(refused.exception, ConfigError) and str(refused.exception) == expected
 
 
 def test_a_run_is_told_by_file_and_command_line_and_goes_on_by_its_name(archive: Path, tmp_path: Path) -> None:
+    """In one process, but for the last word, whose exit code and one line are those of the command."""
     told = tmp_path / "run.toml"
     told.write_text(
-        f'records = ["{archive}"]\nsize = {SIZE}\ntest_from = ""\nbatch = 16\nmax_rows = 32\nname = "told"\n'
+        f'data = ["{archive}"]\nsize = {SIZE}\ntest_from = ""\nbatch_size = 16\nmax_rows = 32\nname = "told"\n'
     )
     results = tmp_path / "results"
-    common = ("--preset", "tiny", "--results", str(results))
-    first = arena("train", "sl", "--config", str(told), "--net", "arena-1x8", *common, folder=tmp_path)
-    assert first.returncode == 0, first.stderr
+
+    def train(*typed: str) -> Result:
+        return CliRunner().invoke(app, ["train", "sl", *typed, "--results", str(results)])
+
+    first = train("--config", str(told), "--net", "arena-1x8", "--preset", "tiny", "--set", "save_minutes=3")
+    assert first.exit_code == 0, first.output
     left = json.loads((results / "training" / "told" / SETTINGS_FILE).read_text())
-    assert (left["net"], left["batch"], left["max_rows"]) == ("arena-1x8", 16, 32)
-    further = arena("train", "sl", "--resume", "told", "--max-rows", "64", "--results", str(results), folder=tmp_path)
-    assert further.returncode == 0, further.stderr
+    assert (left["net"], left["batch_size"], left["max_rows"], left["save_minutes"]) == ("arena-1x8", 16, 32, 3)
+    further = train("--resume", "told", "--set", "max_rows=64")
+    assert further.exit_code == 0, further.output
     manifest = Checkpoint.open(results / "checkpoints" / "told").manifest
     assert manifest.rows == 64 and manifest.settings["net"] == "arena-1x8"
-    other = arena("train", "sl", "--resume", "told", "--net", "arena-1x9", "--results", str(results), folder=tmp_path)
-    assert other.returncode == 2 and "net" in other.stderr
-    anew = arena(
-        "train", "sl", "--resume", "told", "--net", "arena-1x9", "--new", "--results", str(results), folder=tmp_path
-    )
-    assert anew.returncode == 0, anew.stderr
+    other = str(train("--resume", "told", "--net", "arena-1x9", "--set", "seed=2").exception)
+    assert "net = 'arena-1x8', not 'arena-1x9'" in other and "seed = 1, not 2" in other and "--new" in other
+    anew = train("--resume", "told", "--net", "arena-1x9", "--new")
+    assert anew.exit_code == 0, anew.output
     unknown = arena("train", "sl", "--resume", "nobody", "--results", str(results), folder=tmp_path)
     assert unknown.returncode == 2 and unknown.stderr.count("\n") == 1 and "nobody" in unknown.stderr

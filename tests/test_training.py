@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 
@@ -70,15 +70,15 @@ def archive(records: list[Record], tmp_path_factory: pytest.TempPathFactory) -> 
 def tiny(archive: Path) -> sl.Config:
     return sl.Config(
         name="tiny",
-        records=(str(archive),),
+        data=(str(archive),),
         size=SIZE,
         test_from="2018-01-01",
-        validation=0.1,
+        validation_split=0.1,
         net="arena-2x16",
-        batch=32,
+        batch_size=32,
         max_rows=20 * 32,
-        check_every=256,
-        check_positions=100,
+        validate_every=256,
+        validation_positions=100,
         device="cpu",
     )
 
@@ -259,7 +259,7 @@ def test_a_score_knows_the_constant_floor_and_late_positions(games: data.Games) 
 
 
 def test_the_learning_rate_rises_then_falls() -> None:
-    plan = loop.Plan(learning_rate=0.1, max_rows=1000, warm_up=0.1, last=0.01)
+    plan = loop.Plan(learning_rate=0.1, max_rows=1000, warmup_ratio=0.1, last=0.01)
     rates = [plan.rate(done / 100) for done in range(101)]
     assert max(rates) == rates[10] == 0.1 and rates[0] > 0
     assert rates[:11] == sorted(rates[:11]) and rates[10:] == sorted(rates[10:], reverse=True)
@@ -283,8 +283,8 @@ def test_muons_steps_are_nearly_orthogonal() -> None:
         ({"test_from": "yesterday"}, "yesterday"),
         ({"device": "abacus"}, "abacus"),
         ({"encoder": "arena-16"}, "arena-16"),
-        ({"records": ()}, "no game records"),
-        ({"batch": 31, "processes": 2}, "31"),
+        ({"data": ()}, "no game records"),
+        ({"batch_size": 31, "processes": 2}, "31"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(
@@ -324,7 +324,7 @@ def test_a_killed_run_goes_on_bit_for_bit(tiny: sl.Config, tmp_path: Path, net: 
 
 
 def test_training_lowers_the_loss_and_leaves_a_net_that_plays(tiny: sl.Config, tmp_path: Path) -> None:
-    config = replace(tiny, max_rows=90 * 32, batch=32, average=0.9)
+    config = replace(tiny, max_rows=90 * 32, batch_size=32, ema_decay=0.9)
     seen: list[loop.Progress] = []
     folder = sl.train(config, tmp_path, seen.append)
     assert [progress.step for progress in seen] == list(range(1, 91))
@@ -344,7 +344,7 @@ def test_training_lowers_the_loss_and_leaves_a_net_that_plays(tiny: sl.Config, t
 
 def test_a_run_tells_tensorboard_when_it_is_to(tiny: sl.Config, tmp_path: Path) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    sl.train(replace(tiny, tensorboard=True, check_every=64, max_rows=4 * 32), tmp_path)
+    sl.train(replace(tiny, tensorboard=True, validate_every=64, max_rows=4 * 32), tmp_path)
     written = accumulator.EventAccumulator(str(tmp_path / "training" / "tiny" / "tensorboard"))
     written.Reload()
     assert [event.step for event in written.Scalars("validation_top1")] == [64, 128]
@@ -398,7 +398,7 @@ def test_a_larger_net_begins_by_saying_what_the_smaller_one_says_and_learns_from
 def test_a_run_with_other_settings_or_a_damaged_state_is_refused(tiny: sl.Config, tmp_path: Path) -> None:
     config = replace(tiny, max_rows=2 * 32)
     sl.train(config, tmp_path)
-    with pytest.raises(CheckpointError, match="another net"):
+    with pytest.raises(CheckpointError, match="net = 'arena-2x16', not 'arena-2x24'"):
         sl.train(replace(config, net="arena-2x24"), tmp_path)
     state = tmp_path / "training" / "tiny" / loop.STATE_FILE
     state.write_bytes(state.read_bytes()[:1000])
@@ -421,7 +421,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize(("processes", "ending"), [(1, signal.SIGTERM), (2, signal.SIGINT)])
 def test_a_signal_leaves_a_good_checkpoint(tiny: sl.Config, tmp_path: Path, processes: int, ending: int) -> None:
-    settings = {field: getattr(tiny, field) for field in sl.Config.__dataclass_fields__}
+    settings = asdict(tiny)
     settings |= {"max_rows": None, "max_minutes": 10.0, "processes": processes}
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
@@ -459,7 +459,7 @@ def test_two_processes_of_torchrun_learn_what_one_does(tiny: sl.Config, tmp_path
     alone = sl.train(config, tmp_path / "alone")
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    settings = {field: getattr(config, field) for field in sl.Config.__dataclass_fields__}
+    settings = asdict(config)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     run = subprocess.run(
         [*torchrun, str(program), repr(settings), str(tmp_path / "together")],

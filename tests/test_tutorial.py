@@ -11,11 +11,9 @@ from commandline import arena, refused
 from played import console_of, output_of
 from terminal import Terminal
 
-from arena.contract.bot import Bot, Decision, Limits
-from arena.go.game import Game
-from arena.go.moves import BLACK, WHITE, gtp_from_move, move_from_gtp, pass_move
-from arena.people.tutorial import LESSONS, RULES, SIZE, Lesson, counted, reply
-from arena.screen.tutorial import Left, Talk, play, teach
+from arena.go.moves import BLACK, WHITE, gtp_from_move, move_from_gtp
+from arena.people.tutorial import LESSONS, SIZE, Lesson, reply
+from arena.screen.tutorial import Left, Talk, teach
 
 ANSWERS = ["C3", "4", "C2", "C2", "E1", "C3", "B5", "B5", "pass", "13"]
 """The right answer to each lesson."""
@@ -65,7 +63,7 @@ def test_what_the_words_say_of_the_positions_is_so() -> None:
         "White C5: forbidden",
     ]
     over = reply(lesson("Passing"), "pass").game
-    assert over.is_over and counted(over) == "Black has 13 points, White 12 and 0.5 of komi: Black has won by 0.5."
+    assert over.is_over and over.margin() == 0.5
 
 
 def test_the_dead_group_is_dead_and_the_living_one_lives() -> None:
@@ -120,46 +118,17 @@ def test_plain_says_positions_in_words_and_draws_nothing() -> None:
     assert "A B C D E" not in text
 
 
-class Copycat(Bot):
-    """Plays the first legal point; passes when it is told to; resigns when Black has passed."""
-
-    def choose(self, game: Game, limits: Limits) -> Decision:
-        if game.moves[-1] == pass_move(SIZE):
-            return Decision(None)
-        return Decision(int(game.legal_moves().argmax()))
-
-
-def test_the_game_is_played_by_the_rules_to_its_end() -> None:
-    talk = talk_of("", "x9", "C3", "C3", "pass")
-    game = play(talk, Copycat(), "copycat", seed=1)
-    text = output_of(talk.console)
-    assert "'x9' is no point" in text and "forbidden: C3 is taken" in text.replace("\n", " ")
-    assert "Black plays C3. White plays A5." in text and "White resigns." in text and "You have won." in text
-    assert game.outcome is not None and game.outcome.winner is BLACK and game.rules == RULES
-    lost = play(talk_of("resign"), Copycat(), "copycat", seed=1)
-    assert lost.outcome is not None and lost.outcome.winner is WHITE
-
-
-def test_both_passing_counts_the_board() -> None:
-    class Passer(Bot):
-        def choose(self, game: Game, limits: Limits) -> Decision:
-            return Decision(pass_move(SIZE))
-
-    talk = talk_of("c3", "pass")
-    play(talk, Passer(), "passer", seed=1)
-    assert "Black has 25 points, White 0 and 0.5 of komi: Black has won by 24.5." in " ".join(
-        output_of(talk.console).split()
-    )
-
-
 # --- The command ---
 
 
 def test_the_tutorial_runs_in_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("12\n13\nresign\n"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("12\n13\nx9\nc3\nc3\nresign\n"))
     done = arena("tutorial", "--from", "10", "--plain", folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "Not 12." in done.stdout and "> 13" in done.stdout and "White has won." in done.stdout
+    assert "Not 12." in done.stdout and "> 13" in done.stdout and "you resigns" not in done.stdout
+    assert (
+        "Black plays C3." in done.stdout and "C3 is taken" in done.stdout and "White (fast-random) wins" in done.stdout
+    )
     assert "arena tutorial --from 11 --against mcts" in " ".join(done.stdout.split())
     assert "\x1b" not in done.stdout and not list(tmp_path.iterdir())
 
@@ -179,5 +148,5 @@ def test_a_person_learns_at_a_terminal(tmp_path: Path) -> None:
 
 
 def test_whom_to_play_is_checked_before_the_lessons(tmp_path: Path) -> None:
-    refused(arena("tutorial", "--against", "human", folder=tmp_path), "is a person")
+    refused(arena("tutorial", "--against", "human", folder=tmp_path), "a person can't be asked")
     refused(arena("tutorial", "--against", "leela", folder=tmp_path), "unknown bot")

@@ -23,7 +23,8 @@ from trainers import data, outcomes, value
 from trainers.data import DRAW, LOSS, NO_RESULT, WIN, Games
 from trainers.export import describe, export
 from trainers.loop import Progress, Target
-from trainers.outcomes import Made, Positions, Probe, Recipe
+from trainers.outcomes import Positions, Probe, Recipe
+from trainers.progress import Made
 from trainers.settings import SETTINGS_FILE
 from trainers.settings import Value as Config
 
@@ -70,13 +71,13 @@ def tiny(nets: tuple[Path, Path]) -> Config:
         net="arena-1x8",
         size=SIZE,
         games=60,
-        chunk=20,
+        games_per_file=20,
         policy_moves=12,
-        test_share=0.3,
-        validation=0.1,
-        batch=16,
+        test_split=0.3,
+        validation_split=0.1,
+        batch_size=16,
         max_rows=8 * 16,
-        check_every=64,
+        validate_every=64,
         test_positions=100,
         playouts=0,
         device="cpu",
@@ -259,7 +260,7 @@ def test_errors_are_told_of_early_and_late_positions_apart() -> None:
 
 
 def test_training_lowers_the_error_and_leaves_a_net_that_plays(tiny: Config, results: Path) -> None:
-    config = replace(tiny, name="learned", max_rows=60 * 16, average=0.9, playouts=2, learning_rate=0.02)
+    config = replace(tiny, name="learned", max_rows=60 * 16, ema_decay=0.9, playouts=2, learning_rate=0.02)
     seen: list[Progress] = []
     folder = value.train(config, results, seen.append)
     checkpoint = Checkpoint.open(folder)
@@ -284,7 +285,7 @@ def test_training_lowers_the_error_and_leaves_a_net_that_plays(tiny: Config, res
 
 
 def test_a_frozen_trunk_leaves_the_policy_as_it_was(tiny: Config, nets: tuple[Path, Path], results: Path) -> None:
-    folder = value.train(replace(tiny, name="frozen", freeze="trunk", loss="squared"), results)
+    folder = value.train(replace(tiny, name="frozen", freeze="trunk", loss="mse"), results)
     planes = torch.from_numpy(sample_planes(ENCODER, SIZE))
     before, after = (load_network(Checkpoint.open(place)).eval()(planes) for place in (nets[0], folder))
     assert torch.equal(before.policy, after.policy)
@@ -292,7 +293,7 @@ def test_a_frozen_trunk_leaves_the_policy_as_it_was(tiny: Config, nets: tuple[Pa
 
 
 def test_a_killed_run_goes_on_bit_for_bit(tiny: Config, archive: Path, results: Path) -> None:
-    config = replace(tiny, source="both", records=(str(archive),), test_from="2018-01-01", name="whole")
+    config = replace(tiny, source="both", data=(str(archive),), test_from="2018-01-01", name="whole")
     whole = Checkpoint.open(value.train(config, results))
     parts = replace(config, name="parts", save_minutes=0)
     with pytest.raises(Killed):
@@ -303,7 +304,7 @@ def test_a_killed_run_goes_on_bit_for_bit(tiny: Config, archive: Path, results: 
 
 
 def test_records_teach_one_position_a_game_or_all(tiny: Config, archive: Path, tmp_path: Path) -> None:
-    config = replace(tiny, source="records", records=(str(archive),), test_from="2018-01-01")
+    config = replace(tiny, source="records", data=(str(archive),), test_from="2018-01-01")
     material = value.Material.read(config, tmp_path)
     games = material.first.train
     assert len(games) and not list(tmp_path.glob("cache/value-games-*"))  # nothing is played for it
@@ -316,10 +317,10 @@ def test_records_teach_one_position_a_game_or_all(tiny: Config, archive: Path, t
     ("change", "expected"),
     [
         ({"source": "records"}, "--data"),
-        ({"records": ("x.sgf",)}, "source = self-play reads no game records"),
-        ({"source": "both", "records": ("nowhere.sgf",)}, "nowhere.sgf: can't be read"),
+        ({"data": ("x.sgf",)}, "source = self-play reads no game records"),
+        ({"source": "both", "data": ("nowhere.sgf",)}, "nowhere.sgf: can't be read"),
         ({"freeze": "trunk", "start": ""}, "name a checkpoint"),
-        ({"test_share": 0.9, "validation": 0.1}, "no games to learn from"),
+        ({"test_split": 0.9, "validation_split": 0.1}, "no games to learn from"),
         ({"net": "gocnn-3x16", "start": ""}, "has no policy and no value"),
         ({"policy": "nobody"}, "no checkpoint 'nobody'"),
         ({"size": 4}, "can't play 4x4"),
@@ -344,7 +345,7 @@ def test_a_run_has_its_settings_while_games_are_played_and_a_state_that_does_not
     assert (tmp_path / "training" / "tiny" / SETTINGS_FILE).is_file()  # what --resume reads
     begun, seen = replace(tiny, name="begun", max_rows=16), list[Made]()
     value.train(begun, results)
-    with pytest.raises(CheckpointError, match="was made with another games"):
+    with pytest.raises(CheckpointError, match="this run has games = 60, not 80"):
         value.train(replace(begun, games=80), results, on_made=seen.append)
     assert seen == []
 

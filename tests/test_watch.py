@@ -13,14 +13,13 @@ from pathlib import Path
 
 import pytest
 from commandline import arena, arena_begun, environment, refused
-from played import console_of, glance_of, lines_of, match_of, output_of, record_of
+from played import console_of, glance_of, lines_of, match_of, output_of, record_of, screen_of
 
 from arena.events.runner import Control, Update
 from arena.events.schedule import event_to_json
 from arena.results.live import LOOK_EVERY, End, Look, Watch, live_file, look_at, publish
 from arena.results.store import Event, Store
-from arena.screen.match import Screen
-from arena.screen.running import MatchView
+from arena.screen.match import MatchView
 from arena.screen.watch import show_watched
 
 MATCH = match_of("alphago", "sl", games=6)
@@ -241,7 +240,7 @@ def test_without_a_running_event_the_latest_is_named(store: Store, tmp_path: Pat
 def test_a_pause_is_shown_as_that_of_the_player() -> None:
     view = MatchView(MATCH, lambda: 0.0)
     view.add(Update(paused=True))
-    shown = " ".join(lines_of(Screen(view), 80, 24))
+    shown = " ".join(lines_of(screen_of(view), 80, 24))
     assert "PAUSED" in shown and "space" not in shown
     view.add(Update(paused=False))
-    assert "PAUSED" not in " ".join(lines_of(Screen(view), 80, 24))
+    assert "PAUSED" not in " ".join(lines_of(screen_of(view), 80, 24))

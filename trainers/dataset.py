@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from arena import ConfigError, RecordError
+from arena.events.worker import end_with_parent
 from arena.files import check_keys, read_json, replacing
 from arena.go.collection import Text, read_texts
 from arena.go.game import Ending
@@ -318,7 +319,8 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def _ignore_interrupts() -> None:
+def _begin() -> None:
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process hears it too, and decides
 
 
@@ -329,7 +331,7 @@ def _parse_all(texts: Iterator[tuple[int, Text]], sieve: Sieve, processes: int) 
     if processes == 1:
         yield from map(work, chunks)
         return
-    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_begin)
     try:
         waiting: deque[Future[_Parsed]] = deque()
         for chunk in chunks:
@@ -453,7 +455,7 @@ def read_split(settings: Records, cache: Path) -> Split:
 
     Raises RecordError for records that can't be used, ConfigError for settings that can't be.
     """
-    paths = [Path(path) for path in settings.records]
+    paths = [Path(path) for path in settings.data]
     if not paths:
         raise ConfigError("no game records to learn from: name SGF files, folders, .sgfs.xz files or a dataset")
     if any((path / MANIFEST).is_file() for path in paths):
@@ -468,7 +470,7 @@ def read_split(settings: Records, cache: Path) -> Split:
         split = Split(dataset.train, dataset.validation, dataset.test)
     else:
         day = day_of(settings.test_from)
-        split = split_by_game(load_games(paths, settings.size, cache), day, settings.validation)
+        split = split_by_game(load_games(paths, settings.size, cache), day, settings.validation_split)
     if not len(split.train):
         raise RecordError("no games are left to learn from; choose a later test_from, or other records")
     return split

@@ -24,14 +24,14 @@ from arena.go.planes import Encoder
 from arena.players.registry import Registry
 from bots.nets.network import SCORE_UNIT, Answer, expected_result
 from trainers import data, dataset, sl, supervised
-from trainers.loop import Progress, Target, to_tensors
+from trainers.loop import Target, to_tensors
+from trainers.progress import Made, Progress
 from trainers.settings import Distill as Config
 from trainers.sl import Losses
 from trainers.supervised import Answering, Ask, Lesson, Weighed, ask_start, encoder_of, named
 from trainers.teaching import (
     Findings,
     FoundRows,
-    Made,
     PlayedRows,
     Recipe,
     Split,
@@ -176,18 +176,20 @@ class Material:
         """Raises ConfigError or RecordError for games or records that can't be used."""
         cache = results / "cache"
         found = split_findings(config, read_findings(config, recipe, cache), read_earlier(config))
-        return cls(found, dataset.read_split(config, cache) if config.records else None)
+        return cls(found, dataset.read_split(config, cache) if config.data else None)
 
     def rows(self, config: Config, encoder: Encoder, seed: int) -> data.Source:
         """The endless order of training rows, each a ``Taught``."""
-        found = FoundRows(self.found.train, encoder, seed, config.loaders)
+        found = FoundRows(self.found.train, encoder, seed, config.num_workers)
         if self.records is None:
             return found
-        return data.Mixed(found, PlayedRows(self.records.train, encoder, seed, config.loaders), config.records_share)
+        return data.Mixed(
+            found, PlayedRows(self.records.train, encoder, seed, config.num_workers), config.records_share
+        )
 
     def figures(self, config: Config, encoder: Encoder, part: str, ask: Ask) -> dict[str, float]:
         """The figures of a net over ``part`` (validation or test), those of records under a name of their own."""
-        count = config.check_positions if part == "validation" else config.test_positions
+        count = config.validation_positions if part == "validation" else config.test_positions
         told: dict[str, float] = {}
         findings: Findings = getattr(self.found, part)
         if len(findings):
@@ -203,10 +205,10 @@ class Material:
 def check(config: Config, results: Path) -> None:
     """Raise ConfigError, CheckpointError or RecordError for settings that can't be."""
     supervised.check(config, "distill", ("policy", "value"), results)
-    if config.test_share + config.validation >= 1:
-        raise ConfigError("test_share and validation leave no games to learn from; lower them")
+    if config.test_split + config.validation_split >= 1:
+        raise ConfigError("test_split and validation leave no games to learn from; lower them")
     read_earlier(config)  # or hours of play would come before what is wrong with them
-    if config.records:
+    if config.data:
         dataset.read_split(config, results / "cache")
 
 

@@ -27,9 +27,11 @@ from safetensors.torch import save_file
 from torch import Tensor, distributed, nn
 
 from arena import CheckpointError, ConfigError
-from arena.files import replacing
+from arena.events.worker import end_with_parent
+from arena.files import replacing, scratch
 from trainers.data import Batch
-from trainers.settings import RL, Supervised
+from trainers.progress import Progress
+from trainers.settings import Loop
 
 STATE_FORMAT = "1"
 STATE_FILE = "state.safetensors"
@@ -37,21 +39,6 @@ METRICS_FILE = "metrics.csv"
 
 PATIENCE = timedelta(minutes=5)
 """How long a process waits for the others before it takes them for dead."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How a run is doing; ``loss`` and ``right`` are means of the last steps. Unknown, ``minutes_left`` is None."""
-
-    step: int
-    rows: int
-    rows_per_second: float
-    loss: float
-    right: float
-    """The share that the net foresaw of the moves or points it learned from."""
-    minutes_left: float | None
-    waiting: float
-    """The share of the time spent waiting for rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +53,19 @@ class Plan:
     """The budget in minutes of training, all sittings together; None for no limit."""
     max_steps: int | None = None
     """The budget in steps; None for no limit."""
-    warm_up: float = 0.02
+    warmup_ratio: float = 0.02
     """The share of the budget in which the learning rate rises from 0."""
     last: float = 0.01
     """The learning rate at the end, as a share of the highest."""
-    schedule: str = "cosine"
+    lr_schedule: str = "cosine"
     """How the learning rate falls: cosine, linear or constant."""
     optimizer: str = "muon"
     """muon, adamw or sgd."""
     weight_decay: float = 0.0
     """Decoupled weight decay of the convolutions; biases and norms have none."""
-    average: float = 0.999
+    ema_decay: float = 0.999
     """How much of the averaged weights stays at each step."""
-    clip: float = 10.0
+    max_grad_norm: float = 10.0
     """The highest norm of a gradient."""
     save_minutes: float = 5.0
     """How often the state is saved."""
@@ -88,11 +75,11 @@ class Plan:
             raise ConfigError("a training run needs an end: give max_rows or max_minutes")
         if self.optimizer not in ("muon", "adamw", "sgd"):
             raise ConfigError(f"unknown optimizer '{self.optimizer}'; there are muon, adamw, sgd")
-        if self.schedule not in ("cosine", "linear", "constant"):
-            raise ConfigError(f"unknown schedule '{self.schedule}'; there are cosine, linear, constant")
+        if self.lr_schedule not in ("cosine", "linear", "constant"):
+            raise ConfigError(f"unknown schedule '{self.lr_schedule}'; there are cosine, linear, constant")
 
     @classmethod
-    def of(cls, settings: Supervised | RL, **others: Any) -> Plan:
+    def of(cls, settings: Loop, **others: Any) -> Plan:
         """The plan of a trainer's settings, those that have the names of its fields, and of ``others``."""
         told = {**asdict(settings), **others}
         return cls(**{item.name: told[item.name] for item in fields(cls) if item.name in told})
@@ -106,11 +93,11 @@ class Plan:
 
     def rate(self, done: float) -> float:
         """The learning rate when the share ``done`` of the budget is spent: a linear rise, then the schedule."""
-        if done < self.warm_up:
-            return self.learning_rate * (done / self.warm_up * 0.99 + 0.01)
-        turn = min(1.0, (done - self.warm_up) / (1 - self.warm_up))
+        if done < self.warmup_ratio:
+            return self.learning_rate * (done / self.warmup_ratio * 0.99 + 0.01)
+        turn = min(1.0, (done - self.warmup_ratio) / (1 - self.warmup_ratio))
         falls = {"cosine": 0.5 * (1 + math.cos(math.pi * turn)), "linear": 1 - turn, "constant": 1.0}
-        return self.learning_rate * (self.last + (1 - self.last) * falls[self.schedule])
+        return self.learning_rate * (self.last + (1 - self.last) * falls[self.lr_schedule])
 
 
 def orthogonalised(matrix: Tensor, steps: int = 5) -> Tensor:
@@ -208,7 +195,7 @@ class Workers:
         if processes == 1:
             yield cls()
             return
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=scratch()) as folder:
             meeting = (Path(folder) / "meeting").as_uri()
             spawned = multiprocessing.get_context("spawn")
             others = [
@@ -242,6 +229,7 @@ class Workers:
 
 
 def _help(work: Callable[[Workers], object], workers: Workers, meeting: str) -> None:
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process hears it too, and decides
     distributed.init_process_group("gloo", meeting, PATIENCE, rank=workers.rank, world_size=workers.count)
     try:
@@ -352,7 +340,7 @@ class Run:
         shared += [buffer for buffer in self.network.buffers() if buffer.is_floating_point()]
         asked, self._agreed_seconds = self.workers.mean(shared, [float(self.stop_asked), self.seconds])
         self._stop_agreed = asked > 0
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.plan.clip)
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.plan.max_grad_norm)
         for optimizer in self.optimizers:
             optimizer.step()
         self.step_count += 1
@@ -365,7 +353,7 @@ class Run:
 
     @torch.no_grad()
     def _average(self) -> None:
-        share = 1 - min(self.plan.average, (1 + self.step_count) / (10 + self.step_count))
+        share = 1 - min(self.plan.ema_decay, (1 + self.step_count) / (10 + self.step_count))
         for name, tensor in self.network.state_dict().items():
             if tensor.is_floating_point():
                 self.averaged[name].lerp_(tensor, share)
@@ -440,8 +428,15 @@ class Run:
             raise CheckpointError(f"{path}: the state has another format; start the run anew in another folder")
         counters = json.loads(metadata["counters"])
         if counters["settings"] != self.settings:
-            wrong = [key for key, value in self.settings.items() if counters["settings"].get(key) != value]
-            raise CheckpointError(f"{path}: was made with another {', '.join(wrong)}; resume with the same settings")
+            before = counters["settings"]
+            wrong = [
+                f"{key} = {before.get(key)!r}, not {value!r}"
+                for key, value in self.settings.items()
+                if before.get(key) != value
+            ]
+            raise CheckpointError(
+                f"{path}: this run has {', '.join(wrong)}; resume it with its settings, or start anew with --new"
+            )
         self.network.load_state_dict(_with_prefix(tensors, "network."))
         self.averaged = _with_prefix(tensors, "averaged.")
         for number, optimizer in enumerate(self.optimizers):

@@ -30,6 +30,7 @@ from bots.search.rollouts import run_policy_playouts
 from bots.search.tree import point_from_move
 from trainers import dataset
 from trainers.data import NO_RESULT, UNKNOWN, Games, Split, canonical_key, one_each, results_of, save_arrays
+from trainers.progress import Made
 from trainers.selfplay import NetPlayer, Played, Player, Uniform, draw_seeds, groups_on, play
 from trainers.settings import Value as Config
 from trainers.settling import playout_weights
@@ -117,16 +118,6 @@ class Exported:
         return np.concatenate([policy for policy, _ in self._pool.map(self._evaluator.evaluate, parts)])
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """How far the playing of games is."""
-
-    games: int
-    wanted: int
-    positions_per_second: float
-    minutes_left: float
-
-
 def make_games(
     config: Config, recipe: Recipe, cache: Path, device: torch.device, on_made: Callable[[Made], None] = lambda _: None
 ) -> None:
@@ -138,22 +129,22 @@ def make_games(
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         left = sum(last - first for first, last in missing)
         raise ConfigError(f"{left:,} games are still to be played: begin without torchrun, and with it once they are")
-    threads = max(config.loaders, config.processes * config.threads)
+    threads = max(config.num_workers, config.processes * config.threads)
     players = recipe.players(device, threads, config.bf16)
     ready, started, played_here = config.games - sum(last - first for first, last in missing), time.monotonic(), 0
     for first, last in missing:
-        played = recipe.play(first, last, players, config.slots, threads, groups_on(device))
+        played = recipe.play(first, last, players, config.parallel_games, threads, groups_on(device))
         games = {item.name: getattr(played.games, item.name) for item in fields(Games) if item.name != "size"}
         save_arrays(_file(cache, recipe, first, last), games)
         played_here += last - first
         left = config.games - ready - played_here
         minutes = (time.monotonic() - started) / 60 * left / played_here
-        on_made(Made(ready + played_here, config.games, played.speed.per_second, minutes))
+        on_made(Made(ready + played_here, config.games, played_here, played.speed.per_second, minutes))
 
 
 def _chunks(config: Config) -> Iterator[tuple[int, int]]:
-    for first in range(0, config.games, config.chunk):
-        yield first, min(first + config.chunk, config.games)
+    for first in range(0, config.games, config.games_per_file):
+        yield first, min(first + config.games_per_file, config.games)
 
 
 def _file(cache: Path, recipe: Recipe, first: int, last: int) -> Path:
@@ -194,7 +185,7 @@ def own_split(config: Config, recipe: Recipe, cache: Path) -> Split:
 
     Raises ConfigError where nothing is left to learn from or to be tested on.
     """
-    shares = round(config.test_share * 2**16), round((config.test_share + config.validation) * 2**16)
+    shares = round(config.test_split * 2**16), round((config.test_split + config.validation_split) * 2**16)
     parts: tuple[list[Games], ...] = ([], [], [])
     seen: set[bytes] = set()
     for games, lengths in read_games(config, recipe, cache):

@@ -16,7 +16,8 @@ from torch.nn import functional
 
 from bots.nets.network import Answer
 from trainers import data, supervised
-from trainers.loop import Progress, Target
+from trainers.loop import Target
+from trainers.progress import Progress
 from trainers.settings import Ownership as Config
 from trainers.sl import from_records
 from trainers.supervised import Answering, Ask, Weighed
@@ -68,4 +69,4 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
 
 
 def weigh(config: Config, answering: Answering, planes: Tensor, target: Target) -> Weighed:
-    return Weighed(*loss(answering(planes), target, config.loss == "squared"))
+    return Weighed(*loss(answering(planes), target, config.loss == "mse"))

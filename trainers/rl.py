@@ -30,7 +30,6 @@ from arena.go.game import Rules
 from arena.go.moves import SYMMETRIES
 from arena.go.planes import find_encoder
 from arena.players.registry import Entry, Registry
-from arena.ratings import PairCounts, compare, expected_score
 from bots.nets.catalogue import Net, load_network
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import Answer, expected_result
@@ -38,9 +37,10 @@ from trainers import data, sl
 from trainers.data import DRAW, LOSS, WIN
 from trainers.export import describe, export
 from trainers.loop import Plan, Run, Workers, keep_freed_memory, pick_device, to_tensors
+from trainers.progress import Iteration, Rating
 from trainers.selfplay import NetPlayer, Played, by_colour, draw_seeds, groups_on, play, sensible_moves
+from trainers.settings import ADJUSTABLE, write_file
 from trainers.settings import RL as Config
-from trainers.settings import RL_ADJUSTABLE, write_file
 from trainers.sparring import spar
 from trainers.supervised import CALIBRATION, PARITY_ROWS
 
@@ -89,12 +89,7 @@ class Losses:
     """The weighted losses of the other heads."""
 
     def total(self, config: Config) -> Tensor:
-        return (
-            self.policy
-            - config.entropy_weight * self.entropy
-            + config.divergence_weight * self.divergence
-            + self.others
-        )
+        return self.policy - config.entropy_weight * self.entropy + config.kl_weight * self.divergence + self.others
 
 
 def returns_of(winners: np.ndarray, plies: np.ndarray) -> np.ndarray:
@@ -164,63 +159,11 @@ class Learner(nn.Module):
             self.baselines[colour] += share * (float(returns[mask].mean()) - self.baselines[colour])
 
 
-# --- What is told ---
-
-
-@dataclass(frozen=True, slots=True)
-class Rating:
-    """A match, as the learner saw it."""
-
-    iteration: int
-    against: str
-    """The first net, or a bot."""
-    games: int
-    won: int
-    drawn: int
-    lost: int
-    share: float
-    """Its share of the points."""
-    low: float
-    """The ends that 95 % certainty gives to the share, from pairs of games with one opening."""
-    high: float
-
-    @classmethod
-    def of(cls, iteration: int, against: str, points: np.ndarray) -> Rating:
-        """From the points of the learner, (games,), two games after another with one opening."""
-        pairs = points[0::2] + points[1::2]
-        ends = compare(PairCounts.of(pairs.tolist())).elo.interval
-        won, drawn, lost = (int((points == worth).sum()) for worth in (1.0, 0.5, 0.0))
-        low = 0.0 if ends.low is None else expected_score(ends.low)
-        high = 1.0 if ends.high is None else expected_score(ends.high)
-        return cls(iteration, against, len(points), won, drawn, lost, float(points.mean()), low, high)
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How a run is doing: the figures of an iteration's games, and all matches so far."""
-
-    iteration: int
-    games_per_second: float
-    """Learning and all."""
-    positions_per_second: float
-    """While the games are played."""
-    share: float
-    """The learner's share of the points against the pool."""
-    entropy: float
-    divergence: float
-    length: float
-    """Moves of a game, in the mean."""
-    black: float
-    """Black's share of the points."""
-    minutes_left: float | None
-    ratings: tuple[Rating, ...]
-
-
 # --- The run ---
 
 
 def train(
-    config: Config, results: Path, registry: Registry, on_progress: Callable[[Progress], None] = lambda _: None
+    config: Config, results: Path, registry: Registry, on_progress: Callable[[Iteration], None] = lambda _: None
 ) -> Path:
     """Train, or go on where a run of this name stopped, and return the checkpoint's folder. The bot that it is rated
     against is one of ``registry``.
@@ -232,10 +175,8 @@ def train(
     fit.
     """
     check(config, results)
-    bot = registry.resolve(config.rate_against) if config.rate_against else None
+    bot = registry.resolve(config.eval_opponent) if config.eval_opponent else None
     if bot is not None:
-        if bot.bot_kind.interactive:
-            raise ConfigError(f"rate_against = {config.rate_against} is a person; choose a bot, or '' for none")
         bot.checked(config.size)
     return _Training(config, results, bot, on_progress).run()
 
@@ -248,14 +189,14 @@ def check(config: Config, results: Path) -> None:
         raise ConfigError(f"'{config.name}' can't name a checkpoint; a folder gets that name")
     for name, count in (
         ("games", config.games),
-        ("rate_games", config.rate_games),
-        ("rate_bot_games", config.rate_bot_games),
-        ("final_games", config.final_games),
+        ("eval_games", config.eval_games),
+        ("eval_opponent_games", config.eval_opponent_games),
+        ("final_eval_games", config.final_eval_games),
     ):
         if count % 2:
             raise ConfigError(f"{name} = {count} can't be played in pairs, with both colours; give an even number")
-    if config.rate_temperature == 0 and config.plies == 0:
-        raise ConfigError("rate_temperature = 0 without openings plays one game over and over; give plies")
+    if config.eval_temperature == 0 and config.plies == 0:
+        raise ConfigError("eval_temperature = 0 without openings plays one game over and over; give plies")
     pick_device(config.device, Workers())
     checkpoint = Checkpoint.open(find(config.start, results))
     if checkpoint.folder.resolve() == (results / "checkpoints" / config.name).resolve():
@@ -264,9 +205,9 @@ def check(config: Config, results: Path) -> None:
     checkpoint.require_size(config.size)
     if config.baseline == "value":
         checkpoint.require("value")
-    elif config.trace != 1:
-        raise ConfigError(f"trace = {config.trace:g} needs the net's forecasts; give baseline = value, too")
-    most = max(config.games, config.rate_games, config.rate_bot_games, config.final_games)
+    elif config.gae_lambda != 1:
+        raise ConfigError(f"gae_lambda = {config.gae_lambda:g} needs the net's forecasts; give baseline = value, too")
+    most = max(config.games, config.eval_games, config.eval_opponent_games, config.final_eval_games)
     draw_openings(rules_of(config), most // 2, config.plies, config.seed)
 
 
@@ -326,7 +267,7 @@ class Pool:
 class _Training:
     """What one call of ``train`` works with."""
 
-    def __init__(self, config: Config, results: Path, bot: Entry | None, on_progress: Callable[[Progress], None]):
+    def __init__(self, config: Config, results: Path, bot: Entry | None, on_progress: Callable[[Iteration], None]):
         keep_freed_memory()
         torch.set_num_threads(config.threads)
         self.config, self.on_progress = config, on_progress
@@ -339,7 +280,7 @@ class _Training:
         self.learner = Learner(self._net()).to(self.device)
         self.opponent, self.first, self.averaged = self._net(), self._net(), self._net()
         self.pool = Pool(self.folder / POOL, config.pool_every, config.pool_size)
-        settings = {key: value for key, value in asdict(config).items() if key not in RL_ADJUSTABLE}
+        settings = {key: value for key, value in asdict(config).items() if key not in ADJUSTABLE}
         settings |= {"start": self.start.identity}
         plan = Plan.of(config, max_steps=config.max_iterations)
         self.state = Run(self.learner, plan, self.folder, settings, tensorboard=config.tensorboard)
@@ -391,11 +332,11 @@ class _Training:
             **figures,
         }
         state.log(**{name: float(f"{figure:.5g}") for name, figure in figures.items()})
-        if state.step_count % config.rate_every == 0 and not state.stop_asked:
-            self._rate(config.rate_games)
+        if state.step_count % config.eval_every == 0 and not state.stop_asked:
+            self._rate(config.eval_games)
             self._spar()
         self.on_progress(
-            Progress(
+            Iteration(
                 iteration=state.step_count,
                 games_per_second=figures["games_per_second"],
                 positions_per_second=figures["positions_per_second"],
@@ -419,7 +360,7 @@ class _Training:
         players = [self._player(net, temperature) for net in nets]
         openings = draw_openings(self.rules, games // 2, self.config.plies, seed)
         twice = [opening for opening in openings for _ in range(2)]
-        threads, groups = self.config.loaders, groups_on(self.device)
+        threads, groups = self.config.num_workers, groups_on(self.device)
         return play(players, seats, self.rules, seeds, twice, threads=threads, groups=groups)
 
     def _player(self, net: nn.Module, temperature: float) -> NetPlayer:
@@ -429,7 +370,7 @@ class _Training:
         """One step from the moves that the learner decided: the sum over the moves of a game, the mean over games."""
         config, state, games = self.config, self.state, played.games
         gained = self._advantages(played)
-        places = np.flatnonzero((played.deciders == LEARNER) & (np.abs(gained) >= config.least))
+        places = np.flatnonzero((played.deciders == LEARNER) & (np.abs(gained) >= config.min_advantage))
         if not len(places):
             places = np.flatnonzero(played.deciders == LEARNER)
         places = np.random.default_rng([config.seed, 3, iteration]).permutation(places)
@@ -437,12 +378,12 @@ class _Training:
         sums = dict.fromkeys(("loss", "policy_loss", "entropy", "others_loss", "divergence"), 0.0)
         compared = 0
         state.forget()
-        for begin in range(0, len(places), config.batch):
-            some = places[begin : begin + config.batch]
-            batch = data.encode_positions(games, self.encoder, some, np.zeros_like(some), config.loaders)
-            compare = begin == 0 or config.divergence_weight > 0  # a batch is enough to tell how far away the first is
+        for begin in range(0, len(places), config.micro_batch_size):
+            some = places[begin : begin + config.micro_batch_size]
+            batch = data.encode_positions(games, self.encoder, some, np.zeros_like(some), config.num_workers)
+            compare = begin == 0 or config.kl_weight > 0  # a batch is enough to tell how far away the first is
             compared += compare * len(some)
-            losses = self._losses(batch, moves.part(begin, config.batch).to(self.device), compare)
+            losses = self._losses(batch, moves.part(begin, config.micro_batch_size).to(self.device), compare)
             total = losses.total(config)
             (total * (len(some) / len(games))).backward()
             for name, mean in zip(
@@ -465,13 +406,13 @@ class _Training:
         if config.baseline == "colour":
             return returns - self.learner.baselines.numpy(force=True).astype(np.float32)[plies % 2]
         forecasts = np.empty(len(places), np.float32)
-        for begin in range(0, len(places), config.batch):
-            some = places[begin : begin + config.batch]
-            batch = data.encode_positions(games, self.encoder, some, np.zeros_like(some), config.loaders)
+        for begin in range(0, len(places), config.micro_batch_size):
+            some = places[begin : begin + config.micro_batch_size]
+            batch = data.encode_positions(games, self.encoder, some, np.zeros_like(some), config.num_workers)
             planes, _ = to_tensors(batch, self.device)
             with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=config.bf16):
                 forecasts[some] = expected_result(self.learner(planes).to(torch.float32).value).numpy(force=True)
-        return advantages(games, forecasts, config.trace)
+        return advantages(games, forecasts, config.gae_lambda)
 
     def _losses(self, batch: data.Batch, moves: Moves, compare: bool) -> Losses:
         """Without ``compare`` the divergence is 0, which spares asking the first net."""
@@ -496,7 +437,7 @@ class _Training:
         config, iteration = self.config, self.state.step_count
         nets = (self._average(), self.first)
         seeds = draw_seeds(count, config.seed, 4, iteration)
-        played = self._play(nets, count, config.rate_temperature, config.seed, seeds)
+        played = self._play(nets, count, config.eval_temperature, config.seed, seeds)
         is_black = np.arange(count) % 2 == 0
         self._note(Rating.of(iteration, self.start.manifest.name, played.points(is_black)))
         if config.save_games:
@@ -518,8 +459,8 @@ class _Training:
         config, iteration, bot = self.config, self.state.step_count, self.bot
         if bot is None:
             return
-        player = self._player(self._average(), config.rate_temperature)
-        count = config.rate_bot_games
+        player = self._player(self._average(), config.eval_temperature)
+        count = config.eval_opponent_games
         openings = draw_openings(self.rules, count // 2, config.plies, config.seed)
         twice = [opening for opening in openings for _ in range(2)]
         seeds = (draw_seeds(count, config.seed, 5, iteration) >> np.uint64(1)).tolist()
@@ -542,7 +483,7 @@ class _Training:
         minutes = state.seconds / 60
         if state.done >= 1 and not any(one.iteration == state.step_count for one in self.ratings):
             self._spar()
-        played = self._rate(config.final_games if state.done >= 1 else min(SHORT, config.final_games))
+        played = self._rate(config.final_eval_games if state.done >= 1 else min(SHORT, config.final_eval_games))
         rating = self.ratings[-1]
         network = self.averaged.cpu()
         places = np.random.default_rng(config.seed).permutation(len(played.games.moves))

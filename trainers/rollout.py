@@ -24,6 +24,7 @@ from bots.nets.rollout import save_policy
 from bots.search.rollouts import FEATURES, MOST, list_features, tie
 from trainers import data, dataset
 from trainers.data import LATE
+from trainers.progress import Progress
 from trainers.settings import Rollout as Config
 
 
@@ -43,18 +44,6 @@ class Score:
     late_positions: int
     """Positions from ply 15 on, where games have parted."""
     late_top1: float
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How a run is doing: what the last games were like, before they were learned from."""
-
-    rows: int
-    rows_per_second: float
-    loss: float
-    right: float
-    minutes_left: float | None
-    waiting: float = 0.0
 
 
 _CHUNK = 500
@@ -173,7 +162,7 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     it leaves no checkpoint, or the one that was there.
     """
     check(config)
-    paths = [Path(path) for path in config.records]
+    paths = [Path(path) for path in config.data]
     split = dataset.read_split(config, results / "cache")
     begun = time.monotonic()
     learned, positions = fit(config, split.train, on_progress)
@@ -197,7 +186,7 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
         data=f"{', '.join(path.name for path in paths)}; sha256 {data.digest_of(paths)}",
         rows=positions,
         minutes=round(minutes, 2),
-        settings={**asdict(config), "records": [path.name for path in paths]},
+        settings={**asdict(config), "data": [path.name for path in paths]},
         metrics=metrics,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
@@ -206,11 +195,11 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
 
 def check(config: Config) -> None:
     """Raise ConfigError for settings that can't be."""
-    for name in ("epochs", "batch", "learning_rate"):
+    for name in ("epochs", "batch_size", "learning_rate"):
         if getattr(config, name) <= 0:
             raise ConfigError(f"{name} = {getattr(config, name)} must be more than 0")
-    if not 0 <= config.validation < 1:
-        raise ConfigError(f"validation = {config.validation} is no share; it goes from 0 to 1")
+    if not 0 <= config.validation_split < 1:
+        raise ConfigError(f"validation_split = {config.validation_split} is no share; it goes from 0 to 1")
     data.day_of(config.test_from)
 
 
@@ -236,12 +225,16 @@ def fit(
             tie(),
             learned,
             squares,
-            config.batch,
+            config.batch_size,
             rate,
-            config.shrink,
+            config.weight_decay,
         )
         positions += seen
         spent = time.monotonic() - begun
         left = spent / (first + len(some)) * (total - first - len(some)) / 60
-        on_progress(Progress(positions, positions / spent, loss / max(1, considered), right / max(1, seen), left))
+        on_progress(
+            Progress(
+                first + len(some), positions, positions / spent, loss / max(1, considered), right / max(1, seen), left
+            )
+        )
     return learned, positions

@@ -6,16 +6,16 @@ Imports neither torch nor Numba, so that the command line can explain a trainer 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import Field, asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from arena import ConfigError
-from arena.contract.settings import read_value, suggest
+from arena.contract.settings import plain, read_value, suggest
 from arena.files import read_json, read_toml, write
 
-GROUPS = RECORDS, NET, PLAYING, BUDGET, LEARNING, WATCHING, MACHINE = (
+GROUPS = SOURCE, NET, PLAYING, BUDGET, LEARNING, WATCHING, MACHINE = (
     "What it learns from",
     "What it becomes",
     "How it plays",
@@ -28,6 +28,36 @@ GROUPS = RECORDS, NET, PLAYING, BUDGET, LEARNING, WATCHING, MACHINE = (
 
 SETTINGS_FILE = "settings.json"
 """All settings of a run, beside its state."""
+
+RENAMED = {
+    "average": "ema_decay",
+    "batch": "batch_size",
+    "cheap_visits": "cheap_search_visits",
+    "check_every": "validate_every",
+    "check_positions": "validation_positions",
+    "chunk": "games_per_file",
+    "clip": "max_grad_norm",
+    "deep_share": "full_search_prob",
+    "divergence_weight": "kl_weight",
+    "final_games": "final_eval_games",
+    "least": "min_advantage",
+    "loaders": "num_workers",
+    "players": "game_threads",
+    "rate_against": "eval_opponent",
+    "rate_bot_games": "eval_opponent_games",
+    "rate_every": "eval_every",
+    "rate_games": "eval_games",
+    "rate_temperature": "eval_temperature",
+    "records": "data",
+    "schedule": "lr_schedule",
+    "shrink": "weight_decay",
+    "slots": "parallel_games",
+    "test_share": "test_split",
+    "trace": "gae_lambda",
+    "validation": "validation_split",
+    "warm_up": "warmup_ratio",
+}
+"""What settings were called, and are called now."""
 
 
 def option(
@@ -43,48 +73,65 @@ def option(
     return field(default=default, metadata=metadata)
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
-    """What everyone is told who learns from game records."""
+@dataclass(frozen=True)
+class Settings:
+    """What every trainer is told."""
 
-    name: str = option("", NET, "the checkpoint's name, and the run's")
-    records: tuple[str, ...] = option((), RECORDS, "SGF files, folders and archives, or the folder of a dataset")
-    size: int = option(9, RECORDS, "only games on boards of this size are used", 5, 19)
+    SHOWN: ClassVar[tuple[str, ...]] = ("name",)
+    """The settings that are options of the command line; the others come by --config and --set."""
+
+    name: str = option("", NET, "Name of the checkpoint and of the run")
+    size: int = option(9, SOURCE, "Board size", 5, 19)
+    seed: int = option(1, LEARNING, "Random seed", 0)
+
+
+@dataclass(frozen=True)
+class Records(Settings):
+    """What trainers are told that learn from game records."""
+
+    data: tuple[str, ...] = option((), SOURCE, "SGF files, folders or archives to learn from, or a dataset")
     test_from: str = option(
-        "2018-03-01", RECORDS, "games of this day or later are the test; '' for none; a dataset has its own test"
+        "2018-03-01", SOURCE, "Games of this day or later are the test set; '' for none. A dataset has its own test set"
     )
-    validation: float = option(0.01, RECORDS, "the share of the other games that is kept aside to watch the run", 0, 1)
-    test_positions: int = option(60_000, WATCHING, "positions of the test, in whole games; 0 for all", 0)
-    seed: int = option(1, LEARNING, "where first weights and the order of the rows start", 0)
+    validation_split: float = option(0.01, SOURCE, "Share of the other games held out for validation", 0, 1)
+    test_positions: int = option(60_000, WATCHING, "Test positions, in whole games; 0 for all", 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Supervised(Records):
-    """What is told to trainers of nets that learn from records."""
+@dataclass(frozen=True)
+class Loop(Settings):
+    """What trainers are told that train a net in torch."""
 
-    net: str = option("arena-6x64", NET, "its name: arena-BLOCKSxCHANNELS, trencseni-cnn or alphago-LAYERSxCHANNELS")
-    encoder: str = option("", NET, "how a position becomes planes; the net's own way unless given")
-    start: str = option("", NET, "a checkpoint to train on from, by name or folder; its net may be smaller")
-    max_rows: int | None = option(None, BUDGET, "the end, in training rows", 1)
-    max_minutes: float | None = option(None, BUDGET, "the end, in minutes of training, all sittings together", 0)
-    batch: int = option(256, LEARNING, "rows a step, all processes together", 1)
-    optimizer: str = option("muon", LEARNING, "what makes steps of gradients", choices=("muon", "adamw", "sgd"))
-    learning_rate: float = option(0.04, LEARNING, "the highest, after the warm-up", 0)
-    schedule: str = option("cosine", LEARNING, "how it falls", choices=("cosine", "linear", "constant"))
-    warm_up: float = option(0.02, LEARNING, "the share of the budget in which it rises", 0, 0.9)
-    weight_decay: float = option(0.01, LEARNING, "decoupled, of convolutions", 0)
-    average: float = option(0.999, LEARNING, "how much of the averaged weights, which are saved, stays at a step", 0, 1)
-    clip: float = option(10.0, LEARNING, "the highest norm of a gradient", 0)
-    check_every: int = option(50_000, WATCHING, "validation after so many rows", 1)
-    check_positions: int = option(8_000, WATCHING, "positions of a validation", 1)
-    save_minutes: float = option(5.0, WATCHING, "how often the state is saved that a run goes on from", 0)
-    tensorboard: bool = option(False, WATCHING, "write the figures for TensorBoard, too")
-    processes: int = option(1, MACHINE, "processes that share each batch; on a CPU one a core is fastest", 1)
-    threads: int = option(1, MACHINE, "threads of torch in each process", 1)
-    loaders: int = option(1, MACHINE, "threads that make rows, in each process", 1)
-    device: str = option("auto", MACHINE, "auto is cuda if there is one", choices=("auto", "cpu", "cuda"))
-    bf16: bool = option(False, MACHINE, "compute in bfloat16 where that is safe (autocast)")
-    compile: bool = option(False, MACHINE, "let torch.compile fuse the net; takes a minute first")
+    start: str = option("", NET, "Checkpoint to train on from, by name or folder; its net may be smaller")
+    max_minutes: float | None = option(None, BUDGET, "Minutes of training, all sittings together", 0)
+    optimizer: str = option("muon", LEARNING, "Optimizer", choices=("muon", "adamw", "sgd"))
+    learning_rate: float = option(0.04, LEARNING, "Peak learning rate, after the warmup", 0)
+    lr_schedule: str = option(
+        "cosine", LEARNING, "Decay of the learning rate", choices=("cosine", "linear", "constant")
+    )
+    warmup_ratio: float = option(0.02, LEARNING, "Share of the budget in which the learning rate rises", 0, 0.9)
+    weight_decay: float = option(0.01, LEARNING, "Decoupled weight decay of the convolutions", 0)
+    ema_decay: float = option(0.999, LEARNING, "Decay a step of the averaged weights, which are what is saved", 0, 1)
+    max_grad_norm: float = option(10.0, LEARNING, "Gradient norm at which gradients are clipped", 0)
+    save_minutes: float = option(5.0, WATCHING, "Minutes between saved states, from which a run can be resumed", 0)
+    tensorboard: bool = option(False, WATCHING, "Log to TensorBoard, too")
+    threads: int = option(1, MACHINE, "Threads of torch in each process", 1)
+    num_workers: int = option(1, MACHINE, "Threads that prepare rows, in each process", 1)
+    device: str = option("auto", MACHINE, "Device; auto takes cuda where there is one", choices=("auto", "cpu", "cuda"))
+    bf16: bool = option(False, MACHINE, "Compute in bfloat16 where that is safe (autocast)")
+    compile: bool = option(False, MACHINE, "Use torch.compile, which takes a minute at the start")
+
+
+@dataclass(frozen=True)
+class Supervised(Loop, Records):
+    """What trainers are told of nets that learn from rows."""
+
+    net: str = option("arena-6x64", NET, "Net: arena-BLOCKSxCHANNELS, trencseni-cnn or alphago-LAYERSxCHANNELS")
+    encoder: str = option("", NET, "Encoder of positions; '' for the usual one of the net")
+    max_rows: int | None = option(None, BUDGET, "Training rows", 1)
+    batch_size: int = option(256, LEARNING, "Rows a step, all processes together", 1)
+    validate_every: int = option(50_000, WATCHING, "Rows between validations", 1)
+    validation_positions: int = option(8_000, WATCHING, "Positions of a validation", 1)
+    processes: int = option(1, MACHINE, "Processes that share each batch; on a CPU, one per core is fastest", 1)
 
 
 def is_paths(item: Field[Any]) -> bool:
@@ -93,69 +140,76 @@ def is_paths(item: Field[Any]) -> bool:
 
 
 ADJUSTABLE = frozenset(
-    "records max_rows max_minutes save_minutes tensorboard threads loaders device compile test_positions check_every "
-    "check_positions slots players playout_positions".split()
+    "data max_rows max_minutes max_iterations save_minutes save_games tensorboard threads num_workers device compile "
+    "test_positions validate_every validation_positions parallel_games game_threads playout_positions eval_every "
+    "eval_games eval_temperature eval_opponent eval_opponent_games final_eval_games".split()
 )
 """Settings that a resumed run may change: where it runs, its end and its reports, not what a step learns."""
 
+ENDS = frozenset({"max_rows", "max_minutes", "max_iterations"})
+"""Settings that end a run."""
 
-@dataclass(frozen=True, slots=True)
+GPU: dict[str, Any] = {"save_minutes": 1.0, "num_workers": 8, "device": "cuda", "bf16": True, "compile": True}
+"""What the gpu presets share."""
+
+
+@dataclass(frozen=True)
 class SL(Supervised):
     """What ``trainers.sl`` is told."""
 
-    value_weight: float = option(0.4, LEARNING, "the weight of the value loss beside the policy loss", 0)
-    ownership_weight: float = option(0.3, LEARNING, "the weight of the ownership loss", 0)
-    score_weight: float = option(0.1, LEARNING, "the weight of the score loss", 0)
-    label_smoothing: float = option(0.0, LEARNING, "the share of the target that all moves have alike", 0, 0.99)
+    SHOWN = ("data", "name", "net", "start", "max_minutes")
+
+    value_weight: float = option(0.4, LEARNING, "Weight of the value loss; that of the policy loss is 1", 0)
+    ownership_weight: float = option(0.3, LEARNING, "Weight of the ownership loss", 0)
+    score_weight: float = option(0.1, LEARNING, "Weight of the score loss", 0)
+    label_smoothing: float = option(0.0, LEARNING, "Label smoothing of the policy targets", 0, 0.99)
 
 
 SL_PRESETS = {
-    "tiny": SL("tiny", net="arena-2x16", batch=64, max_rows=20_000, check_every=5_000, test_positions=5_000),
-    "cpu": SL("sl", net="arena-6x56", batch=128, max_minutes=90, average=0.9995, check_every=100_000),
+    "tiny": SL("tiny", net="arena-2x16", batch_size=64, max_rows=20_000, validate_every=5_000, test_positions=5_000),
+    "cpu": SL("sl", net="arena-6x56", batch_size=128, max_minutes=90, ema_decay=0.9995, validate_every=100_000),
     "gpu": SL(
         "sl-large",
         net="arena-10x128",
-        batch=1024,
+        batch_size=1024,
         max_minutes=25,
-        check_every=500_000,
-        check_positions=20_000,
-        save_minutes=1,
-        loaders=8,
-        device="cuda",
-        bf16=True,
-        compile=True,
+        validate_every=500_000,
+        validation_positions=20_000,
+        **GPU,
     ),
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ownership(Supervised):
     """What ``trainers.ownership`` is told."""
 
-    net: str = option("gocnn-5x64", NET, "its name: gocnn-LAYERSxCHANNELS, or arena-BLOCKSxCHANNELS")
-    loss: str = option("squared", LEARNING, "of a point's probability", choices=("squared", "cross-entropy"))
+    SHOWN = ("data", "name", "net", "max_minutes")
+
+    net: str = option("gocnn-5x64", NET, "Net: gocnn-LAYERSxCHANNELS or arena-BLOCKSxCHANNELS")
+    loss: str = option("mse", LEARNING, "Loss of a point's probability", choices=("mse", "cross-entropy"))
 
 
 OWNERSHIP_PRESETS = {
     "tiny": Ownership(
-        "tiny-ownership", net="gocnn-3x16", batch=64, max_rows=20_000, check_every=5_000, test_positions=5_000
+        "tiny-ownership", net="gocnn-3x16", batch_size=64, max_rows=20_000, validate_every=5_000, test_positions=5_000
     ),
-    "cpu": Ownership("ownership", batch=128, max_minutes=20, learning_rate=0.01, check_every=100_000),
-    "gpu": Ownership(
-        "ownership", batch=1024, max_minutes=10, save_minutes=1, loaders=8, device="cuda", bf16=True, compile=True
-    ),
+    "cpu": Ownership("ownership", batch_size=128, max_minutes=20, learning_rate=0.01, validate_every=100_000),
+    "gpu": Ownership("ownership", batch_size=1024, max_minutes=10, **GPU),
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rollout(Records):
     """What ``trainers.rollout`` is told; the policy plays on boards of all sizes."""
 
-    epochs: float = option(0.6, BUDGET, "how often each game is learned from; less than once is enough", 1e-6)
-    batch: int = option(32, LEARNING, "positions a step", 1)
-    learning_rate: float = option(0.3, LEARNING, "at the start; it falls to a fiftieth in a line", 1e-9)
-    shrink: float = option(1e-4, LEARNING, "L2 of the weights that a step touches, so that rare ones stay small", 0)
-    test_positions: int = option(200_000, WATCHING, "positions of the test, in whole games; 0 for all", 0)
+    SHOWN = ("data", "name", "epochs")
+
+    epochs: float = option(0.6, BUDGET, "Passes over the games; less than one is enough", 1e-6)
+    batch_size: int = option(32, LEARNING, "Positions a step", 1)
+    learning_rate: float = option(0.3, LEARNING, "Initial learning rate; it falls linearly to a fiftieth", 1e-9)
+    weight_decay: float = option(1e-4, LEARNING, "L2 penalty of the weights that a step touches", 0)
+    test_positions: int = option(200_000, WATCHING, "Test positions, in whole games; 0 for all", 0)
 
 
 ROLLOUT_PRESETS = {
@@ -164,74 +218,54 @@ ROLLOUT_PRESETS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RL:
+@dataclass(frozen=True)
+class RL(Loop):
     """What ``trainers.rl`` is told, which learns from games of its own."""
 
-    name: str = option("rl", NET, "the checkpoint's name, and the run's")
-    start: str = option("sl-9x9", NET, "the checkpoint to begin with and to be measured against, by name or folder")
-    size: int = option(9, PLAYING, "the size of the boards", 5, 19)
-    komi: float = option(7.0, PLAYING, "White's, by CGOS rules", -361, 361)
-    games: int = option(64, PLAYING, "games an iteration, half with each colour; their mean makes one step", 2)
-    plies: int = option(4, PLAYING, "moves of the random openings; each is played with both colours", 0, 60)
-    temperature: float = option(1.0, PLAYING, "moves are drawn from probabilities ^ (1 / temperature)", 0.05, 10)
-    pool_every: int = option(10, PLAYING, "after so many iterations the net joins the pool of its opponents", 1)
-    pool_size: int = option(20, PLAYING, "opponents in the pool: the first net and the latest others", 1)
-    max_iterations: int | None = option(None, BUDGET, "the end, in iterations", 1)
-    max_minutes: float | None = option(None, BUDGET, "the end, in minutes of training, all sittings together", 0)
-    optimizer: str = option("adamw", LEARNING, "what makes steps of gradients", choices=("muon", "adamw", "sgd"))
-    learning_rate: float = option(0.0002, LEARNING, "the highest, after the warm-up", 0)
-    schedule: str = option("constant", LEARNING, "how it falls", choices=("cosine", "linear", "constant"))
-    warm_up: float = option(0.0, LEARNING, "the share of the budget in which it rises", 0, 0.9)
-    weight_decay: float = option(0.0, LEARNING, "decoupled, of convolutions", 0)
-    average: float = option(0.8, LEARNING, "how much of the averaged weights, which are saved, stays at a step", 0, 1)
-    clip: float = option(10.0, LEARNING, "the highest norm of a gradient", 0)
+    SHOWN = ("name", "start", "max_minutes", "eval_opponent")
+
+    start: str = option("sl-9x9", NET, "Checkpoint to begin with and to be measured against, by name or folder")
+    komi: float = option(7.0, PLAYING, "Komi, by CGOS rules", -361, 361)
+    games: int = option(64, PLAYING, "Games an iteration, half with each colour; an iteration is one step", 2)
+    plies: int = option(4, PLAYING, "Moves of the random openings; each is played with both colours", 0, 60)
+    temperature: float = option(1.0, PLAYING, "Policy temperature when moves are drawn", 0.05, 10)
+    pool_every: int = option(10, PLAYING, "Iterations between snapshots of the net for the pool of opponents", 1)
+    pool_size: int = option(20, PLAYING, "Opponents in the pool: the first net and the latest others", 1)
+    max_iterations: int | None = option(None, BUDGET, "Iterations", 1)
+    optimizer: str = option("adamw", LEARNING, "Optimizer", choices=("muon", "adamw", "sgd"))
+    learning_rate: float = option(0.0002, LEARNING, "Peak learning rate, after the warmup", 0)
+    lr_schedule: str = option(
+        "constant", LEARNING, "Decay of the learning rate", choices=("cosine", "linear", "constant")
+    )
+    warmup_ratio: float = option(0.0, LEARNING, "Share of the budget in which the learning rate rises", 0, 0.9)
+    weight_decay: float = option(0.0, LEARNING, "Decoupled weight decay of the convolutions", 0)
+    ema_decay: float = option(0.8, LEARNING, "Decay a step of the averaged weights, which are what is saved", 0, 1)
     baseline: str = option(
         "colour",
         LEARNING,
-        "what is taken off a return: nothing, its mean so far with that colour, or the net's own forecast",
+        "Baseline taken off a return: none, the mean return so far with that colour, or the value head",
         choices=("none", "colour", "value"),
     )
-    trace: float = option(
-        1.0,
-        LEARNING,
-        "with baseline value: the share of a later change of the forecast that a move is credited with, a move; 1: all",
-        0,
-        1,
+    gae_lambda: float = option(1.0, LEARNING, "GAE lambda, with baseline value (1 = Monte Carlo returns)", 0, 1)
+    min_advantage: float = option(
+        0.0, LEARNING, "Moves with a smaller advantage, either way, are left out, which saves time", 0, 2
     )
-    least: float = option(0.0, LEARNING, "moves credited with less, either way, are left out, which spares time", 0, 2)
-    entropy_weight: float = option(0.0, LEARNING, "how much a policy that stays open is worth, in nats a move", 0)
-    divergence_weight: float = option(
-        0.0, LEARNING, "how much it costs to leave the first net's policy, in nats a move", 0
+    entropy_weight: float = option(0.0, LEARNING, "Weight of the entropy bonus, in nats a move", 0)
+    kl_weight: float = option(0.0, LEARNING, "Weight of the KL divergence from the first net's policy", 0)
+    value_weight: float = option(0.1, LEARNING, "Weight of the value loss", 0)
+    ownership_weight: float = option(0.05, LEARNING, "Weight of the ownership loss", 0)
+    score_weight: float = option(0.02, LEARNING, "Weight of the score loss", 0)
+    eval_every: int = option(10, WATCHING, "Iterations between matches against the first net and the opponent", 1)
+    eval_games: int = option(100, WATCHING, "Games of a match against the first net, half with each colour", 2)
+    eval_temperature: float = option(1.0, WATCHING, "Policy temperature in those matches; 0 plays the best move", 0, 10)
+    eval_opponent: str = option(
+        "mcts:playouts=300", WATCHING, "Bot to play a match against, too, named as in arena match; '' for none"
     )
-    value_weight: float = option(0.1, LEARNING, "the weight of the value loss, a move", 0)
-    ownership_weight: float = option(0.05, LEARNING, "the weight of the ownership loss, a move", 0)
-    score_weight: float = option(0.02, LEARNING, "the weight of the score loss, a move", 0)
-    seed: int = option(1, LEARNING, "where the games start", 0)
-    rate_every: int = option(10, WATCHING, "after so many iterations it plays a match against the first net", 1)
-    rate_games: int = option(100, WATCHING, "games of that match, half with each colour", 2)
-    rate_temperature: float = option(1.0, WATCHING, "how both draw their moves there; 0 plays the best", 0, 10)
-    rate_against: str = option(
-        "mcts:playouts=300", WATCHING, "a bot that it plays then, too, named as in a match; '' for none"
-    )
-    rate_bot_games: int = option(40, WATCHING, "games of that other match, half with each colour", 2)
-    final_games: int = option(400, WATCHING, "games of the last match, which the manifest tells of", 2)
-    save_minutes: float = option(5.0, WATCHING, "how often the state is saved that a run goes on from", 0)
-    save_games: bool = option(False, WATCHING, "keep the games of those matches, as SGF beside the state")
-    tensorboard: bool = option(False, WATCHING, "write the figures for TensorBoard, too")
-    batch: int = option(512, MACHINE, "rows that are learned from at once; all of an iteration make one step", 1)
-    threads: int = option(1, MACHINE, "threads of torch", 1)
-    loaders: int = option(1, MACHINE, "threads that play moves and make rows", 1)
-    device: str = option("auto", MACHINE, "auto is cuda if there is one", choices=("auto", "cpu", "cuda"))
-    bf16: bool = option(False, MACHINE, "compute in bfloat16 where that is safe (autocast)")
-    compile: bool = option(False, MACHINE, "let torch.compile fuse the nets that play; takes a minute first")
+    eval_opponent_games: int = option(40, WATCHING, "Games of that match, half with each colour", 2)
+    final_eval_games: int = option(400, WATCHING, "Games of the last match, whose score is in the manifest", 2)
+    save_games: bool = option(False, WATCHING, "Save the games of those matches as SGF beside the state")
+    micro_batch_size: int = option(512, MACHINE, "Rows in memory at once; all rows of an iteration make one step", 1)
 
-
-RL_ADJUSTABLE = frozenset(
-    "max_iterations max_minutes save_minutes save_games tensorboard threads loaders device compile rate_every "
-    "rate_games rate_temperature rate_against rate_bot_games final_games".split()
-)
-"""Settings of RL that a resumed run may change."""
 
 RL_PRESETS = {
     "tiny": RL(
@@ -239,163 +273,146 @@ RL_PRESETS = {
         games=16,
         max_iterations=20,
         pool_every=5,
-        rate_every=5,
-        rate_games=32,
-        rate_bot_games=8,
-        final_games=64,
+        eval_every=5,
+        eval_games=32,
+        eval_opponent_games=8,
+        final_eval_games=64,
     ),
-    "cpu": RL(games=64, max_minutes=240, threads=2, loaders=2),
+    "cpu": RL("rl", games=64, max_minutes=240, threads=2, num_workers=2),
     "gpu": RL(
         "rl-large",
         games=1024,
         max_minutes=25,
-        rate_every=20,
-        rate_games=512,
-        final_games=2000,
+        eval_every=20,
+        eval_games=512,
+        final_eval_games=2000,
         save_minutes=1,
-        batch=8192,
-        loaders=12,
+        micro_batch_size=8192,
+        num_workers=12,
         device="cuda",
         bf16=True,
     ),
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Value(Supervised):
     """What ``trainers.value`` is told."""
 
+    SHOWN = ("data", "name", "source", "games", "policy", "max_minutes")
+
     source: str = option(
         "self-play",
-        RECORDS,
-        "where positions come from: games that policies play for it, game records (--data), or both",
+        SOURCE,
+        "Source of positions: games played for it, game records (--data), or both",
         choices=("self-play", "records", "both"),
     )
-    policy: str = option("sl-9x9", RECORDS, "self-play: the checkpoint that plays a game's first moves")
-    finisher: str = option("", RECORDS, "self-play: the checkpoint that plays it to the end; the policy unless given")
-    games: int = option(200_000, RECORDS, "self-play: how many games; one position of each is learned from", 10)
+    policy: str = option("sl-9x9", SOURCE, "Self-play: checkpoint that plays a game's first moves")
+    finisher: str = option("", SOURCE, "Self-play: checkpoint that plays a game to its end; '' for the policy")
+    games: int = option(200_000, SOURCE, "Self-play: number of games; one position of each is learned from", 10)
     policy_moves: int = option(
-        60,
-        RECORDS,
-        "self-play: the policy plays from 1 to so many moves, then one is random, then comes the position",
-        1,
+        60, SOURCE, "Self-play: most moves by the policy, before one random move and then the position", 1
     )
-    komi: float = option(7.0, RECORDS, "self-play: White's", -1000, 1000)
-    test_share: float = option(0.05, RECORDS, "self-play: the share of the games that is the test", 0, 0.9)
+    komi: float = option(7.0, SOURCE, "Self-play: komi", -1000, 1000)
+    test_split: float = option(0.05, SOURCE, "Self-play: share of the games held out for the test", 0, 0.9)
     positions: str = option(
-        "one",
-        RECORDS,
-        "records: one random position a game and epoch, or all, which it learns by heart",
-        choices=("one", "all"),
+        "one", SOURCE, "Records: one random position a game and epoch, or all, which overfits", choices=("one", "all")
     )
-    records_share: float = option(0.5, RECORDS, "both: the share of the rows that are of records", 0.01, 0.99)
-    net: str = option("arena-6x56", NET, "its name: arena-BLOCKSxCHANNELS")
+    records_share: float = option(0.5, SOURCE, "Both: share of the rows that come from records", 0.01, 0.99)
+    net: str = option("arena-6x56", NET, "Net: arena-BLOCKSxCHANNELS")
     start: str = option(
-        "sl-9x9", NET, "a checkpoint to train on from, whose policy stays; its net may be smaller; '' for none"
+        "sl-9x9", NET, "Checkpoint to train on from, whose policy stays; its net may be smaller; '' for none"
     )
     loss: str = option(
         "wdl",
         LEARNING,
-        "cross entropy of win, draw and loss, or squared error as AlphaGo's",
-        choices=("wdl", "squared"),
+        "Value loss: cross entropy of win, draw and loss, or squared error as in AlphaGo",
+        choices=("wdl", "mse"),
     )
     freeze: str = option(
-        "none", LEARNING, "trunk: only the heads of value, ownership and score learn", choices=("none", "trunk")
+        "none", LEARNING, "trunk: only the value, ownership and score heads learn", choices=("none", "trunk")
     )
-    learning_rate: float = option(0.01, LEARNING, "the highest, after the warm-up", 0)
-    policy_weight: float = option(1.0, LEARNING, "what holds the policy to that of start; without one, to the moves", 0)
-    ownership_weight: float = option(0.3, LEARNING, "the weight of the ownership loss, of scored games", 0)
-    score_weight: float = option(0.1, LEARNING, "the weight of the score loss, of scored games", 0)
-    playouts: int = option(100, WATCHING, "playouts of the rollout policy to compare with; 0 for none", 0)
-    playout_positions: int = option(1_000, WATCHING, "test positions that they start from", 1)
-    chunk: int = option(1_024, MACHINE, "self-play: games in a file; a stopped command loses those of one", 1)
-    slots: int = option(1_024, MACHINE, "self-play: games at a time", 1)
+    learning_rate: float = option(0.01, LEARNING, "Peak learning rate, after the warmup", 0)
+    policy_weight: float = option(
+        1.0, LEARNING, "Weight of the KL divergence from the policy of start; without start, of the policy loss", 0
+    )
+    ownership_weight: float = option(0.3, LEARNING, "Weight of the ownership loss, in scored games", 0)
+    score_weight: float = option(0.1, LEARNING, "Weight of the score loss, in scored games", 0)
+    playouts: int = option(100, WATCHING, "Playouts of the rollout policy to compare with; 0 for none", 0)
+    playout_positions: int = option(1_000, WATCHING, "Test positions from which they start", 1)
+    games_per_file: int = option(1_024, MACHINE, "Self-play: games in a file; a stopped command loses one file", 1)
+    parallel_games: int = option(1_024, MACHINE, "Self-play: games under way at once", 1)
 
 
 VALUE_PRESETS = {
     "tiny": Value(
         "tiny-value",
         games=200,
-        test_share=0.3,
-        validation=0.1,
-        batch=32,
+        test_split=0.3,
+        validation_split=0.1,
+        batch_size=32,
         max_rows=2_000,
-        average=0.99,
-        check_every=1_000,
+        ema_decay=0.99,
+        validate_every=1_000,
         test_positions=1_000,
         playout_positions=50,
-        chunk=100,
+        games_per_file=100,
     ),
-    "cpu": Value("value", batch=128, max_minutes=60, average=0.9995, check_every=100_000),
+    "cpu": Value("value", batch_size=128, max_minutes=60, ema_decay=0.9995, validate_every=100_000),
     "gpu": Value(
         "value",
         games=1_000_000,
-        batch=1024,
+        batch_size=1024,
         max_minutes=10,
-        check_every=500_000,
-        check_positions=10_000,
-        save_minutes=1,
-        chunk=20_000,
-        slots=4_096,
-        loaders=8,
-        device="cuda",
-        bf16=True,
-        compile=True,
+        validate_every=500_000,
+        validation_positions=10_000,
+        games_per_file=20_000,
+        parallel_games=4_096,
+        **GPU,
     ),
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Distill(Supervised):
     """What ``trainers.distill`` is told."""
 
+    SHOWN = ("data", "name", "teacher", "start", "play_minutes", "max_minutes")
+
     teacher: str = option(
-        "alphago:visits=200",
-        RECORDS,
-        "who plays the games and weighs the moves, named as in a match: an alphago, or checkpoint:NAME for a net alone",
+        "alphago:visits=200", SOURCE, "Bot that plays the games: an alphago, or checkpoint:NAME for a net alone"
     )
-    games: int = option(2_000, RECORDS, "how many games, each from an opening of its own", 10)
+    games: int = option(2_000, SOURCE, "Number of games, each from an opening of its own", 10)
     play_minutes: float | None = option(
-        None, RECORDS, "begin no more games after so many minutes of playing, all sittings together", 0
+        None, SOURCE, "Minutes of play after which no more games begin, all sittings together", 0
     )
-    deep_share: float = option(
-        0.5, RECORDS, "the share of the moves that are thought over in full; only those are learned from", 0.01, 1
+    full_search_prob: float = option(
+        0.5, SOURCE, "Playout cap randomization: share of moves searched in full, which are learned from", 0.01, 1
     )
-    cheap_visits: int = option(30, RECORDS, "visits of a search for the other moves", 2)
-    plies: int = option(8, RECORDS, "a game begins with 0 to so many random moves", 0, 20)
-    temperature: float = option(
-        0.8, RECORDS, "first moves are drawn from the visits ^ (1 / temperature); 0 plays the best", 0, 10
-    )
-    temperature_moves: int = option(16, RECORDS, "up to this move; later the most visited is played", 0)
-    komi: float = option(7.0, RECORDS, "White's", -361, 361)
+    cheap_search_visits: int = option(30, SOURCE, "Playout cap randomization: visits for the other moves", 2)
+    plies: int = option(8, SOURCE, "Most random moves at the start of a game", 0, 20)
+    temperature: float = option(0.8, SOURCE, "Temperature of the visits when first moves are drawn; 0 for none", 0, 10)
+    temperature_moves: int = option(16, SOURCE, "Moves drawn so; later ones are the most visited", 0)
+    komi: float = option(7.0, SOURCE, "Komi", -361, 361)
     earlier: tuple[str, ...] = option(
-        (),
-        RECORDS,
-        "folders of earlier games to learn from, too: results/cache/distill-games-...; repeatable",
+        (), SOURCE, "Folders of earlier games to learn from, too: results/cache/distill-games-..."
     )
-    test_share: float = option(0.05, RECORDS, "the share of the games that is the test", 0, 0.9)
-    validation: float = option(0.03, RECORDS, "the share of the games that is kept aside to watch the run", 0, 1)
-    records_share: float = option(
-        0.25, RECORDS, "with --data: the share of the rows that are of records, whose moves it goes on imitating", 0, 1
-    )
-    test_from: str = option(
-        "2018-03-01",
-        RECORDS,
-        "records of this day or later are a test of their own; '' for none; a dataset has its own",
-    )
-    net: str = option("arena-8x64", NET, "its name: arena-BLOCKSxCHANNELS")
-    start: str = option("distilled-9x9", NET, "a checkpoint to train on from, whose net may be smaller; '' for none")
-    learning_rate: float = option(0.01, LEARNING, "the highest, after the warm-up", 0)
-    sharpening: float = option(1.0, LEARNING, "targets are the shares of the visits ^ this: over 1 sharpens them", 0.1)
+    test_split: float = option(0.05, SOURCE, "Share of the games held out for the test", 0, 0.9)
+    validation_split: float = option(0.03, SOURCE, "Share of the games held out for validation", 0, 1)
+    records_share: float = option(0.25, SOURCE, "With --data: share of the rows that imitate records", 0, 1)
+    net: str = option("arena-8x64", NET, "Net: arena-BLOCKSxCHANNELS")
+    start: str = option("distilled-9x9", NET, "Checkpoint to train on from, whose net may be smaller; '' for none")
+    learning_rate: float = option(0.01, LEARNING, "Peak learning rate, after the warmup", 0)
+    sharpening: float = option(1.0, LEARNING, "Exponent of the visit shares in targets; over 1 sharpens them", 0.1)
     outcome_share: float = option(
-        0.5, LEARNING, "how much of the value's target is the result of the game; the rest is the search's", 0, 1
+        0.5, LEARNING, "Weight of the game's result in the value target; the rest is the search's win rate", 0, 1
     )
-    value_weight: float = option(0.4, LEARNING, "the weight of the value loss beside the policy loss", 0)
-    ownership_weight: float = option(0.1, LEARNING, "the weight of the ownership loss", 0)
-    score_weight: float = option(0.05, LEARNING, "the weight of the score loss", 0)
-    chunk: int = option(16, MACHINE, "games in a file; a killed command loses those of one", 1)
-    slots: int = option(32, MACHINE, "games at a time, in each thread that plays", 1)
-    players: int = option(1, MACHINE, "threads that play games, each with a teacher of its own", 1)
+    value_weight: float = option(0.4, LEARNING, "Weight of the value loss; that of the policy loss is 1", 0)
+    ownership_weight: float = option(0.1, LEARNING, "Weight of the ownership loss", 0)
+    score_weight: float = option(0.05, LEARNING, "Weight of the score loss", 0)
+    games_per_file: int = option(16, MACHINE, "Games in a file; a killed command loses one file", 1)
+    parallel_games: int = option(32, MACHINE, "Games under way at once, in each game thread", 1)
+    game_threads: int = option(1, MACHINE, "Threads that play games, each with a teacher of its own", 1)
 
 
 DISTILL_PRESETS = {
@@ -403,32 +420,28 @@ DISTILL_PRESETS = {
         "tiny-distill",
         teacher="alphago:visits=20",
         games=40,
-        cheap_visits=5,
-        test_share=0.2,
-        validation=0.1,
-        batch=32,
+        cheap_search_visits=5,
+        test_split=0.2,
+        validation_split=0.1,
+        batch_size=32,
         max_rows=2_000,
-        average=0.99,
-        check_every=1_000,
+        ema_decay=0.99,
+        validate_every=1_000,
     ),
-    "cpu": Distill("distilled", batch=128, max_minutes=30, average=0.998, check_every=20_000, players=2),
+    "cpu": Distill("distilled", batch_size=128, max_minutes=30, ema_decay=0.998, validate_every=20_000, game_threads=2),
     "gpu": Distill(
         "distilled",
         games=20_000,
-        batch=1024,
+        batch_size=1024,
         max_minutes=10,
-        check_every=500_000,
-        check_positions=20_000,
-        save_minutes=1,
-        players=16,
-        loaders=8,
-        device="cuda",
-        bf16=True,
-        compile=True,
+        validate_every=500_000,
+        validation_positions=20_000,
+        game_threads=16,
+        **GPU,
     ),
 }
 
-Told = TypeVar("Told", bound=Records | RL)
+Told = TypeVar("Told", bound=Settings)
 
 
 def choose_preset(presets: Mapping[str, Told], name: str) -> Told:
@@ -439,7 +452,7 @@ def choose_preset(presets: Mapping[str, Told], name: str) -> Told:
 
 
 def change(settings: Told, given: Mapping[str, Any], where: str) -> Told:
-    """``settings`` with other values for some, from TOML or from text.
+    """``settings`` with other values for some, from TOML or from text, where commas part paths.
 
     Where only one end of the run is given, the other one no longer counts. Raises ConfigError, which begins with
     ``where``, for unknown names and for values of the wrong kind.
@@ -448,17 +461,55 @@ def change(settings: Told, given: Mapping[str, Any], where: str) -> Told:
     values: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
-            raise ConfigError(f"{where}: unknown setting '{name}'{suggest(name, known)}")
+            now = renamed(name, type(settings))
+            hint = suggest(name, known) or "; --settings lists them"
+            raise ConfigError(
+                f"{where}: the setting '{name}' is now called '{now}'"
+                if now
+                else f"{where}: unknown setting '{name}'{hint}"
+            )
         if is_paths(known[name]):
-            if not isinstance(value, list | tuple) or not all(isinstance(path, str) for path in value):
+            paths = [path for path in value.split(",") if path] if isinstance(value, str) else value
+            if not isinstance(paths, list | tuple) or not all(isinstance(path, str) for path in paths):
                 raise ConfigError(f"{where}: {name} = {value!r} is not a list of paths")
-            values[name] = tuple(value)
+            values[name] = tuple(paths)
         else:
             values[name] = None if value is None else read_value(value, known[name], where)
-    ends = {"max_rows", "max_minutes", "max_iterations"} & known.keys()
+    ends = ENDS & known.keys()
     if given_ends := ends & values.keys():
         values.update(dict.fromkeys(ends - given_ends))
     return replace(settings, **values)
+
+
+def renamed(name: str, kind: type[Settings]) -> str:
+    """What the setting of this former name is called now; empty for any other name."""
+    now = "micro_batch_size" if name == "batch" and kind is RL else RENAMED.get(name, "")
+    return now if now in {item.name for item in fields(kind)} else ""
+
+
+def listing(settings: Settings) -> Iterator[str]:
+    """All settings as lines of TOML, each with its sentence and range; what has no value stands in a comment."""
+    items = sorted(fields(settings), key=lambda item: GROUPS.index(item.metadata["group"]))
+    for number, item in enumerate(items):
+        group, value = item.metadata["group"], getattr(settings, item.name)
+        if not number or group != items[number - 1].metadata["group"]:
+            yield ("\n" if number else "") + f"# {group}"
+        given = f"# {item.name} =" if value is None else f"{item.name} = {_toml(value)}"
+        yield f"{given:<38} # {item.metadata['help']}{_range(item)}."
+
+
+def _toml(value: Any) -> str:
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+
+
+def _range(item: Field[Any]) -> str:
+    """Which values a setting takes, in brackets; empty where any will do."""
+    low, high, choices = (item.metadata[key] for key in ("low", "high", "choices"))
+    if choices:
+        return f" ({', '.join(choices)})"
+    if low is None:
+        return " (true or false)" if item.type == "bool" else ""
+    return f" ({plain(low)} or more)" if high is None else f" ({plain(low)} to {plain(high)})"
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -467,6 +518,6 @@ def read_file(path: Path) -> dict[str, Any]:
     return read(path, error=ConfigError, hint="give a TOML file of settings")
 
 
-def write_file(settings: Records | RL, folder: Path) -> None:
+def write_file(settings: Settings, folder: Path) -> None:
     """Keep the settings of a run beside its state."""
     write(folder / SETTINGS_FILE, json.dumps(asdict(settings), indent=2) + "\n", error=ConfigError)

@@ -20,7 +20,8 @@ from torch.nn import functional
 
 from bots.nets.network import SCORE_UNIT, Answer
 from trainers import data, dataset, supervised
-from trainers.loop import Progress, Target, to_tensors
+from trainers.loop import Target, to_tensors
+from trainers.progress import Progress
 from trainers.settings import SL as Config
 from trainers.settings import Distill, Supervised
 from trainers.supervised import Answering, Ask, Lesson, Loss, Weighed, encoder_of, named
@@ -166,7 +167,7 @@ def from_records(
     return Lesson(
         trainer,
         komi=float(np.median(split.train.komis)),
-        rows=lambda seed: data.Rows(split.train, encoder, seed, config.loaders),
+        rows=lambda seed: data.Rows(split.train, encoder, seed, config.num_workers),
         kept=data.Rows(kept, encoder, config.seed + 1),
         to_tensors=to_tensors,
         begin=lambda _: loss,
@@ -177,7 +178,7 @@ def from_records(
 
 def figures_of(config: Supervised, split: data.Split, part: str, ask: Ask, measure: Measure) -> dict[str, float]:
     """The figures of a net over whole games of ``part`` (validation, test), which their names begin with."""
-    count = config.check_positions if part == "validation" else config.test_positions
+    count = config.validation_positions if part == "validation" else config.test_positions
     some = data.some_games(getattr(split, part), count, config.seed)
     return named(part, measure(ask, data.in_order(some, encoder_of(config))))
 

@@ -22,7 +22,8 @@ from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import Answer
 from trainers import data
 from trainers.export import describe, export
-from trainers.loop import STATE_FILE, Plan, Progress, Run, Workers, keep_freed_memory, pick_device, to_tensors
+from trainers.loop import STATE_FILE, Plan, Run, Workers, keep_freed_memory, pick_device, to_tensors
+from trainers.progress import Progress
 from trainers.settings import ADJUSTABLE, Supervised, write_file
 from trainers.start import start_from
 
@@ -93,9 +94,9 @@ def check(config: Supervised, trainer: str, needs: Sequence[str], results: Path)
     if not config.name or Path(config.name).name != config.name or config.name.startswith("."):
         raise ConfigError(f"'{config.name}' can't name a checkpoint; a folder gets that name")
     encoder = encoder_of(config)
-    if config.batch % config.processes:
+    if config.batch_size % config.processes:
         raise ConfigError(
-            f"a batch of {config.batch} can't be shared by {config.processes} processes; choose a multiple"
+            f"a batch of {config.batch_size} can't be shared by {config.processes} processes; choose a multiple"
         )
     pick_device(config.device, Workers())
     with torch.no_grad():
@@ -235,10 +236,10 @@ def learn(
         averaged.load_state_dict(run.averaged)
         return ask_with(averaged, device)
 
-    share = config.batch // workers.count
+    share = config.batch_size // workers.count
     first = run.rows + workers.rank * share
     rows, ready = lesson.rows(config.seed), lambda batch: lesson.to_tensors(batch, device)
-    ahead = data.Prefetch(rows, ready, first, share, config.batch)
+    ahead = data.Prefetch(rows, ready, first, share, config.batch_size)
     with run.stopping_on_signals(), ahead as batches:
         asked = time.monotonic()
         for planes, wanted in batches:
@@ -247,9 +248,12 @@ def learn(
                 break
             torch.manual_seed(config.seed + run.rows + share * workers.rank)  # for dropout, the same in a resumed run
             weighed = loss(answering, planes, wanted)
-            progress = run.step(weighed.loss, config.batch, weighed.right, waited)
+            progress = run.step(weighed.loss, config.batch_size, weighed.right, waited)
             on_progress(progress)
-            if workers.rank == 0 and run.rows // config.check_every > (run.rows - config.batch) // config.check_every:
+            if (
+                workers.rank == 0
+                and run.rows // config.validate_every > (run.rows - config.batch_size) // config.validate_every
+            ):
                 run.log(
                     loss=round(progress.loss, 4),
                     right=round(progress.right, 4),
@@ -271,8 +275,8 @@ def learn(
 def save_checkpoint(config: Supervised, results: Path, lesson: Lesson[Any], learned: Learned) -> Path:
     """Export a net with all that is known of its training; its folder."""
     encoder = encoder_of(config)
-    files, settings = [Path(path) for path in config.records], asdict(config)
-    for paths in {"records", "earlier"} & settings.keys():
+    files, settings = [Path(path) for path in config.data], asdict(config)
+    for paths in {"data", "earlier"} & settings.keys():
         settings[paths] = [Path(path).name for path in settings[paths]]
     sources = [lesson.played] if lesson.played else []
     if files:

@@ -37,6 +37,7 @@ from arena.go.planes import Encoder
 from arena.players.registry import Entry, Registry
 from trainers.data import UNKNOWN, Batch, Games, Rows, canonical_key, encode_positions, save_arrays
 from trainers.outcomes import joined
+from trainers.progress import Made
 from trainers.selfplay import draw_seeds, games_from_moves
 from trainers.settings import Distill as Config
 
@@ -121,8 +122,8 @@ class Recipe:
 
     teacher: Entry
     rules: Rules
-    deep_share: float
-    cheap_visits: int
+    full_search_prob: float
+    cheap_search_visits: int
     plies: int
     temperature: float
     temperature_moves: int
@@ -144,8 +145,8 @@ class Recipe:
         return cls(
             teacher,
             Rules.preset("cgos", config.size, config.komi),
-            config.deep_share,
-            config.cheap_visits,
+            config.full_search_prob,
+            config.cheap_search_visits,
             config.plies,
             config.temperature,
             config.temperature_moves,
@@ -208,7 +209,7 @@ class _Unfinished:
     def _draw(self) -> None:
         """What chance says of the next move: it depends on the game's seed and length alone."""
         deep, self._share = np.random.default_rng([self.game.move_seed(), ASIDE]).random(2)
-        self.is_deep = bool(deep < self._recipe.deep_share)
+        self.is_deep = bool(deep < self._recipe.full_search_prob)
 
     def play(self, weights: np.ndarray, win_rate: float) -> None:
         """Note what was found of the present position, where it was thought over in full, and play a move."""
@@ -262,7 +263,7 @@ def play_games(
         if not live:
             return
         deep, cheap = ([one for one in live if one.is_deep is wanted] for wanted in (True, False))
-        for some, limits in ((deep, Limits()), (cheap, Limits(simulations=recipe.cheap_visits))):
+        for some, limits in ((deep, Limits()), (cheap, Limits(simulations=recipe.cheap_search_visits))):
             if some:
                 answers = zip(*teacher.weigh_all([one.game for one in some], limits), strict=True)
                 for one, (weights, win_rate) in zip(some, answers, strict=True):
@@ -272,19 +273,6 @@ def play_games(
 
 
 # --- The files of games ---
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """How far the playing of games is."""
-
-    games: int
-    wanted: int
-    findings: int
-    """Positions to learn from, in the games of this sitting."""
-    moves_per_second: float
-    """Searches, deep and cheap, all threads together."""
-    minutes_left: float
 
 
 def make_games(config: Config, recipe: Recipe, cache: Path, on_made: Callable[[Made], None] = lambda _: None) -> None:
@@ -307,7 +295,7 @@ def make_games(config: Config, recipe: Recipe, cache: Path, on_made: Callable[[M
     ready, begun = config.games - len(missing), time.monotonic()
     finished: SimpleQueue[Finished] = SimpleQueue()
     stopped = threading.Event()
-    teachers = [cast(Teacher, recipe.teacher.build()) for _ in range(config.players)]
+    teachers = [cast(Teacher, recipe.teacher.build()) for _ in range(config.game_threads)]
 
     def goes_on() -> bool:
         if time.monotonic() - begun > left:
@@ -315,7 +303,7 @@ def make_games(config: Config, recipe: Recipe, cache: Path, on_made: Callable[[M
         return not stopped.is_set()
 
     def work(teacher: Teacher) -> None:
-        for game in play_games(teacher, recipe, missing, config.slots, goes_on):
+        for game in play_games(teacher, recipe, missing, config.parallel_games, goes_on):
             finished.put(game)
 
     over: list[Finished] = []
@@ -329,7 +317,7 @@ def make_games(config: Config, recipe: Recipe, cache: Path, on_made: Callable[[M
         written, marked = written + len(over), now
         over.clear()
 
-    with _noting_signals() as asked, ThreadPoolExecutor(config.players) as pool:
+    with _noting_signals() as asked, ThreadPoolExecutor(config.game_threads) as pool:
         working = [pool.submit(work, teacher) for teacher in teachers]
         try:
             while not (all(future.done() for future in working) and finished.empty()):
@@ -340,7 +328,7 @@ def make_games(config: Config, recipe: Recipe, cache: Path, on_made: Callable[[M
                     over.append(game)
                     moves += len(game.moves)
                     findings += len(game.plies)
-                if len(over) >= config.chunk:
+                if len(over) >= config.games_per_file:
                     write()
                     elapsed, still = time.monotonic() - begun, config.games - ready - written
                     minutes = min(elapsed * still / written, max(0.0, left - elapsed)) / 60
@@ -451,7 +439,7 @@ def split_findings(config: Config, findings: Findings, earlier: Sequence[Finding
     present = len(findings.games)
     findings = Findings.joined([findings, *earlier])
     games = findings.games
-    shares = round(config.test_share * 2**16), round((config.test_share + config.validation) * 2**16)
+    shares = round(config.test_split * 2**16), round((config.test_split + config.validation_split) * 2**16)
     keys = [
         canonical_key(games.moves[begin:end], games.size)
         for begin, end in zip(games.starts[:-1], games.starts[1:], strict=True)

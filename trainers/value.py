@@ -24,8 +24,9 @@ from arena.go.planes import Encoder
 from bots.nets.catalogue import Net
 from bots.nets.network import Answer, Network, expected_result
 from trainers import data, outcomes, sl, supervised
-from trainers.loop import Progress, Target, Workers, pick_device, to_tensors
-from trainers.outcomes import Made, Positions, Probe, Recipe
+from trainers.loop import Target, Workers, pick_device, to_tensors
+from trainers.outcomes import Positions, Probe, Recipe
+from trainers.progress import Made, Progress
 from trainers.settings import Value as Config
 from trainers.sl import Losses
 from trainers.supervised import Answering, Ask, Lesson, Loss, Weighed, answering_with, ask_start, encoder_of
@@ -104,8 +105,8 @@ class Material:
 
         def of(split: data.Split, is_own: bool) -> data.Source:
             if config.positions == "all" and not is_own:
-                return data.Rows(split.train, encoder, seed, config.loaders)
-            return data.OneEach(split.train, encoder, seed, config.loaders, last=is_own)
+                return data.Rows(split.train, encoder, seed, config.num_workers)
+            return data.OneEach(split.train, encoder, seed, config.num_workers, last=is_own)
 
         first = of(self.first, self.is_own)
         return first if self.second is None else data.Mixed(first, of(self.second, False), config.records_share)
@@ -182,7 +183,9 @@ class Measuring:
     def validation(self, ask: Ask) -> Mapping[str, float]:
         """The figures of a net over validation positions."""
         told: dict[str, float] = {}
-        for name, positions in self._material.judged("validation", self._config.check_positions, self._config.seed):
+        for name, positions in self._material.judged(
+            "validation", self._config.validation_positions, self._config.seed
+        ):
             _, constant, probe = self._fitted[name.removesuffix("validation")]
             told |= judge(name, guesses(ask, positions, self._encoder), positions, constant, probe)
         return told
@@ -213,14 +216,14 @@ class Measuring:
 def check(config: Config, results: Path) -> None:
     """Raise ConfigError or CheckpointError for settings that can't be."""
     supervised.check(config, "value", ("policy", "value"), results)
-    if config.source != "self-play" and not config.records:
+    if config.source != "self-play" and not config.data:
         raise ConfigError(f"source = {config.source} needs game records: name them with --data, or choose self-play")
-    if config.source == "self-play" and config.records:
+    if config.source == "self-play" and config.data:
         raise ConfigError("source = self-play reads no game records; choose records or both, or leave out --data")
     if config.freeze == "trunk" and not config.start:
         raise ConfigError("freeze = trunk keeps what start has learned; name a checkpoint to start from")
-    if config.test_share + config.validation >= 1:
-        raise ConfigError("test_share and validation leave no games to learn from; lower them")
+    if config.test_split + config.validation_split >= 1:
+        raise ConfigError("test_split and validation leave no games to learn from; lower them")
     if config.source == "both":
         outcomes.records_split(config, results / "cache")  # or hours of play would come before what is wrong with them
 
@@ -274,7 +277,7 @@ def begin(config: Config, network: Net) -> Loss[Target]:
     def weigh(answering: Answering, planes: Tensor, target: Target) -> Weighed:
         with torch.no_grad():
             held = None if before is None else before(planes).policy
-        losses = loss(answering(planes), target, held, config.loss == "squared")
+        losses = loss(answering(planes), target, held, config.loss == "mse")
         return Weighed(total(losses, config), losses.right, {"policy_loss": losses.policy.detach()})
 
     return weigh

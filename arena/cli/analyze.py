@@ -74,7 +74,8 @@ def analyze(
     from arena import files
     from arena.results.analysis import AnalysisError, analyse, as_csv, evaluation_count, notes, patient
     from arena.screen import style
-    from arena.screen.analysis import AnalysisSheet, headline, show_analysing
+    from arena.screen.analysis import AnalysisSheet, headline
+    from arena.screen.progress import show_bar
 
     registry = registry_of(config, results)
     record = read_game(game, results)
@@ -96,11 +97,14 @@ def analyze(
     )
     found = []
     stopped = False
-    with closing(patient(entry).build()) as player, show_analysing(evaluation_count(record), errors) as bar:
+    with (
+        closing(patient(entry).build()) as player,
+        show_bar("position", evaluation_count(record), errors) as (bar, task),
+    ):
         try:
             for evaluation in analyse(record, player, limits):
                 found.append(evaluation)
-                bar.advance(bar.task_ids[0])
+                bar.advance(task)
         except KeyboardInterrupt:
             stopped = True
         except AnalysisError as error:

@@ -29,6 +29,8 @@ def bots(ctx: typer.Context, incomplete: str) -> Offered:
     """Names of bots, and of checkpoints as ``checkpoint:NAME``."""
     entries = [(entry.name, entry.bot_kind.summary) for entry in _listed(ctx)]
     nets = [(f"checkpoint:{name}", "a net") for name, _ in checkpoints(ctx, "")]
+    with suppress(UserError, OSError):
+        entries += [(entry.name, f"from {entry.kind}") for entry in _registry(ctx).files]
     return _fitting([*entries, *nets], incomplete)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from arena.cli import complete, events
-from arena.cli.options import RESULTS, ConfigFile, Results, cores, registry_of
+from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, cores, registry_of, takes_terms
+from arena.players.tables import TermsTable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -76,6 +78,7 @@ def data_build(
     Console().print(dataset_table(made))
 
 
+@takes_terms("openings", "adjudicate")
 def data_generate(
     bots: Annotated[
         list[str],
@@ -87,21 +90,12 @@ def data_generate(
     ],
     out: Annotated[Path, typer.Option(help="The file: games.sgfs, a game a line.", show_default=False)],
     games: Annotated[int, typer.Option("-n", "--games", help="How many games.", min=1)] = 100,
-    size: events.Size = None,
-    komi: events.Komi = None,
-    rules: events.RuleSet = None,
-    plies: Annotated[
-        int | None,
-        typer.Option(help="Random moves that every game begins with, no two games alike; 8.", show_default=False),
-    ] = None,
-    book: events.BookPath = None,
-    seed: events.Seed = None,
-    limits: events.LimitsText = None,
+    terms: TermsTable = NO_TERMS,
     workers: events.Workers = 0,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """Have bots play games to learn from, each from an opening of its own, to the end: no game is given up for lost.
+    """Have bots play games to learn from, each from an opening of its own (8 plies by default). No game is adjudicated.
 
     The same command goes on where it was stopped, and a larger -n adds games. How much the bots vary is their setting.
 
@@ -110,20 +104,15 @@ def data_generate(
     """
     from rich.console import Console
 
-    from arena import ConfigError
     from arena.events.generation import GamesFile, Generation
 
     console = Console()
     processes = events.count_workers(workers)
-    given = events.Given(
-        size, komi, rules, None, 8 if plies is None and book is None else plies, seed, limits, "off", book
-    )
+    if terms.plies is None and terms.book is None:
+        terms = replace(terms, plies=8)  # no two games begin alike
+    agreed = events.read_terms(replace(terms, adjudicate="off"), events.printer(console))
     registry = registry_of(config, results)
-    terms = given.terms(events.printer(console))
-    generation = Generation(tuple(given.player(registry, bot) for bot in bots), games=games, **terms)
-    for entry in generation.entries:
-        if entry.bot_kind.interactive:
-            raise ConfigError(f"{entry.name} plays at the terminal; only games of bots can be generated")
+    generation = Generation(tuple(events.read_player(registry, bot, terms) for bot in bots), agreed, games)
     generation.pairings()  # openings that don't exist are refused before anything is written
     with GamesFile.open(out, generation.event) as kept:
         try:
@@ -187,7 +176,7 @@ def _summary(generation: Generation, kept: GamesFile) -> str:
     ]
     for record in [record for record in records if record.outcome is None][:1]:
         lines.append(f"Forfeited games have no result; the first: {record.reason}")
-    size = "" if generation.rules.size == 9 else f" --size {generation.rules.size}"
+    size = "" if generation.terms.rules.size == 9 else f" --size {generation.terms.rules.size}"
     lines.append(f"A dataset of them: arena data build {kept.path} --out sets/{kept.path.stem}{size}")
     return "\n".join(lines)
 

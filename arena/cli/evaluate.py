@@ -52,9 +52,9 @@ def evaluate(
 
     from arena import files
     from arena.go.planes import find_encoder
-    from arena.screen.evaluation import evaluation_sheets
     from arena.screen.pages import draw_evaluation
     from arena.screen.progress import show_counting
+    from arena.screen.tables import evaluation_sheets
     from bots.nets.checkpoint import Checkpoint, find
 
     found = Checkpoint.open(find(checkpoint, results))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,122 +15,50 @@ import typer
 from arena import ConfigError, UserError
 from arena.cli.options import cores, read_limits
 from arena.contract.code import keep_source, kept
+from arena.players.tables import TermsTable, first_given
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arena.contract.bot import Limits
     from arena.events.openings import Opening
+    from arena.events.pairing import Pairing
     from arena.events.runner import Control, Update
-    from arena.events.schedule import Ladder, Match, Tournament
-    from arena.players.registry import Entry, Registry, TournamentTable
+    from arena.events.schedule import Ladder, Match, Terms, Tournament
+    from arena.go.record import Record
+    from arena.players.registry import Entry, Registry
     from arena.ratings import Sprt
     from arena.results.store import Player, Store
 
-Size = Annotated[int | None, typer.Option(help="Board size, 5 to 19; 9.", show_default=False)]
-Komi = Annotated[float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above.", show_default=False)]
-RuleSet = Annotated[
-    str | None, typer.Option(help="cgos (the default), tromp-taylor, chinese or japanese.", show_default=False)
-]
-Openings = Annotated[
-    int | None,
-    typer.Option(help="Different openings to use, in turn; 0, the default, for ever new ones.", show_default=False),
-]
-Plies = Annotated[
-    int | None,
-    typer.Option(
-        help="Moves of an opening: 4, and more when there are no more of them; with --book all of a game's.",
-        show_default=False,
-    ),
-]
-BookPath = Annotated[
-    Path | None,
-    typer.Option(
-        "--book",
-        metavar="PATH",
-        help="Openings from games: an SGF file, a folder or an archive, as in --book joseki.sgf --plies 8.",
-        show_default=False,
-    ),
-]
-Seed = Annotated[int | None, typer.Option(help="Where openings and all chance start; 1.", show_default=False)]
-LimitsText = Annotated[
-    str | None,
-    typer.Option(
-        "--limits",
-        metavar="TEXT",
-        help="For every bot without limits of its own, as if typed behind '@': seconds=1, or main=60,byoyomi=5.",
-        show_default=False,
-    ),
-]
-Adjudicate = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TEXT",
-        help="When a game is given up for lost: agree=0.02 ends it when both bots have thought so for turns=3 turns of "
-        "each, resign=0.05 when its loser has; play-on=0.05 of these go on, as a check. Or off.",
-        show_default=False,
-    ),
-]
 Workers = Annotated[int, typer.Option(help="Processes that play; 0 for one a core.")]
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """How games are to be played, as it was typed; None is what wasn't."""
-
-    size: int | None = None
-    komi: float | None = None
-    rules: str | None = None
-    openings: int | None = None
-    plies: int | None = None
-    seed: int | None = None
-    limits: str | None = None
-    adjudicate: str | None = None
-    book: Path | str | None = None
-
-    def over(self, table: TournamentTable) -> Given:
-        """What is typed comes before what arena.toml declares."""
-        names = [field.name for field in fields(self)]
-        return Given(**{name: first_given(getattr(self, name), getattr(table, name)) for name in names})
-
-    def player(self, registry: Registry, spec: str) -> Entry:
-        """The bot of this name, with these limits where it has none, once it is sure that it plays on this size."""
-        return registry.resolve(spec).with_limits(self._limits).checked(first_given(self.size, 9))
-
-    @property
-    def _limits(self) -> Limits:
-        return read_limits(self.limits or "")
-
-    def terms(self, say: Callable[[str], None]) -> dict[str, Any]:
-        """What every event is made with, by its field; what there is to know of a book is said. Raises UserError."""
-        from arena.contract.adjudication import Adjudication
-        from arena.events.openings import read_book
-        from arena.go.game import Rules
-
-        rules = Rules.preset(first_given(self.rules, "cgos"), first_given(self.size, 9), self.komi)
-        plies, seed = first_given(self.plies, 4), first_given(self.seed, 1)
-        if plies < 0:
-            raise ConfigError(f"{plies} plies can't be played; it is at least 0")
-        openings: tuple[Opening, ...] = ()
-        if self.book is not None:
-            if self.plies == 0:
-                raise ConfigError("--plies 0 leaves nothing of a book; give at least 1, or leave out --plies or --book")
-            book = read_book(self.book, rules, self.plies, seed)
-            openings = book.openings
-            say(f"{self.book}: {book}.")
-        return {
-            "rules": rules,
-            "openings": first_given(self.openings, 0),
-            "plies": plies,
-            "seed": seed,
-            "adjudication": Adjudication.read(self.adjudicate or ""),
-            "book": openings,
-        }
+def read_player(registry: Registry, spec: str, given: TermsTable, *, or_person: bool = False) -> Entry:
+    """The bot of this name, with these limits where it has none, once it is sure that it plays on this size; a person
+    where that can be."""
+    entry = registry.resolve(spec).with_limits(read_limits(given.limits or ""))
+    return entry if or_person and entry.is_person else entry.checked(first_given(given.size, 9))
 
 
-def first_given(*values: Any) -> Any:
-    """The first that is given; the last is the default."""
-    return next((value for value in values if value is not None), None)
+def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
+    """The terms of an event; what there is to know of a book is said. Raises UserError."""
+    from arena.contract.adjudication import Adjudication
+    from arena.events.openings import read_book
+    from arena.events.terms import Terms
+    from arena.go.game import Rules
+
+    rules = Rules.preset(first_given(given.rules, "cgos"), first_given(given.size, 9), given.komi)
+    seed = first_given(given.seed, 1)
+    book: tuple[Opening, ...] = ()
+    if given.plies is not None and given.plies < 0:
+        raise ConfigError(f"{given.plies} plies can't be played; give at least 0")
+    if given.book is not None:
+        if given.plies == 0:
+            raise ConfigError("--plies 0 leaves nothing of a book; give at least 1, or leave out --plies or --book")
+        found = read_book(given.book, rules, given.plies, seed)
+        book = found.openings
+        say(f"{given.book}: {found}.")
+    adjudication = Adjudication.read(given.adjudicate or "")
+    return Terms(rules, first_given(given.openings, 0), first_given(given.plies, 4), seed, adjudication, book)
 
 
 def printer(console: Console) -> Callable[[str], None]:
@@ -139,10 +66,10 @@ def printer(console: Console) -> Callable[[str], None]:
     return lambda line: console.print(line, highlight=False, markup=False, soft_wrap=not console.is_terminal)
 
 
-def say_if_used_in_turn(terms: Mapping[str, Any], games: int, say: Callable[[str], None]) -> None:
+def say_if_used_in_turn(terms: Terms, games: int, say: Callable[[str], None]) -> None:
     """A book that is shorter than a meeting of so many games is played more than once."""
-    openings, pairs = len(terms["book"]), (games + 1) // 2
-    if openings and openings < min(terms["openings"] or pairs, pairs):
+    openings, pairs = len(terms.book), (games + 1) // 2
+    if openings and openings < min(terms.openings or pairs, pairs):
         say(f"The openings are used in turn: there are {openings} for {pairs} pairs of games.")
 
 
@@ -164,13 +91,17 @@ def sequential_test(hypotheses: tuple[float, float], alpha: float, beta: float) 
 
 
 def play_published(
-    event: Match | Tournament | Ladder, store: Store, workers: int, control: Control
+    event: Match | Tournament | Ladder,
+    store: Store,
+    workers: int,
+    control: Control,
+    seat: Callable[[Pairing], Record] | None = None,
 ) -> Iterator[Update]:
-    """Play an event, and tell ``arena watch`` of it meanwhile."""
+    """Play an event, people's games by ``seat``, and tell ``arena watch`` of it meanwhile."""
     from arena.events.runner import play_event
     from arena.results.live import publish
 
-    updates = play_event(event, store, workers, control)
+    updates = play_event(event, store, workers, control, seat)
     command = shlex.join(["arena", *sys.argv[1:]])
     return publish(updates, event, store.path, control=control, command=command)
 

@@ -13,7 +13,8 @@ import typer
 from arena import CheckpointError, ConfigError, UserError
 from arena.cli import complete, events
 from arena.cli.match import SPRT_GAMES
-from arena.cli.options import RESULTS, ConfigFile, Results, read_theme, registry_of
+from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_limits, read_theme, registry_of, takes_terms
+from arena.players.tables import TermsTable
 
 if TYPE_CHECKING:
     from arena.events.schedule import Match
@@ -35,12 +36,13 @@ class Wanted:
     alpha: float = 0.05
     beta: float = 0.05
     games: int = SPRT_GAMES
-    given: events.Given = field(default_factory=events.Given)
+    given: TermsTable = field(default_factory=TermsTable)
     workers: int = 0
     results: Path = Path(RESULTS)
     config: Path | None = None
 
 
+@takes_terms("openings", "plies", "book")
 def gate(
     checkpoint: Annotated[
         str,
@@ -74,12 +76,7 @@ def gate(
     alpha: Annotated[float, typer.Option(help="The risk of accepting what is stronger by ELO0 only.")] = 0.05,
     beta: Annotated[float, typer.Option(help="The risk of rejecting what is stronger by ELO1.")] = 0.05,
     games: Annotated[int, typer.Option("-n", "--games", help="How many games at most.")] = SPRT_GAMES,
-    size: events.Size = None,
-    komi: events.Komi = None,
-    rules: events.RuleSet = None,
-    seed: events.Seed = None,
-    limits: events.LimitsText = None,
-    adjudicate: events.Adjudicate = None,
+    terms: TermsTable = NO_TERMS,
     workers: events.Workers = 0,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
@@ -100,8 +97,7 @@ def gate(
     """
     from arena.results.gate import Ruling
 
-    given = events.Given(size, komi, rules, seed=seed, limits=limits, adjudicate=adjudicate)
-    wanted = Wanted(checkpoint, against, played_as, sprt, alpha, beta, games, given, workers, results, config)
+    wanted = Wanted(checkpoint, against, played_as, sprt, alpha, beta, games, terms, workers, results, config)
     if run_gate(wanted) is not Ruling.ACCEPTED:
         raise typer.Exit(1)
 
@@ -181,20 +177,20 @@ def _find(wanted: Wanted, say: Callable[[str], None]) -> _Found:
         raise ConfigError(f"{name} already plays {folder.name}: the nets are the same ({net[:8]}), so none is better")
     config = wanted.config or CONFIG
     require_writable(config)
-    limits = events.read_limits(wanted.given.limits or "")
+    limits = read_limits(wanted.given.limits or "")
     rows, minutes = training(folder)
     kept = _kept(folder, net, wanted.results)
     gate = Gate(name, kept.name, rows, minutes)
     test = events.sequential_test(wanted.sprt, wanted.alpha, wanted.beta)
     present = player if wanted.played_as is None else with_checkpoint(player, checkpoint_of(entry))
-    terms = wanted.given.terms(say)
-    size = terms["rules"].size
+    terms = events.read_terms(wanted.given, say)
+    size = terms.rules.size
     for played in (with_checkpoint(player, folder), present):
         played.checked(size)
     made = _keep(player, folder, kept, net)
     try:
         candidate = with_checkpoint(player, kept).with_limits(limits)
-        match = Match(candidate, present.with_limits(limits), games=wanted.games, test=test, gate=gate, **terms)
+        match = Match(candidate, present.with_limits(limits), terms, wanted.games, test=test, gate=gate)
     except UserError:
         if made:
             shutil.rmtree(kept, ignore_errors=True)

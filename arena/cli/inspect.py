@@ -68,12 +68,12 @@ def check(
     if not bots:
         names, engines = _declared(registry)
         for entry in [] if run else engines:
-            words = f"{entry.name} isn't started without --run: {dict(entry.settings).get('command', '')}"
+            words = f"{entry.name} isn't started without --run: {dict(entry.settings).get('command', entry.kind)}"
             console.print(words, soft_wrap=not console.is_terminal, markup=False, highlight=False)
         names += [entry.name for entry in engines if run]
     for name in bots or []:
-        if registry.resolve(name).bot_kind.interactive:
-            raise UserError(f"{name} is a person at the terminal and can't be checked; name other bots")
+        if registry.resolve(name).is_person:
+            raise UserError(f"{name}: a person can't be checked; name a bot")
     failed = []
     for number, name in enumerate(names):
         if number:
@@ -90,19 +90,19 @@ def check(
 
 
 def _declared(registry: Registry) -> tuple[list[str], list[Entry]]:
-    """The bots that arena.toml declares or changes, people left out, and apart from them its engines. Raises UserError
-    when there are none."""
+    """The bots that arena.toml declares or changes, people left out; and those of its bots that would run something
+    else: engines and Python files. Raises UserError when there are none."""
     from arena.players.registry import ARENA, PACKAGE
 
     found = [
         entry
         for entry in registry.entries
-        if entry.source != ARENA and not entry.source.startswith(PACKAGE) and not entry.bot_kind.interactive
+        if entry.source != ARENA and not entry.source.startswith(PACKAGE) and not entry.is_person
     ]
-    if not found:
+    if not found and not registry.files:
         raise UserError("arena.toml declares no bots; name those to check, as in: arena check alphago")
     engines = [entry for entry in found if entry.bot_kind.code is not None]
-    return [entry.name for entry in found if entry not in engines], engines
+    return [entry.name for entry in found if entry not in engines], [*engines, *registry.files]
 
 
 def _probed(registry: Registry, name: str, rules: Rules) -> Generator[Begun | Finding, None, None]:
@@ -205,7 +205,7 @@ def replay(
 
     from arena.results.replay import Casting, ReplayError, play_again
     from arena.results.store import Store
-    from arena.screen.replay import show_replay
+    from arena.screen.dossier import show_replay
 
     if (game is None) == (event is None):
         raise UserError("give a game's id, as in: arena replay 12; or --event NAME. 'arena games' lists both")

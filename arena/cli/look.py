@@ -52,7 +52,7 @@ def bots(
         with Store.of(results) as store:
             pool, ratings = player_ratings(store)
     registry = registry_of(config, results)
-    Console().print(bots_table(registry.entries, ratings, pool))
+    Console().print(bots_table([*registry.entries, *registry.files], ratings, pool))
 
 
 def elo(

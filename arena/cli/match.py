@@ -10,7 +10,9 @@ import typer
 
 from arena import ConfigError
 from arena.cli import complete, events
-from arena.cli.options import RESULTS, ConfigFile, Results, read_theme, registry_of
+from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_theme, registry_of, takes_terms
+from arena.cli.seats import seat_at
+from arena.players.tables import TermsTable
 
 if TYPE_CHECKING:
     from arena.events.schedule import Match
@@ -34,6 +36,7 @@ First = Annotated[
 Second = Annotated[str, typer.Argument(metavar="B", help="The bot it meets.", autocompletion=complete.bots)]
 
 
+@takes_terms()
 def match(
     first: First,
     second: Second,
@@ -41,15 +44,7 @@ def match(
         int | None,
         typer.Option("-n", "--games", help="How many games, at most with --sprt; 100, or 5000.", show_default=False),
     ] = None,
-    size: events.Size = None,
-    komi: events.Komi = None,
-    rules: events.RuleSet = None,
-    openings: events.Openings = None,
-    plies: events.Plies = None,
-    book: events.BookPath = None,
-    seed: events.Seed = None,
-    limits: events.LimitsText = None,
-    adjudicate: events.Adjudicate = None,
+    terms: TermsTable = NO_TERMS,
     workers: events.Workers = 0,
     sprt: Annotated[
         tuple[float, float] | None,
@@ -75,7 +70,6 @@ def match(
     """
     from rich.console import Console
 
-    from arena.events.pairing import openings_for
     from arena.events.runner import Control
     from arena.events.schedule import Match
     from arena.results.store import Store
@@ -86,38 +80,31 @@ def match(
     if games is None:
         games = 100 if test is None else SPRT_GAMES
     processes = events.count_workers(workers)
-    given = events.Given(size, komi, rules, openings, plies, seed, limits, adjudicate, book)
     registry, say = registry_of(config, results), events.printer(console)
     theme = read_theme(None, registry)
-    terms = given.terms(say)
-    played = Match(given.player(registry, first), given.player(registry, second), games=games, test=test, **terms)
-    events.say_if_used_in_turn(terms, games, say)
-    openings_for(played, played.games)  # those that don't exist are refused before anything is stored
+    agreed = events.read_terms(terms, say)
+    one, other = (events.read_player(registry, name, terms, or_person=True) for name in (first, second))
+    played = Match(one, other, agreed, games, test=test)
+    events.say_if_used_in_turn(agreed, games, say)
+    agreed.openings_for(games)  # those that don't exist are refused before anything is stored
     with Store.of(results, write=True) as store:
         played = replace(played, run=max(1, _runs(store, played) + new))
         for line in events.changes(store, played.players.values()):
             say(line)
         events.note_event(store, played)
         with events.event_kept(played, store, console, results):
-            updates = events.play_published(played, store, processes, control)
+            updates = events.play_published(played, store, processes, control, seat_at(played, theme))
             show_match(played, updates, console, control=control, theme=theme)
 
 
+@takes_terms()
 def plan(
     first: First,
     second: Second,
     to_see: Annotated[
         float, typer.Option("--to-see", metavar="ELO", help="The difference that is to be seen, in Elo.")
     ] = 30.0,
-    size: events.Size = None,
-    komi: events.Komi = None,
-    rules: events.RuleSet = None,
-    openings: events.Openings = None,
-    plies: events.Plies = None,
-    book: events.BookPath = None,
-    seed: events.Seed = None,
-    limits: events.LimitsText = None,
-    adjudicate: events.Adjudicate = None,
+    terms: TermsTable = NO_TERMS,
     workers: events.Workers = 0,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
@@ -135,20 +122,17 @@ def plan(
     from arena.events.schedule import Match
     from arena.results.store import Store, database
     from arena.screen.match import show_match
-    from arena.screen.plan import plan_sheet
+    from arena.screen.tables import plan_sheet
 
     if not 1 <= to_see <= 1000:
         raise ConfigError(f"--to-see {to_see:g} can't be planned for; give from 1 to 1000 Elo")
     console, control = Console(), Control()
     processes = events.count_workers(workers)
-    given = events.Given(size, komi, rules, openings, plies, seed, limits, adjudicate, book)
     registry, say = registry_of(config, results), events.printer(console)
     theme = read_theme(None, registry)
-    terms = given.terms(say)
-    played = Match(given.player(registry, first), given.player(registry, second), games=PILOT, **terms)
-    for entry in played.players.values():
-        if entry.bot_kind.interactive:
-            raise ConfigError(f"{entry.name} plays at the terminal; only games of two bots can be planned")
+    agreed = events.read_terms(terms, say)
+    one, other = (events.read_player(registry, name, terms) for name in (first, second))
+    played = Match(one, other, agreed, PILOT)
     if database(results).exists():
         with Store.of(results) as store:
             tally = _stored(store, played)

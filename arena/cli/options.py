@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Callable
+from dataclasses import fields
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from arena.players.tables import TermsTable
 
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
     from arena.players.registry import Registry
-    from arena.screen.themes import Theme
+    from arena.screen.board import Theme
 
 RESULTS = "results"
 
@@ -34,6 +40,36 @@ ThemeName = Annotated[
 ]
 
 
+NO_TERMS = TermsTable()
+
+
+def takes_terms(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Replace a command's parameter ``terms`` by an option for each field of TermsTable, without those ``left_out``."""
+    shown = [item for item in fields(TermsTable) if item.name not in left_out]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(**given: Any) -> None:
+            command(terms=TermsTable(**{item.name: given.pop(item.name) for item in shown}), **given)
+
+        parameters = []
+        for parameter in inspect.signature(command, eval_str=True).parameters.values():
+            if parameter.name != "terms":
+                parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+                continue
+            for item in shown:
+                kind = {"int": int, "float": float, "str": str}[str(item.type).removesuffix(" | None")]
+                option = typer.Option(help=item.metadata["help"], show_default=False)
+                annotation: Any = Annotated[kind | None, option]
+                made = inspect.Parameter(item.name, parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+                parameters.append(made)
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return decorate
+
+
 def registry_of(config: Path | None, results: Path) -> Registry:
     """The bots of the given file, or of arena.toml where there is one."""
     from arena.players.registry import Registry
@@ -46,7 +82,7 @@ def read_theme(name: str | None, registry: Registry) -> Theme:
     """The theme of this name, or else of ARENA_THEME, or of arena.toml's ``[screen]``. Raises ConfigError."""
     from arena import ConfigError
     from arena.contract.settings import suggest
-    from arena.screen.themes import DARK, THEMES
+    from arena.screen.board import DARK, THEMES
 
     wanted = name or os.environ.get(THEME_VARIABLE) or registry.screen.theme or DARK.name
     if wanted not in THEMES:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import secrets
 import sys
@@ -17,21 +16,17 @@ import typer
 from arena import ConfigError, StoreError, UserError
 from arena.cli import events
 from arena.cli.options import RESULTS, ConfigFile, Results, ThemeName, read_theme, registry_of
-from arena.cli.seats import Wish, arranged
+from arena.cli.seats import Wish, arranged, opponents_of
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from arena.contract.bot import Bot
-    from arena.go.game import Rules
     from arena.go.moves import Colour
     from arena.go.record import Record
+    from arena.people.adviser import Analyst
     from arena.people.kifu import Kifu, KifuFile
-    from arena.people.sitting import Analyst, Opponent, Sitting
+    from arena.people.sitting import Opponent
     from arena.players.registry import Entry, Registry
     from arena.results.analysis import Evaluation
-    from arena.screen.review import Evaluate
-    from arena.screen.themes import Theme
+    from arena.screen.viewer import Evaluate
 
 ANALYSTS = ("alphago", "mcts")
 """Who gives hints where the bot that is played can't: the first that plays on the size."""
@@ -49,7 +44,7 @@ def play(
     color: Annotated[
         str | None, typer.Option(help="black (the default), white, or nigiri to draw for it.", show_default=False)
     ] = None,
-    size: events.Size = None,
+    size: Annotated[int | None, typer.Option(help="Board size, 5 to 19 (default 9).", show_default=False)] = None,
     komi: Annotated[
         float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above, 0.5 with a handicap.", show_default=False)
     ] = None,
@@ -109,6 +104,8 @@ def play(
     from arena.people.counting import estimated
     from arena.people.kifu import KifuFile
     from arena.people.sitting import Sitting
+    from arena.screen.plain_play import Lines
+    from arena.screen.play import sit_down
 
     console = Console()
     say = events.printer(console)
@@ -127,13 +124,13 @@ def play(
             if kifu.is_over:
                 raise UserError(f"{file.id} is over; 'arena games --event play' lists it")
             kifu, bots = _recast(kifu, registry, say)
-            opponents = _opponents(bots, kifu.record.rules)
+            opponents = opponents_of(bots, kifu.record.rules)
         else:
             if bot is None:
                 raise ConfigError("name a bot to play, as in: arena play alphago; 'arena bots' lists them")
             wish = Wish(color, size, komi, rules, handicap, time, fair, secrets.randbits(48) if seed is None else seed)
             kifu, bots = arranged(registry, registry.resolve(bot), name, wish, results, say)
-            opponents = _opponents(bots, kifu.record.rules)
+            opponents = opponents_of(bots, kifu.record.rules)
             file = stack.enter_context(KifuFile.create(results, _stored_ids(results)))
             kifu = replace(kifu, record=replace(kifu.record, id=file.id))
             file.write(kifu)
@@ -144,9 +141,10 @@ def play(
         try:
             with sitting:
                 evaluate = _evaluator(bots, registry, kifu.record.rules.size)
-                _show(
+                sit_down(
                     sitting,
                     console,
+                    Lines(sys.stdin),
                     plain=plain,
                     ascii_only=ascii_only,
                     kept=file.path,
@@ -203,35 +201,12 @@ def _recast(kifu: Kifu, registry: Registry, say: Callable[[str], None]) -> tuple
 # --- Playing ---
 
 
-def _opponents(bots: dict[Colour, Entry], rules: Rules) -> dict[Colour, Opponent]:
-    """The bots, ready to move. Raises UserError for one that can't be had."""
-    from arena.people.sitting import Opponent
-
-    return {colour: Opponent(_ready(entry, rules), entry.limits) for colour, entry in bots.items()}
-
-
-def _ready(entry: Entry, rules: Rules) -> Bot:
-    """The bot, its kernels compiled before any clock runs."""
-    from arena.contract.bot import Limits
-    from arena.go.game import Game
-
-    bot = entry.build()
-    if entry.bot_kind.boards > 1:
-        try:
-            bot.choose(Game(rules), Limits(simulations=2))
-        except UserError:
-            raise
-        except Exception:  # a fault in the choice of a move is judged in the game, and this is none
-            pass
-    return bot
-
-
 def _analyst(
     opponents: dict[Colour, Opponent], bots: dict[Colour, Entry], registry: Registry, size: int
 ) -> Analyst | None:
     """Who gives hints: another of the bot that is played where it can analyse, else the first that can."""
     from arena.contract.bot import Bot
-    from arena.people.sitting import Analyst
+    from arena.people.adviser import Analyst
 
     for colour, opponent in opponents.items():
         if type(opponent.bot).analyse is not Bot.analyse:
@@ -262,36 +237,6 @@ def _evaluator(bots: dict[Colour, Entry], registry: Registry, size: int) -> Eval
 
             return evaluate
     return None
-
-
-def _show(
-    sitting: Sitting,
-    console: Console,
-    *,
-    plain: bool,
-    ascii_only: bool,
-    kept: Path,
-    evaluate: Evaluate | None,
-    theme: Theme,
-) -> None:
-    """Play in the way that suits where we are."""
-    from arena.screen.plain_play import Manner, show_plainly
-    from arena.screen.play import show_sitting
-    from arena.screen.terminal import has_stage
-
-    if has_stage(console) and not plain:
-        show_sitting(sitting, console, kept=kept, evaluate=evaluate, theme=theme, ascii_only=ascii_only)
-        return
-    manner = Manner(
-        in_words=plain,
-        with_board=not plain,
-        ascii_only=ascii_only or console.options.ascii_only,
-        width=console.width,
-        kept=kept,
-    )
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")  # whatever comes through a pipe, it is wrong input at worst
-    show_plainly(sitting, console, manner, sys.stdin)
 
 
 # --- Keeping ---

@@ -49,8 +49,7 @@ def report(
     from arena import UserError
     from arena.results.store import Store
     from arena.results.stored import overviews, read_report
-    from arena.screen.chart import print_plots
-    from arena.screen.report import overviews_sheet, print_report
+    from arena.screen.report import overviews_sheet, print_plots, print_report
 
     console = Console()
     with Store.of(results) as store:
@@ -67,8 +66,7 @@ def report(
         written += write_event_csv(found, csv)
     if png is not None or html is not None:
         from arena.results.nets import trained_players
-        from arena.screen.page import write_page
-        from arena.screen.pages import draw_png, draw_svgs
+        from arena.screen.pages import draw_png, draw_svgs, write_page
 
         trained = trained_players(found, results)
         if png is not None:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import getpass
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arena import ConfigError
 from arena.cli import events
+from arena.players.tables import first_given
 
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
+    from arena.events.pairing import Event, Pairing
     from arena.go.game import Rules
     from arena.go.moves import Colour
+    from arena.go.record import Record
     from arena.people.fair import Terms
     from arena.people.kifu import Kifu
+    from arena.people.sitting import Opponent
     from arena.players.registry import Entry, Registry
+    from arena.screen.board import Theme
 
 COLOURS = ("black", "white", "nigiri")
 
@@ -53,17 +59,15 @@ def arranged(
 
     if wish.color is not None and wish.color not in COLOURS:
         raise ConfigError(f"--color {wish.color} is none of {', '.join(COLOURS)}")
-    limits = _read_clock(wish.time)
+    limits, size = _read_clock(wish.time), first_given(wish.size, 9)
     person = _person(registry, _own_name(registry) if name is None else name)
-    if entry.bot_kind.interactive:
+    if entry.is_person:
         opponent = _person(registry, dict(entry.settings).get("name") or GUEST)
         if opponent.name == person.name:
             raise ConfigError(f"two people called {person.name} can't meet; name the other one: human:name=bob")
     else:
-        opponent = entry.with_limits(limits)
-    size = events.first_given(wish.size, 9)
-    rules = Rules.preset(events.first_given(wish.rules, "chinese"), size, wish.komi)
-    opponent.checked(size)
+        opponent = entry.with_limits(limits).checked(size)
+    rules = Rules.preset(first_given(wish.rules, "chinese"), size, wish.komi)
     colour, stones = _colour(wish, person, opponent, say), wish.handicap or 0
     if wish.fair:
         colour, terms = _fair(results, person, opponent, rules, wish, say)
@@ -86,10 +90,67 @@ def arranged(
         seed=wish.seed,
         date=datetime.now(UTC).strftime("%Y-%m-%d"),
     )
-    bots = {colour: seat for colour, seat in seats.items() if not seat.bot_kind.interactive}
+    bots = {colour: seat for colour, seat in seats.items() if not seat.is_person}
     people = tuple(colour for colour in sorted(seats) if colour not in bots)
     players = tuple(events.player_of(seat) for seat in seats.values() if _identity(seat))
     return Kifu(record, people, limits, players=players), bots
+
+
+def opponents_of(bots: Mapping[Colour, Entry], rules: Rules) -> dict[Colour, Opponent]:
+    """The bots, ready to move: their kernels are compiled before any clock runs. Raises UserError for one that can't be
+    had."""
+    from arena.events.worker import warm_up
+    from arena.people.sitting import Opponent
+
+    opponents = {}
+    for colour, entry in bots.items():
+        opponents[colour] = Opponent(entry.build(), entry.limits)
+        if entry.bot_kind.boards > 1:
+            warm_up(opponents[colour].bot, rules)
+    return opponents
+
+
+def seat_at(event: Event, theme: Theme) -> Callable[[Pairing], Record]:
+    """Sits people down to their games of an event. Who leaves one raises KeyboardInterrupt, as Ctrl-C does."""
+    from datetime import UTC, datetime
+
+    from rich.console import Console
+
+    from arena.contract.bot import Limits
+    from arena.go.moves import Colour
+    from arena.go.record import Record
+    from arena.people.kifu import Kifu
+    from arena.people.sitting import Sitting
+    from arena.screen.plain_play import Lines
+    from arena.screen.play import sit_down
+
+    console, lines = Console(), Lines(sys.stdin)
+
+    def play(pairing: Pairing) -> Record:
+        names = dict(zip(Colour, (pairing.black, pairing.white), strict=True))
+        seats = {colour: event.players[name] for colour, name in names.items()}
+        bots = {colour: seat for colour, seat in seats.items() if not seat.is_person}
+        people = tuple(colour for colour in Colour if colour not in bots)
+        record = Record(
+            event.terms.rules,
+            pairing.opening,
+            None,
+            black=pairing.black,
+            white=pairing.white,
+            id=pairing.id,
+            event=event.event,
+            seed=pairing.seed,
+            opening=len(pairing.opening),
+            date=datetime.now(UTC).strftime("%Y-%m-%d"),
+        )
+        time = next((seats[colour].limits for colour in people if seats[colour].limits.time), Limits())
+        with Sitting(Kifu(record, people, time), opponents_of(bots, event.terms.rules)) as sitting:
+            sit_down(sitting, console, lines, theme=theme)
+        if not sitting.snapshot().is_over:
+            raise KeyboardInterrupt
+        return sitting.record()
+
+    return play
 
 
 def _own_name(registry: Registry) -> str:
@@ -117,7 +178,7 @@ def _person(registry: Registry, name: str) -> Entry:
 
 def _identity(entry: Entry) -> str:
     """What a player is rated under; empty for a person without a name."""
-    return "" if entry.bot_kind.interactive and entry.name == GUEST else entry.identity
+    return "" if entry.is_person and entry.name == GUEST else entry.identity
 
 
 def _read_clock(text: str | None) -> Limits:

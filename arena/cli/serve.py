@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from arena import UserError
 from arena.cli import complete
 from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
 
@@ -41,8 +40,6 @@ def gtp(
     from arena.gtp.server import Server, serve
 
     entry = registry_of(config, results).resolve(bot)
-    if entry.bot_kind.interactive:
-        raise UserError(f"{entry.name} plays at the terminal and can't be served")
     entry.checked(size)
     preset = Rules.preset(rules, size, komi)
     if seed is None:

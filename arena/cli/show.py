@@ -45,9 +45,8 @@ def show(
     """
     from rich.console import Console
 
-    from arena.screen.show import print_game, step_through
     from arena.screen.terminal import Stage, has_stage
-    from arena.screen.viewer import Viewer
+    from arena.screen.viewer import Viewer, print_game, step_through
 
     colours = read_theme(theme, registry_of(config, results))
     record, remarks = _found(game, results)

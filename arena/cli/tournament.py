@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from arena import ConfigError
 from arena.cli import complete, events
-from arena.cli.options import RESULTS, ConfigFile, Results, read_theme, registry_of
+from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_theme, registry_of, takes_terms
+from arena.cli.seats import seat_at
+from arena.players.tables import TermsTable, TournamentTable, first_given
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from arena.events.schedule import Ladder, Tournament
-    from arena.players.registry import Entry, Registry, TournamentTable
+    from arena.players.registry import Entry, Registry
     from arena.results.league import Crosstable
-    from arena.screen.themes import Theme
+    from arena.screen.board import Theme
 
 LADDER_GAMES = 100
 """Games of a ladder for each of its bots, unless told otherwise."""
@@ -40,6 +42,7 @@ Bots = Annotated[
 ]
 
 
+@takes_terms()
 def tournament(
     name: Name,
     bots: Bots = None,
@@ -50,15 +53,7 @@ def tournament(
         bool | None,
         typer.Option("--gauntlet/--round-robin", help="The first against the rest, or all.", show_default=False),
     ] = None,
-    size: events.Size = None,
-    komi: events.Komi = None,
-    rules: events.RuleSet = None,
-    openings: events.Openings = None,
-    plies: events.Plies = None,
-    book: events.BookPath = None,
-    seed: events.Seed = None,
-    limits: events.LimitsText = None,
-    adjudicate: events.Adjudicate = None,
+    terms: TermsTable = NO_TERMS,
     workers: events.Workers = 0,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
@@ -80,8 +75,8 @@ def tournament(
     registry = registry_of(config, results)
     theme, declared = read_theme(None, registry), _declared(registry, "tournament", name, bots)
     style = None if gauntlet is None else "gauntlet" if gauntlet else "round robin"
-    style = events.first_given(style, declared.style, "round robin")
-    given = events.Given(size, komi, rules, openings, plies, seed, limits, adjudicate, book).over(declared)
+    style = first_given(style, declared.style, "round robin")
+    given = terms.over(declared)
     console = Console()
     if style == "ladder":
         entries = _players(registry, given, bots, declared)
@@ -91,13 +86,14 @@ def tournament(
     if declared.to_see is not None or declared.block is not None:
         raise ConfigError(f'[tournaments.{name}]: to_see and block are of a ladder; add style = "ladder", or drop them')
     say = events.printer(console)
-    terms, games_each = given.terms(say), events.first_given(games, declared.games, 20)
+    agreed, games_each = events.read_terms(given, say), first_given(games, declared.games, 20)
     entries = _players(registry, given, bots, declared)
-    events.say_if_used_in_turn(terms, games_each, say)
-    played = Tournament(name, entries, games_each=games_each, style=Style(style), **terms)
+    events.say_if_used_in_turn(agreed, games_each, say)
+    played = Tournament(name, entries, agreed, games_each, Style(style))
     _play(played, processes, console, results, theme)
 
 
+@takes_terms()
 def ladder(
     name: Name,
     bots: Bots = None,
@@ -125,15 +121,7 @@ def ladder(
             help="Games of a meeting in a round, an even number; 8. More keep more workers busy.", show_default=False
         ),
     ] = None,
-    size: events.Size = None,
-    komi: events.Komi = None,
-    rules: events.RuleSet = None,
-    openings: events.Openings = None,
-    plies: events.Plies = None,
-    book: events.BookPath = None,
-    seed: events.Seed = None,
-    limits: events.LimitsText = None,
-    adjudicate: events.Adjudicate = None,
+    terms: TermsTable = NO_TERMS,
     workers: events.Workers = 0,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
@@ -153,7 +141,7 @@ def ladder(
     processes = events.count_workers(workers)
     registry = registry_of(config, results)
     declared = _declared(registry, "ladder", name, bots)
-    given = events.Given(size, komi, rules, openings, plies, seed, limits, adjudicate, book).over(declared)
+    given = terms.over(declared)
     console = Console()
     entries = _players(registry, given, bots, declared)
     played = _ladder(name, entries, games, to_see, block, given, declared, console)
@@ -163,8 +151,6 @@ def ladder(
 def _declared(registry: Registry, command: str, name: str, bots: list[str] | None) -> TournamentTable:
     """What arena.toml says of a tournament; nothing has to be there when its bots are named. Raises ConfigError where
     the name is missing, and the first bot stands in its place."""
-    from arena.players.registry import TournamentTable
-
     if not bots or name in registry.tournaments:
         return registry.tournament(name, command)
     if registry.knows(name):
@@ -174,9 +160,9 @@ def _declared(registry: Registry, command: str, name: str, bots: list[str] | Non
 
 
 def _players(
-    registry: Registry, given: events.Given, bots: list[str] | None, declared: TournamentTable
+    registry: Registry, given: TermsTable, bots: list[str] | None, declared: TournamentTable
 ) -> tuple[Entry, ...]:
-    return tuple(given.player(registry, bot) for bot in bots or declared.bots)
+    return tuple(events.read_player(registry, bot, given, or_person=True) for bot in bots or declared.bots)
 
 
 def _ladder(
@@ -185,26 +171,20 @@ def _ladder(
     games: int | None,
     to_see: float | None,
     block: int | None,
-    given: events.Given,
+    given: TermsTable,
     declared: TournamentTable,
     console: Console,
 ) -> Ladder:
     from arena.events.schedule import Ladder
 
-    to_see = events.first_given(to_see, declared.to_see)
+    to_see = first_given(to_see, declared.to_see)
     if to_see is not None and not 1 <= to_see <= 1000:
         raise ConfigError(f"--to-see {to_see:g} can't be reached; give from 1 to 1000 Elo")
     most = LADDER_GAMES * len(entries) if to_see is None else TO_SEE_GAMES
     own = declared.games if declared.style == "ladder" else None
-    terms: dict[str, Any] = given.terms(events.printer(console))
-    return Ladder(
-        name,
-        entries,
-        games=events.first_given(games, own, most),
-        to_see=to_see or 0.0,
-        block=events.first_given(block, declared.block, 8),
-        **terms,
-    )
+    terms = events.read_terms(given, events.printer(console))
+    most, block = first_given(games, own, most), first_given(block, declared.block, 8)
+    return Ladder(name, entries, terms, most, to_see or 0.0, block)
 
 
 def _play(played: Tournament | Ladder, workers: int, console: Console, results: Path, theme: Theme) -> None:
@@ -221,7 +201,7 @@ def _play(played: Tournament | Ladder, workers: int, console: Console, results: 
             events.printer(console)(line)
         events.note_event(store, played)
         with events.event_kept(played, store, console, results):
-            updates = events.play_published(played, store, workers, control)
+            updates = events.play_published(played, store, workers, control, seat_at(played, theme))
             view = show_tournament(played, updates, console, control=control, theme=theme)
             if isinstance(played, Ladder):
                 events.printer(console)(_precision(view.tally))

@@ -1,11 +1,11 @@
-"""The commands that train nets. Their options are the settings of the trainers, one for one."""
+"""The commands that train nets. A few settings of a trainer are options; the others come by --config and --set."""
 
 from __future__ import annotations
 
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
@@ -15,69 +15,66 @@ import typer
 
 from arena import ConfigError, UserError
 from arena.cli.options import RESULTS, Results, registry_of
-from arena.contract.settings import plain
+from arena.contract.settings import plain, suggest
 from trainers.settings import (
     DISTILL_PRESETS,
-    GROUPS,
     OWNERSHIP_PRESETS,
-    RECORDS,
-    RL,
     RL_PRESETS,
     ROLLOUT_PRESETS,
     SETTINGS_FILE,
     SL_PRESETS,
     VALUE_PRESETS,
-    Records,
+    Settings,
     change,
     choose_preset,
     is_paths,
+    listing,
     read_file,
+    renamed,
 )
 
-Data = Annotated[
-    list[Path] | None,
-    typer.Option(
-        help="SGF files, folders or archives to learn from, or one dataset; repeatable.",
-        show_default=False,
-        rich_help_panel=RECORDS,
-    ),
+Config = Annotated[Path | None, typer.Option(help="TOML file of settings.", show_default=False)]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="KEY=VALUE: any other setting; repeatable.", show_default=False, metavar="KEY=VALUE"),
 ]
-Config = Annotated[
-    Path | None, typer.Option(help="TOML file of settings, named as below with _ for -.", show_default=False)
-]
-Resume = Annotated[
-    str, typer.Option(help="Go on with the run of this name, with all its settings.", show_default=False)
-]
-Gate = Annotated[bool, typer.Option("--gate", help="Then let it take its entry's place if it is stronger: arena gate.")]
-New = Annotated[bool, typer.Option("--new", help="Begin anew where a run of this name was stopped.")]
+List = Annotated[bool, typer.Option("--settings", help="List all settings as TOML, and exit.")]
+Resume = Annotated[str, typer.Option(help="Name of a run to resume with all its settings.", show_default=False)]
+New = Annotated[bool, typer.Option("--new", help="Start anew where a run of this name was stopped.")]
+Gate = Annotated[bool, typer.Option("--gate", help="Then run arena gate: promote the net if it is stronger.")]
 
 
 def command(
-    presets: Mapping[str, Records | RL], resumable: bool = True, plays: bool = True
+    presets: Mapping[str, Settings], resumable: bool = True, plays: bool = True
 ) -> Callable[[Callable[[Any, Path], Path]], Callable[..., None]]:
-    """Turn ``work(settings, results)`` into a command with an option for each setting of ``presets``.
+    """Turn ``work(settings, results)`` into a command with options for the settings that are ``SHOWN``.
 
-    ``work`` gives the folder of the checkpoint. A setting's value is that of the command line, else of the file, else
-    of the run to be resumed, else of the preset.
+    ``work`` gives the folder of the checkpoint. Values come from the preset, the resumed run, --config, --set and the
+    options; the last one counts.
     """
-    kind = type(next(iter(presets.values())))
+    kind = type(presets["cpu"])
 
     def decorate(work: Callable[[Any, Path], Path]) -> Callable[..., None]:
-        def run(**given: Any) -> None:
-            results, preset, file = given.pop("results"), given.pop("preset"), given.pop("config")
-            resume, new, gated = given.pop("resume", ""), given.pop("new", False), given.pop("gate", False)
-            typed = {name: value for name, value in given.items() if value is not None}
-            if paths := typed.pop("data", None):
-                typed["records"] = [str(path) for path in paths]
-            settings = choose_preset(presets, preset)
+        def run(ctx: typer.Context, **given: Any) -> None:
+            _refuse_unknown(ctx, kind)
+            results, resume, file = given.pop("results"), given.pop("resume", ""), given.pop("config")
+            new, gated, listed = given.pop("new", False), given.pop("gate", False), given.pop("settings")
+            settings = choose_preset(presets, given.pop("preset"))
+            pairs = _read_pairs(given.pop("set") or [])
             if resume:
                 left = results / "training" / resume / SETTINGS_FILE
                 if not left.is_file():
-                    raise ConfigError(f"no run '{resume}' to go on with: there is no {left}")
+                    raise ConfigError(f"no run '{resume}' to resume: there is no {left}")
                 settings = change(settings, read_file(left), str(left))
             if file is not None:
                 settings = change(settings, read_file(file), str(file))
-            settings = change(settings, typed, "command line")
+            settings = change(settings, pairs, "--set")
+            typed = {name: value for name, value in given.items() if value is not None}
+            paths = {name: list(map(str, value)) for name, value in typed.items() if isinstance(value, list)}
+            settings = change(settings, typed | paths, "command line")
+            if listed:
+                print("\n".join(listing(settings)))
+                return
             if new:
                 for stale in (results / "training" / settings.name).rglob("*"):
                     if stale.is_file():
@@ -86,14 +83,44 @@ def command(
             if gated:
                 _gate(folder, results)
 
-        parameters = list(_parameters(kind, presets, resumable, plays))
-        run.__doc__ = work.__doc__
+        parameters = list(_parameters(presets, resumable, plays))
+        run.__doc__ = f"{work.__doc__}\n\n    All other settings: [bold]--settings[/bold] lists them."
         run.__name__ = work.__name__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return run
 
     return decorate
+
+
+EXTRA = {"ignore_unknown_options": True, "allow_extra_args": True}
+"""What Typer must be told of these commands, for an option that isn't one is refused here."""
+
+
+def _refuse_unknown(ctx: typer.Context, kind: type[Settings]) -> None:
+    """Raise ConfigError for an option that isn't one; a setting by that name is given by --set."""
+    if not ctx.args:
+        return
+    word = ctx.args[0].partition("=")[0]
+    settings = {f"--{item.name.replace('_', '-')}": item.name for item in fields(kind)}
+    name = word.lstrip("-").replace("-", "_")
+    name = renamed(name, kind) or name
+    if word.startswith("--") and name in settings.values():
+        raise ConfigError(f"{word} is a setting, not an option: give it as --set {name}=VALUE")
+    options = [option for one in ctx.command.params for option in one.opts]
+    hint = suggest(word, [*options, *settings]) or "; --settings lists all settings"
+    raise ConfigError(f"unknown option '{word}'{hint}")
+
+
+def _read_pairs(texts: list[str]) -> dict[str, str]:
+    """What --set gives. Raises ConfigError for one that isn't KEY=VALUE."""
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {text}: write KEY=VALUE, such as --set batch_size=128")
+        pairs[name.strip().replace("-", "_")] = value.strip()
+    return pairs
 
 
 def _gate(folder: Path, results: Path) -> None:
@@ -105,50 +132,41 @@ def _gate(folder: Path, results: Path) -> None:
         raise typer.Exit(1)
 
 
-def _parameters(
-    kind: type[Records | RL], presets: Mapping[str, Records | RL], resumable: bool, plays: bool
-) -> Iterator[inspect.Parameter]:
+def _parameters(presets: Mapping[str, Settings], resumable: bool, plays: bool) -> Iterator[inspect.Parameter]:
     def parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
-    if any(item.name == "records" for item in fields(kind)):
-        yield parameter("data", Data, None)
-    yield parameter(
-        "preset", Annotated[str, typer.Option(help=f"Settings to begin with: {', '.join(presets)}.")], "cpu"
-    )
+    yield parameter("ctx", typer.Context, inspect.Parameter.empty)
+    known = {item.name: item for item in fields(presets["cpu"])}
+    for name in presets["cpu"].SHOWN:
+        item = known[name]
+        kind = {"int": int, "float": float}.get(str(item.type).removesuffix(" | None"), str)
+        usual = plain(getattr(presets["cpu"], name) or "")
+        option = typer.Option(
+            help=f"{item.metadata['help']}." + (f" \\[default: {usual}]" if usual else ""), show_default=False
+        )
+        yield parameter(name, Annotated[(list[Path] if is_paths(item) else kind) | None, option], None)
+    preset = typer.Option(help=f"Settings to begin with: {', '.join(presets)}.")
+    yield parameter("preset", Annotated[str, preset], "cpu")
     yield parameter("config", Config, None)
+    yield parameter("set", Set, None)
+    yield parameter("settings", List, False)
     if resumable:
         yield parameter("resume", Resume, "")
         yield parameter("new", New, False)
     if plays:
         yield parameter("gate", Gate, False)
     yield parameter("results", Results, Path(RESULTS))
-    for item in sorted(fields(kind), key=lambda item: GROUPS.index(item.metadata["group"])):
-        if item.name == "records":
-            continue
-        wanted = {"int": int, "float": float, "bool": bool}.get(str(item.type).removesuffix(" | None"), str)
-        if is_paths(item):
-            wanted = list[str]
-        sentence = item.metadata["help"]
-        if choices := item.metadata["choices"]:
-            sentence += f" ({', '.join(choices)})"
-        usual = plain(getattr(presets["cpu"], item.name) or "")
-        option = typer.Option(
-            help=f"{sentence[0].upper()}{sentence[1:]}." + (f" \\[default: {usual}]" if usual else ""),
-            rich_help_panel=item.metadata["group"],
-            show_default=False,
-        )
-        yield parameter(item.name, Annotated[wanted | None, option], None)
 
 
 @command(SL_PRESETS)
 def train_sl(settings: Any, results: Path) -> Path:
     """Learn a policy (and who wins) from game records, AlphaGo's first stage.
 
-    Ctrl-C leaves a good checkpoint; the same command goes on, and so does --resume NAME. The net can be played at once
-    as checkpoint:NAME. Settings come from the preset, a file (--config) and the options below; the last one counts.
+    Ctrl-C saves a playable checkpoint; the same command resumes the run, and so does --resume NAME. Play the net as
+    checkpoint:NAME. Settings come from the preset, --config, --set and the options; the last one counts.
 
-    Example: [bold]arena train sl --data games/ --name mine --max-minutes 90 --processes 2[/bold]
+    Example: [bold]arena train sl --data games/ --name mine --max-minutes 90 --set processes=2[/bold]
     """
     sl = _trainer("sl")
     from arena.screen.progress import show_training
@@ -190,8 +208,9 @@ def train_rl(settings: Any, results: Path) -> Path:
     """Get stronger by playing against earlier selves, AlphaGo's second stage. It needs no records.
 
     It begins with a net that imitates (--start, from arena train sl): moves of won games get likelier, those of lost
-    games less likely. Now and then it plays short matches against that net and a bot (--rate-against), whose scores are
-    drawn as curves. Ctrl-C leaves a good checkpoint; the same command goes on, and so does --resume NAME.
+    games less likely. Now and then it plays short matches against that net and a bot (--eval-opponent), whose scores
+    are drawn as curves. Ctrl-C saves a playable checkpoint; the same command resumes the run, and so does --resume
+    NAME.
 
     Example: [bold]arena train rl --start sl-9x9 --name rl --max-minutes 240[/bold]
     """
@@ -237,35 +256,19 @@ def train_rollout(settings: Any, results: Path) -> Path:
 def train_value(settings: Any, results: Path) -> Path:
     """Learn who will win, from any position: AlphaGo's third stage. The policy stays as it was.
 
-    First it plays games for it: 1 to 60 moves by --policy, one random move, the rest by --finisher; of each it keeps
-    the position after the random move, with the result. That takes most of the time; the games stay in results/cache
-    for every later run, and a command that was stopped goes on with them. --source records learns from --data instead.
+    First it plays games: 1 to 60 moves by --policy, one random move, the rest by the finisher. It learns from the
+    position after the random move, with the result. Playing takes most of the time; the games stay in results/cache
+    for later runs, and a stopped command goes on with them. --source records learns from --data instead.
 
-    Errors are mean squares on a scale from -1 (lost) to 1 (won). A net must beat those beside it: the best constant,
-    the score as it stands, and playouts. A test error far over that of training games: they were learned by heart.
+    Errors are mean squares on a scale from -1 (lost) to 1 (won), next to those of the best constant, of the score as it
+    stands, and of playouts. A test error far above the training error is overfitting.
 
-    Example: [bold]arena train value --games 20000 --max-minutes 20 --processes 2[/bold]
+    Example: [bold]arena train value --games 20000 --max-minutes 20 --set processes=2[/bold]
 
     Example: [bold]arena train value --source records --data games/ --name from-records[/bold]
     """
     value = _trainer("value")
-    from arena.screen.progress import show_training
-
-    def tell(made: Any) -> None:
-        print(
-            f"{settings.name}: {made.games:,} of {made.wanted:,} games played, {made.positions_per_second:,.0f} "
-            f"positions/s, {made.minutes_left:.0f} min left",
-            file=sys.stderr,
-        )
-
-    with ExitStack() as stack:
-        shown: list[Callable[[Any], None]] = []
-
-        def on_progress(progress: Any) -> None:
-            if not shown:  # the bar comes once the games are played
-                shown.append(stack.enter_context(show_training(settings.name, right="results")))
-            shown[0](progress)
-
+    with _plays_first(settings.name, "results") as (on_progress, tell):
         folder = value.train(settings, results, on_progress, tell)
     metrics = _metrics(folder)
     for part in (f"{source}{part}" for source in ("", "records_") for part in ("test", "validation")):
@@ -273,6 +276,22 @@ def train_value(settings: Any, results: Path) -> Path:
             print("\n".join(_errors(folder, part, metrics)))
     print(f"Play it: arena match checkpoint:{folder.name} sl -n 100")
     return folder
+
+
+@contextmanager
+def _plays_first(name: str, right: str) -> Iterator[tuple[Callable[[Any], None], Callable[[Any], None]]]:
+    """What shows the progress of a run, and of the games that it plays first: the bar begins after them."""
+    from arena.screen.progress import show_training
+
+    with ExitStack() as stack:
+        shown: list[Callable[[Any], None]] = []
+
+        def on_progress(progress: Any) -> None:
+            if not shown:
+                shown.append(stack.enter_context(show_training(name, right=right)))
+            shown[0](progress)
+
+        yield on_progress, lambda made: print(f"{name}: {made}", file=sys.stderr)
 
 
 def _errors(folder: Path, part: str, metrics: Mapping[str, float]) -> Iterator[str]:
@@ -296,36 +315,20 @@ def _errors(folder: Path, part: str, metrics: Mapping[str, float]) -> Iterator[s
 
 @command(DISTILL_PRESETS)
 def train_distill(settings: Any, results: Path) -> Path:
-    """Learn what a search finds: its visits become the policy of a net that plays without it, or leads a search anew.
+    """Train a net on the visits, results and win rates of a search.
 
-    First --teacher plays games against itself. That takes most of the time; the games stay in results/cache for every
-    later run, and a command that was stopped goes on with them. Then the net of --start learns the shares of the
-    visits, the results and the win rates of the search. The teacher may be the search of the same net, a larger net's
-    search, or a larger net alone (checkpoint:NAME,ensemble=true). With --data it goes on imitating records besides.
+    First --teacher plays games against itself. Playing takes most of the time; the games stay in results/cache for
+    later runs, and a stopped command goes on with them. Then the net of --start learns from them. The teacher may be
+    the search of the same net, a larger net's search, or a larger net alone (checkpoint:NAME,ensemble=true). With
+    --data it goes on imitating records, too.
 
     Example: [bold]arena train distill --name better --play-minutes 60 --max-minutes 20 --gate[/bold]
 
     Example: [bold]arena train distill --teacher alphago:checkpoint=large,visits=400 --name small[/bold]
     """
     distill = _trainer("distill")
-    from arena.screen.progress import show_training
-
-    def tell(made: Any) -> None:
-        print(
-            f"{settings.name}: {made.games:,} of {made.wanted:,} games played, {made.findings:,} positions to learn "
-            f"from, {made.moves_per_second:.1f} moves/s, {made.minutes_left:.0f} min left",
-            file=sys.stderr,
-        )
-
     registry = registry_of(None, results)
-    with ExitStack() as stack:
-        shown: list[Callable[[Any], None]] = []
-
-        def on_progress(progress: Any) -> None:
-            if not shown:  # the bar comes once the games are played
-                shown.append(stack.enter_context(show_training(settings.name, right="teacher's move")))
-            shown[0](progress)
-
+    with _plays_first(settings.name, "teacher's move") as (on_progress, tell):
         try:
             folder = distill.train(settings, results, registry, on_progress, tell)
         except KeyboardInterrupt:
@@ -333,7 +336,7 @@ def train_distill(settings: Any, results: Path) -> Path:
             raise typer.Exit(130) from None
     print("\n".join(_distilled(folder, _metrics(folder))))
     games = distill.Recipe.of(settings, registry).folder(results / "cache")
-    print(f"Its games stay in {games}; a later round learns from them, too, with --earlier.")
+    print(f"Its games stay in {games}; a later round learns from them, too, with --set earlier=DIR.")
     print(f"Play it: arena match checkpoint:{folder.name} sl -n 100")
     return folder
 

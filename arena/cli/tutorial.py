@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from arena import UserError
 from arena.cli import complete
 from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
 
@@ -31,25 +30,22 @@ def tutorial(
 
     Examples: [bold]arena tutorial[/bold] · [bold]arena tutorial --from 11 --against mcts[/bold]
     """
-    from contextlib import closing
     from random import SystemRandom
 
     from rich.console import Console
 
     from arena.people.tutorial import SIZE
+    from arena.screen.plain_play import Lines
     from arena.screen.tutorial import Left, Talk, farewell, play, teach
 
     entry = registry_of(config, results).resolve(against)
-    if entry.bot_kind.interactive:
-        raise UserError(f"{entry.name} is a person; name a bot, such as fast-random or mcts")
     entry.checked(SIZE)
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     console = Console(no_color=True) if plain else Console()
     talk = Talk(console, input if at_terminal else _read, plain, waits=at_terminal and not plain)
     try:
         teach(talk, first)
-        with closing(entry.build()) as bot:
-            play(talk, bot, entry.name, SystemRandom().getrandbits(31))
+        play(talk, entry.build(), entry.name, SystemRandom().getrandbits(31), Lines(sys.stdin))
     except Left as left:
         farewell(talk, [f"Go on later with: arena tutorial --from {left.number}"])
         return

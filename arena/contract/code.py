@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import os
 import re
 import sys
 from contextlib import suppress
@@ -43,7 +44,8 @@ def _module(factory: str) -> ModuleType:
     place = factory.partition(":")[0]
     if not place.endswith(".py"):
         return importlib.import_module(place)
-    name = f"arena_bot_{re.sub(r'[^0-9A-Za-z]', '_', Path(place).stem)}"
+    digest = hashlib.sha256(os.path.abspath(place).encode()).hexdigest()[:8]
+    name = f"arena_bot_{re.sub(r'[^0-9A-Za-z]', '_', Path(place).stem)}_{digest}"
     if name not in sys.modules:
         spec = spec_from_file_location(name, place)
         if spec is None or spec.loader is None:

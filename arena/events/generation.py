@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import IO, Self
 
 from arena import ConfigError, RecordError, StoreError, files
-from arena.contract.adjudication import OFF, Adjudication
-from arena.events.openings import Opening
-from arena.events.pairing import FixedCourse, Pairing, check_terms, openings_for, settings_of
-from arena.go.game import Rules
+from arena.events.pairing import FixedCourse, Pairing
+from arena.events.terms import Terms, require
 from arena.go.record import Played, Record, read_sgf
 from arena.players.registry import Entry
 
@@ -32,16 +30,11 @@ class Generation:
     """
 
     entries: tuple[Entry, ...]
-    rules: Rules
+    terms: Terms
     games: int
-    openings: int = 0
-    plies: int = 8
-    seed: int = 1
-    adjudication: Adjudication = OFF
-    book: tuple[Opening, ...] = ()
 
     def __post_init__(self) -> None:
-        check_terms(self, self.games)
+        require("games", self.games, 1)
         names = [entry.name for entry in self.entries]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -57,7 +50,7 @@ class Generation:
         return {
             "players": [entry.identity for entry in self.entries],
             "names": [entry.name for entry in self.entries],
-            **settings_of(self),
+            **self.terms.settings,
         }
 
     @property
@@ -72,12 +65,12 @@ class Generation:
         """All games, in order. What is ``played`` changes nothing."""
         names = list(self.players)
         meetings = list(permutations(names, 2)) or [(names[0], names[0])]
-        openings = openings_for(self, 2 * self.games)
+        openings = self.terms.openings_for(2 * self.games)
         event = self.event
         made = []
         for number in range(self.games):
             round_, meeting = divmod(number, len(meetings))
-            seed = int.from_bytes(hashlib.sha256(f"{self.seed}/{number}".encode()).digest()[:7], "big")
+            seed = int.from_bytes(hashlib.sha256(f"{self.terms.seed}/{number}".encode()).digest()[:7], "big")
             opening = openings[number % len(openings)]
             made.append(Pairing(f"{event}/{number + 1:06d}", round_, *meetings[meeting], opening, seed))
         return made

@@ -6,18 +6,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations, pairwise, starmap
 from math import inf
 
 import numpy as np
 
 from arena import ConfigError
-from arena.contract.adjudication import Adjudication
-from arena.events.openings import Opening
-from arena.events.pairing import Pairing, check_field, check_terms, games_of_two, meeting_of, openings_for, settings_of
+from arena.events.pairing import Pairing, check_field, games_of_two, meeting_of
 from arena.events.tally import Seen
-from arena.go.game import Rules
+from arena.events.terms import Terms, require
 from arena.go.record import Played
 from arena.players.registry import Entry
 from arena.ratings import Z95, Bound, FloatArray, K, Ratings, Result, rate
@@ -39,19 +37,14 @@ class Ladder:
 
     name: str
     entries: tuple[Entry, ...]
-    rules: Rules
+    terms: Terms
     games: int
     to_see: float = 0.0
     block: int = 8
-    openings: int = 0
-    plies: int = 4
-    seed: int = 1
-    adjudication: Adjudication = field(default_factory=Adjudication)
-    book: tuple[Opening, ...] = ()
 
     def __post_init__(self) -> None:
         check_field("ladder", self.name, self.entries)
-        check_terms(self, self.games)
+        require("games", self.games, 1)
         if self.block < 2 or self.block % 2:
             raise ConfigError(f"a block of {self.block} games can't be played; it is an even number from 2")
         if not 0 <= self.to_see < inf:
@@ -77,7 +70,7 @@ class Ladder:
     @property
     def settings(self) -> dict[str, object]:
         """What stays when players join or games are added."""
-        return {"ladder": self.name, "block": self.block, **settings_of(self)}
+        return {"ladder": self.name, "block": self.block, **self.terms.settings}
 
     def course(self, played: Iterable[Played] = ()) -> LadderCourse:
         return LadderCourse(self)
@@ -154,11 +147,11 @@ class LadderCourse:
         ladder, wanted = self._ladder, self._wanted()
         if not wanted:
             return []
-        openings = openings_for(ladder, max(self._starts[digest] for _, _, digest in wanted) + ladder.block)
+        openings = ladder.terms.openings_for(max(self._starts[digest] for _, _, digest in wanted) + ladder.block)
         columns = []
         for first, second, digest in wanted:
             numbers = range(self._starts[digest], self._starts[digest] + ladder.block)
-            prefix, seeds = f"{ladder.name}/{self._round:04d}-{digest}", f"{ladder.seed}/{digest}"
+            prefix, seeds = f"{ladder.name}/{self._round:04d}-{digest}", f"{ladder.terms.seed}/{digest}"
             columns.append(games_of_two(first.name, second.name, numbers, openings, prefix, seeds))
         planned = [pairing for row in zip(*columns, strict=True) for pairing in row]
         others = self._games - sum(pairing.id in self._last for pairing in planned)

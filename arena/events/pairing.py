@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Protocol
 
 from arena import ConfigError
-from arena.contract.adjudication import Adjudication
-from arena.events.openings import Opening, draw_openings
-from arena.go.game import Rules
+from arena.events.openings import Opening
+from arena.events.terms import Terms
 from arena.go.record import Played
 from arena.players.registry import Entry
 
@@ -37,7 +35,7 @@ class Pairing:
 
 
 class Event(Protocol):
-    """A match, a tournament or a ladder: who plays, by which rules, and which games."""
+    """A match, a tournament or a ladder: who plays, on which terms, and which games."""
 
     @property
     def event(self) -> str:
@@ -48,9 +46,7 @@ class Event(Protocol):
         """Everybody under the names that the games carry."""
 
     @property
-    def rules(self) -> Rules: ...
-    @property
-    def adjudication(self) -> Adjudication: ...
+    def terms(self) -> Terms: ...
 
     @property
     def games(self) -> int:
@@ -94,46 +90,6 @@ class FixedCourse:
         return list(self._missing.values())
 
 
-class Terms(Protocol):
-    """What all games of an event have in common."""
-
-    @property
-    def rules(self) -> Rules: ...
-    @property
-    def openings(self) -> int: ...
-    @property
-    def plies(self) -> int: ...
-    @property
-    def seed(self) -> int: ...
-    @property
-    def adjudication(self) -> Adjudication: ...
-    @property
-    def book(self) -> tuple[Opening, ...]: ...
-
-
-def settings_of(terms: Terms) -> dict[str, object]:
-    """Terms as plain data; a book stands there by its digest, in place of the length of drawn openings."""
-    opened: dict[str, object] = {"plies": terms.plies}
-    if terms.book:
-        opened = {"book": hashlib.sha256(json.dumps(terms.book).encode()).hexdigest()[:12]}
-    return {
-        "rules": asdict(terms.rules),
-        "openings": terms.openings,
-        **opened,
-        "seed": terms.seed,
-        "adjudication": asdict(terms.adjudication),
-    }
-
-
-def openings_for(terms: Terms, games: int) -> Sequence[Opening]:
-    """What two players open so many games with, in turn. Raises ConfigError when not so many can be drawn."""
-    pairs = (games + 1) // 2
-    wanted = min(terms.openings or pairs, pairs)
-    if terms.book:
-        return terms.book[:wanted]
-    return draw_openings(terms.rules, wanted, terms.plies, terms.seed)
-
-
 def games_of_two(
     first: str, second: str, numbers: range, openings: Sequence[Opening], prefix: str, seeds: str
 ) -> Iterator[Pairing]:
@@ -164,13 +120,3 @@ def check_field(what: str, name: str, entries: Sequence[Entry]) -> None:
             raise ConfigError(f"'{one.name}' is given twice; a {what} takes each bot once")
         if one.identity == other.identity:
             raise ConfigError(f"'{one.name}' and '{other.name}' are the same bot; a {what} takes each once")
-
-
-def check_terms(terms: Terms, games: int) -> None:
-    """Raise ConfigError for numbers that can't be."""
-    for name, value, least in (("games", games, 1), ("openings", terms.openings, 0), ("plies", terms.plies, 0)):
-        if value < least:
-            raise ConfigError(f"{value} {name} can't be played; it is at least {least}")
-    if terms.plies >= terms.rules.move_limit and not terms.book:
-        limit = terms.rules.move_limit
-        raise ConfigError(f"an opening of {terms.plies} plies leaves no game; the move limit is {limit}")

@@ -19,11 +19,12 @@ from time import monotonic
 
 from arena import BotFault, UserError
 from arena.contract.adjudication import OFF
-from arena.contract.bot import Bot, Limits
+from arena.contract.bot import Bot, Limits, fault_words
 from arena.contract.finding import Begun, Finding, Verdict
 from arena.events.pairing import Pairing
 from arena.events.room import Room, Turn
-from arena.events.worker import leave_safe_path, safe_path, start_method
+from arena.events.worker import end_with_parent, leave_safe_path, safe_path, start_method
+from arena.files import scratch
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import gtp_from_move, pass_move
 from arena.players.registry import Entry
@@ -53,7 +54,7 @@ def probe(entry: Entry, rules: Rules) -> Generator[Begun | Finding, None, None]:
     player and all its processes."""
     context = start_method()
     here, there = context.Pipe()
-    with tempfile.NamedTemporaryFile(prefix="arena-check-") as log:
+    with tempfile.NamedTemporaryFile(dir=scratch()) as log:
         process = context.Process(target=_examine, args=(there, entry, rules, log.name))
         with _ctrl_c_ignored(), safe_path():  # Ctrl-C is this process's; the other one inherits that
             process.start()
@@ -108,6 +109,7 @@ def _ctrl_c_ignored() -> Iterator[None]:
 def _examine(connection: Connection, entry: Entry, rules: Rules, log: str) -> None:
     """Go through the steps as far as the player gets, and tell of each."""
     leave_safe_path()
+    end_with_parent()
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 1)  # the terminal is the screen's
     os.dup2(descriptor, 2)
@@ -135,8 +137,7 @@ def _examine(connection: Connection, entry: Entry, rules: Rules, log: str) -> No
     except BrokenPipeError:
         pass  # nobody listens any more
     except Exception as error:  # whatever a bot raises is its own fault
-        text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        report(Finding(step, Verdict.FAILED, text, "".join(traceback.format_exception(error))))
+        report(Finding(step, Verdict.FAILED, fault_words(error), "".join(traceback.format_exception(error))))
     finally:
         if bot is not None:
             with suppress(Exception):
@@ -194,14 +195,15 @@ def _move(bot: Bot, entry: Entry, rules: Rules, report: Report) -> None:
 
     room = Room({entry.name: bot}, rules, {entry.name: entry.limits}, OFF, note)
     room.seat(Pairing("check/00001", 0, entry.name, entry.name, (), seed=1))
-    table = room.tables[0]
     over = [record for _ in range(PLIES) for record in room.play_round()]
-    chosen = len(table.game.moves)
+    moves = over[0].moves if over else room.tables[0].game.moves
+    chosen = len(moves)
     if not over:
+        table = room.tables[0]
         table.game.play(pass_move(rules.size))
         table.win_rates.append(None)
         over = list(room.play_round())
-    outcome = table.game.outcome
+    outcome = over[0].outcome if over else None
     if outcome is not None and outcome.ending.is_forfeit:
         lost = over[0]
         reason = lost.reason.removeprefix(f"{entry.name}: ")
@@ -209,11 +211,11 @@ def _move(bot: Bot, entry: Entry, rules: Rules, report: Report) -> None:
         return
     words = f"{chosen} legal ones, {fmean(times):.2f} s each, {max(times):.2f} s the slowest"
     if outcome is not None and outcome.ending is Ending.RESIGN:
-        report(Finding("moves", Verdict.NOTE, f"{words}; resigns at move {len(table.game.moves) + 1}"))
-    elif outcome is not None and len(table.game.moves) == chosen:
+        report(Finding("moves", Verdict.NOTE, f"{words}; resigns at move {len(moves) + 1}"))
+    elif outcome is not None and len(over[0].moves) == chosen:
         report(Finding("moves", Verdict.NOTE, f"{words}; passes twice in a row"))
     else:
-        answer = gtp_from_move(table.game.moves[-1], rules.size)
+        answer = gtp_from_move(moves[-1], rules.size)
         report(Finding("moves", Verdict.OK, f"{words}; answers a pass by {answer}"))
 
 

@@ -3,7 +3,24 @@
 It is imported there and nowhere else. No kernel is loaded or compiled: that may take long, and a Ctrl-C would wait.
 """
 
-import arena.events.worker  # noqa: F401  # its imports are what workers need
-from arena.go.jit import wake
+import os
+import signal
+from contextlib import suppress
+from functools import partial
 
+from arena.events.worker import go_on_without_parent  # its imports are what workers need
+from arena.go.jit import wake
+from arena.gtp.guard import children
+
+
+def _wake_workers(parent: int, *_: object) -> None:
+    """Have workers that are stopped go on when the parent is gone: then they end by themselves."""
+    if os.getppid() != parent:
+        for worker in children():
+            with suppress(OSError):
+                os.kill(worker, signal.SIGCONT)
+
+
+signal.signal(signal.SIGCONT, partial(_wake_workers, os.getppid()))
+go_on_without_parent()
 wake()

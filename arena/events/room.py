@@ -6,6 +6,7 @@ So do adjudications. No processes, no schedule and no storage: ``runner`` brings
 from __future__ import annotations
 
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,9 +15,9 @@ from time import perf_counter
 
 import numpy as np
 
-from arena import BotFault, BotTimeout, IllegalMove
+from arena import BotKilled, BotTimeout, IllegalMove
 from arena.contract.adjudication import OFF, Adjudication
-from arena.contract.bot import Bot, Decision, Limits
+from arena.contract.bot import Bot, Decision, Limits, fault_words
 from arena.contract.clock import LAG, Clock
 from arena.events.pairing import Pairing
 from arena.go.game import Ending, Game, Outcome, Rules
@@ -25,6 +26,9 @@ from arena.go.record import Record
 
 SHORTEST_STOP = 0.1
 """Seconds of a call below which nobody asks whether the process was stopped meanwhile."""
+
+LIVES = 5
+"""How often a game is begun whose bot is ended from outside; then the bot forfeits it, as it may be its own doing."""
 
 ROUNDING = 1e-3
 """How far beyond [0, 1] a win rate may be, and ownership beyond [-1, 1], before it counts as none."""
@@ -77,7 +81,7 @@ class Room:
     ``on_turn`` hears of every call before it is made, and with None when no more follow at once: a watchdog can tell
     who hangs. ``stopped`` tells for how many seconds this process was stopped so far. They aren't the bot's: they are
     left out of what a call took. Where they cut a bot's thinking short, because it was given ``seconds`` or gave up
-    waiting itself, the game is begun again.
+    waiting itself, the game is begun again. So is a game whose bot was ended from outside, if that doesn't go on.
     """
 
     def __init__(
@@ -88,6 +92,7 @@ class Room:
         adjudication: Adjudication = OFF,
         on_turn: Callable[[Turn | None], None] = lambda turn: None,
         stopped: Callable[[], float] = lambda: 0.0,
+        now: Callable[[], float] = perf_counter,
     ):
         self.tables: list[Table] = []
         self._players = players
@@ -96,8 +101,10 @@ class Room:
         self._adjudication = adjudication
         self._on_turn = on_turn
         self._stopped = stopped
+        self._now = now
         self._boards = dict.fromkeys(players, 1)  # how many a call is given at most
         self._known_stops = 0.0
+        self._killed: Counter[str] = Counter()  # by the id of the game
         # these are asked for every move
         self._takes_many = {name: _takes_many(bot) and limits[name].time is None for name, bot in players.items()}
         self._prepares = {name: type(bot).prepare is not Bot.prepare for name, bot in players.items()}
@@ -122,9 +129,7 @@ class Room:
                     called = tables[done : done + (self._boards[name] if self._takes_many[name] else 1)]
                     done += len(called)
                     if self._prepares[name]:
-                        for table in called:
-                            self._prepare(name, table)
-                        called = [table for table in called if not table.game.is_over]
+                        called = [table for table in called if self._prepare(name, table)]
                     if called:
                         self._take_turns(name, called)
                 self._on_turn(None)
@@ -133,14 +138,17 @@ class Room:
                         self.tables.remove(table)
                         yield _record(table)
 
-    def _prepare(self, name: str, table: Table) -> None:
-        """Have a bot make ready, outside its clock. One that can't forfeits."""
+    def _prepare(self, name: str, table: Table) -> bool:
+        """Have a bot make ready, outside its clock, and tell whether it is. One that can't forfeits."""
         bot = self._players[name]
         self._on_turn(Turn(name, (table,), bot.startup))
         try:
             bot.prepare(table.game, self._limits[name])
         except Exception as error:  # as in _take_turns
-            _forfeit(table, error)
+            if not self._begun_again(table, error):
+                _forfeit(table, error)
+            return False
+        return True
 
     def _take_turns(self, name: str, tables: Sequence[Table]) -> None:
         """Have a bot decide at these tables in one call, one table where there is a clock."""
@@ -154,7 +162,7 @@ class Room:
         self._on_turn(Turn(name, tuple(tables), allowed))
         decisions: Sequence[Decision] = ()
         fault: Exception | None = None
-        start = perf_counter()
+        start = self._now()
         try:
             if self._takes_many[name]:
                 decisions = self._players[name].choose_all([table.game for table in tables], limits)
@@ -166,20 +174,20 @@ class Room:
                 check_decision(decision, self._rules.size)
         except Exception as error:  # a bot's fault, whatever it is, is that bot's forfeit
             fault = error
-        seconds = perf_counter() - start
+        seconds = self._now() - start
         stopped = self._stops(seconds)
         seconds -= stopped
         if stopped and (limits.seconds is not None or isinstance(fault, BotTimeout)):
             for table in tables:  # the bot kept an eye on the time, and was robbed of it
-                self.tables.remove(table)
-                self.seat(table.pairing)
+                self._begin_again(table)
         elif len(tables) > 1 and (fault is not None or seconds > allowed):
             if fault is None:
                 self._boards[name] = 1
             for table in tables:  # find out which game is to blame
                 self._take_turns(name, [table])
         elif fault is not None:
-            self._fail(tables[0], fault, seconds)
+            if not self._begun_again(tables[0], fault):
+                self._fail(tables[0], fault, seconds)
         else:
             if self._takes_many[name]:
                 least = len(tables) * (limits.seconds or 0.0)
@@ -187,6 +195,20 @@ class Room:
                     self._boards[name] = max(self._boards[name], 2 * len(tables))
             for table, decision in zip(tables, decisions, strict=True):
                 self._carry_out(table, decision, seconds / len(tables))
+
+    def _begin_again(self, table: Table) -> None:
+        self.tables.remove(table)
+        self.seat(table.pairing)
+
+    def _begun_again(self, table: Table, fault: Exception) -> bool:
+        """Begin a game again whose bot was ended from outside, unless that has happened too often."""
+        if not isinstance(fault, BotKilled):
+            return False
+        self._killed[table.pairing.id] += 1
+        if self._killed[table.pairing.id] >= LIVES:
+            return False
+        self._begin_again(table)
+        return True
 
     def _stops(self, seconds: float) -> float:
         """For how many of these last seconds the process was stopped; it isn't asked after a quick call."""
@@ -285,12 +307,7 @@ def _check_ownership(ownership: object, size: int) -> None:
 
 def _forfeit(table: Table, error: Exception) -> None:
     ending = Ending.TIME if isinstance(error, BotTimeout) else Ending.CRASH
-    text = " ".join(str(error).split()) or type(error).__name__
-    table.reason = (
-        f"{table.on_move}: {text}"
-        if isinstance(error, BotFault)
-        else f"{table.on_move}: {type(error).__name__}: {text}"
-    )
+    table.reason = f"{table.on_move}: {fault_words(error)}"
     table.dossier = "".join(traceback.format_exception(error))
     table.game.end(Outcome(table.game.to_play.opponent, ending))
 

@@ -13,11 +13,10 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from math import inf
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext
@@ -28,9 +27,10 @@ from typing import Protocol
 
 from arena import StoreBusy, StoreError, UserError
 from arena.events.pairing import Course
-from arena.events.room import Room, lost_record
+from arena.events.room import lost_record
 from arena.events.schedule import Event, Match, Pairing
-from arena.events.worker import PAUSE, RESUME, CallClock, Glance, Job, safe_path, start_method, warm_up, work
+from arena.events.worker import PAUSE, RESUME, CallClock, Glance, Job, safe_path, start_method, work
+from arena.files import scratch
 from arena.go.game import Ending
 from arena.go.record import Played, Record
 
@@ -101,17 +101,23 @@ class Keeper(Protocol):
     def count(self, *, event: str) -> int: ...
 
 
-def play_event(event: Event, store: Keeper, workers: int, control: Control | None = None) -> Iterator[Update]:
+def play_event(
+    event: Event,
+    store: Keeper,
+    workers: int,
+    control: Control | None = None,
+    seat: Callable[[Pairing], Record] | None = None,
+) -> Iterator[Update]:
     """Play what ``event`` is missing in ``store``, yielding updates several times a second until all is durable.
 
     The first update carries what was played before. A match with a test ends with the update that decides it. Closing
     the generator stops the workers and stores every game they had finished. While another program holds the store,
-    games are played on and wait. A player of an interactive kind is played in this process. Raises UserError when a bot
-    can't be built, and Unstored when the event is ended while games wait.
+    games are played on and wait. Games with a person in them are played by ``seat``, one at a time. Raises UserError
+    when a bot can't be built, and Unstored when the event is ended while games wait.
     """
     course = event.course(store.scores(event=event.event))
     played = Update(tuple(game for game in store.scores(event=event.event) if course.add(game)), resumed=True)
-    updates = _rest(event, course, store, workers, control or Control())
+    updates = _rest(event, course, store, workers, control or Control(), seat or _no_seat)
     judge = event.judge() if isinstance(event, Match) and event.test is not None else None
     with closing(updates):
         for update in chain([played], updates):
@@ -125,39 +131,32 @@ def play_event(event: Event, store: Keeper, workers: int, control: Control | Non
                     return
 
 
-def _rest(event: Event, course: Course, store: Keeper, workers: int, control: Control) -> Generator[Update, None, None]:
-    """Play what is missing."""
-    if any(entry.bot_kind.interactive for entry in event.players.values()):
-        yield from _play_here(event, course, store)
-    elif missing := course.missing():
-        yield from _Crew(event, course, missing, store, workers, control).play()
+def _rest(
+    event: Event, course: Course, store: Keeper, workers: int, control: Control, seat: Callable[[Pairing], Record]
+) -> Generator[Update, None, None]:
+    """Play what is missing: the games of bots, then those of people, as long as that leaves more."""
+    while True:
+        if missing := _missing(event, course):
+            yield from _Crew(event, course, missing, store, workers, control).play()
+        with_people = _missing(event, course, with_people=True)
+        for pairing in with_people:
+            record = _identified(seat(pairing), event)
+            while not _appended(store, [record], TICK):
+                yield Update(waiting=1)
+            course.add(record)
+            yield Update((record,))
+        if not with_people:
+            return
 
 
-def _play_here(event: Event, course: Course, store: Keeper) -> Iterator[Update]:
-    """One game after the other in this process: a person sits at its terminal and may take any time."""
-    players = {name: entry.build() for name, entry in event.players.items()}
-    limits = {
-        name: replace(entry.limits, deadline=inf) if entry.bot_kind.interactive else entry.limits
-        for name, entry in event.players.items()
-    }
-    try:
-        for name, entry in event.players.items():
-            if entry.bot_kind.boards > 1:
-                warm_up(players[name], event.rules)
-        room = Room(players, event.rules, limits, event.adjudication)
-        while missing := course.missing():
-            for pairing in missing:
-                room.seat(pairing)
-                while room.tables:
-                    for record in room.play_round():
-                        record = _identified(record, event)
-                        while not _appended(store, [record], TICK):
-                            yield Update(waiting=1)
-                        course.add(record)
-                        yield Update((record,))
-    finally:
-        for bot in players.values():
-            bot.close()
+def _missing(event: Event, course: Course, with_people: bool = False) -> list[Pairing]:
+    """What can be played now, by bots or with people."""
+    people = {name for name, entry in event.players.items() if entry.is_person}
+    return [pairing for pairing in course.missing() if with_people is bool({pairing.black, pairing.white} & people)]
+
+
+def _no_seat(pairing: Pairing) -> Record:
+    raise UserError(f"nobody can sit down to {pairing.id} here")
 
 
 def _appended(store: Keeper, records: Sequence[Record], patience: float) -> bool:
@@ -226,7 +225,7 @@ class _Crew:
         self._all_planned = self._store.count(event=self._event.event) + self._left >= self._event.games
 
     def play(self) -> Iterator[Update]:
-        with tempfile.TemporaryDirectory(prefix="arena-") as folder:
+        with tempfile.TemporaryDirectory(dir=scratch()) as folder:
             try:
                 self._hire(folder)  # the first fills the cache of compiled kernels; others follow when it is ready
                 updated = monotonic()
@@ -244,7 +243,7 @@ class _Crew:
                         glances.clear()
                         updated = monotonic()
                     if not self._left:
-                        self._plan(self._course.missing())
+                        self._plan(_missing(self._event, self._course))
                 for worker in self._workers:
                     _release(worker)
             finally:
@@ -273,7 +272,7 @@ class _Crew:
         shared = context.RawArray("d", CallClock.SIZE)
         descriptor, stderr = tempfile.mkstemp(prefix="stderr-", dir=folder)
         event = self._event
-        job = Job(event.players, event.rules, event.adjudication, 1 if solo else self._boards, stderr)
+        job = Job(event.players, event.terms.rules, event.terms.adjudication, 1 if solo else self._boards, stderr)
         process = context.Process(target=work, args=(there, shared, job))
         with _signals_later():  # else a process could be started, and not known
             with _signals_ignored(), safe_path():
@@ -384,7 +383,7 @@ class _Crew:
         dossier = worker.stderr.read_text(errors="replace")[-4000:]
         player, seen = self._called(worker), worker.glance
         moves = seen.moves if seen is not None and seen.pairing == pairing else pairing.opening
-        self._finished.append(lost_record(pairing, self._event.rules, player, ending, reason, dossier, moves))
+        self._finished.append(lost_record(pairing, self._event.terms.rules, player, ending, reason, dossier, moves))
 
     def _called(self, worker: _Worker) -> str:
         """The player that the worker built or called last."""

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any
 
@@ -21,13 +21,11 @@ from arena.events.pairing import (
     FixedCourse,
     Pairing,
     check_field,
-    check_terms,
     games_of_two,
     meeting_of,
-    openings_for,
-    settings_of,
 )
 from arena.events.tally import Judge
+from arena.events.terms import Terms, require
 from arena.go.game import Rules
 from arena.go.record import Played
 from arena.players.registry import Entry
@@ -41,6 +39,7 @@ __all__ = [
     "Opening",
     "Pairing",
     "Style",
+    "Terms",
     "Tournament",
     "draw_openings",
     "event_from_json",
@@ -63,26 +62,21 @@ class Gate:
 class Match:
     """Two players, each opening with both colours: the smallest round robin.
 
-    ``games`` may grow: the first games of a longer match are those of a shorter one. ``openings`` is how many different
-    ones are used, in turn; 0 gives each pair of games its own, or the next of the ``book``. ``run`` counts fresh starts
-    of the same match. ``test`` ends it before all games are played; ``gate``, which has a test, says what that decides.
+    ``games`` may grow: the first games of a longer match are those of a shorter one. ``run`` counts fresh
+    starts of the same match. ``test`` ends it before all games are played; ``gate``, which has a test, says what that
+    decides.
     """
 
     first: Entry
     second: Entry
-    rules: Rules
+    terms: Terms
     games: int
-    openings: int = 0
-    plies: int = 4
-    seed: int = 1
-    adjudication: Adjudication = field(default_factory=Adjudication)
-    book: tuple[Opening, ...] = ()
     run: int = 1
     test: Sprt | None = None
     gate: Gate | None = None
 
     def __post_init__(self) -> None:
-        check_terms(self, self.games)
+        require("games", self.games, 1)
         if self.gate is not None and self.test is None:
             raise ValueError(f"a gate of {self.gate.entry} needs a test")
 
@@ -101,7 +95,7 @@ class Match:
         return {
             "players": [self.first.identity, self.second.identity],
             "names": [self.first.name, self.second.name],
-            **settings_of(self),
+            **self.terms.settings,
             **gate,
         }
 
@@ -135,8 +129,8 @@ class Match:
             for record in played:
                 judge.add(record)
             games = judge.tally.games if judge.is_decided else games
-        openings = openings_for(self, self.games)
-        return list(games_of_two(first, second, range(games), openings, self.event, str(self.seed)))
+        openings = self.terms.openings_for(self.games)
+        return list(games_of_two(first, second, range(games), openings, self.event, str(self.terms.seed)))
 
 
 class Style(StrEnum):
@@ -156,18 +150,13 @@ class Tournament:
 
     name: str
     entries: tuple[Entry, ...]
-    rules: Rules
+    terms: Terms
     games_each: int = 20
     style: Style = Style.ROUND_ROBIN
-    openings: int = 0
-    plies: int = 4
-    seed: int = 1
-    adjudication: Adjudication = field(default_factory=Adjudication)
-    book: tuple[Opening, ...] = ()
 
     def __post_init__(self) -> None:
         check_field("tournament", self.name, self.entries)
-        check_terms(self, self.games_each)
+        require("games", self.games_each, 1)
 
     @property
     def event(self) -> str:
@@ -180,7 +169,7 @@ class Tournament:
     @property
     def settings(self) -> dict[str, object]:
         """What stays when players join or games are added."""
-        return {"tournament": self.name, **settings_of(self)}
+        return {"tournament": self.name, **self.terms.settings}
 
     @property
     def meetings(self) -> list[tuple[Entry, Entry]]:
@@ -199,13 +188,13 @@ class Tournament:
     def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
         """The first game of each two players, then the second of each, and so on. What is ``played`` changes
         nothing."""
-        openings = openings_for(self, self.games_each)
+        openings = self.terms.openings_for(self.games_each)
         columns = []
         for one, other in self.meetings:
             first, second, digest = meeting_of(one, other)
             numbers, prefix = range(self.games_each), f"{self.name}/{digest}"
             columns.append(
-                games_of_two(first.name, second.name, numbers, openings, prefix, f"{self.seed}/{digest}"),
+                games_of_two(first.name, second.name, numbers, openings, prefix, f"{self.terms.seed}/{digest}"),
             )
         return [pairing for row in zip(*columns, strict=True) for pairing in row]
 
@@ -233,7 +222,8 @@ _KINDS: dict[str, type[Match | Tournament | Ladder]] = {"match": Match, "tournam
 def event_to_json(event: Match | Tournament | Ladder) -> str:
     """The whole event as one line of JSON, its players with all their settings."""
     kind = next(name for name, made in _KINDS.items() if isinstance(event, made))
-    return json.dumps({"event": kind, **asdict(event)}, separators=(",", ":"))
+    data = asdict(event)
+    return json.dumps({"event": kind, **data.pop("terms"), **data}, separators=(",", ":"))
 
 
 def event_from_json(text: str) -> Match | Tournament | Ladder:
@@ -254,7 +244,9 @@ def event_from_json(text: str) -> Match | Tournament | Ladder:
         }
         if data.get("gate") and "elo0" in data["gate"]:  # as it was before any match could have a test
             data["test"] = {key: data["gate"].pop(key) for key in ("elo0", "elo1", "alpha", "beta")}
-        return made(**{key: read[key](value) if key in read else value for key, value in data.items()})
+        values = {key: read[key](value) if key in read else value for key, value in data.items()}
+        terms = Terms(**{wanted.name: values.pop(wanted.name) for wanted in fields(Terms) if wanted.name in values})
+        return made(terms=terms, **values)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         detail = f"{type(error).__name__}: {error}" if text else "there is none"
         raise ConfigError(f"the stored plan of an event can't be read ({detail}); play it again") from error

@@ -45,7 +45,9 @@ class Tally:
         self.first = first
         self.second = second
         self.forfeits: list[Forfeit] = []
-        self.moves = 0  # openings counted
+        self.lengths: list[int] = []  # moves of each game, openings counted
+        self.played_on = 0  # games that went on to their end after the rule had named a winner
+        self.overturned = 0  # of these, those that ended otherwise
         self._results: Counter[tuple[Colour, Ending, float]] = Counter()  # the first player's colour, ending and points
         self._seconds = {first: 0.0, second: 0.0}
         self._turns = {first: 0, second: 0}
@@ -66,7 +68,8 @@ class Tally:
         colour = BLACK if record.black == self.first else WHITE
         points = outcome.black_score if colour is BLACK else 1 - outcome.black_score
         self._results[colour, outcome.ending, points] += 1
-        self.moves += record.length
+        self.lengths.append(record.length)
+        self._add_check(record, outcome)
         self._add_seconds(record, outcome)
         if outcome.ending.is_forfeit:
             loser = record.white if outcome.winner is BLACK else record.black
@@ -75,6 +78,15 @@ class Tally:
         if self._seen.add(digest):
             self._distinct[colour, points] += 1
         self._add_to_pair(record, digest, points)
+
+    def _add_check(self, record: Played, outcome: Outcome) -> None:
+        if record.adjudged is None:
+            return
+        from arena.go.game import Ending
+
+        if outcome.ending is not Ending.ADJUDICATED and not outcome.ending.is_forfeit:
+            self.played_on += 1
+            self.overturned += record.adjudged is not outcome.winner
 
     def _add_seconds(self, record: Played, outcome: Outcome) -> None:
         chosen = record.length - record.opening
@@ -141,11 +153,6 @@ class Tally:
     def finished_pairs(self) -> int:
         """How many openings have been played with both colours."""
         return self._finished_pairs
-
-    @property
-    def mean_length(self) -> float | None:
-        """Moves a game, the opening counted; None before the first game."""
-        return self.moves / self.games if self.games else None
 
     def seconds_a_move(self, player: str) -> float | None:
         """What a player used for each of its own moves; None before the first."""

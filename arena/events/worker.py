@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import parent_process
+from multiprocessing import current_process, parent_process
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, SpawnContext
+from multiprocessing.process import BaseProcess
 from queue import SimpleQueue
 from threading import Thread
 from time import monotonic, sleep
@@ -25,7 +26,9 @@ from arena.contract.bot import Bot, Limits
 from arena.events.pairing import Pairing
 from arena.events.pulse import BEAT, Pulse
 from arena.events.room import Room, Table, Turn
+from arena.files import scratch
 from arena.go.game import Game, Rules
+from arena.gtp.guard import SET_PDEATHSIG, control
 from arena.players.registry import Entry
 
 GLANCE = 0.25
@@ -117,6 +120,7 @@ def start_method() -> ForkServerContext | SpawnContext:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["arena.events.ready"])
+    current_process()._config["tempdir"] = str(scratch())  # type: ignore[attr-defined]  # else one that a kill leaves
     return context
 
 
@@ -149,13 +153,13 @@ def leave_safe_path() -> None:
 def work(connection: Connection, shared: Any, job: Job) -> None:
     """The life of a worker. It ends when it is sent None, when its parent is gone, or on SIGTERM."""
     leave_safe_path()
+    end_with_parent()
     log = os.open(job.stderr, os.O_WRONLY | os.O_APPEND)
     os.dup2(log, 1)  # the terminal is the screen's: what a bot prints goes with its errors
     os.dup2(log, 2)
     os.close(log)
     faulthandler.enable()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # unwinds, so that the bots are closed
-    Thread(target=_end_with_parent, daemon=True).start()
     clock = CallClock(shared)
     clock.pulse.begin()
     players: dict[str, Bot] = {}
@@ -176,9 +180,18 @@ def work(connection: Connection, shared: Any, job: Job) -> None:
             bot.close()
 
 
-def _end_with_parent() -> None:
-    """Outlive the parent by seconds only: a bot that hangs has no watchdog any more."""
-    parent = parent_process()
+def end_with_parent() -> None:
+    """Have this process outlive its parent by seconds only, even when it hangs or is stopped: nobody watches it."""
+    go_on_without_parent()
+    Thread(target=_end_after, args=(parent_process(),), daemon=True).start()
+
+
+def go_on_without_parent() -> None:
+    """Have this process go on, if it is stopped, when what started it ends (Linux): by SIGCONT."""
+    control(SET_PDEATHSIG, signal.SIGCONT)
+
+
+def _end_after(parent: BaseProcess | None) -> None:
     if parent is not None:
         parent.join()
         sleep(GRACE)

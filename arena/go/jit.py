@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import logging
+import os
 from collections.abc import Callable
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+if not os.environ.get("NUMBA_NUM_THREADS", "1").strip("0").isdigit():
+    del os.environ["NUMBA_NUM_THREADS"]  # Numba compiles nothing with 0 threads, and our kernels have one each
+
 import numba
 from numba import config
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, UserProvidedCacheLocator
 from platformdirs import user_cache_dir
 
 
@@ -35,17 +42,85 @@ CACHE = Path(config.CACHE_DIR)  # type: ignore[attr-defined]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
 def kernel(function: F) -> F:
     """Compile a function that Python calls: arrays in, arrays out; the GIL is released while it runs."""
-    return cast(F, numba.njit(**_OPTIONS)(function))
+    return _cached(numba.njit(**_OPTIONS)(function))
 
 
 def inlined(function: F) -> F:
     """Compile a function that only kernels call, into its caller."""
-    return cast(F, numba.njit(forceinline=True, **_OPTIONS)(function))
+    return _cached(numba.njit(forceinline=True, **_OPTIONS)(function))
+
+
+def _cached(dispatcher: Any) -> Any:
+    if not config.DISABLE_JIT:  # type: ignore[attr-defined]
+        dispatcher._cache = _Cache(dispatcher.py_func)
+    return dispatcher
+
+
+class _Files(IndexDataCacheFile):
+    """The files of one kernel. Those that are damaged count as missing: the kernel is compiled and written again."""
+
+    def _dump(self, obj: Any) -> bytes:
+        data: bytes = super()._dump(obj)
+        return data + hashlib.sha256(data).digest()  # whoever unpickles it doesn't read that far
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            return cast(dict[Any, str], super()._load_index())
+        except Exception:  # unpickling garbage may raise anything
+            return {}
+
+    def _load_data(self, name: str) -> Any:
+        content = Path(self._data_path(name)).read_bytes()
+        if hashlib.sha256(content[:-32]).digest() != content[-32:]:
+            return None
+        return super()._load_data(name)
+
+
+class _Locator(UserProvidedCacheLocator):
+    def ensure_cache_path(self) -> None:
+        try:
+            super().ensure_cache_path()
+        except OSError as error:  # a cache that can only be read is read
+            if not os.path.isdir(self.get_cache_path()):
+                _say_once(error)
+
+
+class _Implementation(CompileResultCacheImpl):
+    _locator_classes = [_Locator]  # noqa: RUF012  # as Numba declares it
+
+
+class _Cache(FunctionCache):
+    """Numba's cache, in ``CACHE`` only, without its ways to fail: where nothing can be kept, kernels are compiled anew
+    by each process."""
+
+    _impl_class = _Implementation
+
+    def __init__(self, function: Callable[..., Any]):
+        super().__init__(function)
+        files = self._cache_file
+        self._cache_file = _Files(files._cache_path, self._impl.filename_base, files._source_stamp)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            _say_once(error)
+
+
+_said: list[OSError] = []
+
+
+def _say_once(error: OSError) -> None:
+    """Why nothing is kept; workers leave it to the process that started them."""
+    if not _said and parent_process() is None:
+        words = "compiled kernels can't be kept in %s (%s), so each process compiles its own; see: arena doctor"
+        logging.getLogger(__name__).warning(words, CACHE, error.strerror)
+    _said.append(error)
 
 
 def wake() -> None:

@@ -19,8 +19,8 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import TextIO
 
-from arena import ArenaError, ConfigError, IllegalMove, RecordError, UserError, __version__
-from arena.contract.bot import Bot, Candidate, Decision, Limits
+from arena import ConfigError, IllegalMove, RecordError, UserError, __version__
+from arena.contract.bot import Bot, Candidate, Decision, Limits, fault_words
 from arena.contract.clock import Clock, TimeSettings
 from arena.go.game import PRESETS, Outcome, Rules, Scoring, handicap_points
 from arena.go.moves import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
@@ -454,10 +454,9 @@ def _reporting(reports: Iterator[str], output: TextIO) -> Iterator[None]:
 def _failed(error: Exception) -> Refused:
     """One line on what a bot raised; the rest is logged."""
     logging.getLogger(__name__).error("the bot failed", exc_info=error)
-    text = " ".join(str(error).split())
     if isinstance(error, IllegalMove):
-        return Refused(f"the bot chose an illegal move: {text}")
-    return Refused(f"the bot failed: {text if isinstance(error, ArenaError) else f'{type(error).__name__}: {text}'}")
+        return Refused(f"the bot chose an illegal move: {fault_words(error)}")
+    return Refused(f"the bot failed: {fault_words(error)}")
 
 
 # A line's parts, and lines of analysis.

@@ -1,4 +1,4 @@
-"""A person's game as a file: an SGF that is written anew after every move, and holds all it takes to go on.
+"""A person's game: what is kept of it, in an SGF file that is rewritten after every move, and what a screen shows.
 
 Nothing is played and nothing rated here; the database is ``store``'s.
 """
@@ -15,13 +15,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any, Self
 
+import numpy as np
+
 from arena import RecordError, StoreError, UserError, files
-from arena.contract.bot import Limits
+from arena.contract.bot import Candidate, Limits
 from arena.contract.clock import TimeLeft
 from arena.events.pairing import PEOPLE
-from arena.go.game import Rules
-from arena.go.moves import Colour, Move
+from arena.go.game import Outcome, Rules
+from arena.go.moves import WHITE, Colour, Move, pass_move
 from arena.go.record import Record, read_sgf
+from arena.people.counting import Count, Estimate
 from arena.results.store import Player
 
 EVENT = PEOPLE
@@ -45,28 +48,146 @@ class Help(StrEnum):
     OTHER_BOT = "another bot went on"
 
 
+class Phase(StrEnum):
+    """Where a game stands. After two passes, by rules that ask for it, dead stones are marked before it is over."""
+
+    PLAY = "play"
+    COUNT = "count"
+    OVER = "over"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A move that was played. ``captured`` are the points it took off, of either colour; ``win_rate`` in [0, 1] is
+    what the bot that made it reported for itself."""
+
+    number: int
+    colour: Colour
+    move: Move
+    captured: tuple[Move, ...] = ()
+    win_rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a move would do now, before it is placed: either ``refusal`` says why it can't be, or ``captured`` are the
+    points that it would take off."""
+
+    move: Move
+    refusal: str = ""
+    captured: tuple[Move, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """An analyst's candidates for the present position, the best first, for ``colour``, who is to move.
+
+    Their win rates are in [0, 1] and of that colour. ``fault`` says in a line why there are none, if it failed.
+    """
+
+    analyst: str
+    colour: Colour
+    candidates: tuple[Candidate, ...]
+    fault: str = ""
+
+    @property
+    def visits(self) -> int:
+        return sum(candidate.visits for candidate in self.candidates)
+
+
 @dataclass(frozen=True, slots=True)
 class Kifu:
     """A game with people in it as it stands, and all it takes to go on.
 
     ``record`` has no outcome as long as the game goes on; its ``black`` and ``white`` are names as they are typed, and
     what the players used so far is in its ``seconds``. ``people`` are the colours that no bot plays, ``time`` their
-    clock and ``left`` what the clocks of Black and White show. ``dead`` are the stones that are marked after two passes
-    and ``proposed`` those that the program marked; None before it has. ``players`` are all that have a rating.
+    clock and ``clocks`` what those of Black and White show, None without one. ``dead`` are the stones that are marked
+    after two passes and ``proposed`` those that the program marked; None before it has. ``players`` are all that have a
+    rating.
     """
 
     record: Record
     people: tuple[Colour, ...]
     time: Limits = field(default_factory=Limits)
-    left: tuple[TimeLeft | None, TimeLeft | None] = (None, None)
+    clocks: tuple[TimeLeft | None, TimeLeft | None] = (None, None)
     helps: tuple[Help, ...] = ()
     dead: tuple[Move, ...] | None = None
     proposed: tuple[Move, ...] | None = None
     players: tuple[Player, ...] = ()
 
     @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def rules(self) -> Rules:
+        return self.record.rules
+
+    @property
+    def size(self) -> int:
+        return self.record.rules.size
+
+    @property
+    def outcome(self) -> Outcome | None:
+        return self.record.outcome
+
+    @property
     def is_over(self) -> bool:
         return self.record.outcome is not None
+
+    @property
+    def phase(self) -> Phase:
+        if self.is_over:
+            return Phase.OVER
+        passing = pass_move(self.size)
+        return Phase.COUNT if self.record.moves[-2:] == (passing, passing) else Phase.PLAY
+
+    @property
+    def to_play(self) -> Colour:
+        first = self.record.first
+        return first.opponent if len(self.record.moves) % 2 else first
+
+    @property
+    def is_persons_turn(self) -> bool:
+        """Whether a move is waited for that a person makes."""
+        return self.phase is Phase.PLAY and self.to_play in self.people
+
+    @property
+    def last(self) -> Move | None:
+        """The last move, where there is one: a point, or the pass."""
+        return self.record.moves[-1] if self.record.moves else None
+
+    @property
+    def names(self) -> tuple[str, str]:
+        return self.record.black, self.record.white
+
+    def name(self, colour: Colour) -> str:
+        return self.names[colour - 1]
+
+    @property
+    def handicap(self) -> int:
+        """Black's setup stones when White has none and begins, else 0."""
+        black, white = self.record.setup
+        return len(black) if self.record.first is WHITE and not white else 0
+
+    @property
+    def is_of_event(self) -> bool:
+        """Whether it is a game of a match or a tournament: without help, and counted as games of bots are."""
+        return self.record.event not in ("", EVENT)
+
+    @property
+    def unrated(self) -> str:
+        """Why the game won't count for ratings, in a few words; empty where it will, or where nobody asks."""
+        if self.record.event != EVENT:
+            return ""
+        rules, words = self.rules, []
+        if not (self.record.black_player and self.record.white_player):
+            words.append("a player without a name")
+        if self.record.setup != ((), ()):
+            words.append(f"handicap {self.handicap}" if self.handicap else "stones set up")
+        if rules.komi != Rules.preset(rules.name, rules.size).komi:
+            words.append(f"komi {rules.komi:g}")
+        return ", ".join([*words, *(help.value for help in self.helps)])
 
     def to_sgf(self) -> str:
         """The game as any program reads it, with what only we understand in a property of the root."""
@@ -91,12 +212,12 @@ class Kifu:
             rules = Rules.from_json(asdict(record.rules) | data["rules"])
             identities = dict(zip(("black_player", "white_player"), data["identities"], strict=True))
             seconds = dict(zip(("black_seconds", "white_seconds"), data["seconds"], strict=True))
-            first, second = (None if left is None else TimeLeft(*left) for left in data["left"])
+            black, white = (None if left is None else TimeLeft(*left) for left in data["left"])
             return cls(
                 record=replace(record, rules=rules, dossier=data["dossier"], **identities, **seconds),
                 people=tuple(Colour(colour) for colour in data["people"]),
                 time=Limits.read(data["time"], "the clock") if data["time"] else Limits(),
-                left=(first, second),
+                clocks=(black, white),
                 helps=tuple(Help(word) for word in data["helps"]),
                 dead=_moves(data["dead"]),
                 proposed=_moves(data["proposed"]),
@@ -115,13 +236,48 @@ class Kifu:
             "people": [int(colour) for colour in self.people],
             "rules": {name: getattr(rules, name) for name in names} | {"scoring": rules.scoring.value},
             "time": str(self.time),
-            "left": [None if left is None else [left.seconds, left.stones] for left in self.left],
+            "left": [None if left is None else [left.seconds, left.stones] for left in self.clocks],
             "seconds": [record.black_seconds, record.white_seconds],
             "helps": [help.value for help in self.helps],
             "dead": self.dead,
             "proposed": self.proposed,
             "dossier": record.dossier,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot(Kifu):
+    """A game as a screen shows it at a moment: what is kept of it and what isn't. It refers to nothing that changes.
+
+    ``version`` grows with every change. ``points`` are the board's, size² bytes; ``prisoners`` the stones of Black and
+    White that were taken off. ``thinking`` is the colour whose bot is at work. ``advice`` and ``estimate`` are about
+    the present position; ``advising`` and ``estimating`` count those on their way. ``count`` is what the board comes
+    to without the ``dead`` stones, in the phases after play. ``trouble`` says what is wrong with keeping the game.
+    """
+
+    version: int = 0
+    turns: tuple[Turn, ...] = ()
+    points: bytes = b""
+    prisoners: tuple[int, int] = (0, 0)
+    thinking: Colour | None = None
+    is_paused: bool = False
+    advice: Advice | None = None
+    advising: int = 0
+    estimate: Estimate | None = None
+    estimating: int = 0
+    count: Count | None = None
+    trouble: str = ""
+
+    @property
+    def stones(self) -> np.ndarray:
+        """(size, size) uint8: 0 empty, 1 black, 2 white; read-only."""
+        return np.frombuffer(self.points, np.uint8).reshape(self.size, self.size)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is at work that a person would wait for."""
+        looks = self.phase is Phase.COUNT and self.dead is None
+        return self.thinking is None and not (self.advising or self.estimating or looks)
 
 
 def _moves(values: list[int] | None) -> tuple[Move, ...] | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from arena import IllegalMove
 from arena.go.board import Board
 from arena.go.game import Game, Rules
-from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
+from arena.go.moves import BLACK, Colour, gtp_from_move, move_from_gtp, pass_move
 
 SIZE = 5
 
@@ -267,28 +267,6 @@ def _refusals(lesson: Lesson, game: Game) -> Iterator[str]:
             game.copy().play(move_from_gtp(point, SIZE))
         except IllegalMove as error:
             yield f"White {point}: forbidden, {error}."
-
-
-def played(game: Game, move: Move) -> str:
-    """Play a move, and say what happened. Raises IllegalMove, and then has changed nothing."""
-    colour = game.to_play
-    before = game.prisoners(colour.opponent)
-    game.play(move)
-    if move == pass_move(SIZE):
-        return f"{colour.name.title()} passes."
-    taken = game.prisoners(colour.opponent) - before
-    words = f"{colour.name.title()} plays {gtp_from_move(move, SIZE)}"
-    return f"{words} and takes {taken} stone{'s' if taken > 1 else ''}." if taken else f"{words}."
-
-
-def counted(game: Game) -> str:
-    """How a game stands by its count, in words."""
-    owners = game.board.owners().reshape(-1)
-    black, white = (int((owners == colour).sum()) for colour in (BLACK, WHITE))
-    margin = game.margin()
-    winner = "Black" if margin > 0 else "White"
-    komi = f"{game.rules.komi:g}"
-    return f"Black has {black} points, White {white} and {komi} of komi: {winner} has won by {abs(margin):g}."
 
 
 def described(game: Game) -> str:

@@ -27,6 +27,9 @@ ARENA_TOML = """\
 # kind = "uct"
 # limits = "seconds=0.2"   # as typed behind '@': seconds=, simulations=, or a clock, main=60,byoyomi=5
 
+# [bots.corner]
+# kind = "corner.py:BOT"   # a bot of your own: a Python file beside this one, run when you name the bot
+
 # Engines from outside speak GTP. See by "arena check NAME" that one starts, moves and counts as we do.
 
 # [bots.gnugo]

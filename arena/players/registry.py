@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import pkgutil
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, replace
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
 import bots
 from arena import ConfigError, UserError
-from arena.contract.bot import Bot, BotKind, Limits, setting
+from arena.contract.bot import Bot, BotKind, Limits
 from arena.contract.code import code_of, kept, load_kind
 from arena.contract.settings import plain, read_value, suggest
-from arena.files import read_toml
+from arena.players.tables import ScreenTable, TournamentTable, read_config, read_table
 from bots.nets.checkpoint import Checkpoint, find, precision_here
 
 GROUP = "arena.bots"
@@ -60,6 +61,11 @@ class Entry:
         return load_kind(self.factory)
 
     @property
+    def is_person(self) -> bool:
+        """Whether somebody at the terminal makes the moves."""
+        return self.bot_kind.interactive
+
+    @property
     def config(self) -> Any:
         """The kind's typed configuration."""
         return self.bot_kind.config(**dict(self.settings))
@@ -87,7 +93,7 @@ class Entry:
     def with_limits(self, limits: Limits) -> Entry:
         """This player within ``limits``, as if they were typed behind its name; one with limits of its own keeps
         them, and a person only minds a clock."""
-        if self.limits != Limits() or limits == Limits() or (self.bot_kind.interactive and limits.time is None):
+        if self.limits != Limits() or limits == Limits() or (self.is_person and limits.time is None):
             return self
         return replace(self, name=f"{self.name}@{limits}", limits=limits)
 
@@ -133,37 +139,6 @@ class Entry:
         return replace(self, code=f"{self.code} {code}") if code else self
 
 
-TABLES = {"bots": "[bots.NAME]", "tournaments": "[tournaments.NAME]", "screen": "[screen]"}
-"""What an arena.toml may have, and how it is written."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScreenTable:
-    """The ``[screen]`` of an arena.toml; None is what it doesn't say."""
-
-    theme: str | None = setting(None, "colours of the board", choices=("dark", "light", "high-contrast"))
-
-
-@dataclass(frozen=True, slots=True)
-class TournamentTable:
-    """One ``[tournaments.NAME]`` of an arena.toml; None is what it doesn't say. ``bots`` are named as when typed."""
-
-    bots: tuple[str, ...] = ()
-    games: int | None = setting(None, "games of each two players; of all together in a ladder")
-    style: str | None = setting(None, "who meets whom", choices=("round robin", "gauntlet", "ladder"))
-    size: int | None = setting(None, "board size")
-    komi: float | None = setting(None, "komi")
-    rules: str | None = setting(None, "the name of a rule set")
-    openings: int | None = setting(None, "different openings to use")
-    plies: int | None = setting(None, "moves of an opening")
-    seed: int | None = setting(None, "where openings and all chance start")
-    limits: str | None = setting(None, "as behind --limits")
-    adjudicate: str | None = setting(None, "as behind --adjudicate")
-    book: str | None = setting(None, "games to take openings from")
-    to_see: float | None = setting(None, "the Elo to which a ladder tells neighbours apart")
-    block: int | None = setting(None, "games of a meeting in a round of a ladder")
-
-
 class Registry:
     """All the names that can play, and the grammar that reads them: ``NAME``, ``NAME:setting=value,...``,
     ``checkpoint:PATH``, each with ``@limit=value,...`` behind it. ``NAME#CODE`` is a bot as it was when its code began
@@ -177,6 +152,7 @@ class Registry:
         self._results = results
         self._kinds: dict[str, tuple[str, str]] = {}  # kind -> (factory, source)
         self._entries: dict[str, Entry] = {}
+        self._files: dict[str, Entry] = {}  # not loaded yet
         for kind, factory, source in _find_kinds():
             if kind in self._kinds:
                 raise ConfigError(
@@ -194,12 +170,25 @@ class Registry:
         self._tournaments: dict[str, TournamentTable] = {}
         self.screen = ScreenTable()
         if config is not None:
-            tables = _read_config(config)
-            self.screen = ScreenTable(**_read_table(ScreenTable, tables["screen"], f"{config}: [screen]"))
+            tables = read_config(config)
+            self.screen = read_table(ScreenTable, tables["screen"], f"{config}: [screen]")
             for name, table in tables["bots"].items():
                 self._add_table(name, table, str(config))
             for name, table in tables["tournaments"].items():
-                self._tournaments[name] = _read_tournament(table, f"{config}: [tournaments.{name}]")
+                self._tournaments[name] = read_table(TournamentTable, table, f"{config}: [tournaments.{name}]")
+
+    @property
+    def files(self) -> list[Entry]:
+        """The bots of arena.toml whose kind is a Python file that hasn't run. One that was named is among the
+        ``entries`` from then on."""
+        return list(self._files.values())
+
+    def of_kind(self, kind: str) -> list[Entry]:
+        """The entries of this kind; a file that arena.toml names as that kind is loaded. Raises ConfigError."""
+        for entry in self.files:
+            if entry.kind == kind:
+                self.entry(entry.name)
+        return [entry for entry in self.entries if entry.kind == kind]
 
     @property
     def kinds(self) -> list[str]:
@@ -232,17 +221,21 @@ class Registry:
 
     def entry(self, name: str) -> Entry:
         """The entry of this name as it stands in the list. Raises ConfigError with a suggestion."""
+        if name in self._files:
+            self._load(self._files[name])
         if name not in self._entries:
             bot, at, limit = name.partition("@")
             if at and bot in self._entries:
                 Limits.read(limit, bot)  # which refuses it: else it had been found
-            raise ConfigError(f"unknown bot '{name}'{suggest(name, [*self._entries, 'checkpoint'])}; see: arena bots")
+            raise ConfigError(
+                f"unknown bot '{name}'{suggest(name, [*self._entries, *self._files, 'checkpoint'])}; see: arena bots"
+            )
         return self._entries[name]
 
     def knows(self, spec: str) -> bool:
         """Whether ``spec`` begins with the name of a bot."""
         name = re.split("[:@#]", spec, maxsplit=1)[0]
-        return name in self._entries or spec.startswith("checkpoint:")
+        return name in self._entries or name in self._files or spec.startswith("checkpoint:")
 
     def resolve(self, spec: str) -> Entry:
         """The player that ``spec`` names. Raises ConfigError with a suggestion for an unknown name, setting or limit,
@@ -291,7 +284,8 @@ class Registry:
 
     def _make(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> Entry:
         if kind not in self._kinds:
-            raise ConfigError(f"{_where(name, source)}: unknown kind '{kind}'{suggest(kind, self._kinds)}")
+            hint = suggest(kind, self._kinds) or "; a Python file is written as mybot.py:BOT"
+            raise ConfigError(f"{_where(name, source)}: unknown kind '{kind}'{hint}")
         factory, _ = self._kinds[kind]
         known = {wanted.name: wanted for wanted in load_kind(factory).settings}
         where = _where(name, source)
@@ -336,7 +330,29 @@ class Registry:
     def _add(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> None:
         if name in self._entries:
             raise ConfigError(f"two bots are called '{name}': one from {self._entries[name].source}, one from {source}")
-        self._entries[name] = self._make(name, kind, settings, source)
+        place, _, attribute = kind.partition(":")
+        if place.endswith(".py") and attribute.isidentifier() and kind not in self._kinds:
+            path = (Path(source).parent / Path(place)).absolute()
+            self._files[name] = Entry(name, kind, f"{path}:{attribute}", tuple(settings.items()), source)
+        else:
+            self._entries[name] = self._make(name, kind, settings, source)
+
+    def _load(self, entry: Entry) -> None:
+        """Run the file of a bot. Raises ConfigError where it isn't there, or isn't the user's own choice."""
+        file = Path(entry.factory.rpartition(":")[0])
+        where = f"{entry.source}: [bots.{entry.name}]"
+        if not file.is_file():
+            raise ConfigError(f"{where}: kind = {entry.kind!r}: there is no file {file}")
+        for path in (Path(entry.source), file):
+            if path.stat().st_uid not in (0, os.getuid()):
+                raise ConfigError(
+                    f"{where}: kind = {entry.kind!r} isn't run: {path} belongs to another user; "
+                    "look at what it does, and copy it to make it yours"
+                )
+        self._kinds[entry.kind] = (entry.factory, entry.source)
+        made = self._make(entry.name, entry.kind, dict(entry.settings), entry.source)
+        self._entries[entry.name] = replace(made, limits=entry.limits)
+        del self._files[entry.name]
 
     def _add_table(self, name: str, table: Any, source: str) -> None:
         """One ``[bots.NAME]``: a new entry by its ``kind``, or other settings for a known one when it names none."""
@@ -356,7 +372,8 @@ class Registry:
             where = f"{_where(name, source)}: limits"
             if not isinstance(table["limits"], str):
                 raise ConfigError(f'{where} = {table["limits"]!r} is no text, as in "seconds=1"')
-            self._entries[name] = replace(self._entries[name], limits=Limits.read(table["limits"], where))
+            listed = self._files if name in self._files else self._entries
+            listed[name] = replace(listed[name], limits=Limits.read(table["limits"], where))
 
 
 def _find_kinds() -> Iterator[tuple[str, str, str]]:
@@ -370,43 +387,6 @@ def _find_kinds() -> Iterator[tuple[str, str, str]]:
 
 def _package_of(point: EntryPoint) -> str:
     return point.dist.name if point.dist else point.module
-
-
-def _read_config(path: Path) -> dict[str, dict[str, Any]]:
-    """The ``[bots]``, ``[tournaments]`` and ``[screen]`` tables of an arena.toml. Raises ConfigError."""
-    data = read_toml(path, error=ConfigError, hint="correct it, or name another file with --config")
-    for key in data:
-        if key not in TABLES:
-            raise ConfigError(f"{path}: unknown table '{key}'; it has {', '.join(TABLES.values())} tables only")
-    tables = {key: data.get(key, {}) for key in TABLES}
-    for key, table in tables.items():
-        if not isinstance(table, dict):
-            raise ConfigError(f"{path}: '{key}' is no table; write {TABLES[key]}")
-    return tables
-
-
-def _read_tournament(table: Any, where: str) -> TournamentTable:
-    """One ``[tournaments.NAME]``. Raises ConfigError for what it can't have, beginning with ``where``."""
-    return TournamentTable(**_read_table(TournamentTable, table, where))
-
-
-def _read_table(kind: type[Any], table: Any, where: str) -> dict[str, Any]:
-    """The settings that a table gives for a dataclass of such. Raises ConfigError, beginning with ``where``."""
-    if not isinstance(table, dict):
-        raise ConfigError(f"{where} is no table of settings")
-    known = {declared.name: declared for declared in fields(kind)}
-    given: dict[str, Any] = {}
-    for key, value in table.items():
-        if key not in known:
-            listed = f"; it has {', '.join(known)}"
-            raise ConfigError(f"{where}: unknown setting '{key}'{suggest(key, known) or listed}")
-        if key != "bots":
-            given[key] = read_value(value, known[key], where)
-        elif isinstance(value, list) and all(isinstance(bot, str) for bot in value):
-            given[key] = tuple(value)
-        else:
-            raise ConfigError(f'{where}: bots = {value!r} is no list of names, as in ["sl", "mcts:playouts=500"]')
-    return given
 
 
 def _where(name: str, source: str) -> str:

@@ -52,6 +52,11 @@ class Estimate:
         """Whether this is the player that all others are measured from."""
         return self.value == self.interval.low == self.interval.high == 0
 
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """The value and the ends of the interval, as far as the games give them."""
+        return tuple(end for end in (self.value, self.interval.low, self.interval.high) if end is not None)
+
     def __str__(self) -> str:
         value, low, high = self.value, self.interval.low, self.interval.high
         match self.bound:

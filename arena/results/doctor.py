@@ -21,6 +21,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from arena import UserError, __version__
+from arena.contract.bot import fault_words
 from arena.contract.finding import Begun, Finding, Verdict
 from arena.players.example import engine_command, engine_table
 
@@ -100,9 +101,7 @@ def examine(place: Place, only: Sequence[str] = ()) -> Iterator[Begun | Finding]
         try:
             yield from look(place)
         except (UserError, ImportError, OSError) as error:
-            text = " ".join(str(error).split())
-            words = text if isinstance(error, UserError) else f"{type(error).__name__}: {text}"
-            yield Finding(step, Verdict.FAILED, words)
+            yield Finding(step, Verdict.FAILED, fault_words(error))
 
 
 def _versions(place: Place) -> Iterator[Finding]:
@@ -189,11 +188,6 @@ def _terminal(place: Place) -> Iterator[Finding]:
 def _kernels(place: Place) -> Iterator[Finding]:
     from arena.go.jit import CACHE
 
-    folder = next(parent for parent in (CACHE, *CACHE.parents) if parent.exists())
-    if not os.access(folder, os.W_OK):
-        fix = "Every process compiles anew, for half a minute. Make it writable, or: export NUMBA_CACHE_DIR=FOLDER"
-        yield Finding("kernels", Verdict.NOTE, f"{folder} can't be written", fix)
-        return
     before = _compiled(CACHE)
     start = perf_counter()
     from arena.go.game import Game, Rules
@@ -205,6 +199,10 @@ def _kernels(place: Place) -> Iterator[Finding]:
     if not right:
         fix = f"Delete the folder and try again: rm -r {CACHE}"
         yield Finding("kernels", Verdict.FAILED, f"the compiled board is wrong, {words}", fix)
+        return
+    if not _compiled(CACHE):
+        fix = "Every process compiles anew, for half a minute. Make it writable, or: export NUMBA_CACHE_DIR=FOLDER"
+        yield Finding("kernels", Verdict.NOTE, f"{CACHE} can't be written", fix)
         return
     if not before:
         words += f"; compiled just now, in {perf_counter() - start:.0f} s: the first game of each bot compiles more"
@@ -354,8 +352,14 @@ def _config(place: Place) -> Iterator[Begun | Finding]:
     registry = Registry(place.config, place.results)
     own = [entry for entry in registry.entries if entry.source == str(place.config)]
     tournaments = registry.tournaments
-    words = f"{place.config}: {_some(len(own), 'bot')}, {_some(len(tournaments), 'tournament')}"
+    own_files = registry.files
+    words = f"{place.config}: {_some(len(own) + len(own_files), 'bot')}, {_some(len(tournaments), 'tournament')}"
     yield Finding("config", Verdict.OK, words)
+    for entry in own_files:
+        words = f"{entry.name} is a Python file, which runs when the bot is named: {entry.kind}"
+        yield Finding("config", Verdict.OK, words)
+        if place.run:
+            own.append(entry)  # whose file runs where it is resolved
     for entry in own:
         words = ""
         try:

@@ -1,4 +1,4 @@
-"""Everything that is known of one stored event: who played, by what terms, what the games add up to. No words."""
+"""What the games of one event add up to, and all that is known of a stored one. No words."""
 
 from __future__ import annotations
 
@@ -103,10 +103,95 @@ class Moment:
     elo: dict[str, Estimate]
 
 
-class Report:
-    """What an event's games add up to. A match is seen by its first player: its Elo comes from pairs of games, that of
-    all other events from joint ratings; either way ``anchor`` is the player at 0. ``games`` are those that
-    count; of a match, those that its ``judge`` counts, in their order."""
+class Findings:
+    """What the games of an event add up to, as far as ``table`` has counted them. A match is seen by its first player:
+    its Elo comes from pairs of games, that of all other events from joint ratings; either way ``anchor`` is the player
+    at 0."""
+
+    def __init__(self, id: str, table: Crosstable, planned: int | None = None, judge: Judge | None = None):
+        """``planned`` games are None where the plan isn't known; ``judge`` is that of a match."""
+        self.id = id
+        self.table = table
+        self.planned = planned
+        self.judge = judge
+
+    @cached_property
+    def tally(self) -> Tally | None:
+        """Of a match with games, else None."""
+        return self.table.tallies[0] if self.judge is not None and self.table.tallies else None
+
+    @cached_property
+    def comparison(self) -> Comparison | None:
+        """How much stronger the first player of a match is; None before its first game and for all other events."""
+        return None if self.tally is None else self.tally.comparison()
+
+    @cached_property
+    def league(self) -> League | None:
+        """All players rated together; None without games."""
+        return self.table.league()
+
+    @cached_property
+    def anchor(self) -> str:
+        """The name of the player whose Elo is 0; empty without games."""
+        if self.tally is not None:
+            return self.tally.second
+        return "" if self.league is None else self.league.anchor
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """Everybody, the strongest first; those without games come last."""
+        elo: dict[str, Estimate] = {}
+        if self.tally is not None and self.comparison is not None:
+            elo = {self.tally.first: self.comparison.elo, self.tally.second: ZERO}
+        elif self.league is not None:
+            elo = {standing.player: standing.elo for standing in self.league.standings}
+        order = [*elo, *(name for name in self.table.players.values() if name not in elo)]
+        if self.tally is not None and self.tally.points < self.tally.games / 2:
+            order.reverse()
+        places = []
+        for name in order:
+            met = self.table.meetings(name)
+            places.append(Place(name, elo.get(name), met.games, met.points / met.games if met.games else None))
+        return tuple(places)
+
+    def los(self, name: str, other: str) -> float | None:
+        """The likelihood that one player is stronger than another; None for itself, or without games."""
+        if name == other:
+            return None
+        if self.comparison is not None and self.tally is not None:
+            return self.comparison.los if name == self.tally.first else 1 - self.comparison.los
+        keys = {name: key for key, name in self.table.players.items()}
+        if self.league is None or not {keys[name], keys[other]} <= set(self.league.ratings.players):
+            return None
+        return self.league.ratings.los(keys[name], keys[other])
+
+    @cached_property
+    def endings(self) -> tuple[EndingCount, ...]:
+        """How games ended, the most frequent first."""
+        found = []
+        for ending, games in self.table.endings:
+            won, lost = Counter[str](), Counter[str]()
+            for tally in self.table.tallies:
+                counts = tally.results(ending=ending)
+                won += Counter({tally.first: counts.wins, tally.second: counts.losses})
+                lost += Counter({tally.first: counts.losses, tally.second: counts.wins})
+            found.append(EndingCount(ending, games, won, lost))
+        return tuple(found)
+
+    @cached_property
+    def check(self) -> AdjudicationCheck:
+        """How the rule that ends games early has done."""
+        tallies = self.table.tallies
+        return AdjudicationCheck(
+            dict(self.table.endings).get(Ending.ADJUDICATED, 0),
+            sum(tally.played_on for tally in tallies),
+            sum(tally.overturned for tally in tallies),
+        )
+
+
+class Report(Findings):
+    """Everything that is known of a stored event. ``games`` are those that count; of a match, those that its
+    ``judge`` counts, in their order."""
 
     def __init__(
         self,
@@ -116,19 +201,15 @@ class Report:
         planned: int | None = None,
         judge: Judge | None = None,
     ):
-        """Games without an outcome are left out; ``planned`` games are None where the plan isn't known. A match comes
-        with its judge."""
-        self.id = event.id
+        """Games without an outcome are left out. A match comes with its judge."""
+        super().__init__(event.id, Crosstable({one.key: one.name for one in participants}), planned, judge)
         self.created = event.created
-        self.planned = planned
         self.settings: dict[str, Any] = json.loads(event.settings)
         self.kind = Kind.of(self.settings)
         self.participants = tuple(participants)
-        self.judge = judge
         stored = [game for game in games if game.outcome is not None]
         self.stored = len(stored)
         self.games: list[Played] = stored if judge is None else []
-        self.table = Crosstable({one.key: one.name for one in self.participants})
         self._stages: list[tuple[int, PairCounts | list[Result]]] = []  # games, and what was to be rated by then
         if judge is None:
             ends = self._ends()
@@ -162,88 +243,6 @@ class Report:
     @cached_property
     def rules(self) -> Rules:
         return Rules.from_json(self.settings["rules"])
-
-    @cached_property
-    def tally(self) -> Tally | None:
-        """Of a match with games, else None."""
-        return self.table.tallies[0] if self.kind is Kind.MATCH and self.table.tallies else None
-
-    @cached_property
-    def comparison(self) -> Comparison | None:
-        """How much stronger the first player of a match is; None before its first game and for all other events."""
-        return None if self.tally is None else self.tally.comparison()
-
-    @cached_property
-    def league(self) -> League | None:
-        """All players rated together; None without games."""
-        return self.table.league()
-
-    @cached_property
-    def anchor(self) -> str:
-        """The name of the player whose Elo is 0; empty without games."""
-        if self.tally is not None:
-            return self.tally.second
-        return "" if self.league is None else self.league.anchor
-
-    @cached_property
-    def places(self) -> tuple[Place, ...]:
-        """Everybody, the strongest first; those without games come last."""
-        elo: dict[str, Estimate] = {}
-        if self.tally is not None and self.comparison is not None:
-            elo = {self.tally.first: self.comparison.elo, self.tally.second: ZERO}
-        elif self.league is not None:
-            elo = {standing.player: standing.elo for standing in self.league.standings}
-        order = [*elo, *(one.name for one in self.participants if one.name not in elo)]
-        if self.tally is not None and self.tally.points < self.tally.games / 2:
-            order.reverse()
-        places = []
-        for name in order:
-            met = self.table.meetings(name)
-            places.append(Place(name, elo.get(name), met.games, met.points / met.games if met.games else None))
-        return tuple(places)
-
-    def los(self, name: str, other: str) -> float | None:
-        """The likelihood that one player is stronger than another; None for itself, or without games."""
-        if name == other:
-            return None
-        if self.comparison is not None and self.tally is not None:
-            return self.comparison.los if name == self.tally.first else 1 - self.comparison.los
-        keys = {one.name: one.key for one in self.participants}
-        if self.league is None or not {keys[name], keys[other]} <= set(self.league.ratings.players):
-            return None
-        return self.league.ratings.los(keys[name], keys[other])
-
-    @cached_property
-    def endings(self) -> tuple[EndingCount, ...]:
-        """How games ended, the most frequent first."""
-        found = []
-        for ending, games in self.table.endings:
-            won, lost = Counter[str](), Counter[str]()
-            for tally in self.table.tallies:
-                counts = tally.results(ending=ending)
-                won += Counter({tally.first: counts.wins, tally.second: counts.losses})
-                lost += Counter({tally.first: counts.losses, tally.second: counts.wins})
-            found.append(EndingCount(ending, games, won, lost))
-        return tuple(found)
-
-    @cached_property
-    def lengths(self) -> tuple[int, ...]:
-        """The moves of each game, openings counted, the shortest first."""
-        return tuple(sorted(game.length for game in self.games))
-
-    @cached_property
-    def check(self) -> AdjudicationCheck:
-        """How the rule that ends games early has done."""
-        outcomes = [(game.adjudged, game.outcome) for game in self.games if game.outcome is not None]
-        checked = [
-            (adjudged, outcome)
-            for adjudged, outcome in outcomes
-            if adjudged is not None and outcome.ending is not Ending.ADJUDICATED and not outcome.ending.is_forfeit
-        ]
-        adjudicated = sum(outcome.ending is Ending.ADJUDICATED for _, outcome in outcomes)
-        return AdjudicationCheck(
-            adjudicated, len(checked), sum(adjudged is not outcome.winner for adjudged, outcome in checked)
-        )
 
     @cached_property
     def course(self) -> list[Moment]:

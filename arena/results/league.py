@@ -40,7 +40,6 @@ class Crosstable:
     def __init__(self, players: Mapping[str, str]):
         self.players = dict(players)
         self.games = 0
-        self.moves = 0  # openings counted
         self._tallies: dict[frozenset[str], Tally] = {}
 
     def add(self, record: Played) -> None:
@@ -57,23 +56,29 @@ class Crosstable:
         tally.add(record)
         self._tallies[both] = tally
         self.games += 1
-        self.moves += record.length
-
-    def take(self, tally: Tally) -> None:
-        """Take over what was counted of two players, who haven't met here."""
-        self._tallies[frozenset((tally.first, tally.second))] = tally
-        self.games += tally.games
-        self.moves += tally.moves
 
     @property
     def tallies(self) -> tuple[Tally, ...]:
         """One for each two players that have met."""
         return tuple(self._tallies.values())
 
+    @classmethod
+    def of(cls, tally: Tally) -> Crosstable:
+        """That of a match, whose players go by name."""
+        table = cls({name: name for name in (tally.first, tally.second)})
+        if tally.games:
+            table.take(tally)
+        return table
+
+    def take(self, tally: Tally) -> None:
+        """Take over what was counted of two players, who haven't met here."""
+        self._tallies[frozenset((tally.first, tally.second))] = tally
+        self.games += tally.games
+
     @property
-    def mean_length(self) -> float | None:
-        """Moves a game, the opening counted; None before the first game."""
-        return self.moves / self.games if self.games else None
+    def lengths(self) -> list[int]:
+        """The moves of each game, openings counted, the shortest first."""
+        return sorted(length for tally in self._tallies.values() for length in tally.lengths)
 
     def meetings(self, player: str, other: str | None = None) -> WinDrawLoss:
         """All games of a player, or those against one other, as the player saw them."""

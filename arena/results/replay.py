@@ -14,13 +14,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from arena import CheckpointError, ConfigError, UserError
-from arena.contract.adjudication import OFF, Adjudication
+from arena.contract.adjudication import OFF
 from arena.contract.bot import Limits
 from arena.contract.settings import plain
 from arena.events.pairing import FixedCourse, Pairing
 from arena.events.runner import Update, play_event
 from arena.events.schedule import Ladder, Match, Tournament, event_from_json
-from arena.go.game import Ending, Rules
+from arena.events.terms import Terms
+from arena.files import scratch
+from arena.go.game import Ending
 from arena.go.moves import gtp_from_move
 from arena.go.record import Played, Record
 from arena.players.registry import Entry, Registry
@@ -82,14 +84,13 @@ def _end(record: Record) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Who plays a stored game again, by the names it carries, and by which rules.
+    """Who plays a stored game again, by the names it carries, and on which terms.
 
     ``notes`` tell who is another player now under the same name; ``doubts``, why the game needn't come out the same.
     """
 
     players: tuple[tuple[str, Entry], ...]
-    rules: Rules
-    adjudication: Adjudication
+    terms: Terms
     notes: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
 
@@ -127,8 +128,7 @@ class Casting:
             doubts.append("a game was lost on time")
         return Cast(
             tuple((name, role.entry) for name, role in roles.items()),
-            record.rules,
-            OFF if event is None else event.adjudication,
+            Terms(record.rules, plies=0, adjudication=OFF if event is None else event.terms.adjudication),
             tuple(note for role in roles.values() for note in role.notes),
             tuple(doubts),
         )
@@ -144,7 +144,7 @@ class Casting:
         key = (event, name, identity)
         if key not in self._roles:
             entry = self._entry(event, name, identity)
-            if entry.bot_kind.interactive:
+            if entry.is_person:
                 raise ReplayError(f"{name} is a person, who can't be asked for the same moves again")
             entry = self._with_its_net(entry)
             self._roles[key] = Role(entry, tuple(self._changes(name, entry)), tuple(_doubts(name, entry)))
@@ -166,7 +166,7 @@ class Casting:
             limits = _limits_of(name)
             entry = Entry(name, stored.kind, "", settings, "the store", stored.checkpoint, limits, stored.code)
         assert entry is not None
-        own = [known for known in self._registry.entries if known.kind == entry.kind]
+        own = self._registry.of_kind(entry.kind)
         if not own:
             raise ReplayError(f"{name} can't play again: there is no kind of bot called {entry.kind} any more")
         entry = replace(entry, factory=own[0].factory)
@@ -246,8 +246,7 @@ class Rerun:
     """Stored games that can be played side by side, as an event of their own."""
 
     players: dict[str, Entry]
-    rules: Rules
-    adjudication: Adjudication
+    terms: Terms
     records: list[Record]
 
     @property
@@ -264,7 +263,7 @@ class Rerun:
 
     def takes(self, cast: Cast) -> bool:
         """Whether a game of this cast can be played beside the others: nobody bears the name of another player."""
-        if (self.rules, self.adjudication) != (cast.rules, cast.adjudication):
+        if self.terms != cast.terms:
             return False
         return all(self.players.get(name, entry) == entry for name, entry in cast.players)
 
@@ -284,11 +283,11 @@ def play_again(games: Sequence[tuple[Record, Cast]], workers: int) -> Generator[
     for record, cast in games:
         rerun = next((rerun for rerun in reruns if rerun.takes(cast)), None)
         if rerun is None:
-            rerun = Rerun({}, cast.rules, cast.adjudication, [])
+            rerun = Rerun({}, cast.terms, [])
             reruns.append(rerun)
         rerun.players.update(cast.players)
         rerun.records.append(record)
     for rerun in reruns:
-        with tempfile.TemporaryDirectory(prefix="arena-replay-") as folder:
+        with tempfile.TemporaryDirectory(dir=scratch()) as folder:
             with Store.of(Path(folder), write=True) as store:
                 yield from play_event(rerun, store, workers)

@@ -537,9 +537,7 @@ class Store:
         except (ValueError, RecursionError):
             is_object = False
         if not is_object:
-            raise StoreError(
-                f"{what} in {self.path} is damaged (its settings aren't JSON); restore it from a copy"
-            )
+            raise StoreError(f"{what} in {self.path} is damaged (its settings aren't JSON); restore it from a copy")
 
     # --- Inside ---
 

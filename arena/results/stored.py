@@ -51,9 +51,7 @@ def readable(store: Store, event: Event) -> Iterator[None]:
         yield
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         detail = f"{type(error).__name__}: {error}"
-        raise StoreError(
-            f"event '{event.id}' in {store.path} is damaged ({detail}); restore it from a copy"
-        ) from error
+        raise StoreError(f"event '{event.id}' in {store.path} is damaged ({detail}); restore it from a copy") from error
 
 
 def _judge(event: Event, players: list[Participant]) -> Judge:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -110,15 +108,6 @@ def headline(record: Record, bot: str) -> str:
     handicap = f", {len(record.setup[0])} stones of handicap" if record.setup[0] and not record.setup[1] else ""
     setting = f"{rules.size}x{rules.size}, komi {rules.komi:g}, {rules.name}{handicap}"
     return f"{names}{result} ({setting}), analysed by {bot}"
-
-
-@contextmanager
-def show_analysing(total: int, console: Console) -> Iterator[Progress]:
-    """A bar that advances with each position; nothing in a pipe."""
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        bar.add_task("position", total=total)
-        yield bar
 
 
 def _points(loss: float) -> str:

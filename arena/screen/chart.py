@@ -1,8 +1,11 @@
-"""Ratings drawn with signs: everybody's interval, and how the ratings came about. Each curve has a sign of its own."""
+"""Charts drawn with characters: Elo and its intervals, Elo over the games, the win rate over a game.
+
+``Canvas`` is for whatever else has values over time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import floor, log10
@@ -12,19 +15,21 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from arena.ratings import Estimate
-from arena.results.event import ZERO, Moment, Place, Report
+from arena.ratings import ZERO, Bound, Estimate
+from arena.results.event import Moment, Place
 from arena.screen import style
-from arena.screen.report import print_title
 
 MARKS = "123456789abcdefghijklmnopqrstuvwxyz"
 """The signs of curves, by rank; players further down have none."""
 
 NARROW = 64
-"""Below so many columns a name stands above its bar, not beside it."""
+"""Columns below which a name stands above its bar instead of beside it."""
 
 WIDEST = 120
 HEIGHT = 14
+
+LEAST_ROWS, MOST_ROWS, LEAST_COLUMNS, WIDEST_STEP = 3, 7, 10, 4
+"""Of the curve of win rates; the step is the columns of one move, at most."""
 
 
 class Signs(NamedTuple):
@@ -32,34 +37,29 @@ class Signs(NamedTuple):
     right: str
     line: str
     point: str
+    other: str
     below: str
     above: str
     axis: str
     corner: str
+    tick: str
     band: str
     up: str
     down: str
+    cross: str
 
 
-UNICODE = Signs("├", "┤", "─", "●", "◀", "▶", "│", "└", "░", "▲", "▼")
-ASCII = Signs("|", "|", "-", "X", "<", ">", "|", "+", ":", "^", "v")
+UNICODE = Signs("├", "┤", "─", "●", "○", "◀", "▶", "│", "└", "┴", "░", "▲", "▼", "×")
+ASCII = Signs("|", "|", "-", "X", "O", "<", ">", "|", "+", "+", ":", "^", "v", "x")
 
 
-def print_plots(report: Report, console: Console) -> None:
-    """Both drawings of an event, with their titles; nothing without games."""
-    if not report.anchor:
-        return
-    print_title("Elo with 95 % intervals", console)
-    console.print(EloBars(report.places))
-    names = [place.name for place in report.places]
-    who = "".join(f"of {name} " for name in names if name != report.anchor) if len(names) == 2 else ""
-    print_title(f"Elo {who}above {report.anchor} over the games played", console)
-    console.print(EloCourse(report.course, names))
+def signs_for(ascii_only: bool) -> Signs:
+    return ASCII if ascii_only else UNICODE
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Elo from ``low`` to ``high`` on ``cells`` cells."""
+    """Values from ``low`` to ``high`` on ``cells`` cells."""
 
     low: float
     high: float
@@ -75,13 +75,50 @@ class Scale:
     def cell(self, value: float) -> int:
         return min(self.cells - 1, max(0, int((value - self.low) / (self.high - self.low) * self.cells)))
 
-    def ticks(self, most: int) -> list[float]:
-        """Round values on the scale, at most so many."""
+    def ticks(self, most: int) -> dict[int, str]:
+        """Round values by their cells, at most so many."""
         rough = (self.high - self.low) / max(1, most)
         power = 10.0 ** floor(log10(rough))
         step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
         first = -(-self.low // step)
-        return [step * (first + n) for n in range(most + 1) if step * (first + n) <= self.high]
+        values = [step * (first + n) for n in range(most + 1) if step * (first + n) <= self.high]
+        return {self.cell(value): f"{value:+.0f}" if value else "0" for value in values}
+
+
+class Canvas:
+    """Cells over time: values go up by a scale, columns go right. The axes are labelled when it is read out."""
+
+    def __init__(self, scale: Scale, width: int, ascii_only: bool, labels: Mapping[int, str] | None = None):
+        """``labels`` are by row; without them, the scale has round values."""
+        self.scale = scale
+        self.signs = signs_for(ascii_only)
+        self._labels = scale.ticks(scale.cells // 3) if labels is None else labels
+        self.margin = max(map(len, self._labels.values()), default=0)
+        self.columns = min(WIDEST, width) - self.margin - 1
+        self._cells = [[" "] * self.columns for _ in range(scale.cells)]
+
+    def put(self, column: int, value: float, sign: str) -> None:
+        self._cells[self.scale.cell(value)][column] = sign
+
+    def fill(self, column: int, low: float, high: float, sign: str) -> None:
+        for row in range(self.scale.cell(low), self.scale.cell(high) + 1):
+            self._cells[row][column] = sign
+
+    def rows(self, ink: str = "not dim", label: str = style.LABEL) -> Iterator[Text]:
+        """The cells from the top, right of their labels."""
+        for row, cells in reversed(list(enumerate(self._cells))):
+            words = f"{self._labels.get(row, ''):>{self.margin}}{self.signs.axis}"
+            yield Text(words, label).append("".join(cells), ink)
+
+    def lines(self, first: str, last: str) -> Iterator[Text]:
+        """The rows, and below them an axis from ``first`` to ``last``."""
+        yield from self.rows()
+        left = " " * self.margin
+        yield Text(left + self.signs.corner + self.signs.line * self.columns, style.LABEL)
+        yield Text(f"{left} {first}{last:>{self.columns - len(first)}}", style.LABEL)
+
+
+# --- Intervals ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +128,9 @@ class EloBars:
     places: Sequence[Place]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        signs = ASCII if options.ascii_only else UNICODE
-        width = min(WIDEST, options.max_width)
+        signs, width = signs_for(options.ascii_only), min(WIDEST, options.max_width)
         rated = [(rank, place, place.elo) for rank, place in enumerate(self.places, 1) if place.elo is not None]
-        known = [
-            end for _, _, elo in rated for end in (elo.value, elo.interval.low, elo.interval.high) if end is not None
-        ]
+        known = [end for _, _, elo in rated for end in elo.ends]
         if not known:
             return
         texts = ["0" if elo == ZERO else style.spell(str(elo), options.ascii_only) for _, _, elo in rated]
@@ -110,8 +144,10 @@ class EloBars:
             short = style.spell(style.shorten(name, named - 1), options.ascii_only)
             line = style.pad(short, named) if named else Text()
             yield line.append(_bar(elo, scale, signs)).append_text(style.right(text, told))
-        yield Text(" " * named + _axis(scale, signs), style.LABEL)
-        yield Text(" " * named + _labels(scale), style.LABEL)
+        ticks = scale.ticks(scale.cells // 10)
+        axis = "".join(signs.tick if cell in ticks else signs.line for cell in range(scale.cells))
+        yield Text(" " * named + axis, style.LABEL)
+        yield Text(" " * named + _labels(ticks, scale.cells), style.LABEL)
 
 
 def _bar(elo: Estimate, scale: Scale, signs: Signs) -> str:
@@ -130,29 +166,39 @@ def _bar(elo: Estimate, scale: Scale, signs: Signs) -> str:
     return "".join(cells)
 
 
-def _axis(scale: Scale, signs: Signs) -> str:
-    cells = [signs.line] * scale.cells
-    for tick in scale.ticks(scale.cells // 10):
-        cells[scale.cell(tick)] = "+" if signs is ASCII else "┴"
-    return "".join(cells)
-
-
-def _labels(scale: Scale) -> str:
+def _labels(ticks: Mapping[int, str], cells: int) -> str:
     words = ""
-    for tick in scale.ticks(scale.cells // 10):
-        text = f"{tick:+.0f}" if tick else "0"
-        start = min(scale.cells - len(text), scale.cell(tick) - len(text) // 2)
+    for cell, text in ticks.items():
+        start = min(cells - len(text), cell - len(text) // 2)
         if start > len(words) or not words:
             words = words.ljust(max(0, start)) + text
     return words
+
+
+# --- Elo over the games ---
+
+
+class Point(NamedTuple):
+    """A rating after so many games, where it has a value and two ends."""
+
+    games: int
+    value: float
+    low: float
+    high: float
+
+
+def points_of(moments: Sequence[Moment], name: str) -> list[Point]:
+    """A player's rating, as far as it is bounded on both sides."""
+    rated = [(moment.games, moment.elo[name].ends) for moment in moments if name in moment.elo]
+    return [Point(games, *ends) for games, ends in rated if len(ends) == 3]
 
 
 @dataclass(frozen=True, slots=True)
 class EloCourse:
     """Elo over the games played. A curve is drawn with the sign of its player's rank.
 
-    Where there are but two players, the curve has its 95 % band, and an arrow up or down says "at least" or "at most";
-    elsewhere, games after which a rating was bounded on one side only leave a gap.
+    With only two players, the curve has its 95 % band, and an arrow up or down says "at least" or "at most"; with more,
+    a rating that was bounded on one side only leaves a gap.
     """
 
     moments: Sequence[Moment]
@@ -160,82 +206,37 @@ class EloCourse:
     """By rank, the player at 0 among them."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        signs = ASCII if options.ascii_only else UNICODE
-        width = min(WIDEST, options.max_width)
-        curves = {name: points for name in self.names[: len(MARKS)] if (points := list(_points(self.moments, name)))}
-        ends = list(_ends(self.moments)) if len(self.names) == 2 else []
-        values = [point.value for points in curves.values() for point in points] + [end.value for end in ends]
+        curves = {name: points for name in self.names[: len(MARKS)] if (points := points_of(self.moments, name))}
+        of_two = len(self.names) == 2
+        arrows = [
+            (moment.games, elo.ends[0], elo.bound is Bound.BELOW)
+            for moment in (self.moments if of_two else ())
+            for elo in moment.elo.values()
+            if len(elo.ends) == 1
+        ]
+        values = [point.value for points in curves.values() for point in points] + [value for _, value, _ in arrows]
         if not values:
             yield Text("No rating is bounded on both sides yet.", style.LABEL)
             return
-        if len(self.names) == 2:
+        if of_two:
             later = [point for points in curves.values() for point in points[len(points) // 4 :]]
             values += [end for point in later for end in (point.low, point.high)]
-        scale = Scale.over([*values, 0.0], HEIGHT)
-        labels = {scale.cell(tick): f"{tick:+.0f}" if tick else "0" for tick in scale.ticks(HEIGHT // 3)}
-        margin = max(map(len, labels.values()), default=0) + 1
-        columns = width - margin - 1
-        rows = self._rows(curves, ends, scale, columns, signs)
-        for row in reversed(range(HEIGHT)):
-            yield Text(f"{labels.get(row, ''):>{margin}}{signs.axis}", style.LABEL).append(rows[row], "not dim")
-        yield Text(" " * margin + signs.corner + signs.line * columns, style.LABEL)
-        yield Text(" " * (margin + 1) + "0" + f"{self.moments[-1].games} games".rjust(columns - 1), style.LABEL)
-        if len(self.names) > 2:
+        canvas = Canvas(Scale.over([*values, 0.0], HEIGHT), options.max_width, options.ascii_only)
+        signs, games = canvas.signs, self.moments[-1].games
+        for name, points in reversed(curves.items()):
+            for column, point in _columns(points, games, canvas.columns):
+                if of_two:
+                    canvas.fill(column, point.low, point.high, signs.band)
+                canvas.put(column, point.value, signs.point if of_two else MARKS[self.names.index(name)])
+        for after, value, is_least in arrows:
+            column = min(canvas.columns - 1, after * canvas.columns // games)
+            canvas.put(column, value, signs.up if is_least else signs.down)
+        yield from canvas.lines("0", f"{games} games")
+        if not of_two:
             legend = [style.spell(f"{MARKS[self.names.index(name)]} {name}", options.ascii_only) for name in curves]
             in_one = "  ".join(legend)
-            for line in [in_one] if cell_len(in_one) <= width else legend:
+            for line in [in_one] if cell_len(in_one) <= min(WIDEST, options.max_width) else legend:
                 yield Text(line, overflow="fold")
-
-    def _rows(
-        self, curves: dict[str, list[Point]], ends: Sequence[End], scale: Scale, columns: int, signs: Signs
-    ) -> list[str]:
-        """The lines of the drawing, the lowest first."""
-        cells = [[" "] * columns for _ in range(HEIGHT)]
-        games = self.moments[-1].games
-        for name, points in reversed(curves.items()):
-            for column, point in _columns(points, games, columns):
-                if len(self.names) == 2:
-                    for row in range(scale.cell(point.low), scale.cell(point.high) + 1):
-                        cells[row][column] = signs.band
-                mark = signs.point if len(self.names) == 2 else MARKS[self.names.index(name)]
-                cells[scale.cell(point.value)][column] = mark
-        for end in ends:
-            column = min(columns - 1, end.games * columns // games)
-            cells[scale.cell(end.value)][column] = signs.up if end.is_least else signs.down
-        return ["".join(row) for row in cells]
-
-
-class End(NamedTuple):
-    """After so many games, a rating was at least, or at most, this."""
-
-    games: int
-    value: float
-    is_least: bool
-
-
-def _ends(moments: Sequence[Moment]) -> Iterator[End]:
-    for moment in moments:
-        for elo in moment.elo.values():
-            low, high = elo.interval.low, elo.interval.high
-            if low is not None and high is None:
-                yield End(moment.games, low, True)
-            elif high is not None and low is None:
-                yield End(moment.games, high, False)
-
-
-class Point(NamedTuple):
-    games: int
-    value: float
-    low: float
-    high: float
-
-
-def _points(moments: Sequence[Moment], name: str) -> Iterator[Point]:
-    """Where a player's rating has a value and two ends."""
-    for moment in moments:
-        elo = moment.elo.get(name)
-        if elo is not None and elo.value is not None and elo.interval.low is not None and elo.interval.high is not None:
-            yield Point(moment.games, elo.value, elo.interval.low, elo.interval.high)
 
 
 def _columns(points: Sequence[Point], games: int, columns: int) -> Iterator[tuple[int, Point]]:
@@ -247,3 +248,50 @@ def _columns(points: Sequence[Point], games: int, columns: int) -> Iterator[tupl
         for column in range(start, end + 1):
             share = (column - start) / max(1, end - start)
             yield column, Point(0, *(a + share * (b - a) for a, b in zip(one[1:], other[1:], strict=True)))
+
+
+# --- Win rates over a game ---
+
+
+def draw_curve(
+    win_rates: Sequence[float | None],
+    at: int,
+    width: int,
+    height: int,
+    *,
+    mistakes: Collection[int] = (),
+    ascii_only: bool = False,
+    label: str = style.LABEL,
+) -> list[Text]:
+    """Black's win rate, in [0, 1], after each number of moves; below it, marks for the position that is shown (``at``)
+    and for ``mistakes``. No lines where there is too little room for them, or no win rate."""
+    rows = min(MOST_ROWS, height - 1)
+    if rows < LEAST_ROWS or all(rate is None for rate in win_rates):
+        return []
+    labels = {rows - 1: "100 %", 0: "0 %"} | ({rows // 2: "50 %"} if rows % 2 else {})
+    canvas = Canvas(Scale(0.0, 1.0, rows), width, ascii_only, labels)
+    count = len(win_rates)
+    used = min(canvas.columns, count * min(WIDEST_STEP, max(1, canvas.columns // count)))
+    if canvas.columns < LEAST_COLUMNS:
+        return []
+    bars = style.ASCII_SPARKS if ascii_only else style.SPARKS
+    for column in range(used):
+        share = _mean(win_rates, column, used)
+        for row in range(rows):
+            level = 0.0 if share is None else share * rows - row
+            if level > 0.05:
+                canvas.put(column, (row + 0.5) / rows, bars[min(len(bars), max(1, round(level * len(bars)))) - 1])
+    marks = [" "] * used
+    for number, sign in (*((number, canvas.signs.cross) for number in mistakes), (at, canvas.signs.up)):
+        marks[min(used - 1, number * used // max(1, count))] = sign
+    left = " " * (canvas.margin + 1)
+    return [*canvas.rows(style.FIRST, label), Text(left + "".join(marks))]
+
+
+def _mean(win_rates: Sequence[float | None], column: int, columns: int) -> float | None:
+    """Of the positions that share a column, or of the one that has it to itself."""
+    count = len(win_rates)
+    first = column * count // columns
+    last = max(first + 1, (column + 1) * count // columns)
+    known = [rate for rate in win_rates[first:last] if rate is not None]
+    return sum(known) / len(known) if known else None

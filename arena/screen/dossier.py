@@ -1,21 +1,23 @@
-"""Shows what is known of one stored game, above all of one that a fault has ended. Nothing is found out here."""
+"""One stored game: what is known of it, above all of one that a fault ended, and how it came out when played again."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import replace
 
 from rich.console import Console
-from rich.text import Text
 
+from arena.events.runner import Update
 from arena.go.moves import BLACK, Colour, gtp_from_move
 from arena.go.record import Record
+from arena.results.replay import Comparison
 from arena.results.store import Player
 from arena.screen import style
 from arena.screen.board import draw_board, stone_sign
-from arena.screen.summary import print_facts, some
-from arena.screen.tables import Sheet
+from arena.screen.progress import show_bar
+from arena.screen.style import some
+from arena.screen.tables import Sheet, print_facts
 
 
 def show_dossier(record: Record, players: Mapping[str, Player], command: str, console: Console) -> None:
@@ -34,12 +36,12 @@ def show_dossier(record: Record, players: Mapping[str, Player], command: str, co
     if record.dossier.strip():
         console.print()
         for line in record.dossier.rstrip().splitlines():
-            _print(line, console)
+            style.say(line, console)
     elif outcome is not None and outcome.ending.is_forfeit:
         console.print()
-        _print("Nothing was written down but the reason.", console)
+        style.say("Nothing was written down but the reason.", console)
     console.print()
-    _print(record.to_sgf(), console)
+    style.say(record.to_sgf(), console)
 
 
 def print_position(record: Record, number: int, console: Console) -> None:
@@ -56,7 +58,7 @@ def print_position(record: Record, number: int, console: Console) -> None:
         words += f", the last {stone_sign(turn.opponent, ascii_only)} {gtp_from_move(moves[-1], size)}"
     if not game.is_over:
         words += f"; {stone_sign(turn, ascii_only)} {player} to play"
-    _print(words, console)
+    style.say(words, console)
 
 
 def headline(record: Record) -> str:
@@ -105,5 +107,30 @@ def _player(record: Record, colour: Colour, players: Mapping[str, Player]) -> st
     return f"{name}: {player.kind}{f' ({listed})' if listed else ''}{net}; {used} used"
 
 
-def _print(words: str, console: Console) -> None:
-    console.print(Text(style.spell(words, console.options.ascii_only)), soft_wrap=not console.is_terminal)
+# --- Played again ---
+
+
+def show_replay(
+    stored: Mapping[str, Record], updates: Generator[Update, None, None], console: Console, show: bool = False
+) -> list[Comparison]:
+    """Show games by their ids as they are played again, with ``show`` the position where each ends or differs. With
+    several, a line for each that differs."""
+    compared = []
+    total = sum(len(record.moves) for record in stored.values())
+    with show_bar("", total, console) as (bar, task):
+        far: dict[str, int] = {}
+        for update in updates:
+            for glance in update.glances:
+                far[glance.pairing.id] = min(len(glance.moves), len(stored[glance.pairing.id].moves))
+            for again in update.records:
+                assert isinstance(again, Record)  # nothing was played before
+                found = Comparison.of(stored[again.id], again)
+                far[again.id] = len(found.stored.moves)
+                compared.append(found)
+                if len(stored) == 1 or not found.is_identical:
+                    style.say(f"{again.id}  {found}", bar.console)
+                if show:
+                    print_position(found.again, found.common, bar.console)
+            words = f"{len(compared)} of {len(stored)} games" if len(stored) > 1 else "move"
+            bar.update(task, completed=sum(far.values()), description=words)
+    return compared

@@ -10,10 +10,11 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from arena.players.bot_file import Change
+from arena.ratings import Estimate
 from arena.results.gate import Evidence, History, Over, Ruling, Version
 from arena.screen import style
-from arena.screen.chart import ASCII, HEIGHT, MARKS, UNICODE, WIDEST, Scale, Signs
-from arena.screen.summary import some
+from arena.screen.chart import HEIGHT, MARKS, Canvas, Scale
+from arena.screen.style import some
 from arena.screen.tables import Sheet
 
 
@@ -128,61 +129,43 @@ class HistoryPlot:
     over: Over
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        signs = ASCII if options.ascii_only else UNICODE
         rated = self.history.rated(self.over)
-        versions = [version for version in rated if version.number <= len(MARKS) and _ends(version)]
+        versions = [
+            (version, version.elo)
+            for version in rated
+            if version.number <= len(MARKS) and version.elo is not None and version.elo.ends
+        ]
         if len(versions) < 2:
             return
-        width = min(WIDEST, options.max_width)
-        scale = Scale.over([end for version in versions for end in _ends(version)], HEIGHT)
-        labels = {scale.cell(tick): f"{tick:+.0f}" if tick else "0" for tick in scale.ticks(HEIGHT // 3)}
-        margin = max(map(len, labels.values()), default=0) + 1
-        columns = width - margin - 1
-        rows = self._rows(versions, scale, columns, signs)
-        yield Text()
-        yield Text(
-            style.spell(f"Elo above {self.history.anchor} over {_SCALES[self.over]}", options.ascii_only), "bold"
-        )
-        for row in reversed(range(HEIGHT)):
-            yield Text(f"{labels.get(row, ''):>{margin}}{signs.axis}", style.LABEL).append(rows[row], "not dim")
-        yield Text(" " * margin + signs.corner + signs.line * columns, style.LABEL)
-        first, last = (f"{end:,.0f}" for end in self._span(versions))
-        yield Text(" " * (margin + 1) + first + last.rjust(columns - len(first)), style.LABEL)
-
-    def _span(self, versions: Sequence[Version]) -> tuple[float, float]:
-        places = [version.place(self.over) for version in versions]
-        return min(places), max(places)
-
-    def _rows(self, versions: Sequence[Version], scale: Scale, columns: int, signs: Signs) -> list[str]:
-        """The lines of the drawing, the lowest first."""
-        cells = [[" "] * columns for _ in range(HEIGHT)]
-        low, high = self._span(versions)
+        scale = Scale.over([end for _, elo in versions for end in elo.ends], HEIGHT)
+        canvas = Canvas(scale, options.max_width, options.ascii_only)
+        places = [version.place(self.over) for version, _ in versions]
+        low, high = min(places), max(places)
         taken: set[int] = set()
-        for version in versions:
+        for version, elo in versions:
             share = (version.place(self.over) - low) / (high - low) if high > low else 0.5
-            wanted = round(share * (columns - 1))
-            column = min((free for free in range(columns) if free not in taken), key=lambda free: abs(free - wanted))
+            wanted = round(share * (canvas.columns - 1))
+            free = [column for column in range(canvas.columns) if column not in taken]
+            column = min(free, key=lambda column: abs(column - wanted))
             taken |= {column - 1, column, column + 1}
-            ends = [scale.cell(end) for end in _ends(version)]
-            for row in range(min(ends), max(ends) + 1):
-                cells[row][column] = signs.axis
-            elo = version.elo
-            if elo is not None and elo.value is not None:
-                cells[scale.cell(elo.value)][column] = _mark(version)
-            elif elo is not None:
-                beyond = 1 if elo.interval.low is not None else -1
-                row = min(HEIGHT - 2, max(1, ends[0]))  # with room for the arrow
-                cells[row][column] = _mark(version)
-                cells[row + beyond][column] = signs.up if beyond > 0 else signs.down
-        return ["".join(row) for row in cells]
+            self._draw(canvas, column, elo, _mark(version))
+        yield Text()
+        title = f"Elo above {self.history.anchor} over {_SCALES[self.over]}"
+        yield Text(style.spell(title, options.ascii_only), "bold")
+        yield from canvas.lines(f"{low:,.0f}", f"{high:,.0f}")
+
+    def _draw(self, canvas: Canvas, column: int, elo: Estimate, mark: str) -> None:
+        """A version's sign at its value; at the end that is known, with an arrow, where there is no value."""
+        signs, scale = canvas.signs, canvas.scale
+        canvas.fill(column, min(elo.ends), max(elo.ends), signs.axis)
+        if elo.value is not None:
+            canvas.put(column, elo.value, mark)
+            return
+        step = (scale.high - scale.low) / scale.cells
+        end = min(scale.high - 1.5 * step, max(scale.low + 1.5 * step, elo.ends[0]))  # with room for the arrow
+        is_least = elo.interval.low is not None
+        canvas.put(column, end, mark)
+        canvas.put(column, end + (step if is_least else -step), signs.up if is_least else signs.down)
 
 
 _SCALES = {Over.ROWS: "rows of training", Over.MINUTES: "minutes of training", Over.GATES: "the gates"}
-
-
-def _ends(version: Version) -> list[float]:
-    """What is known of its Elo: the value and the ends that there are."""
-    if version.elo is None:
-        return []
-    known = (version.elo.value, version.elo.interval.low, version.elo.interval.high)
-    return [end for end in known if end is not None]

@@ -1,24 +1,308 @@
-"""Shows an event while it is played: live on a terminal, plain lines elsewhere. What is shown comes from its frame."""
+"""An event while it is played: live on a terminal, plain lines elsewhere; and where everything on the screen stands.
+
+A frame draws progress, pace, the board that is watched, and the figures, which are those of a match or a tournament.
+"""
 
 from __future__ import annotations
 
 import signal
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import cached_property, lru_cache
 from threading import Lock
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from rich.console import Console, ConsoleOptions, RenderResult
+import numpy as np
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.status import Status
+from rich.table import Table
 from rich.text import Text
 
 from arena.events.runner import Control, Update
+from arena.events.schedule import Event
+from arena.go.game import Game, Rules
+from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move
 from arena.screen import style
-from arena.screen.frame import Frame, Hint
-from arena.screen.running import EventView
+from arena.screen.board import DARK, Theme, board_height, board_width, draw_board, stone_sign
+from arena.screen.running import EventView, Watched
 from arena.screen.terminal import Keyboard, Painter, Press, Typed, is_background, on_signals
-from arena.screen.themes import DARK, Theme
+
+V = TypeVar("V", bound=EventView[Any])
+
+FACTS = 50
+"""Columns of the figures; the board stands beside them where there is room for both, else below them, else nowhere."""
+
+GAP = 4
+TIMES = 28
+
+PAUSED = ("PAUSED: no bot is asked for a move and no clock runs", "PAUSED")
+
+
+class Layout(Enum):
+    """Where the board stands; CUT is where not even the figures have the room they want."""
+
+    BESIDE = auto()
+    BELOW = auto()
+    NO_BOARD = auto()
+    CUT = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """Wordings of one line, the longest first: it is shown below where there is room, or anyway where it insists."""
+
+    wordings: tuple[str, ...] = ()
+    insists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a frame is drawn into: at most so many columns and lines, in which signs and colours."""
+
+    width: int
+    height: int
+    ascii_only: bool
+    spinner: Spinner
+    hint: Hint = Hint()
+    theme: Theme = DARK
+
+
+class Frame(ABC, Generic[V]):
+    """One drawing of a view for any room. It keeps nothing."""
+
+    widest = 100
+
+    panel = 0
+    """Columns that are kept for more to the right of the board, with the gap before it."""
+
+    def __init__(self, view: V, room: Room):
+        self.view = view
+        self.event = view.event
+        self.room = room
+        self.width = min(room.width, self.widest)
+        self.height = room.height
+        self.names = list(view.event.players)
+
+    @abstractmethod
+    def _title(self) -> list[Text]:
+        """Who plays what."""
+
+    @abstractmethod
+    def _facts(self, width: int, height: int) -> list[Text]:
+        """The figures, in at most ``height`` lines where they can be cut or spread; ``height`` 0 is the least."""
+
+    @abstractmethod
+    def _colour_of(self, player: str) -> str:
+        """The style of a player's name."""
+
+    def draw(self) -> RenderableType:
+        """All of it; of a finished match the head alone."""
+        head = [*self._title(), *self._progress(), self._note(), *self._warning()]
+        if self.view.finished:
+            return Group(*head)
+        lines = self.height - len(head)
+        hint = next((words for words in self.room.hint.wordings if cell_len(words) <= self.width), "")
+        below = [self._text(hint, style.LABEL)] if hint else []
+        layout = self._layout(lines)
+        if not self.room.hint.insists and (layout is Layout.CUT or self._layout(lines - 1) is not layout):
+            below = []
+        elif below and self._layout(lines - 2) is layout:
+            below.insert(0, Text())
+        return Group(*head, *self._body(lines - len(below)), *below)
+
+    def _layout(self, lines: int) -> Layout:
+        """Where the board stands below the head."""
+        board = board_width(self.event.terms.rules.size)
+        board_lines = board_height(self.event.terms.rules.size) + 3
+        width, room = self._facts_width(board), lines - 1
+        if self.width - self.panel - width - GAP >= board and room >= board_lines:
+            return Layout.BESIDE
+        if not self.panel and self.width >= board and room >= self._least_facts + board_lines + 1:
+            return Layout.BELOW
+        return Layout.NO_BOARD if room >= self._least_facts else Layout.CUT
+
+    @cached_property
+    def _least_facts(self) -> int:
+        """Lines that the figures take at least."""
+        return len(self._facts(self._facts_width(board_width(self.event.terms.rules.size)), 0))
+
+    def _body(self, lines: int) -> list[RenderableType]:
+        """All below the head, with an empty line between the two where there is room for it."""
+        size = self.event.terms.rules.size
+        width, room = self._facts_width(board_width(size)), lines - 1
+        match self._layout(lines):
+            case Layout.BESIDE:
+                beside = self.width - self.panel - width - GAP
+                board = self._board(min(beside, max(board_width(size), 40)))
+                return [Text(), self._columns((self._facts(width, room), width), (board, beside), room=room)]
+            case Layout.BELOW:
+                facts = self._facts(width, room - board_height(size) - 4)
+                return [Text(), *facts, Text(), *self._board(width)]
+            case _:
+                facts = self._facts(width, room)
+                body: list[RenderableType] = [*([Text()] if len(facts) <= room else []), *facts]
+                return body[: max(0, lines)]
+
+    def _columns(self, *blocks: tuple[list[Text], int], room: int) -> Table:
+        """Blocks of lines side by side, each in so many columns; the panel comes last."""
+        if self.panel:
+            blocks = (*blocks, (self._panel(self.panel - GAP, room), self.panel - GAP))
+        grid = Table.grid(padding=0)
+        cells: list[RenderableType] = []
+        for lines, width in blocks:
+            if cells:
+                grid.add_column(width=GAP)
+                cells.append("")
+            grid.add_column(width=width, no_wrap=True, overflow="crop")
+            cells.append(Group(*lines))
+        grid.add_row(*cells)
+        return grid
+
+    def _panel(self, width: int, height: int) -> list[Text]:
+        """What stands to the right of the board where ``panel`` columns are kept for it."""
+        return []
+
+    def _facts_width(self, board: int) -> int:
+        """Columns of the figures, beside a board so wide."""
+        return min(self.width, FACTS)
+
+    def _text(self, text: str, text_style: str = "") -> Text:
+        """The style is the words' own: what is appended later doesn't take it over."""
+        return Text(no_wrap=True, overflow="crop").append(style.spell(text, self.room.ascii_only), text_style)
+
+    def _left(self, text: str, width: int, text_style: str = "") -> Text:
+        """In exactly ``width`` cells."""
+        return style.pad(self._text(text, text_style), width)
+
+    def _right(self, text: str, width: int, text_style: str = "") -> Text:
+        return style.right(self._text(text, text_style), width)
+
+    def _name(self, name: str, width: int) -> Text:
+        return self._text(style.shorten(name, width), self._colour_of(name))
+
+    # The head: how far it is, how fast it goes.
+
+    def _progress(self) -> list[RenderableType]:
+        view, total = self.view, self.event.games
+        digits = len(str(total))
+        count = self._text(f"{view.stored:{digits}d}", "bold").append(f" of {total}", "not bold")
+        wide = self.width >= 70
+        count_width = 2 * digits + 4
+        bar_width = self.width - count_width - TIMES - 2 if wide else self.width
+        blue = style.FIRST.removeprefix("bold ")
+        bar = ProgressBar(total, view.stored, bar_width, complete_style=blue, finished_style=blue)
+        grid = Table.grid(padding=0)
+        grid.add_column(width=bar_width)
+        if not wide:
+            grid.add_row(bar)
+            return [
+                grid,
+                count.append_text(style.right(self._times(self.width - count_width), self.width - count_width)),
+            ]
+        for column in (2, count_width, TIMES):
+            grid.add_column(width=column, no_wrap=True, overflow="crop")
+        grid.add_row(bar, "", style.pad(count, count_width), style.right(self._times(TIMES), TIMES))
+        return [grid]
+
+    def _times(self, width: int) -> Text:
+        """How long it has been going on, and how long it will."""
+        spent, left = style.duration(self.view.elapsed), style.duration(self.view.seconds_left)
+        if not left:
+            return style.pad(self._text(f"{spent:>7}"), width)
+        about = "at most" if self.view.may_end_early else "about"
+        rest = f"{about} {left} left"
+        if len(rest) + 9 > width:
+            rest = f"{left} left"
+        return self._text(f"{spent:>7}" + rest.rjust(width - 7))
+
+    def _note(self) -> RenderableType:
+        view = self.view
+        if view.is_paused:
+            words = next(words for words in PAUSED if len(words) <= self.width)
+            return self._text(words, style.WARNING)
+        earlier = f"{view.resumed} of {self.event.games} played earlier" if view.resumed else ""
+        if view.is_starting:
+            words = "starting; the first time, compiling takes up to a minute"
+            if self.width < 60:
+                words = "starting; may compile for a minute"
+            self.room.spinner.update(text=self._text(f"starting · {earlier}" if earlier else words, style.LABEL))
+            return self.room.spinner
+        workers = f"{view.workers} worker{'s' if view.workers != 1 else ''}" if view.workers else ""
+        if view.resumed and self.width < 60:
+            earlier = f"{view.resumed} earlier"
+        games, moves = style.rate(view.games_a_second, "games"), style.rate(view.moves_a_second, "moves")
+        first = "games under way" if view.stored < self.event.games else ""
+        parts = (games, view.stage, moves, earlier, workers) if view.played else (first, view.stage, earlier, workers)
+        return self._text(style.joined(parts, self.width), style.LABEL)
+
+    def _warning(self) -> list[Text]:
+        words = style.waiting(self.view.waiting) or self.view.warning
+        return [self._text(style.clip(f"! {words}", self.width), style.WARNING)] if words else []
+
+    # The board.
+
+    def _board(self, width: int) -> list[Text]:
+        """A caption, the position, and both players; as many lines before the first game as later."""
+        watched, rules = self.view.boards.watched, self.event.terms.rules
+        if watched is None:
+            empty = np.zeros((rules.size, rules.size), np.uint8)
+            return [Text(), *draw_board(empty, ascii_only=self.room.ascii_only, theme=self.room.theme), Text(), Text()]
+        last = watched.moves[-1] if watched.moves else None
+        stones = _stones(rules, watched.moves)
+        owners = watched.ownership
+        position = draw_board(stones, last, ascii_only=self.room.ascii_only, ownership=owners, theme=self.room.theme)
+        return [self._caption(watched, width), *position, *(self._thinker(watched, colour, width) for colour in Colour)]
+
+    def _caption(self, watched: Watched, width: int) -> Text:
+        """Which game, which of the boards, and what happened last: what there is room for."""
+        number, place = len(watched.moves), self.view.boards.place
+        game = f"game {watched.pairing.number + 1}"
+        if watched.record is not None and watched.record.outcome is not None:
+            return self._text(style.clip(f"{game}: {watched.record.outcome.sgf}, {number} moves", width))
+        move = ""
+        if watched.moves:
+            sign = stone_sign(BLACK if number % 2 else WHITE)
+            move = f"{sign} {gtp_from_move(watched.moves[-1], self.event.terms.rules.size)}"
+        tale = f", move {number}: {move}" if move else ""
+        wordings = [f"{game}{tale}", f"{game}: {move}" if move else game, game]
+        if place is not None and place[1] > 1:
+            board = f"board {place[0]} of {place[1]}"
+            short = f"{game} ({place[0]}/{place[1]})"
+            wordings = [f"{game}, {board}{tale}", f"{short}{tale}", f"{short}: {move}" if move else short, short, game]
+        words = next((words for words in wordings if cell_len(words) <= width), game)
+        return self._text(words)
+
+    def _thinker(self, watched: Watched, colour: Colour, width: int) -> Text:
+        """A player of the watched game, and how it has seen its chances."""
+        name = watched.pairing.black if colour is BLACK else watched.pairing.white
+        told = watched.win_rates[0 if colour is BLACK else 1 :: 2]
+        rates = [rate for rate in told if rate is not None]
+        line = self._text(f"{stone_sign(colour)} ")
+        if not rates:
+            return line.append_text(self._name(name, width - 2))
+        named = min(20, width - 15)
+        line.append_text(style.pad(self._name(name, named), named + 1))
+        spark = style.sparkline(rates, min(16, width - line.cell_len - 6))
+        line.append_text(self._text(spark, self._colour_of(name)))
+        return line.append_text(style.right(self._text(f"{100 * rates[-1]:.0f} %"), width - line.cell_len))
+
+
+@lru_cache(maxsize=4)
+def _stones(rules: Rules, moves: tuple[Move, ...]) -> np.ndarray:
+    """(size, size): the position after these moves."""
+    game = Game(rules)
+    for move in moves:
+        game.play(move)
+    return game.board.stones
+
+
+# --- The screen and its keys ---
 
 FRAMES_A_SECOND = 6
 
@@ -43,17 +327,17 @@ SETTLED = 3
 """Updates after which everybody has heard of a pause."""
 
 
-class LiveScreen:
+class LiveScreen(Generic[V]):
     """A view as a Rich renderable, and what is done with it by keys.
 
     One thread may add updates, another draw, and a third press keys. Without a ``control`` an event can't be paused.
     """
 
-    frame: Callable[..., Frame]
-    """What draws the view: the arguments are those of ``Frame``."""
-
-    def __init__(self, view: EventView[Any], control: Control | None = None, theme: Theme = DARK):
+    def __init__(
+        self, view: V, frame: Callable[[V, Room], Frame[V]], control: Control | None = None, theme: Theme = DARK
+    ):
         self.view = view
+        self._frame = frame
         self.control = control
         self._theme = theme
         self.has_keys = False  # a person can press some, and is told which
@@ -117,11 +401,10 @@ class LiveScreen:
         ascii_only = options.ascii_only
         if self._spinner is None:
             self._spinner = Spinner("line" if ascii_only else "dots")
-        hint = self._hint() if self.has_keys else None
+        hint = self._hint() if self.has_keys else Hint()
+        room = Room(options.max_width, console.height - 1, ascii_only, self._spinner, hint, self._theme)
         with self._lock:
-            yield self.frame(
-                self.view, options.max_width, console.height - 1, ascii_only, self._spinner, hint, self._theme
-            ).draw()
+            yield self._frame(self.view, room).draw()
 
     def _hint(self) -> Hint:
         hints, help = (HINTS, HELP) if self.control is not None else (WATCHER_HINTS, WATCHER_HELP)
@@ -132,14 +415,15 @@ class LiveScreen:
 
 
 def show_event(
-    screen: LiveScreen, updates: Iterator[Update], console: Console, head: str, progress: Callable[[], str]
+    screen: LiveScreen[Any], updates: Iterator[Update], console: Console, head: str, progress: Callable[[], str]
 ) -> None:
-    """Show an event until its updates end or it is decided; plain lines are ``head``, then ``progress`` as it goes on.
+    """Show an event until its updates end or it is decided: live on a terminal, where keys choose the board that is
+    shown, pause, and quit as Ctrl-C does; elsewhere plain lines, ``head`` and then ``progress`` as it goes on.
 
-    Whatever ends it early, such as KeyboardInterrupt, leaves the last state on the screen and comes through after
-    ``updates`` has been closed. On a terminal the key to quit is such an interrupt, and SIGTERM a SystemExit.
+    What ends it early, such as KeyboardInterrupt, leaves the last state on the screen and comes through after
+    ``updates`` has been closed; SIGTERM is a SystemExit.
     """
-    person = any(entry.bot_kind.interactive for entry in screen.view.event.players.values())
+    person = any(entry.is_person for entry in screen.view.event.players.values())
     is_live = console.is_terminal and not console.is_dumb_terminal and not person
     try:
         if is_live:
@@ -153,7 +437,7 @@ def show_event(
                 close()
 
 
-def _show_live(screen: LiveScreen, updates: Iterator[Update], console: Console) -> None:
+def _show_live(screen: LiveScreen[Any], updates: Iterator[Update], console: Console) -> None:
     painter = Painter(screen, console, FRAMES_A_SECOND, lambda: is_background(0))
 
     def press(typed: Typed) -> None:
@@ -194,8 +478,7 @@ def _show_lines(
     view: EventView[Any], updates: Iterator[Update], console: Console, head: str, progress: Callable[[], str]
 ) -> None:
     def write(text: str) -> None:
-        line = style.spell(text, console.options.ascii_only)
-        console.print(line, soft_wrap=True, markup=False, highlight=False)
+        console.print(Text(style.spell(text, console.options.ascii_only)), soft_wrap=True)
 
     games = view.event.games
     write(head)
@@ -223,3 +506,9 @@ def pace(view: EventView[Any]) -> list[str]:
     if view.seconds_left is not None:
         parts.append(f"about {style.duration(view.seconds_left)} left")
     return parts
+
+
+def setting_line(event: Event) -> str:
+    """What is played, in a few words."""
+    rules = event.terms.rules
+    return f"{rules.size}x{rules.size}, {rules.name} rules, komi {rules.komi:g}"

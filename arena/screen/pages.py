@@ -1,6 +1,7 @@
-"""Ratings as pictures: intervals, their course over the games, strength over training. PNG, and SVG for a page.
+"""What the arena draws for elsewhere: ratings as PNG, and an event's report as one HTML page with SVG.
 
-Curves differ in their markers, too, and their colours are those that colour-blind people tell apart.
+The page needs nothing else: no scripts, no requests. Curves also differ in their markers, and their colours are those
+that colour-blind people tell apart.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -18,11 +19,18 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from arena import ConfigError, files
+from arena.go.record import Record
 from arena.ratings import Bound, Estimate
-from arena.results.event import Report
+from arena.results.event import Participant, Report
 from arena.results.gate import History, Over, Ruling, Version
 from arena.results.nets import Trained
+from arena.results.stored import MOST_SGF
+from arena.screen import style
+from arena.screen.chart import points_of
+from arena.screen.report import Section, sections, terms
+from arena.screen.report import title as headline
 from arena.screen.style import shorten
+from arena.screen.tables import Sheet, games_table
 
 # matplotlib is imported where it is used: loading it takes a second.
 if TYPE_CHECKING:
@@ -62,13 +70,18 @@ class _Panel:
 def draw_png(report: Report, trained: Sequence[Trained], path: Path) -> Path:
     """Write all the plots into one picture. Raises ConfigError for a name that isn't of a PNG and for an event without
     games, StoreError when the file can't be written."""
+    panels = list(_panels(report, trained))
+    return _write_png(panels, path, f"{report.id} has no finished game to draw; play some first")
+
+
+def _write_png(panels: Sequence[_Panel], path: Path, why_empty: str) -> Path:
+    """The panels below each other in one picture; without any, ConfigError says ``why_empty``."""
     import matplotlib
 
     if path.suffix.lower() != ".png":
         raise ConfigError(f"{path}: the picture is a PNG; call it {path.with_suffix('.png').name}")
-    panels = list(_panels(report, trained))
     if not panels:
-        raise ConfigError(f"{report.id} has no finished game to draw; play some first")
+        raise ConfigError(why_empty)
     with matplotlib.rc_context(_settings(INK)):
         figure = _figure(PNG_WIDTH, panels)
         figure.set_facecolor("white")
@@ -149,39 +162,23 @@ def _draw_course(axes: Axes, report: Report) -> None:
     seen: list[float] = [0.0]
     for name, (colour, marker) in _styles(report).items():
         known = [(moment.games, moment.elo[name]) for moment in report.course if name in moment.elo]
-        points = [
-            (games, elo.value, elo.interval.low, elo.interval.high)
-            for games, elo in known
-            if elo.value is not None and elo.interval.low is not None and elo.interval.high is not None
-        ]
-        axes.plot(
-            [games for games, *_ in points],
-            [value for _, value, *_ in points],
-            color=colour,
-            marker=marker,
-            markersize=4,
-            label=shorten(name, NAME),
-        )
+        points = points_of(report.course, name)
+        games = [point.games for point in points]
+        values = [point.value for point in points]
+        axes.plot(games, values, color=colour, marker=marker, markersize=4, label=shorten(name, NAME))
         if points:
-            axes.fill_between(
-                [games for games, *_ in points],
-                [low for *_, low, _ in points],
-                [high for *_, high in points],
-                color=colour,
-                alpha=0.15,
-                linewidth=0,
-            )
-        for games, elo in known:
+            low, high = [point.low for point in points], [point.high for point in points]
+            axes.fill_between(games, low, high, color=colour, alpha=0.15, linewidth=0)
+        for after, elo in known:
             if elo.bound in (Bound.BELOW, Bound.ABOVE):
-                _draw_estimate(axes, elo, games, colour, marker, upright=True)
-        for elo in (moment.elo[name] for moment in later if name in moment.elo):
-            seen += [end for end in (elo.value, elo.interval.low, elo.interval.high) if end is not None]
+                _draw_estimate(axes, elo, after, colour, marker, upright=True)
+        seen += [end for moment in later if name in moment.elo for end in moment.elo[name].ends]
     room = max(5.0, 0.06 * (max(seen) - min(seen)))
     axes.set_ylim(min(seen) - room, max(seen) + room)
     axes.set_xlim(0, len(report.games) * 1.02)
     axes.set_xlabel("games")
     axes.set_ylabel(f"Elo above {shorten(report.anchor, NAME)}")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2, fontsize="small")
+    _legend_below(axes, 2)
 
 
 def _draw_training(axes: Axes, report: Report, trained: Sequence[Trained]) -> None:
@@ -195,16 +192,21 @@ def _draw_training(axes: Axes, report: Report, trained: Sequence[Trained]) -> No
         for one in family:
             colour, marker = styles.get(one.name, (COLOURS[-1], "o"))  # that of the player at 0
             _draw_estimate(axes, one.elo, one.rows, colour, marker, upright=True)
-            end = next(
-                (end for end in (one.elo.value, one.elo.interval.low, one.elo.interval.high) if end is not None), 0
-            )
-            axes.annotate(
-                shorten(one.name, NAME), (one.rows, end), (6, -10), textcoords="offset points", fontsize="small"
-            )
+            _annotate(axes, one.name, one.rows, one.elo)
     axes.margins(x=0.15)
     axes.xaxis.set_major_formatter(_thousands)
     axes.set_xlabel("training rows")
     axes.set_ylabel("Elo")
+
+
+def _annotate(axes: Axes, name: str, at: float, elo: Estimate) -> None:
+    """A name beside an estimate."""
+    place = (at, next(iter(elo.ends), 0.0))
+    axes.annotate(shorten(name, NAME), place, (6, -10), textcoords="offset points", fontsize="small")
+
+
+def _legend_below(axes: Axes, columns: int) -> None:
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=columns, fontsize="small")
 
 
 def _thousands(rows: float, _: float) -> str:
@@ -214,22 +216,12 @@ def _thousands(rows: float, _: float) -> str:
 def draw_history(history: History, over: Over, path: Path) -> None:
     """Draw an entry's checkpoints and their strength into a PNG. Raises ConfigError for another name and where fewer
     than two are rated, StoreError when the file can't be written."""
-    import matplotlib
-
-    if path.suffix.lower() != ".png":
-        raise ConfigError(f"{path}: the picture is a PNG; call it {path.with_suffix('.png').name}")
     rated = history.rated(over)
-    if len(rated) < 2:
-        known = "games" if over is Over.GATES else f"games and known {over} of training"
-        raise ConfigError(f"{history.entry} has no two checkpoints with {known}, so there is nothing to draw")
-    with matplotlib.rc_context(_settings(INK)):
-        panel = _Panel("", 3.6, lambda axes: _draw_versions(axes, rated, over, history.anchor))
-        figure = _figure(PNG_WIDTH, [panel])
-        figure.set_facecolor("white")
-        figure.axes[0].set_title(f"{history.entry}: its checkpoints and what gates said of them", loc="left")
-        content = io.BytesIO()
-        _save(figure, content, format="png", dpi=DPI)
-    files.write(path, content.getvalue())
+    known = "games" if over is Over.GATES else f"games and known {over} of training"
+    title = f"{history.entry}: its checkpoints and what gates said of them"
+    panel = _Panel(title, 3.6, lambda axes: _draw_versions(axes, rated, over, history.anchor))
+    why_empty = f"{history.entry} has no two checkpoints with {known}, so there is nothing to draw"
+    _write_png([panel] if len(rated) > 1 else [], path, why_empty)
 
 
 def _draw_versions(axes: Axes, rated: Sequence[Version], over: Over, anchor: str) -> None:
@@ -256,9 +248,7 @@ def _draw_versions(axes: Axes, rated: Sequence[Version], over: Over, anchor: str
         for one in found:
             if one.elo is not None:
                 _draw_estimate(axes, one.elo, one.place(over), COLOURS[number], marker, upright=True)
-                ends = (one.elo.value, one.elo.interval.low, one.elo.interval.high)
-                at = (one.place(over), next((end for end in ends if end is not None), 0.0))
-                axes.annotate(shorten(one.checkpoint, NAME), at, (6, -10), textcoords="offset points", fontsize="small")
+                _annotate(axes, one.checkpoint, one.place(over), one.elo)
         if found:
             axes.plot([], [], color=COLOURS[number], marker=marker, linestyle="", label=words)
     axes.margins(x=0.15)
@@ -268,64 +258,37 @@ def _draw_versions(axes: Axes, rated: Sequence[Version], over: Over, anchor: str
     if over is Over.GATES:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel(f"Elo above {shorten(anchor, NAME)}")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=4, fontsize="small")
+    _legend_below(axes, 4)
 
 
 def draw_evaluation(evaluation: Evaluation, path: Path) -> None:
     """Draw the figures over the number of the move. Raises ConfigError, StoreError."""
     last = max((ply for ply, sums in enumerate(evaluation.sums) if sums[0]), default=0)
     by_ply = [evaluation.figures(ply, ply) for ply in range(last + 1)]
-    plots = [
-        _Lines("Moves foreseen", "share", {f"top-{k}": [getattr(one, f"top{k}") for one in by_ply] for k in (1, 3, 5)}),
-        _Lines(
-            "Results",
-            "mean squared error",
-            {"net": [one.value_error for one in by_ply], "constant": [one.value_floor for one in by_ply]},
-        ),
-        _Lines(
+    plots = (
+        ("Moves foreseen", "share", {"top-1": "top1", "top-3": "top3", "top-5": "top5"}),
+        ("Results", "mean squared error", {"net": "value_error", "constant": "value_floor"}),
+        (
             "Owners foreseen",
             "share of points",
-            {
-                "net": [one.ownership for one in by_ply],
-                "nearest stone": [one.by_nearest for one in by_ply],
-                "stone": [one.by_stone for one in by_ply],
-            },
+            {"net": "ownership", "nearest stone": "by_nearest", "stone": "by_stone"},
         ),
-    ]
-    _write_lines([plot for plot in plots if not all(map(isnan, next(iter(plot.curves.values()))))], path)
+    )
+    panels = []
+    for title, unit, fields in plots:
+        curves = {name: [getattr(one, field) for one in by_ply] for name, field in fields.items()}
+        if not all(map(isnan, next(iter(curves.values())))):
+            panels.append(_Panel(title, 3.0, partial(_draw_lines, curves, unit)))
+    _write_png(panels, path, "the games tell nothing that could be drawn")
 
 
-@dataclass(frozen=True, slots=True)
-class _Lines:
-    """One plot of several curves over the number of a move; NaN leaves a gap."""
-
-    title: str
-    unit: str
-    curves: Mapping[str, Sequence[float]]
-
-
-def _write_lines(plots: Sequence[_Lines], path: Path) -> None:
-    """The plots below each other in one PNG."""
-    import matplotlib
-
-    if path.suffix.lower() != ".png":
-        raise ConfigError(f"{path}: the picture is a PNG; call it {path.with_suffix('.png').name}")
-    with matplotlib.rc_context(_settings(INK)):
-        figure = _figure(PNG_WIDTH, [_Panel(plot.title, 3.0, partial(_draw_lines, plot)) for plot in plots])
-        figure.set_facecolor("white")
-        for axes, plot in zip(figure.axes, plots, strict=True):
-            axes.set_title(plot.title, loc="left")
-        content = io.BytesIO()
-        _save(figure, content, format="png", dpi=DPI)
-    files.write(path, content.getvalue())
-
-
-def _draw_lines(plot: _Lines, axes: Axes) -> None:
-    for number, (name, values) in enumerate(plot.curves.items()):
+def _draw_lines(curves: Mapping[str, Sequence[float]], unit: str, axes: Axes) -> None:
+    """Curves over the number of the move; NaN leaves a gap."""
+    for number, (name, values) in enumerate(curves.items()):
         moves = range(1, len(values) + 1)
         axes.plot(moves, values, color=COLOURS[number], marker=MARKERS[number], markersize=3, markevery=5, label=name)
     axes.set_xlabel("move")
-    axes.set_ylabel(plot.unit)
+    axes.set_ylabel(unit)
     axes.legend(fontsize="small")
 
 
@@ -374,3 +337,130 @@ def _for_page(svg: str, title: str) -> str:
     head = f'<svg role="img" aria-label="{escape(title)}" {"" if view is None else view[0]}>'
     svg = re.sub(r"<svg[^>]*>", lambda _: head, svg, count=1)
     return svg.replace(PAGE_INK, "currentColor")
+
+
+# --- The page ---
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1c1c1c; --paper: #ffffff; --soft: #666666; --line: #d8d8d8; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e4e4e4; --paper: #161616; --soft: #a0a0a0; --line: #3c3c3c; }
+}
+body { color: var(--ink); background: var(--paper); font: 1rem/1.5 system-ui, sans-serif; margin: 0 auto;
+  max-width: 52rem; padding: 1rem; }
+h1 { font-size: 1.4rem; line-height: 1.25; overflow-wrap: anywhere; }
+h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { border-bottom: 1px solid var(--line); padding: .25rem .75rem .25rem 0; text-align: left; vertical-align: top; }
+th { color: var(--soft); font-weight: normal; }
+.number { text-align: right; white-space: nowrap; }
+.long { min-width: 10rem; overflow-wrap: anywhere; }
+dl { display: grid; gap: .1rem 1rem; grid-template-columns: max-content 1fr; margin: 0; }
+dt, .note { color: var(--soft); }
+dd { margin: 0; overflow-wrap: anywhere; white-space: pre-wrap; }
+svg { display: block; max-width: 100%; }
+svg * { stroke-linecap: butt; stroke-linejoin: round; }
+summary { cursor: pointer; overflow-wrap: anywhere; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; }
+"""
+
+
+def write_page(report: Report, drawings: Sequence[Drawing], path: Path) -> Path:
+    """Write the page aside, then rename. Raises StoreError."""
+    files.write(path, page(report, drawings).encode("utf-8", "replace"))
+    return path
+
+
+def page(report: Report, drawings: Sequence[Drawing]) -> str:
+    """All that is known of an event: the report, its plots, the players' settings, the games."""
+    return "\n".join(_page(report, drawings)) + "\n"
+
+
+def _page(report: Report, drawings: Sequence[Drawing]) -> Iterator[str]:
+    heading = _html(headline(report))
+    yield "<!DOCTYPE html>"
+    yield '<html lang="en">'
+    yield f'<head><meta charset="utf-8"><title>{heading}</title>'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    yield f"<style>{STYLE}</style></head>"
+    yield f"<body><h1>{heading}</h1>"
+    yield from _list(terms(report))
+    found = sections(report)
+    for section in found[:1]:
+        yield from _section(section)
+    for drawing in drawings:
+        yield f"<h2>{_html(drawing.title)}</h2>"
+        yield drawing.svg
+    if drawings:
+        yield '<p class="note">An arrow: the games bound a rating on that side only.</p>'
+    for section in found[1:]:
+        yield from _section(section)
+    yield from _section(Section("Players", _players(report.participants)))
+    yield from _games(report)
+    yield "</body></html>"
+
+
+def _section(section: Section) -> Iterator[str]:
+    yield f"<h2>{_html(section.title)}</h2>"
+    yield from _table(section.body) if isinstance(section.body, Sheet) else _list(section.body)
+
+
+def _list(lines: Iterable[tuple[str, str]]) -> Iterator[str]:
+    yield "<dl>"
+    for label, text in lines:
+        yield f"<dt>{_html(label)}</dt><dd>{_html(text)}</dd>"
+    yield "</dl>"
+
+
+def _table(sheet: Sheet) -> Iterator[str]:
+    if sheet.rows:
+        yield '<div class="wide"><table>'
+        yield _row("th", sheet, sheet.columns)
+        for row in sheet.rows:
+            yield _row("td", sheet, row)
+        yield "</table></div>"
+    if sheet.note:
+        yield f'<p class="note">{_html(sheet.note)}</p>'
+
+
+def _row(tag: str, sheet: Sheet, cells: Sequence[str]) -> str:
+    kinds = dict.fromkeys(sheet.numbers, ' class="number"') | dict.fromkeys(sheet.flexible, ' class="long"')
+    written = (f"<{tag}{kinds.get(index, '')}>{_html(cell)}</{tag}>" for index, cell in enumerate(cells))
+    return f"<tr>{''.join(written)}</tr>"
+
+
+def _players(participants: Sequence[Participant]) -> Sheet:
+    rows = [
+        (one.name, one.kind, ", ".join(f"{key}={value}" for key, value in one.settings), one.limits, one.net[:12])
+        for one in participants
+    ]
+    return Sheet(("player", "kind", "settings", "limits", "net"), rows, flexible=(0, 2))
+
+
+def _games(report: Report) -> Iterator[str]:
+    """The games: with their moves, where there aren't too many."""
+    games = report.games
+    yield "<h2>All games</h2>"
+    if len(games) > MOST_SGF:
+        yield f"<details><summary>{len(games)} games</summary>"
+        yield from _table(games_table(games, len(games)))
+        yield "</details>"
+        return
+    for game in games:
+        if isinstance(game, Record):
+            yield f"<details><summary>{_html(_line(game))}</summary><pre>{_html(game.to_sgf())}</pre></details>"
+
+
+def _line(record: Record) -> str:
+    """A game in a line."""
+    if record.outcome is None:
+        return record.id
+    result = "draw" if record.outcome.winner is None else record.outcome.sgf
+    ending = f"{record.outcome.ending}, {record.reason}" if record.reason else f"{record.outcome.ending}"
+    return f"{record.id}: {record.black} (Black), {record.white} (White), {result}, {ending}, {len(record.moves)} moves"
+
+
+def _html(words: str) -> str:
+    """As it may stand in HTML, in text and in quotes."""
+    return escape(style.spell(words, ascii_only=False))

@@ -6,11 +6,10 @@ The board is drawn as plain text where that is wished for, or told row by row.
 
 from __future__ import annotations
 
+import io
 import queue
-import re
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from threading import Thread
 from typing import TextIO
 
@@ -18,11 +17,10 @@ from rich.console import Console
 from rich.text import Text
 
 from arena import IllegalMove
-from arena.contract.settings import suggest
-from arena.go.moves import GTP_COLUMNS, move_from_gtp
+from arena.people.kifu import Phase, Snapshot
 from arena.people.sitting import Refused, Sitting
-from arena.people.snapshot import Phase, Snapshot
 from arena.screen import style
+from arena.screen.commands import COUNTING, PLAYING, UNRATED, Commands, Left, listed
 from arena.screen.sentences import (
     Manner,
     advice_words,
@@ -31,7 +29,6 @@ from arena.screen.sentences import (
     drawn,
     estimate_words,
     introduction,
-    listed,
     result_words,
     sentence,
     side,
@@ -40,90 +37,66 @@ from arena.screen.sentences import (
     told,
 )
 
-LONGEST_ECHO = 40
-"""Signs of a wrong line that are said again."""
-
 SLOW = 1.0
 """Seconds after which it is said that the bot thinks."""
 
-_POINT = re.compile(r"[a-z]\d{1,2}")
 
-COMMANDS = {
-    "d4": "play there: a letter and a number, as on the board",
-    "pass": "leave your turn out; two passes end the game",
-    "undo": "take back your last move and the answer (unrated then)",
-    "hint": "what a bot would play (unrated then)",
-    "score": "how the game would come out (unrated then)",
-    "board": "the position; board on, or board off: after every answer",
-    "resign": "give the game up",
-    "save": "where the game is kept; save FILE: a copy of it",
-    "quit": "leave; arena play --resume goes on",
-    "help": "these commands",
-}
+class Lines:
+    """Lines of a terminal or a pipe. Each is read when it is asked for: what follows a game is the next one's."""
 
-COUNTING = {
-    "d4": "the group there is alive, or dead after all",
-    "done": "agree, and count",
-    "continue": "take the passes back and play on",
-    **{name: COMMANDS[name] for name in ("undo", "board", "resign", "save", "quit", "help")},
-}
+    def __init__(self, file: TextIO):
+        self.at_terminal = file.isatty()
+        if isinstance(file, io.TextIOWrapper):
+            file.reconfigure(errors="replace")  # whatever comes through a pipe, it is wrong input at worst
+        self._file = file
+        self._heard: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._reads = False
+
+    def wake(self) -> None:
+        """Have ``next`` return: there is something to say."""
+        self._heard.put(None)
+
+    def next(self, seconds: float) -> str | None:
+        """The next line, empty when there are no more; None after so many seconds, or when woken."""
+        if not self._reads:
+            self._reads = True
+            Thread(target=lambda: self._heard.put(self._file.readline()), name="lines", daemon=True).start()
+        try:
+            line = self._heard.get(timeout=seconds)
+        except queue.Empty:
+            return None
+        self._reads = self._reads and line is None
+        return line
 
 
-def show_plainly(sitting: Sitting, console: Console, manner: Manner, lines: TextIO) -> None:
+def show_plainly(sitting: Sitting, console: Console, manner: Manner, lines: Lines) -> None:
     """Play a sitting until it is over, the person leaves or the input ends.
 
     At a terminal, commands are heard while the bot thinks, too; from a pipe, each when the one before is done.
     """
     talk = Talk(sitting, _sayer(console, manner.ascii_only), manner)
+    sitting.subscribe(lines.wake)
     talk.begin()
-    if lines.isatty():
-        _converse(sitting, talk, console, lines)
-        return
-    while True:
-        sitting.wait(_is_settled)
-        talk.report()
-        line = "" if sitting.snapshot().phase is Phase.OVER else lines.readline()
-        if not line or not talk.obey(line):
-            return
-
-
-def _is_settled(now: Snapshot) -> bool:
-    """Whether nothing is under way that a person would wait for."""
-    looks = now.phase is Phase.COUNT and now.dead is None
-    return now.thinking is None and not now.advising and not now.estimating and not looks
-
-
-def _converse(sitting: Sitting, talk: Talk, console: Console, lines: TextIO) -> None:
-    """What happens and what is typed come as they come."""
-    heard: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-    sitting.subscribe(lambda: heard.put(None))
-
-    def listen() -> None:
-        while line := lines.readline():
-            heard.put(line)
-        heard.put("")
-
-    Thread(target=listen, name="lines", daemon=True).start()
     prompted = False
     while True:
-        if talk.has_news:
-            if prompted:
-                console.print()
+        if not lines.at_terminal:
+            sitting.wait(lambda now: now.is_settled)
+        elif prompted and talk.has_news:
+            console.print()
             prompted = False
-            talk.report()
+        talk.report()
         now = sitting.snapshot()
-        if now.phase is Phase.OVER:
+        if now.is_over:
             return
-        if not prompted and _is_settled(now):
+        if lines.at_terminal and now.is_settled and not prompted:
             console.print(talk.prompt, end="", markup=False, highlight=False)
             prompted = True
-        try:
-            line = heard.get(timeout=SLOW)
-        except queue.Empty:
+        line = lines.next(SLOW)
+        if line is None:
             sitting.tick()
-            talk.say_who_thinks()
-            continue
-        if line is not None:
+            if lines.at_terminal:
+                talk.say_who_thinks()
+        else:
             prompted = False
             if not line or not talk.obey(line):
                 return
@@ -146,6 +119,17 @@ class Talk:
         self._sitting = sitting
         self._say = say
         self._manner = manner
+        more: dict[str, Callable[[], str | None]] = {
+            "": self._nothing,
+            "help": self._help,
+            "?": self._help,
+            "q": lambda: self._commands.obey("quit"),
+            "score": self._score,
+            "board": lambda: self._show(sitting.snapshot()),
+            "board on": lambda: self._show_always(True),
+            "board off": lambda: self._show_always(False),
+        }
+        self._commands = Commands(sitting, manner.kept, more)
         self._told = sitting.snapshot()
         self._thinks = -1  # the number of turns when it was said that the bot thinks
 
@@ -160,7 +144,8 @@ class Talk:
         if goes_on or (not now.turns and (now.handicap or self._manner.with_board)):
             self._show(now)
         turns = now.turns if goes_on else ()
-        self._told = replace(now, turns=turns, phase=Phase.PLAY, outcome=None, version=now.version - 1)
+        begun = replace(now.record, moves=(), outcome=None)
+        self._told = replace(now, turns=turns, record=begun, version=now.version - 1)
         self.report()
 
     @property
@@ -228,80 +213,36 @@ class Talk:
 
     def obey(self, line: str) -> bool:
         """Carry out a command; False when it is to leave. What can't be done is explained."""
-        words = line.strip().split()
         try:
-            return self._obey(words)
+            self._say_if(self._commands.obey(line))
+        except Left:
+            return False
         except (Refused, IllegalMove) as error:
             self._say(str(error))
         return True
 
-    def _obey(self, words: list[str]) -> bool:
-        sitting, now = self._sitting, self._sitting.snapshot()
-        match [word.lower() for word in words]:
-            case []:
-                if now.phase is Phase.PLAY:
-                    self._say(self.prompt.removesuffix(": ") + ": type a point such as d4, or help.")
-            case ["help" | "?"]:
-                self._say(listed(COUNTING if now.phase is Phase.COUNT else COMMANDS))
-            case ["quit" | "exit" | "q"]:
-                return False
-            case ["pass"]:
-                sitting.pass_turn()
-            case ["resign"]:
-                sitting.resign()
-            case ["undo"]:
-                sitting.undo()
-            case ["hint"]:
-                sitting.hint()
-            case ["score"]:
-                if now.phase is Phase.COUNT and now.dead is not None:
-                    self._say(count_words(now))
-                else:
-                    sitting.score()
-            case ["board"]:
-                self._show(now)
-            case ["board", "on" | "off" as switch]:
-                self._manner = replace(self._manner, with_board=switch == "on")
-                self._say(f"The board is {'shown after every answer' if switch == 'on' else 'shown when asked for'}.")
-            case ["save"]:
-                where = "" if self._manner.kept is None else f" in {self._manner.kept}"
-                self._say(f"The game is kept{where} after every move; quit leaves, and arena play --resume goes on.")
-            case ["save", _]:
-                self._save(Path(words[1]).expanduser())
-            case ["done" | "accept"]:
-                sitting.accept()
-            case ["continue"]:
-                sitting.play_on()
-            case lowered:
-                self._point("".join(lowered), " ".join(words), now)
-        return True
+    def _say_if(self, words: str) -> None:
+        if words:
+            self._say(words)
 
-    def _point(self, word: str, typed: str, now: Snapshot) -> None:
-        typed = style.clip(typed, LONGEST_ECHO)
-        try:
-            move = move_from_gtp(word, now.size)
-        except ValueError:
-            last = f"{GTP_COLUMNS[now.size - 1]}{now.size}"
-            if _POINT.fullmatch(word):
-                no_i = "; the letter I is left out" if word[0] == "i" else ""
-                self._say(f"There is no point {typed.upper()} on this board, which goes from A1 to {last}{no_i}.")
-            else:
-                meant = suggest(word, [name for name in COMMANDS | COUNTING if name != "d4"])
-                self._say(f"'{typed}' is no point (A1 to {last}) and no command{meant or '; help lists them.'}")
-            return
-        if now.phase is Phase.COUNT:
-            self._sitting.toggle(move)
-        else:
-            self._sitting.play(move)
+    def _nothing(self) -> str:
+        if self._sitting.snapshot().phase is not Phase.PLAY:
+            return ""
+        return self.prompt.removesuffix(": ") + ": type a point such as d4, or help."
 
-    def _save(self, path: Path) -> None:
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(self._sitting.record().to_sgf() + "\n")
-        except OSError as error:
-            self._say(f"{path} can't be written: {error.strerror}.")
-        else:
-            self._say(f"Written to {path}.")
+    def _help(self) -> str:
+        return listed(COUNTING if self._sitting.snapshot().phase is Phase.COUNT else PLAYING) + f"\n{UNRATED}"
+
+    def _score(self) -> str:
+        now = self._sitting.snapshot()
+        if now.phase is Phase.COUNT and now.dead is not None:
+            return count_words(now)
+        self._sitting.score()
+        return ""
+
+    def _show_always(self, always: bool) -> str:
+        self._manner = replace(self._manner, with_board=always)
+        return f"The board is shown {'after every answer' if always else 'when asked for'}."
 
     def _show(self, now: Snapshot) -> None:
         self._say(told(now) if self._manner.in_words else drawn(now, self._manner))

@@ -13,16 +13,37 @@ from rich.text import Text
 
 from arena.go.game import Game
 from arena.people.counting import estimated
+from arena.people.kifu import Phase
 from arena.people.sitting import Sitting
-from arena.people.snapshot import Phase
 from arena.screen import style
-from arena.screen.review import Evaluate, Review, show_review
+from arena.screen.board import DARK, Theme
+from arena.screen.plain_play import Lines, show_plainly
 from arena.screen.seat import Seat
-from arena.screen.sentences import result_words
-from arena.screen.terminal import Gone, Mouse, Paste, Press, Stage
-from arena.screen.themes import DARK, Theme
+from arena.screen.sentences import Manner, result_words
+from arena.screen.terminal import Gone, Mouse, Paste, Press, Stage, has_stage
+from arena.screen.viewer import Evaluate, Review, show_review
 
 STARTING = "Getting ready; the first time, compiling takes up to a minute."
+
+
+def sit_down(
+    sitting: Sitting,
+    console: Console,
+    lines: Lines,
+    *,
+    plain: bool = False,
+    ascii_only: bool = False,
+    kept: Path | None = None,
+    evaluate: Evaluate | None = None,
+    theme: Theme = DARK,
+) -> None:
+    """Let people play in the way that suits where they are: on the whole terminal, or in words with ``plain`` and in a
+    pipe. Returns when the game is over, or left. The rest is as for ``show_sitting``."""
+    ascii_only = ascii_only or console.options.ascii_only
+    if has_stage(console) and not plain:
+        show_sitting(sitting, console, kept=kept, evaluate=evaluate, theme=theme, ascii_only=ascii_only)
+    else:
+        show_plainly(sitting, console, Manner(plain, not plain, ascii_only, console.width, kept), lines)
 
 
 def show_sitting(
@@ -39,7 +60,6 @@ def show_sitting(
     ``kept`` is the game's file; ``evaluate`` is asked for a review after the end. Ctrl-C comes through as
     KeyboardInterrupt, a signal to end as SystemExit; whatever comes, the game is as the sitting has kept it.
     """
-    ascii_only = ascii_only or console.options.ascii_only
     seat = Seat(sitting, kept=kept, can_review=evaluate is not None, theme=theme, ascii_only=ascii_only)
     with Stage(console, sitting.pause, sitting.go_on) as stage:
         sitting.subscribe(lambda: stage.tell(None))

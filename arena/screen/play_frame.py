@@ -16,12 +16,10 @@ from arena.go.board import Board
 from arena.go.game import Scoring
 from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move, pass_move
 from arena.people.counting import Count
-from arena.people.snapshot import Phase, Preview, Snapshot
+from arena.people.kifu import Phase, Preview, Snapshot
 from arena.screen import style
-from arena.screen.board import Overlay, draw_board, stone_sign
-from arena.screen.scene import Block, Scene
-from arena.screen.themes import DARK, Theme
-from arena.screen.words import folded, result_words
+from arena.screen.board import DARK, Block, Overlay, Scene, Theme, draw_board, result_words, stone_sign
+from arena.screen.style import folded
 
 LETTERS = "ABCDE"
 """How the candidates of a hint are called on the board, the best first."""
@@ -188,7 +186,7 @@ class PlayFrame:
         snapshot = self.snapshot
         match snapshot.phase:
             case Phase.OVER if snapshot.outcome is not None:
-                why = f" ({snapshot.reason})" if snapshot.reason else ""
+                why = f" ({snapshot.record.reason})" if snapshot.record.reason else ""
                 return self._said(f"{result_words(snapshot.outcome)}{why}", width, "bold")[0]
             case Phase.COUNT:
                 if snapshot.count is None:

@@ -1,5 +1,4 @@
-"""Shows a training run: one bar with rows, speed, loss and accuracy, or the curve of a net that plays against itself;
-plain lines where there is no terminal."""
+"""Work that takes a while: bars on a terminal, plain lines elsewhere; a training run also has figures and a curve."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
-from typing import Protocol
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
@@ -16,6 +15,7 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -23,140 +23,135 @@ from rich.progress import (
 from rich.text import Text
 
 from arena.screen import style
-from arena.screen.chart import ASCII, UNICODE, WIDEST, Scale
+from arena.screen.chart import Canvas, Scale
+from trainers import progress as training
+from trainers.progress import Iteration, Rating
 
 SHARE_ROWS = 11
 """Lines of the curve of shares: an odd number, so that one half has a line."""
+
+NARROWEST = 16
+"""Columns below which no curve is drawn."""
 
 LINE_EVERY = 30.0
 """Seconds between two plain lines."""
 
 
-class Training(Protocol):
-    """What a trainer tells of its progress."""
-
-    @property
-    def rows(self) -> int: ...
-    @property
-    def rows_per_second(self) -> float: ...
-    @property
-    def loss(self) -> float: ...
-    @property
-    def right(self) -> float: ...
-    @property
-    def minutes_left(self) -> float | None: ...
-    @property
-    def waiting(self) -> float: ...
+@contextmanager
+def show_bar(name: str, total: int, console: Console) -> Iterator[tuple[Progress, TaskID]]:
+    """A bar while the block lasts; nothing in a pipe."""
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield bar, bar.add_task(name, total=total)
 
 
-def _text(progress: Training, right: str) -> str:
-    left = "" if progress.minutes_left is None else f" · {progress.minutes_left:.0f} min left"
-    return (
-        f"{progress.rows:,} rows · {progress.rows_per_second:,.0f}/s · loss {progress.loss:.3f} · "
-        f"{right} {progress.right:.1%} · waiting for data {progress.waiting:.0%}{left}"
-    )
+@contextmanager
+def show_counting(name: str, total: int, console: Console | None = None) -> Iterator[Callable[[int], None]]:
+    """A bar with the count while the block lasts; the function that it yields is to be called with what is done."""
+    console = console or Console(stderr=True)
+    named = TextColumn("{task.description}")
+    columns = (SpinnerColumn(), named, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(name, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+# --- Training ---
 
 
 @contextmanager
 def show_training(
     name: str, console: Console | None = None, right: str = "top-1"
-) -> Iterator[Callable[[Training], None]]:
-    """Show a run while the block lasts; the function that it gives is to be called with every step's progress.
+) -> Iterator[Callable[[training.Progress], None]]:
+    """Show a run while the block lasts; the function that it yields is to be called with every step's progress.
 
-    ``right`` names the share that was foreseen."""
-    console = console or Console(stderr=True)
+    ``right`` names the share that was predicted."""
+    with _showing(
+        name,
+        "reading the records",
+        console or Console(stderr=True),
+        figures=lambda progress: _training_words(progress, right),
+    ) as show:
+        yield show
+
+
+@contextmanager
+def show_self_play(name: str, console: Console | None = None) -> Iterator[Callable[[Iteration], None]]:
+    """Show a run that learns from its own games while the block lasts, with the curve of its matches against the net it
+    began with and a bot; in a pipe each match is a line. The function that it yields is to be called after every
+    iteration."""
+    with _showing(
+        name,
+        "the first games",
+        console or Console(stderr=True),
+        figures=_self_play_words,
+        events=lambda progress: [_match_words(match) for match in progress.ratings],
+        below=lambda progress: [ShareCurve(progress.ratings)],
+    ) as show:
+        yield show
+
+
+@contextmanager
+def _showing(
+    name: str,
+    first: str,
+    console: Console,
+    figures: Callable[[Any], str],
+    events: Callable[[Any], Sequence[str]] = lambda progress: (),
+    below: Callable[[Any], list[RenderableType]] = lambda progress: [],
+) -> Iterator[Callable[[Any], None]]:
+    """On a terminal a bar, called ``first`` until the first progress, the figures and what is ``below``; elsewhere a
+    line with the figures once in a while, and every one of the ``events`` when it is new."""
+    begun = monotonic()
     if not console.is_terminal:
-        written = monotonic()
+        written, told = begun, 0
 
-        def write(progress: Training) -> None:
-            nonlocal written
+        def write(progress: Any) -> None:
+            nonlocal written, told
+            lines = list(events(progress)[told:])
+            told += len(lines)
             if monotonic() - written >= LINE_EVERY:
                 written = monotonic()
-                console.print(f"{name}: {_text(progress, right)}", soft_wrap=True, highlight=False)
+                lines.append(figures(progress))
+            for line in lines:
+                console.print(f"{name}: {line}", soft_wrap=True, highlight=False)
 
         yield write
         return
-    with _bar(f"{name}: reading the records", name, console) as show:
+    columns = (SpinnerColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), TextColumn("{task.description}"))
+    bar = Progress(*columns, console=console)
+    task = bar.add_task(f"{name}: {first}", total=None)
+    with Live(bar, console=console) as live:
 
-        def draw(progress: Training) -> None:
-            text = style.spell(_text(progress, right), console.options.ascii_only)
-            show(progress.minutes_left, Text(text, overflow="fold"))
+        def draw(progress: Any) -> None:
+            done, left = (monotonic() - begun) / 60, progress.minutes_left
+            bar.update(task, completed=done, total=None if left is None else done + left, description=name)
+            text = style.spell(figures(progress), console.options.ascii_only)
+            live.update(Group(bar, Text(text, overflow="fold"), *below(progress)))
 
         yield draw
 
 
-@contextmanager
-def _bar(first: str, name: str, console: Console) -> Iterator[Callable[[float | None, RenderableType], None]]:
-    """A bar and a clock while the block lasts, called ``first`` at first; the function that it gives shows the run
-    ``name`` with so many minutes left, where they are known, and what is to stand below."""
-    columns = (SpinnerColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), TextColumn("{task.description}"))
-    bar = Progress(*columns, console=console)
-    task = bar.add_task(first, total=None)
-    begun = monotonic()
-    with Live(bar, console=console) as live:
-
-        def show(minutes_left: float | None, below: RenderableType) -> None:
-            done = (monotonic() - begun) / 60
-            total = None if minutes_left is None else done + minutes_left
-            bar.update(task, completed=done, total=total, description=name)
-            live.update(Group(bar, below))
-
-        yield show
-
-
-# --- Self-play ---
-
-
-class Match(Protocol):
-    """A match against the first net, or a bot."""
-
-    @property
-    def iteration(self) -> int: ...
-    @property
-    def against(self) -> str: ...
-    @property
-    def games(self) -> int: ...
-    @property
-    def share(self) -> float: ...
-    @property
-    def low(self) -> float: ...
-    @property
-    def high(self) -> float: ...
-
-
-class SelfPlay(Protocol):
-    """What a trainer tells of its progress that plays against itself."""
-
-    @property
-    def iteration(self) -> int: ...
-    @property
-    def games_per_second(self) -> float: ...
-    @property
-    def share(self) -> float: ...
-    @property
-    def entropy(self) -> float: ...
-    @property
-    def divergence(self) -> float: ...
-    @property
-    def length(self) -> float: ...
-    @property
-    def black(self) -> float: ...
-    @property
-    def minutes_left(self) -> float | None: ...
-    @property
-    def ratings(self) -> Sequence[Match]: ...
-
-
-def _self_play_text(progress: SelfPlay) -> str:
-    left = "" if progress.minutes_left is None else f" · {progress.minutes_left:.0f} min left"
+def _training_words(progress: training.Progress, right: str) -> str:
     return (
-        f"{progress.iteration:,} iterations · {progress.games_per_second:.2g} games/s · against the pool "
-        f"{progress.share:.0%} · entropy {progress.entropy:.2f} · from the start {progress.divergence:.3f} nats · "
-        f"{progress.length:.0f} moves · Black {progress.black:.0%}{left}"
+        f"{progress.rows:,} rows · {progress.rows_per_second:,.0f}/s · loss {progress.loss:.3f} · "
+        f"{right} {progress.right:.1%} · waiting for data {progress.waiting:.0%}{_left(progress.minutes_left)}"
     )
 
 
-def _match_text(match: Match) -> str:
+def _self_play_words(progress: Iteration) -> str:
+    return (
+        f"{progress.iteration:,} iterations · {progress.games_per_second:.2g} games/s · against the pool "
+        f"{progress.share:.0%} · entropy {progress.entropy:.2f} · from the start {progress.divergence:.3f} nats · "
+        f"{progress.length:.0f} moves · Black {progress.black:.0%}{_left(progress.minutes_left)}"
+    )
+
+
+def _left(minutes: float | None) -> str:
+    return "" if minutes is None else f" · {minutes:.0f} min left"
+
+
+def _match_words(match: Rating) -> str:
     return (
         f"iteration {match.iteration:,}: {match.share:.1%} against {match.against} "
         f"({match.low:.0%} to {match.high:.0%}, {match.games} games)"
@@ -165,77 +160,27 @@ def _match_text(match: Match) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ShareCurve:
-    """Shares of the points over iterations: a point each with its 95 % interval, from 0 to 100 %; half is a line. Who
-    else it played than in the first match stands beside it with another sign."""
+    """Shares of the points over iterations: a point each with its 95 % interval, from 0 to 100 %; half is a line. Other
+    opponents than that of the first match have another sign."""
 
-    ratings: Sequence[Match]
+    ratings: Sequence[Rating]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        signs = ASCII if options.ascii_only else UNICODE
-        columns = min(WIDEST, options.max_width) - 6
-        if not self.ratings or columns < 10:
+        if not self.ratings or options.max_width < NARROWEST:
             return
         last = max(match.iteration for match in self.ratings)
         latest = {match.against: match for match in self.ratings}
-        points = dict(zip(latest, signs.point + ("O" if options.ascii_only else "○") * len(latest), strict=False))
-        scale = Scale(0.0, 1.0, SHARE_ROWS)
-        half = scale.cell(0.5)
-        cells = [[signs.line if row == half else " "] * columns for row in range(SHARE_ROWS)]
+        labels = {SHARE_ROWS - 1: "100 %", SHARE_ROWS // 2: "50 %", 0: "0 %"}
+        canvas = Canvas(Scale(0.0, 1.0, SHARE_ROWS), options.max_width, options.ascii_only, labels)
+        signs = canvas.signs
+        points = dict(zip(latest, signs.point + signs.other * len(latest), strict=False))
+        for column in range(canvas.columns):
+            canvas.put(column, 0.5, signs.line)
         for match in reversed(self.ratings):
             beside = points[match.against] != signs.point  # the interval of the first match stays in sight
-            column = round(match.iteration / max(1, last) * (columns - 2)) + beside
-            for row in range(scale.cell(match.low), scale.cell(match.high) + 1):
-                cells[row][column] = signs.axis
-            cells[scale.cell(match.share)][column] = points[match.against]
-        labels = {SHARE_ROWS - 1: "100 %", half: "50 %", 0: "0 %"}
-        for row in reversed(range(SHARE_ROWS)):
-            yield Text(f"{labels.get(row, ''):>5}{signs.axis}", style.LABEL).append("".join(cells[row]), "not dim")
-        yield Text(" " * 5 + signs.corner + signs.line * columns, style.LABEL)
-        yield Text(" " * 6 + "0" + f"{last:,} iterations".rjust(columns - 1), style.LABEL)
+            column = round(match.iteration / max(1, last) * (canvas.columns - 2)) + beside
+            canvas.fill(column, match.low, match.high, signs.axis)
+            canvas.put(column, match.share, points[match.against])
+        yield from canvas.lines("0", f"{last:,} iterations")
         for against, match in latest.items():
-            yield Text(style.spell(f"{points[against]} {_match_text(match)}", options.ascii_only), overflow="fold")
-
-
-@contextmanager
-def show_self_play(name: str, console: Console | None = None) -> Iterator[Callable[[SelfPlay], None]]:
-    """Show a run that learns from its own games while the block lasts: a line of figures and the curve of its matches
-    against the net it began with and a bot; plain lines where there is no terminal. The function that it gives is to be
-    called after every iteration."""
-    console = console or Console(stderr=True)
-    if not console.is_terminal:
-        written, matches = monotonic(), 0
-
-        def write(progress: SelfPlay) -> None:
-            nonlocal written, matches
-            for match in progress.ratings[matches:]:
-                console.print(f"{name}: {_match_text(match)}", soft_wrap=True, highlight=False)
-            matches = len(progress.ratings)
-            if monotonic() - written >= LINE_EVERY:
-                written = monotonic()
-                console.print(f"{name}: {_self_play_text(progress)}", soft_wrap=True, highlight=False)
-
-        yield write
-        return
-    with _bar(f"{name}: the first games", name, console) as show:
-
-        def draw(progress: SelfPlay) -> None:
-            text = style.spell(_self_play_text(progress), console.options.ascii_only)
-            show(progress.minutes_left, Group(Text(text, overflow="fold"), ShareCurve(progress.ratings)))
-
-        yield draw
-
-
-@contextmanager
-def show_counting(name: str, total: int, console: Console | None = None) -> Iterator[Callable[[int], None]]:
-    """Show work that is counted while the block lasts; the function that it gives is to be called with what is done."""
-    console = console or Console(stderr=True)
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(name, total=total)
-        yield lambda done: bar.update(task, completed=done)
+            yield Text(style.spell(f"{points[against]} {_match_words(match)}", options.ascii_only), overflow="fold")

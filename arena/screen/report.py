@@ -1,26 +1,32 @@
-"""An event's report in words and tables, a section at a time: the same for the terminal and for a page.
+"""What an event's games add up to, in words and tables, a section at a time: at its end, later, and on a page.
 
-Nothing is counted here, and no plot is drawn.
+Nothing is counted here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from rich.console import Console
-from rich.text import Text
 
-from arena.events.tally import Forfeit
-from arena.results.event import Kind, Place, Report
+from arena.events.tally import Forfeit, Judge, Tally
+from arena.go.moves import Colour
+from arena.ratings import Bound, Sprt, Verdict
+from arena.results.event import EndingCount, Findings, Kind, Report
+from arena.results.league import Crosstable, League
 from arena.results.stored import Overview
 from arena.screen import style
-from arena.screen.summary import headline, print_facts, some, strength_lines, test_lines
-from arena.screen.tables import Sheet
-from arena.screen.tournament import crosstable_sheet, doubts, repeats
+from arena.screen.chart import EloBars, EloCourse
+from arena.screen.style import some
+from arena.screen.tables import Sheet, print_facts, print_title, square_sheet, standings_sheet
 
 BINS = 24
-SHOWN_FORFEITS = 30
+SHOWN_FORFEITS, FEW_FORFEITS = 30, 5
+
+ALARM = 0.001
+"""A result less likely than this at the ratings is pointed out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +37,44 @@ class Section:
     body: Sheet | tuple[tuple[str, str], ...]
 
 
-def title(report: Report) -> str:
+def title(report: Findings) -> str:
     """What has come out, in a line."""
-    stored = len(report.games)
-    if not stored:
+    games = report.table.games
+    if not games:
         return f"{report.id}: no {'game' if report.judge is None else 'pair of games'} is finished yet"
     if report.tally is not None:
         return headline(report.tally)
-    games = some(stored, "game")
-    if report.planned is None:
-        return f"{report.id}: {report.places[0].name} leads after {games}"
-    if stored < report.planned:
-        return f"{report.id}: {report.places[0].name} leads after {stored} of {some(report.planned, 'game')}"
-    return f"{report.id}: {report.places[0].name} is first after {games}"
+    first = report.places[0].name
+    if report.planned is not None and games < report.planned:
+        return f"{report.id}: {first} leads after {games} of {some(report.planned, 'game')}"
+    return f"{report.id}: {first} {'leads' if report.planned is None else 'is first'} after {some(games, 'game')}"
+
+
+def headline(tally: Tally) -> str:
+    """``alphago beat sl 94-6 in 100 games``: always of the first player."""
+    own, other = tally.points, tally.games - tally.points
+    score = f"{own:g}-{other:g} in {some(tally.games, 'game')}"
+    if own == other:
+        return f"{tally.first} and {tally.second} drew {score}"
+    return f"{tally.first} {'beat' if own > other else 'lost to'} {tally.second} {score}"
+
+
+def verdict(judge: Judge, test: Sprt) -> str:
+    """What a sequential test has shown, in words."""
+    first, state = judge.tally.first, judge.state
+    llr = (
+        "no pair is complete"
+        if state is None
+        else f"LLR {state.llr:+.2f}, bounds {state.lower:.2f} and {state.upper:.2f}"
+    )
+    errors = f"alpha {test.alpha:g}, beta {test.beta:g}"
+    if state is not None and state.verdict is Verdict.H1:
+        words = f"accepted: {first} is stronger by {test.elo1:g} Elo rather than {test.elo0:g}"
+    elif state is not None and state.verdict is Verdict.H0:
+        words = f"rejected: {first} is stronger by {test.elo0:g} Elo at most, rather than {test.elo1:g}"
+    else:
+        words = f"undecided between {test.elo0:g} and {test.elo1:g} Elo; more games (-n) go on from here"
+    return f"{words} ({llr}; {errors})"
 
 
 def terms(report: Report) -> tuple[tuple[str, str], ...]:
@@ -117,78 +148,136 @@ def _adjudication(settings: dict[str, float] | None) -> str:
     return f"once {' or '.join(rules)} for {turns}; {100 * settings['play_on']:g} % of these are played on"
 
 
-def sections(report: Report) -> list[Section]:
+def sections(report: Findings) -> list[Section]:
     """All that the games say, in the order in which it is read; nothing without games."""
-    if not report.games:
-        return []
-    found = []
-    if report.tally is None:
-        found.append(Section("Standings", _standings(report)))
-        if report.league is not None:
-            found.append(Section("Points", crosstable_sheet(report.table, report.league)))
+    found = first_sections(report, SHOWN_FORFEITS)
+    if found and report.tally is None:
         found.append(Section("Who is stronger", _los(report)))
-    else:
-        found.append(Section("Strength", tuple(_strength(report))))
-    found.append(Section("Over all games", tuple(_findings(report))))
-    found.append(Section("Endings", _endings(report)))
-    found.append(Section("Time", _times(report.places, report)))
-    if report.table.forfeits:
-        found.append(Section("Forfeits", _forfeits(report.table.forfeits)))
     return found
 
 
-def _strength(report: Report) -> Iterable[tuple[str, str]]:
-    tally, comparison = report.tally, report.comparison
-    if tally is None or comparison is None:
+def first_sections(report: Findings, forfeits: int = FEW_FORFEITS) -> list[Section]:
+    """What is to be known when an event is over, with so many of the forfeits."""
+    if not report.table.games:
+        return []
+    found = []
+    if report.tally is None:
+        found += [Section("Standings", _standings(report)), Section("Points", _points(report))]
+    else:
+        found.append(Section("Strength", tuple(_strength(report))))
+    found.append(Section("Over all games", tuple(_findings(report))))
+    if report.table.forfeits:
+        found.append(Section("Forfeits", _forfeits(report.table.forfeits, forfeits)))
+    return found
+
+
+def _strength(report: Findings) -> Iterable[tuple[str, str]]:
+    """How much stronger the first player of a match is, and the scores behind it."""
+    tally, comparison, judge = report.tally, report.comparison, report.judge
+    if tally is None or comparison is None or judge is None:
         return
-    if report.judge is not None:
-        yield from test_lines(report.judge)
-    yield from strength_lines(tally)
+    if judge.test is not None:
+        yield "SPRT", verdict(judge, judge.test)
+    if judge.waiting:
+        yield "Waiting", f"{some(judge.waiting, 'game')} will count when all earlier ones are over"
+    evidence, los = some(tally.counts.games // 2, "pair"), style.likelihood(comparison.los)
+    yield "Elo", f"{comparison.elo} (95 %) for {tally.first}, from {evidence}; LOS {los}"
+    yield "Score", f"{style.score(tally.results())}, {style.per_cent(tally.points / tally.games)}"
+    parts = []
+    for colour in Colour:
+        counts = tally.results(colour=colour)
+        share = style.per_cent(counts.points / counts.games if counts.games else None)
+        parts.append(f"as {colour.name.title()} {style.score(counts)} ({share})")
+    yield "By colour", ", ".join(parts)
     yield "Normalised", f"{comparison.normalised} Elo (95 %), in units of the spread of one game"
     words = ("0", "1/2", "1", "1 1/2", "2")
-    counts = ", ".join(f"{word}: {count}" for word, count in zip(words, tally.counts.counts, strict=True))
-    yield "Pairs", f"by the points of {tally.first}: {counts}"
+    pairs = ", ".join(f"{word}: {count}" for word, count in zip(words, tally.counts.counts, strict=True))
+    yield "Pairs", f"by the points of {tally.first}: {pairs}"
 
 
-def _standings(report: Report) -> Sheet:
-    rows = []
-    for rank, place in enumerate(report.places, 1):
-        elo = "–" if place.elo is None else "0" if place.name == report.anchor else str(place.elo)
-        rows.append((str(rank), place.name, elo, str(place.games), style.per_cent(place.score)))
-    note = f"Elo above {report.anchor}, with 95 % intervals"
-    if report.league is not None:
-        note += f"; {report.league.ratings.prior:g} virtual games a player"
-    return Sheet(("#", "player", "Elo", "games", "score"), rows, f"{note}.", flexible=(1,), numbers=(0, 2, 3, 4))
+def _standings(report: Findings) -> Sheet:
+    places = [(place.name, place.elo, place.games, place.score) for place in report.places]
+    return standings_sheet(places, report.anchor, None if report.league is None else report.league.ratings.prior)
 
 
-def _los(report: Report) -> Sheet:
-    names = [place.name for place in report.places]
-    rows = []
-    for rank, name in enumerate(names, 1):
-        chances = [report.los(name, other) for other in names]
-        cells = ("" if chance is None else style.likelihood(chance).removesuffix(" %") for chance in chances)
-        rows.append((str(rank), name, *cells))
-    columns = ("#", "player", *(str(rank) for rank, _ in enumerate(names, 1)))
+def _points(report: Findings) -> Sheet:
+    def met(name: str, other: str) -> str:
+        counts = report.table.meetings(name, other)
+        return f"{counts.points:g}/{counts.games}" if counts.games else ""
+
+    return square_sheet([place.name for place in report.places], met, "Points out of games against each, by rank.")
+
+
+def _los(report: Findings) -> Sheet:
+    def chance(name: str, other: str) -> str:
+        los = report.los(name, other)
+        return "" if los is None else style.likelihood(los).removesuffix(" %")
+
     note = "The likelihood in per cent that the row's player is stronger than the one of that rank (LOS)."
-    return Sheet(columns, rows, note, flexible=(1,), numbers=(0, *range(2, len(columns))))
+    return square_sheet([place.name for place in report.places], chance, note)
 
 
-def _findings(report: Report) -> Iterable[tuple[str, str]]:
-    """What all games have to say beside the results."""
+def _findings(report: Findings) -> Iterable[tuple[str, str]]:
+    """What all games have to say beside the results; an alarm or a warning takes a line of its own."""
     table, league = report.table, report.league
     worth = None if league is None else league.ratings.black_advantage
-    yield (
-        "Black",
-        f"took {style.per_cent(table.black_points / table.games)}"
-        + ("" if worth is None else f"; playing Black is worth {worth} Elo"),
-    )
-    yield "Length", _lengths(report.lengths)
-    if any(report.lengths[0] != length for length in report.lengths):
-        yield "", f"{report.lengths[0]} {_histogram(report.lengths)} {report.lengths[-1]}"
+    black = f"took {style.per_cent(table.black_points / table.games)}"
+    yield "Black", black if worth is None else f"{black}; playing Black is worth {worth} Elo"
+    yield "Endings", ", ".join(_ending(report, count) for count in report.endings)
+    lengths = table.lengths
+    yield "Length", _lengths(lengths)
+    if lengths[0] != lengths[-1]:
+        yield "", f"{lengths[0]} {_histogram(lengths)} {lengths[-1]}"
+    yield "Time", ", ".join(_time(report, place.name) for place in report.places) + " a move"
     yield from _check(report)
     if report.tally is None and league is not None:
-        yield from doubts(table, league)
-    yield from repeats(table)
+        yield from _doubts(table, league)
+    repeats = [tally for tally in table.tallies if tally.repeats]
+    if repeats:
+        words = [f"{one.first} against {one.second}, {one.games - one.repeats} of {one.games}" for one in repeats]
+        told = f"only some games differ ({'; '.join(words)}), and identical ones count once in the Elo"
+        yield "Warning", f"{told}; use more openings or bots that vary"
+
+
+def _ending(report: Findings, count: EndingCount) -> str:
+    """``score 60, 75.0 % (alphago 55, sl 5)``."""
+    won = [f"{place.name} {count.won[place.name]}" for place in report.places if count.won[place.name]]
+    drawn = [f"drawn {count.drawn}"] * bool(count.drawn)
+    share = style.per_cent(count.games / report.table.games)
+    return f"{count.ending} {count.games}, {share} ({', '.join([*won, *drawn])})"
+
+
+def _time(report: Findings, name: str) -> str:
+    return f"{name} {style.seconds(report.table.seconds_a_move(name))}"
+
+
+def _doubts(table: Crosstable, league: League) -> list[tuple[str, str]]:
+    """What the ratings leave open: players without a measured distance, results that they hardly explain."""
+    lines = []
+    if len(league.ratings.components) > 1:
+        lines.append(("Order", f"{_order(table, league)}; between these groups no distance is measured"))
+    for found in table.surprises(league, ALARM):
+        score = f"{found.points:g}-{found.games - found.points:g}"
+        expected = f"{found.expected:.1f}-{found.games - found.expected:.1f}"
+        lines.append(
+            (
+                "Alarm",
+                f"{found.first} against {found.second}: {score}, where the ratings expect {expected} "
+                f"(p = {found.chance:.1g}); one scale of strength doesn't explain it",
+            )
+        )
+    return lines
+
+
+def _order(table: Crosstable, league: League) -> str:
+    """The groups of players whose members have all beaten each other, the strongest first: ``A, B ≥ C``."""
+    groups = league.ratings.components
+    words = ", ".join(table.players[identity] for identity in groups[0])
+    for above, below in pairwise(groups):
+        bound = league.ratings.difference(above[0], below[0]).bound
+        sign = {Bound.BELOW: "≥", Bound.ABOVE: "≤"}.get(bound, "?")
+        words += f" {sign} " + ", ".join(table.players[identity] for identity in below)
+    return words
 
 
 def _lengths(lengths: Sequence[int]) -> str:
@@ -207,11 +296,11 @@ def _histogram(values: Sequence[int]) -> str:
     return "".join(" " if not count else style.sparkline([count / (max(counts) + 1)], 1) for count in counts)
 
 
-def _check(report: Report) -> Iterable[tuple[str, str]]:
+def _check(report: Findings) -> Iterable[tuple[str, str]]:
     """What became of the games that were played on after the rule had named a winner."""
     check = report.check
     if check.adjudicated:
-        yield "Adjudged", f"{some(check.adjudicated, 'game')} of {len(report.games)}"
+        yield "Adjudged", f"{some(check.adjudicated, 'game')} of {report.table.games}"
     if check.played_on:
         low, high = check.interval
         yield (
@@ -223,28 +312,12 @@ def _check(report: Report) -> Iterable[tuple[str, str]]:
         yield "Check", "no game was played on to see whether the rule is right"
 
 
-def _endings(report: Report) -> Sheet:
-    rows = []
-    for count in report.endings:
-        won = [f"{name} {count.won[name]}" for name in (place.name for place in report.places) if count.won[name]]
-        drawn = [f"drawn {count.drawn}"] * bool(count.drawn)
-        share = style.per_cent(count.games / len(report.games))
-        rows.append((str(count.ending), str(count.games), share, ", ".join([*won, *drawn])))
-    return Sheet(("ended by", "games", "share", "won by"), rows, flexible=(3,), numbers=(1, 2))
-
-
-def _times(places: Sequence[Place], report: Report) -> Sheet:
-    rows = [(place.name, style.seconds(report.table.seconds_a_move(place.name))) for place in places]
-    return Sheet(("player", "a move"), rows, "Means over all moves that the player chose.", (0,), (1,))
-
-
-def _forfeits(forfeits: Sequence[Forfeit]) -> Sheet:
-    rows = [(forfeit.id, str(forfeit.ending), forfeit.reason) for forfeit in forfeits[:SHOWN_FORFEITS]]
+def _forfeits(forfeits: Sequence[Forfeit], most: int) -> Sheet:
+    rows = [(forfeit.id, str(forfeit.ending), forfeit.reason) for forfeit in forfeits[:most]]
     more = len(forfeits) - len(rows)
     note = f"And {some(more, 'more forfeit')}. " * (more > 0)
-    return Sheet(
-        ("game", "fault", "what happened"), rows, f"{note}What is known of one: arena dossier {rows[0][0]}", (0, 2)
-    )
+    note += f"What is known of one: arena dossier {rows[0][0]}"
+    return Sheet(("game", "fault", "what happened"), rows, note, flexible=(0, 2))
 
 
 # --- In the terminal ---
@@ -253,7 +326,17 @@ def _forfeits(forfeits: Sequence[Forfeit]) -> Sheet:
 def print_report(report: Report, console: Console) -> None:
     """The whole report; where there is no terminal, labelled texts take a line each."""
     print_facts(title(report), terms(report), console)
-    for section in sections(report):
+    _print(sections(report), console)
+
+
+def print_summary(report: Findings, console: Console) -> None:
+    """The first sections, for the end of an event."""
+    print_facts(title(report), (), console)
+    _print(first_sections(report), console)
+
+
+def _print(sections: Iterable[Section], console: Console) -> None:
+    for section in sections:
         if isinstance(section.body, Sheet):
             print_title(section.title, console)
             console.print(section.body)
@@ -263,9 +346,16 @@ def print_report(report: Report, console: Console) -> None:
             print_facts(section.title, section.body, console)
 
 
-def print_title(words: str, console: Console) -> None:
-    console.print()
-    console.print(Text(style.spell(words, console.options.ascii_only), "bold"))
+def print_plots(report: Report, console: Console) -> None:
+    """Both charts of an event, with their titles; nothing without games."""
+    if not report.anchor:
+        return
+    print_title("Elo with 95 % intervals", console)
+    console.print(EloBars(report.places))
+    names = [place.name for place in report.places]
+    who = "".join(f"of {name} " for name in names if name != report.anchor) if len(names) == 2 else ""
+    print_title(f"Elo {who}above {report.anchor} over the games played", console)
+    console.print(EloCourse(report.course, names))
 
 
 def overviews_sheet(events: Sequence[Overview]) -> Sheet:

@@ -10,16 +10,15 @@ from pathlib import Path
 from time import monotonic
 
 from arena import IllegalMove
-from arena.contract.settings import suggest
 from arena.go.moves import Colour, Move, gtp_from_move, move_from_gtp, pass_move
+from arena.people.kifu import Phase, Preview
 from arena.people.sitting import Refused, Sitting
-from arena.people.snapshot import Phase, Preview
 from arena.screen import style
+from arena.screen.board import DARK, Picture, Theme
+from arena.screen.commands import COUNTING, PLAYING, UNRATED, Commands, Left, listed
 from arena.screen.play_frame import PlayFrame
-from arena.screen.scene import Picture
+from arena.screen.style import folded
 from arena.screen.terminal import Act, Gone, Mouse, Paste, Press, Typed
-from arena.screen.themes import DARK, Theme
-from arena.screen.words import folded
 
 BUSY_EVERY = 0.1
 """Seconds between two frames while somebody thinks; and while clocks run."""
@@ -28,26 +27,28 @@ CLOCK_EVERY = 0.2
 LONGEST_LINE = 100
 """Signs that can be typed, or pasted, into the line."""
 
-GAME_OVER = "The game is over."
-
 STEPS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 
-HELP = """\
+HELP = f"""\
 Arrows or the mouse move the cursor; Enter, space or a second click plays there.
-
-d4, pass, undo, resign: type, then Enter
-hint    the bot's best moves; again: more
-score   who will have what, by playouts
 !  =    hints, scores at every turn or not
-save FILE  writes a copy
-quit    leave; play --resume goes on
 
-After two passes, Enter or a click makes stones dead or alive; done counts, continue plays on.
-After the end, r looks back with the bot, undo takes the end back, q leaves.
+{{}}
 
-With undo, hints or scores a game counts for no rating. Shift lets the mouse select text.
+{UNRATED} Shift lets the mouse select text.
 
 Any key goes back."""
+
+
+AFTER = {
+    "r": "look back with the bot",
+    "undo": "take the end back",
+    "score": PLAYING["score"],
+    "save": PLAYING["save"],
+    "save FILE": PLAYING["save FILE"],
+    "q": "leave",
+}
+"""The commands after the end."""
 
 
 class Seat:
@@ -73,7 +74,16 @@ class Seat:
         self.shows_help = False
         self.wants_review = False
         self._sitting = sitting
-        self._kept = kept
+        more: dict[str, Callable[[], str | None]] = {
+            "resign": self._ask_to_resign,
+            "hint": self._hint,
+            "score": self._score,
+            "!": self._switch_hints,
+            "=": self._switch_score,
+            "help": self._help,
+            "review": self._review,
+        }
+        self._commands = Commands(sitting, kept, more)
         self._can_review = can_review
         self._theme = theme
         self._ascii_only = ascii_only
@@ -101,9 +111,7 @@ class Seat:
     @property
     def _is_busy(self) -> bool:
         """Whether something goes on that a person waits for."""
-        snapshot = self.snapshot
-        counting = snapshot.phase is Phase.COUNT and snapshot.dead is None
-        return snapshot.thinking is not None or counting or snapshot.advising or snapshot.estimating
+        return not self.snapshot.is_settled
 
     @property
     def patience(self) -> float | None:
@@ -126,10 +134,10 @@ class Seat:
             self._try(self._sitting.hint)
         self.snapshot = self._sitting.snapshot()
 
-    def _try(self, what: Callable[[], None]) -> bool:
+    def _try(self, what: Callable[[], str | None]) -> bool:
         """Do something with the game; says whether that went well, and has told why not."""
         try:
-            what()
+            self.message = what() or self.message
         except (Refused, IllegalMove) as error:
             self.message = str(error)
             return False
@@ -189,10 +197,7 @@ class Seat:
             if not self.line:
                 return self._enter()
             words, self.line = self.line.strip(), ""
-            if words.lower().startswith("save "):
-                self._save(Path(words[5:].strip()).expanduser())
-                return True
-            return self._obey(words.lower())
+            return self._obey(words)
         elif key in ("backspace", "delete"):
             self.line = self.line[:-1]
         elif key == "escape":
@@ -229,13 +234,8 @@ class Seat:
 
     def _enter_at(self, point: Move) -> None:
         """What a point is chosen for: a stone is placed there, or the group there dies or lives."""
-        match self.snapshot.phase:
-            case Phase.PLAY:
-                self._try(lambda: self._sitting.play(point))
-            case Phase.COUNT:
-                self._try(lambda: self._sitting.toggle(point))
-                if self.message == "No stone lies there.":
-                    self.message = "No stone lies there; 'done' counts, 'continue' plays on."
+        if self.snapshot.phase is not Phase.OVER:
+            self._try(lambda: self._commands.choose(point))
 
     def _move_cursor(self, down: int, right: int) -> None:
         """One point further, and where it was nowhere, to where the game is."""
@@ -251,99 +251,64 @@ class Seat:
 
     def _obey(self, words: str) -> bool:
         """Do what a typed word asks for; False when that is to leave. No word is one letter: that begins a point."""
-        sitting, phase = self._sitting, self.snapshot.phase
-        match words:
-            case "pass":
-                self._try(sitting.pass_turn)
-            case "resign":
-                self._is_resigning = phase is not Phase.OVER
-                self.message = "Enter resigns the game, any other key plays on." if self._is_resigning else GAME_OVER
-            case "undo":
-                if self._try(sitting.undo):
-                    self.message = "Taken back."
-            case "hint":
-                self._hint()
-            case "score":
-                self._score()
-            case "!":
-                self.shows_hints = not self.shows_hints
-                self._asked = ()
-            case "=":
-                self.shows_score = not self.shows_score
-                self._asked = ()
-                if self.shows_score and phase is Phase.OVER:
-                    self._try(sitting.score)
-            case "done" | "accept":
-                self._try(sitting.accept)
-            case "continue":
-                self._try(sitting.play_on)
-            case "save":
-                self.message = self._where_it_is_kept()
-            case "help":
-                self.shows_help = True
-            case "quit" | "exit":
-                return False
-            case "review" if phase is Phase.OVER and self._can_review:
-                self.wants_review = True
-            case "review":
-                self.message = "A review comes after the end." if self._can_review else "No bot here can review games."
-            case _:
-                self._play_typed(words)
+        if self._named(words) is not None:
+            self.cursor = self._named(words)
+        try:
+            self._try(lambda: self._commands.obey(words))
+        except Left:
+            return False
         self._follow()
         return True
 
-    def _play_typed(self, words: str) -> None:
-        try:
-            move = move_from_gtp(words, self.snapshot.size)
-        except ValueError:
-            known = ("pass", "resign", "undo", "hint", "score", "save", "help", "quit", "done", "continue", "review")
-            last = gtp_from_move(self.snapshot.size - 1, self.snapshot.size)
-            hint = suggest(words, known) or "; ? tells all"
-            self.message = f"'{words}' is neither a point (A1 to {last}) nor a command{hint}"
-            return
-        self.cursor = move
-        self._enter_at(move)
+    def _ask_to_resign(self) -> str:
+        self._is_resigning = not self.snapshot.is_over
+        return "Enter resigns the game, any other key plays on." if self._is_resigning else "The game is over."
+
+    def _switch_hints(self) -> None:
+        self.shows_hints = not self.shows_hints
+        self._asked = ()
+
+    def _switch_score(self) -> None:
+        self.shows_score = not self.shows_score
+        self._asked = ()
+        if self.shows_score and self.snapshot.is_over:
+            self._sitting.score()
 
     def _hint(self) -> None:
         """Show hints for this position; where they are shown, have the bot think on."""
-        if self.shows_hints and self.snapshot.advice is not None:
-            self._try(self._sitting.hint)
-        elif self._try(self._sitting.hint):
+        goes_on = self.shows_hints and self.snapshot.advice is not None
+        self._sitting.hint()
+        if not goes_on:
             self.shows_hints = True
             self._asked = (len(self.snapshot.turns), 1, int(self.shows_score))
 
     def _score(self) -> None:
-        if self._try(self._sitting.score):
-            self.shows_score = True
-            self._asked = (len(self.snapshot.turns), int(self.shows_hints), 1)
+        self._sitting.score()
+        self.shows_score = True
+        self._asked = (len(self.snapshot.turns), int(self.shows_hints), 1)
 
-    def _where_it_is_kept(self) -> str:
-        if self.snapshot.trouble:
-            return self.snapshot.trouble
-        return f"Kept{f' in {self._kept}' if self._kept else ''} after every move."
+    def _help(self) -> None:
+        self.shows_help = True
 
-    def _save(self, path: Path) -> None:
-        """Write a copy of the game as it stands."""
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(self._sitting.record().to_sgf() + "\n")
-        except OSError as error:
-            self.message = f"{path} can't be written: {error.strerror}."
-        else:
-            self.message = f"Written to {path}."
+    def _review(self) -> str:
+        self.wants_review = self.snapshot.is_over and self._can_review
+        if self.wants_review:
+            return ""
+        return "A review comes after the end." if self._can_review else "No bot here can review games."
 
     # --- What is seen ---
 
-    @property
-    def _typed_move(self) -> Move | None:
-        """The point that the typed line names, if it does."""
-        if not self.line.strip():
-            return None
+    def _named(self, words: str) -> Move | None:
+        """The point that these words name, if they do."""
         try:
-            move = move_from_gtp(self.line, self.snapshot.size)
+            move = move_from_gtp(words, self.snapshot.size)
         except ValueError:
             return None
         return None if move == pass_move(self.snapshot.size) else move
+
+    @property
+    def _typed_move(self) -> Move | None:
+        return self._named(self.line)
 
     def _preview(self, target: Move | None) -> Preview | None:
         if target is None or not self.snapshot.is_persons_turn:
@@ -356,7 +321,9 @@ class Seat:
     def picture(self, width: int, height: int) -> Picture:
         """What is to be shown on a terminal of this size."""
         if self.shows_help:
-            lines = folded(HELP, width, height, self._ascii_only)
+            known = AFTER if self.snapshot.is_over else COUNTING if self.snapshot.phase is Phase.COUNT else PLAYING
+            words = HELP.format(listed({name: what for name, what in known.items() if name != "board"}))
+            lines = folded(words, width, height, self._ascii_only)
             for line in lines:
                 line.truncate(width, overflow="crop")
             return Picture(lines, self.snapshot.size, None)

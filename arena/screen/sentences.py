@@ -9,7 +9,7 @@ from pathlib import Path
 from arena.go.game import Ending
 from arena.go.moves import BLACK, GTP_COLUMNS, Colour, Move, gtp_from_move, pass_move, star_points
 from arena.people.counting import Count, Estimate
-from arena.people.snapshot import Advice, Snapshot, Turn
+from arena.people.kifu import Advice, Snapshot, Turn
 from arena.screen import style
 from arena.screen.board import AREAS, ASCII_AREAS, ASCII_SIGNS, OWNED, SIGNS, STAR
 
@@ -34,8 +34,9 @@ def introduction(now: Snapshot) -> str:
     """Who plays whom, by what rules."""
     stones = f", {now.handicap} handicap stones" if now.handicap else ""
     unrated = f" It is unrated: {now.unrated}." if now.unrated else ""
+    game = f"Game {now.id}: " if now.id else ""
     return (
-        f"Game {now.id}: {now.names[0]} (Black) against {now.names[1]} (White), {now.size}x{now.size}, "
+        f"{game}{now.names[0]} (Black) against {now.names[1]} (White), {now.size}x{now.size}, "
         f"{now.rules.name} rules, komi {now.rules.komi:g}{stones}.{unrated}"
     )
 
@@ -115,7 +116,7 @@ def result_words(now: Snapshot) -> str:
         if outcome.ending is Ending.RESIGN:
             text = f"{now.name(loser)} resigns: {side(winner)} ({now.name(winner)}) wins."
         else:
-            text = f"{now.reason}. {side(winner)} ({now.name(winner)}) wins."
+            text = f"{now.record.reason}. {side(winner)} ({now.name(winner)}) wins."
     return f"{text} The game is unrated: {now.unrated}." if now.unrated else text
 
 
@@ -203,12 +204,6 @@ def some(number: float, noun: str) -> str:
 
 def _stones_at(points: Sequence[Move], size: int) -> str:
     return f"{some(len(points), 'stone')}: {', '.join(gtp_from_move(point, size) for point in points)}"
-
-
-def listed(commands: dict[str, str]) -> str:
-    """A line for each command and what it does."""
-    wide = max(map(len, commands))
-    return "\n".join(f"{name:<{wide}}  {what}" for name, what in commands.items())
 
 
 def time_left(seconds: float, stones: int) -> str:

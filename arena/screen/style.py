@@ -1,16 +1,22 @@
-"""How all screens write: colours, signs, numbers, durations, names that are too long. No layout.
+"""How all screens write: colours, signs, numbers, durations, and words fitted to a width. No layout.
 
 Colours never carry a fact alone. They are blue and orange, which colour-blind people tell apart, on dark and on light.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.text import Text
 
-from arena.ratings import WinDrawLoss
+# Listing commands and bots stays quick.
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from arena.ratings import WinDrawLoss
 
 FIRST = "bold #3b8fd4"
 SECOND = "bold #d97f0a"
@@ -77,18 +83,54 @@ def clip(text: str, width: int) -> str:
     return f"{text}…" if width > 0 else ""
 
 
-def pad(text: str | Text, width: int) -> Text:
-    """Left-aligned in exactly ``width`` cells."""
+def pad(text: str | Text, width: int, at_right: bool = False) -> Text:
+    """In exactly ``width`` cells, aligned to the left or to the right."""
     text = Text(text) if isinstance(text, str) else text.copy()
     text.truncate(width, overflow="crop", pad=False)
-    return text.append(" " * (width - text.cell_len))
+    space = Text(" " * (width - text.cell_len))
+    return space.append_text(text) if at_right else text.append_text(space)
 
 
 def right(text: str | Text, width: int) -> Text:
     """Right-aligned in exactly ``width`` cells."""
-    text = Text(text) if isinstance(text, str) else text.copy()
-    text.truncate(width, overflow="crop", pad=False)
-    return Text(" " * (width - text.cell_len)).append_text(text)
+    return pad(text, width, at_right=True)
+
+
+def joined(parts: Iterable[str], width: int) -> str:
+    """As many of the parts, from the first on, as there is room for."""
+    line = ""
+    for part in filter(None, parts):
+        longer = f"{line} · {part}" if line else part
+        line = longer if cell_len(longer) <= width or not line else line
+    return line
+
+
+def folded(words: str, width: int, height: int, ascii_only: bool, text_style: str = "") -> list[Text]:
+    """Words in lines of this width; of too many lines the first, and a sign that there were more."""
+    lines = [part for line in words.splitlines() for part in _wrapped(spell(line, ascii_only), max(8, width))]
+    if len(lines) > height:
+        lines = [*lines[: height - 1], clip(f"{lines[height - 1]} ...", width)] if height > 0 else []
+        if lines and not lines[-1].endswith("..."):
+            lines[-1] = f"{lines[-1][: width - 4].rstrip()} ..."
+    return [Text(line, text_style) for line in lines]
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """Broken between words; anywhere in scripts whose letters are wide, as they have none."""
+    if cell_len(line) > len(line):
+        return chop_cells(line, width)
+    return textwrap.wrap(line, width) or [""]
+
+
+def say(words: str, console: Console, text_style: str = "") -> None:
+    """Print words as the console can; without a terminal, they take one line however long."""
+    text = Text(spell(words, console.options.ascii_only), text_style)
+    console.print(text, soft_wrap=not console.is_terminal)
+
+
+def some(number: int, thing: str) -> str:
+    """``1 game``, ``2 games``."""
+    return f"{number} {thing}{'s' if number != 1 else ''}"
 
 
 def per_cent(share: float | None) -> str:

@@ -1,9 +1,13 @@
-"""Tables for the terminal: bots, ratings, games, what a set of records holds. Nothing is counted here."""
+"""Tables and labelled facts for the terminal: bots, ratings, games, records, forecasts, what a net knows.
+
+Nothing is counted here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, replace
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +24,21 @@ from arena.screen import style
 if TYPE_CHECKING:
     import pandas as pd
 
+    from arena.events.tally import Tally
     from arena.go.collection import Statistics
     from arena.go.record import Played
     from arena.players.registry import Entry
     from arena.ratings import Estimate
     from arena.results.store import Pool
+    from trainers.evaluation import Evaluation
 
 SHOWN_COUNTS = 8
+
+ROUGH = 50
+"""With fewer games, their spread is hardly known."""
+
+LABELS = 11
+WARNINGS = ("Warning", "Alarm")
 
 LEAST = 8
 """Columns that a flexible column needs at least."""
@@ -100,6 +112,54 @@ def _text(words: str, ascii_only: bool, text_style: str = "") -> Text:
     return Text(style.spell(words, ascii_only), text_style, overflow="fold")
 
 
+def print_facts(headline: str, facts: Sequence[tuple[str, str]], console: Console) -> None:
+    """A headline, then labels and texts; where there is no terminal, a line each, however long."""
+    ascii_only = console.options.ascii_only
+    lines = [(label, style.spell(text, ascii_only)) for label, text in facts]
+    title = Text(style.spell(headline, ascii_only), "bold")
+    if not console.is_terminal:
+        console.print(title, soft_wrap=True)
+        for label, text in lines:
+            console.print(f"  {label:{LABELS}}{text}", soft_wrap=True, markup=False, highlight=False)
+        return
+    grid = Table.grid(padding=0)
+    grid.add_column(width=LABELS)
+    grid.add_column(overflow="fold")
+    for label, text in lines:
+        grid.add_row(Text(label, style.WARNING if label in WARNINGS else style.LABEL), Text(text))
+    console.print(Text(), title, grid, sep="\n")
+
+
+def print_title(words: str, console: Console) -> None:
+    console.print()
+    style.say(words, console, "bold")
+
+
+def standings_sheet(
+    places: Iterable[tuple[str, Estimate | None, int, float | None]], anchor: str, prior: float | None, more: str = ""
+) -> Sheet:
+    """Rank, name, Elo, games and score of everybody, the strongest first; ``prior`` virtual games went into joint
+    ratings."""
+    rows = []
+    for rank, (name, elo, games, score) in enumerate(places, 1):
+        told = "–" if elo is None else "0" if name == anchor else str(elo)
+        rows.append((str(rank), name, told, str(games), style.per_cent(score)))
+    note = f"Elo above {anchor}, with 95 % intervals"
+    if prior is not None:
+        note += f"; {prior:g} virtual games a player"
+    return Sheet(("#", "player", "Elo", "games", "score"), rows, f"{note}{more}.", flexible=(1,), numbers=(0, 2, 3, 4))
+
+
+def square_sheet(names: Sequence[str], cell: Callable[[str, str], str], note: str) -> Sheet:
+    """A cell for each player, a line each, and each other, a column each by rank."""
+    rows = [(str(rank), name, *(cell(name, other) for other in names)) for rank, name in enumerate(names, 1)]
+    columns = ("#", "player", *(str(rank) for rank, _ in enumerate(names, 1)))
+    return Sheet(columns, rows, note, flexible=(1,), numbers=(0, *range(2, len(columns))))
+
+
+# --- What is known and stored ---
+
+
 def bots_table(entries: Iterable[Entry], ratings: Mapping[str, Estimate], pool: Pool | None = None) -> Sheet:
     """Who can play; ``ratings`` are by identity, from games of the ``pool``."""
     rows = []
@@ -159,17 +219,11 @@ def elo_table(ratings: pd.DataFrame | None, pool: Pool | None = None) -> Sheet:
     """The frame of ``report.ratings_table`` for a pool."""
     if ratings is None or ratings.empty:
         return Sheet((), (), "No such games between different players are stored; play some with 'arena match'.")
-    anchor = ratings.attrs["anchor"]
-    rows = []
-    for row in ratings.itertuples():
-        elo = "0" if row.player == anchor else str(row.estimate)
-        rows.append((str(row.rank), str(row.player), elo, str(row.games), style.per_cent(row.score)))
-    note = f"{pool}: " if pool is not None else ""
-    note += f"Elo above {anchor}, with 95 % intervals; {ratings.attrs['prior']:g} virtual games a player"
+    places = [(str(row.player), row.estimate, row.games, row.score) for row in ratings.itertuples()]
     black = ratings.attrs["black_advantage"]
-    if black is not None:
-        note += f"; playing Black is worth {black}"
-    return Sheet(("#", "player", "Elo", "games", "score"), rows, f"{note}.", flexible=(1,), numbers=(0, 2, 3, 4))
+    worth = "" if black is None else f"; playing Black is worth {black}"
+    sheet = standings_sheet(places, ratings.attrs["anchor"], ratings.attrs["prior"], worth)
+    return sheet if pool is None else replace(sheet, note=f"{pool}: {sheet.note}")
 
 
 def games_table(records: Iterable[Played], total: int) -> Sheet:
@@ -212,3 +266,108 @@ def _counts(counts: Mapping[Any, int], label: Callable[[Any], str]) -> str:
     rest = sum(counts.values()) - sum(shown.values())
     parts = [f"{label(value)}: {games}" for value, games in shown.items()]
     return ", ".join([*parts, f"others: {rest}"] if rest else parts)
+
+
+# --- How long a match takes ---
+
+
+def plan_sheet(tally: Tally, to_see: float, workers: int) -> Sheet:
+    """What ``to_see`` Elo take, foretold from the games that ``tally`` has, with so many workers."""
+    from arena.ratings import Sprt
+    from arena.results.planning import Outlook, games_for_interval, games_to_show, sprt_games
+
+    counts = tally.counts
+    outlook = Outlook.of(counts)
+    now = outlook.difference(counts)
+    thought = sum(tally.spent(player)[0] for player in (tally.first, tally.second)) / tally.games
+    test = Sprt(0, to_see)
+    asked = [
+        (f"the 95 % interval is ±{to_see:g} Elo", games_for_interval(outlook, to_see)),
+        (f"a true {to_see:+g} Elo is shown, with 95 % chance", games_to_show(outlook, to_see)),
+        (f"--sprt 0 {to_see:g} ends, if 0 Elo are true", sprt_games(outlook, test, 0)),
+        (f"--sprt 0 {to_see:g} ends, if {to_see:+g} Elo are true", sprt_games(outlook, test, to_see)),
+        (f"--sprt 0 {to_see:g} ends, if {now:+.0f} Elo are true, as it looks now", sprt_games(outlook, test, now)),
+    ]
+    rows = [(words, f"{games:,}", _lasting(games * thought / workers)) for words, games in asked]
+    pairs = f", {style.some(counts.games // 2, 'different pair')}"
+    note = (
+        f"{tally.first} against {tally.second}, foretold from {style.some(tally.games, 'game')}{pairs}: "
+        f"{thought:.3g} s of thinking a game, on {style.some(workers, 'worker')}. Shown means that the 95 % interval "
+        "excludes 0. A test's games are an average, the risk of either error 5 %. Stored games count in all of these."
+    )
+    if tally.games < ROUGH:
+        note += " From so few games, a figure may be wrong by a factor of 2.5."
+    return Sheet((f"{tally.first} against {tally.second}: until", "games", "time"), rows, note, (0,), (1, 2))
+
+
+def _lasting(seconds: float) -> str:
+    """Rounded as a forecast deserves."""
+    for unit, size in (("days", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}" if seconds < 10 * size else f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+# --- What a net knows ---
+
+
+def _share(value: float) -> str:
+    return "" if isnan(value) else f"{value:.1%}"
+
+
+def _number(value: float) -> str:
+    return "" if isnan(value) else f"{value:.3f}"
+
+
+def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:
+    """Moves; results and ownership, where the games tell them; how far forecasts can be trusted."""
+    from trainers.evaluation import calibration_error, phases
+
+    named = phases(evaluation)
+    whole = evaluation.figures()
+    if not isnan(whole.top1):
+        yield Sheet(
+            columns=("moves", "positions", "top-1", "top-3", "top-5", "loss"),
+            rows=[
+                (
+                    part,
+                    f"{one.positions:,}",
+                    _share(one.top1),
+                    _share(one.top3),
+                    _share(one.top5),
+                    _number(one.policy_loss),
+                )
+                for part, one in named
+            ],
+            note=f"{name}: which move was played; the loss is in nats. The 95 % interval of all top-1, by games, is ± "
+            f"{_share(evaluation.top1_error) or 'unknown'}. The probability of the likeliest move is off by "
+            f"{calibration_error(evaluation.moves):.1%}, the win rate by {calibration_error(evaluation.wins):.1%}.",
+            numbers=(1, 2, 3, 4, 5),
+        )
+    if not isnan(whole.value_error):
+        yield Sheet(
+            columns=("moves", "value error", "constant", "points off"),
+            rows=[
+                (part, _number(one.value_error), _number(one.value_floor), _number(one.score_error))
+                for part, one in named
+            ],
+            note="who won: mean squared error from -1 to 1, beside that of the best constant; and by how much.",
+            numbers=(1, 2, 3),
+        )
+    if not isnan(whole.ownership):
+        yield Sheet(
+            columns=("moves", "owners", "by stone", "by nearest stone", "by playouts", "Brier"),
+            rows=[
+                (
+                    part,
+                    _share(one.ownership),
+                    _share(one.by_stone),
+                    _share(one.by_nearest),
+                    _share(one.by_playouts),
+                    _number(one.brier),
+                )
+                for part, one in named
+            ],
+            note="whose each point was at the end: the share foreseen, beside that of simple guesses.",
+            numbers=(1, 2, 3, 4, 5),
+        )

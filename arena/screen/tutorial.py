@@ -8,13 +8,17 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-from arena import IllegalMove
-from arena.contract.bot import Bot, Limits
+from arena.contract.bot import Bot
 from arena.go.game import Game
-from arena.go.moves import BLACK, WHITE, Move, move_from_gtp, pass_move
-from arena.people.tutorial import LESSONS, RULES, SIZE, Lesson, counted, described, played, reply
+from arena.go.moves import BLACK, WHITE, Move
+from arena.go.record import Record
+from arena.people.kifu import Kifu
+from arena.people.sitting import Opponent, Sitting
+from arena.people.tutorial import LESSONS, RULES, Lesson, described, reply
 from arena.screen import style
 from arena.screen.board import draw_board
+from arena.screen.plain_play import Lines
+from arena.screen.play import sit_down
 
 LONGEST_LINE = 76
 """Columns of text that are pleasant to read."""
@@ -90,52 +94,17 @@ def _lesson(talk: Talk, number: int, lesson: Lesson) -> int:
         talk.say(*said.words)
 
 
-def play(talk: Talk, bot: Bot, name: str, seed: int) -> Game:
-    """A game on the board of the lessons, the person as Black. Raises Left."""
-    game = Game(RULES, seed)
+def play(talk: Talk, bot: Bot, name: str, seed: int, lines: Lines) -> None:
+    """A game on the board of the lessons, the person as Black; it isn't kept. Raises Left."""
     talk.console.print()
     talk.say("A game", style_name="bold")
     talk.console.print()
-    talk.say(
-        f"You are Black, {name} is White, komi is {RULES.komi:g}. Type a point, pass or resign; quit leaves. "
-        "The middle is a good beginning."
-    )
-    talk.show(game)
-    while not game.is_over:
-        answer = _heard(talk, "Your move: ", len(LESSONS) + 1).lower()
-        if answer == "resign":
-            game.resign(BLACK)
-            break
-        if answer in ("", "help", "?"):
-            talk.say("Type a point such as C3, pass, resign or quit.")
-            continue
-        try:
-            words = [played(game, move_from_gtp(answer, SIZE))]
-        except ValueError as error:
-            talk.say(f"{error}.")
-            continue
-        except IllegalMove as error:
-            talk.say(f"That is forbidden: {error}.")
-            continue
-        if not game.is_over:
-            decision = bot.choose(game, Limits())
-            if decision.move is None:
-                game.resign(WHITE)
-                words.append("White resigns.")
-            else:
-                words.append(played(game, decision.move))
-        last = game.moves[-1] if game.moves and game.moves[-1] != pass_move(SIZE) else None
-        talk.show(game, last)
-        talk.say(" ".join(words))
-    talk.say(_ended(game))
-    return game
-
-
-def _ended(game: Game) -> str:
-    outcome = game.outcome
-    if outcome is None or outcome.margin is not None:
-        return f"The game is over. {counted(game)}"
-    return "You resign: White has won." if outcome.winner is WHITE else "You have won."
+    talk.say(f"You are Black, {name} is White, and komi is {RULES.komi:g}. The middle is a good beginning.")
+    record = Record(RULES, (), None, black="beginner", white=name, seed=seed)
+    with Sitting(Kifu(record, (BLACK,)), {WHITE: Opponent(bot)}) as sitting:
+        sit_down(sitting, talk.console, lines, plain=talk.plain)
+        if not sitting.snapshot().is_over:
+            raise Left(len(LESSONS) + 1)
 
 
 def _heard(talk: Talk, prompt: str, number: int) -> str:

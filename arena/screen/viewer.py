@@ -1,26 +1,39 @@
-"""A game that is stepped through: which position is seen, what keys and the mouse do, what stands beside the board.
-
-No terminal is read or written here, and nothing is evaluated.
-"""
+"""A finished game on a board: stepped through at a terminal, also while a bot evaluates it; a diagram elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
 
+import numpy as np
 from rich.cells import cell_len
+from rich.console import Console
 from rich.text import Text
 
-from arena.go.moves import Colour, Move, gtp_from_move
+from arena import UserError
+from arena.go.moves import BLACK, Colour, Move, gtp_from_move, pass_move
 from arena.go.record import Record
 from arena.go.remarks import Remark
+from arena.results.analysis import Evaluation, PlayedMove, evaluation_count, judge, mistakes, spelled
 from arena.screen import style
-from arena.screen.board import Overlay, draw_board, stone_sign
-from arena.screen.curve import draw_curve
-from arena.screen.scene import Block, Picture, Scene
-from arena.screen.steps import costs, ended, move_lines, mover, positions
-from arena.screen.terminal import Act, Mouse, Paste, Press, Typed
-from arena.screen.themes import DARK, Theme
-from arena.screen.words import captures, folded, joined, lead
+from arena.screen.board import (
+    DARK,
+    Block,
+    Overlay,
+    Picture,
+    Scene,
+    Theme,
+    captures,
+    draw_board,
+    lead,
+    result_words,
+    stone_sign,
+)
+from arena.screen.chart import draw_curve
+from arena.screen.terminal import Act, Gone, Mouse, Paste, Press, Stage, Typed
 
 STRIDE = 10
 """Moves that PgUp and PgDn go."""
@@ -40,6 +53,68 @@ KEYS = (
     "← → move · q leave",
 )
 """What can be pressed, the longest wording first."""
+
+Evaluate = Callable[[Record], Iterator[Evaluation]]
+"""What a bot thinks of each position of a game, one after the other, as soon as it is known."""
+
+LETTERS = "ABC"
+
+PATIENCE = 2.0
+"""Seconds that a bot has to come to an end when nobody wants to know any more."""
+
+
+# --- A game position by position ---
+
+
+def costs(record: Record, win_rates: Sequence[float | None]) -> dict[int, float]:
+    """What moves cost those who played them, by their numbers, where the win rates (Black's) before and after are
+    known."""
+    found = {}
+    for number, (before, after) in enumerate(pairwise(win_rates), 1):
+        if before is not None and after is not None:
+            found[number] = (before - after) * (1 if mover(record, number) is BLACK else -1)
+    return found
+
+
+def positions(record: Record) -> list[tuple[np.ndarray, tuple[int, int]]]:
+    """The stones after each number of moves, and how many of each colour were taken. Raises RecordError."""
+    room = max(record.rules.move_limit, len(record.moves) + 1)  # the limit would end the game
+    whole = replace(record, rules=replace(record.rules, move_limit=room), outcome=None)
+    whole.replay()  # says what is wrong
+    game = replace(whole, moves=()).replay()
+    found = [(game.board.stones, (0, 0))]
+    for move in record.moves:
+        game.outcome = None
+        game.play(move)
+        found.append((game.board.stones, (game.prisoners(Colour.BLACK), game.prisoners(Colour.WHITE))))
+    return found
+
+
+def mover(record: Record, number: int) -> Colour:
+    """Who made the move of this number."""
+    return record.first if number % 2 else record.first.opponent
+
+
+def ended(record: Record) -> str:
+    """How a game ended, in words."""
+    outcome = record.outcome
+    if outcome is None:
+        return "no result"
+    return f"{result_words(outcome)} ({record.reason})" if record.reason else result_words(outcome)
+
+
+def move_lines(record: Record, start: int, end: int, width: int) -> list[str]:
+    """The moves after ``start`` up to number ``end`` in columns: ``1 ● E5    2 ○ C3``, as many as fit."""
+    size, digits = record.rules.size, len(str(end))
+    items = [
+        f"{number:>{digits}} {stone_sign(mover(record, number))} {gtp_from_move(move, size):<4}"
+        for number, move in enumerate(record.moves[start:end], start + 1)
+    ]
+    row = max(1, (width + 2) // (digits + 9))
+    return ["  ".join(items[at : at + row]).rstrip() for at in range(0, len(items), row)]
+
+
+# --- The viewer ---
 
 
 class Viewer:
@@ -167,6 +242,9 @@ class Viewer:
         else:
             self._message = f"Nobody played {gtp_from_move(point, self.record.rules.size)}."
 
+    def learn(self, told: object) -> None:
+        """Take in what another thread has found out."""
+
     # --- What is seen ---
 
     @property
@@ -211,7 +289,7 @@ class Viewer:
         who.append(style.spell(f"  {signs[1]} {names[1] or 'White'}", self.ascii_only), "bold")
         rules = record.rules
         about = [ended(record), f"{rules.name} rules, komi {rules.komi:g}", record.date, record.id]
-        return [who, *self.said(joined(about, width), width, self.theme.label)]
+        return [who, *self.said(style.joined(about, width), width, self.theme.label)]
 
     def facts(self, width: int) -> list[Text]:
         """Which move, what was taken, whose turn it is, who is ahead."""
@@ -238,7 +316,7 @@ class Viewer:
         return [self._comment, self._curve, self._list_of_mistakes, self._next_moves]
 
     def _comment(self, width: int, height: int) -> list[Text]:
-        return folded(self.remark.comment, width, height, self.ascii_only)
+        return style.folded(self.remark.comment, width, height, self.ascii_only)
 
     def _curve(self, width: int, height: int) -> list[Text]:
         rates = [remark.win_rate for remark in self.remarks]
@@ -291,3 +369,119 @@ class Viewer:
 
 def _named(name: str, rank: str, width: int) -> str:
     return style.shorten(f"{name} {rank}".strip(), max(6, width))
+
+
+def step_through(viewer: Viewer, stage: Stage) -> bool:
+    """Let a person look at a game until he leaves it; False when the terminal is gone, which ``stage`` says again."""
+    picture = viewer.scene().fit(*stage.size)
+    while True:
+        if not stage.is_behind:
+            picture = viewer.scene().fit(*stage.size)
+            stage.draw(picture.lines)
+        told: Any = stage.next()
+        if isinstance(told, Gone):
+            stage.tell(told)
+            return False
+        if not isinstance(told, Press | Paste | Mouse):
+            viewer.learn(told)
+        elif not viewer.do(told, picture):
+            return True
+
+
+def print_game(viewer: Viewer, console: Console) -> None:
+    """The position as a diagram, what is known of it, and the moves that led to it."""
+    width = console.width
+    lines = [*viewer.title(width), Text(), *viewer.board(), Text(), *viewer.facts(width)]
+    if viewer.remark.comment:
+        lines += [Text(), *(Text(style.spell(line, viewer.ascii_only)) for line in viewer.remark.comment.splitlines())]
+    for line in lines:
+        console.print(line, soft_wrap=not console.is_terminal)
+    if viewer.number:
+        console.print()
+    for words in move_lines(viewer.record, 0, viewer.number, width):
+        console.print(Text(style.spell(words, viewer.ascii_only)))
+
+
+# --- Evaluated while it is looked at ---
+
+
+def remarks_of(record: Record, evaluations: Sequence[Evaluation]) -> list[Remark]:
+    """What a bot's evaluations say, for the positions from the first on that it has evaluated."""
+    played = {move.number: move for move in judge(record, evaluations)}
+    return [_remark(evaluation, played.get(evaluation.number), record.rules.size) for evaluation in evaluations]
+
+
+def _remark(evaluation: Evaluation, move: PlayedMove | None, size: int) -> Remark:
+    best = [candidate.move for candidate in evaluation.candidates] or [evaluation.best]
+    ownership = None
+    if evaluation.ownership is not None:
+        ownership = np.rint(100 * np.clip(evaluation.ownership, -1, 1)).astype(np.int8).tobytes()
+    words = []
+    if move is not None and move.is_mistake:
+        words.append(f"instead of {gtp_from_move(move.move, size)}: {spelled(move.before.line, size)}")
+    words.append(f"expected: {spelled(evaluation.line, size)}")
+    return Remark(
+        comment="\n".join(words),
+        win_rate=evaluation.win_rate,
+        margin=evaluation.margin,
+        letters={one: letter for one, letter in zip(best, LETTERS, strict=False) if one != pass_move(size)},
+        ownership=ownership,
+    )
+
+
+class Review(Viewer):
+    """A game that is stepped through while its evaluations come in."""
+
+    def __init__(self, record: Record, colour: Colour | None = None, *, theme: Theme = DARK, ascii_only: bool = False):
+        """Of whose moves mistakes are told: of one colour, or of both."""
+        super().__init__(record, theme=theme, ascii_only=ascii_only, at=len(record.moves), mistakes=[])
+        self.colour = colour
+        self.evaluations: list[Evaluation] = []
+        self.fault = ""
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self.evaluations) == evaluation_count(self.record)
+
+    def learn(self, told: object) -> None:
+        """Take in the evaluation of the next position, or why there are no more."""
+        if isinstance(told, UserError):
+            self.fault = str(told)
+        if not isinstance(told, Evaluation):
+            return
+        self.evaluations.append(told)
+        worst = mistakes(judge(self.record, self.evaluations), colour=self.colour)
+        self.remark_on(remarks_of(self.record, self.evaluations), [move.number for move in worst])
+
+    def scene(self) -> Scene:
+        scene = super().scene()
+        if self.is_complete and not self.fault:
+            return scene
+        words = self.fault or f"evaluated {len(self.evaluations)} of {evaluation_count(self.record)} positions"
+
+        def status(width: int) -> list[Text]:
+            return scene.status(width) or self.said(words, width, style.WARNING if self.fault else self.theme.label)
+
+        return replace(scene, status=status)
+
+
+def show_review(review: Review, evaluate: Evaluate, stage: Stage) -> bool:
+    """Let a person look back at a game while it is evaluated; False when the terminal is gone."""
+    over = threading.Event()
+
+    def work() -> None:
+        try:
+            for evaluation in evaluate(review.record):
+                if over.is_set():
+                    return
+                stage.tell(evaluation)
+        except UserError as error:
+            stage.tell(error)
+
+    thread = threading.Thread(target=work, name="review", daemon=True)
+    thread.start()
+    try:
+        return step_through(review, stage)
+    finally:
+        over.set()
+        thread.join(PATIENCE)

@@ -1,15 +1,14 @@
-"""Shows an event that another process plays, as that process shows it, and says how it came to its end."""
+"""An event that another process plays, shown as that process shows it, and how it came to its end."""
 
 from __future__ import annotations
 
 from rich.console import Console
-from rich.text import Text
 
 from arena.events.schedule import Ladder, Match, Tournament
 from arena.results.live import End, Watch
 from arena.screen import style
+from arena.screen.board import DARK, Theme
 from arena.screen.match import show_match
-from arena.screen.themes import DARK, Theme
 from arena.screen.tournament import show_tournament
 
 
@@ -30,4 +29,4 @@ def show_watched(event: Match | Tournament | Ladder, watch: Watch, console: Cons
             words = f"The process that played it ({live.process}) has died. {stored}"
         case _:
             return
-    console.print(Text(style.spell(words, console.options.ascii_only)), soft_wrap=not console.is_terminal)
+    style.say(words, console)

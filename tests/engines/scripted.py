@@ -1,7 +1,7 @@
 """A GTP engine for the tests, well behaved or bad in the way that its argument names. It knows no rules of Go.
 
 It plays the first point that was never played on, and writes to stderr its process id and each command it gets. A
-second argument is the seconds that it takes to start, and to clear the board.
+second argument is the seconds that it takes to start, and to clear the board; or the GB on stderr when it is loud.
 """
 
 import os
@@ -10,6 +10,10 @@ import subprocess
 import sys
 import time
 
+WELL_BEHAVED = (
+    *("good", "bare", "old", "small", "strict", "timeless", "komi"),
+    *("numberless", "unnumbered", "banner", "late", "loud", "daemons"),
+)
 COLUMNS = "ABCDEFGHJKLMNOPQRST"
 COMMANDS = "name version protocol_version list_commands boardsize clear_board komi play genmove quit"
 EXTRAS = "set_free_handicap time_settings time_left set_random_seed kata-set-rules"
@@ -22,6 +26,7 @@ GENMOVE_ANSWERS = {
     "pass": "= PASS\n\n",
     "illegal": "= A1\n\n",
     "unfinished": "= D4\n",
+    "comment": "= D4 # a good move\n# and a big one\n\n",
     "noise": "\n\n=== Engine 7 ===\r\nthinking \xff\xfe\x07\r\n" + "x" * 300_000 + "\n=12\tD4\r\n \r\n\r\n\r\n",
 }
 
@@ -43,8 +48,8 @@ def misbehave(mode: str) -> None:
     elif mode == "crash":
         sys.stderr.write("loading the opening book\nout of cheese\n\n")
         sys.exit(3)
-    elif mode == "signal":
-        os.kill(os.getpid(), signal.SIGSEGV)
+    elif mode in ("signal", "killed"):
+        os.kill(os.getpid(), signal.SIGSEGV if mode == "signal" else signal.SIGKILL)
     elif mode == "closed":
         os.close(1)
         hang()
@@ -58,52 +63,71 @@ def misbehave(mode: str) -> None:
         hang()
 
 
+def spawn(daemon: bool) -> None:
+    """Start a process that sleeps; a daemon leaves this one's session, and isn't its child."""
+    leave = "if os.fork(): os._exit(0)\nos.setsid()\n" if daemon else ""
+    program = f"import os, time\n{leave}print('pid', os.getpid(), flush=True)\ntime.sleep(600)"
+    child = subprocess.Popen([sys.executable, "-S", "-c", program], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    sys.stderr.write(child.stdout.readline())
+    sys.stderr.flush()
+
+
 def main(mode: str, delay: str = "0") -> None:
     sys.stderr.write(f"pid {os.getpid()}\n")
     sys.stderr.flush()
-    time.sleep(float(delay))
+    time.sleep(0.0 if mode == "loud" else float(delay))
     if mode in ("deaf", "family"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    if mode == "family":
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-        sys.stderr.write(f"pid {child.pid}\n")
-        sys.stderr.flush()
+    if mode in ("family", "daemons"):
+        spawn(daemon=False)
+    if mode == "daemons":
+        spawn(daemon=True)
     if mode == "mute":
         hang()
-    size = 19
+    if mode == "banner":
+        write("=== Engine 7 ===\n= ready\n\nloading\n")
+    size, number = 19, ""
     taken: set[str] = set()
+
+    def reply(sign: str, text: str) -> None:
+        write(f"{sign}{'' if mode == 'numberless' else number} {text}\n\n")
+
     while True:
         line = sys.stdin.readline()
         if not line and mode == "deaf":
             hang()
         words = line.split()
-        sys.stderr.write(f"> {line}")
+        if mode == "late" and number:  # it answers the last command once more
+            reply("=", "A1")
+        number = words.pop(0) if words and words[0].isdigit() and mode != "unnumbered" else ""
+        sys.stderr.write(f"> {' '.join(words)}\n")
         sys.stderr.flush()
         match words:
-            case ["genmove", _] if mode not in ("good", "bare", "old", "small", "strict", "timeless", "komi"):
+            case ["genmove", _] if mode not in WELL_BEHAVED:
                 misbehave(mode)
                 continue
             case ["quit"] if mode == "deaf":
                 hang()
             case [] | ["quit"]:
-                write("= \n\n")
+                reply("=", "")
                 return
             case ["time_settings" | "time_left", *_] if mode == "timeless":
-                write("? I have no clock\n\n")
+                reply("?", "I have no clock")
                 continue
-            case ["boardsize", number] if mode == "small" and number != "9":
-                write("? unacceptable size\n\n")
+            case ["boardsize", side] if mode == "small" and side != "9":
+                reply("?", "unacceptable size")
                 continue
             case ["komi", _] if mode == "komi":
-                write("? komi not an integer\n\n")
+                reply("?", "komi not an integer")
                 continue
             case ["play", _, point] if mode == "strict" and point == "J9":
-                write("? illegal move\n\n")
+                reply("?", "illegal move")
                 continue
-            case ["boardsize", number]:
-                size, answer = int(number), ""
+            case ["boardsize", side]:
+                size, answer = int(side), ""
             case ["clear_board"]:
-                time.sleep(float(delay))
+                time.sleep(0.0 if mode == "loud" else float(delay))
                 taken, answer = set(), ""
             case ["play", _, point]:
                 taken.add(point)
@@ -112,6 +136,9 @@ def main(mode: str, delay: str = "0") -> None:
                 taken.update(points)
                 answer = ""
             case ["genmove", _]:
+                if mode == "loud":
+                    for _ in range(int(float(delay) * 1024)):
+                        sys.stderr.write("x" * (1 << 20))
                 points = [f"{COLUMNS[column]}{row + 1}" for row in range(size) for column in range(size)]
                 answer = next((point for point in points if point not in taken), "pass")
                 taken.add(answer)
@@ -126,9 +153,9 @@ def main(mode: str, delay: str = "0") -> None:
             case ["komi" | "time_settings" | "time_left" | "set_random_seed" | "kata-set-rules", *_]:
                 answer = ""
             case _:
-                write("? unknown command\n\n")
+                reply("?", "unknown command")
                 continue
-        write(f"= {answer}\n\n")
+        reply("=", answer)
 
 
 main(*sys.argv[1:])

@@ -1,0 +1,65 @@
+"""Terms: what holds for all games of an event, and the openings that follow from it. Who plays is not here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+
+from arena import ConfigError
+from arena.contract.adjudication import Adjudication
+from arena.events.openings import Opening, draw_openings
+from arena.go.game import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """By which rules games are played, from which openings, and when they are adjudicated.
+
+    ``openings`` is the number of distinct openings, which are used in turn; 0 gives each pair of games its own, or the
+    next of the ``book``. ``plies`` is the length of openings that are drawn. Raises ConfigError for what can't be.
+    """
+
+    rules: Rules
+    openings: int = 0
+    plies: int = 4
+    seed: int = 1
+    adjudication: Adjudication = field(default_factory=Adjudication)
+    book: tuple[Opening, ...] = ()
+
+    def __post_init__(self) -> None:
+        require("openings", self.openings, 0)
+        require("plies", self.plies, 0)
+        if self.plies >= self.rules.move_limit and not self.book:
+            limit = self.rules.move_limit
+            raise ConfigError(f"an opening of {self.plies} plies leaves no game; the move limit is {limit}")
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """Plain data; a book stands there by its digest, in place of the length of drawn openings."""
+        opened: dict[str, object] = {"plies": self.plies}
+        if self.book:
+            opened = {"book": hashlib.sha256(json.dumps(self.book).encode()).hexdigest()[:12]}
+        return {
+            "rules": asdict(self.rules),
+            "openings": self.openings,
+            **opened,
+            "seed": self.seed,
+            "adjudication": asdict(self.adjudication),
+        }
+
+    def openings_for(self, games: int) -> Sequence[Opening]:
+        """The openings that two players use in turn in this many games. Raises ConfigError when there are not so many
+        to be drawn."""
+        pairs = (games + 1) // 2
+        wanted = min(self.openings or pairs, pairs)
+        if self.book:
+            return self.book[:wanted]
+        return draw_openings(self.rules, wanted, self.plies, self.seed)
+
+
+def require(what: str, value: int, least: int) -> None:
+    """Raise ConfigError for fewer than ``least``."""
+    if value < least:
+        raise ConfigError(f"{value} {what} can't be played; give at least {least}")

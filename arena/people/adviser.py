@@ -1,0 +1,94 @@
+"""Whom a sitting asks for hints, and the threads in which bots and playouts are at work. Nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from queue import SimpleQueue
+from threading import Thread
+
+from arena.contract.bot import Bot, Candidate, Limits, fault_words
+from arena.go.game import Game
+from arena.people.kifu import Advice
+
+PATIENCE = 86400.0
+"""Seconds after which a bot is abandoned where nobody set a time: the person can stop waiting at any time."""
+
+ATTEMPTS = 20
+"""Retries until the analyst knows a move: a slow net has visited none after the first search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analyst:
+    """Whom hints are asked of: a bot that can analyse, by name, built when it is first needed."""
+
+    name: str
+    build: Callable[[], Bot]
+
+
+class Worker:
+    """A thread that does jobs one after the other; a program that ends doesn't wait for it."""
+
+    def __init__(self, name: str):
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def do(self, job: Callable[[], None]) -> None:
+        self._jobs.put(job)
+
+    def close(self, patience: float) -> None:
+        """Take no more jobs, and wait so many seconds for the last one to end."""
+        self._jobs.put(None)
+        self._thread.join(patience)
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+
+
+class Adviser:
+    """An analyst that goes on where it was. Only one thread may ask."""
+
+    def __init__(self, analyst: Analyst | None = None):
+        self.analyst = analyst
+        self._bot: Bot | None = None
+        self._studied: Game | None = None
+
+    def hint(self, game: Game, limits: Limits, is_wanted: Callable[[], bool]) -> Advice:
+        """The analyst's candidates, or in ``fault`` why there are none. Asked again about the same position, it knows
+        more. ``is_wanted`` says whether to retry."""
+        name = "" if self.analyst is None else self.analyst.name
+        self._studied = caught_up(self._studied, game)
+        candidates: list[Candidate] = []
+        fault = ""
+        try:
+            if self._bot is None and self.analyst is not None:
+                self._bot = self.analyst.build()
+            for _ in range(ATTEMPTS):
+                candidates = self._bot.analyse(self._studied, replace(limits, deadline=PATIENCE)) if self._bot else []
+                if candidates or not is_wanted():
+                    break
+            else:
+                fault = f"{name} has nothing to say here"
+        except Exception as error:  # as with a bot's choice of a move: whatever it raises is told
+            fault = fault_words(error)
+        return Advice(name, game.to_play, tuple(candidates), fault)
+
+    def close(self) -> None:
+        if self._bot is not None:
+            self._bot.close()
+
+
+def caught_up(own: Game | None, game: Game) -> Game:
+    """``own``, a bot's copy of the game from earlier, with the moves made since; a new copy where moves were taken
+    back. A bot finds what it has learnt of a game by the object."""
+    if own is None or own.is_over or own.moves != game.moves[: len(own.moves)]:
+        return game.copy()
+    for move in game.moves[len(own.moves) :]:
+        own.play(move)
+    return own

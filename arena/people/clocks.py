@@ -1,0 +1,97 @@
+"""The clocks of a person's game: what both sides have left while a turn runs, is paused or is taken back.
+
+How a clock counts is ``clock``'s; who loses on time the sitting decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import copy
+
+from arena.contract.bot import Limits
+from arena.contract.clock import Clock, TimeLeft
+from arena.go.moves import Colour
+
+
+class Clocks:
+    """The clocks of the sides that have one, and the seconds of the running turn."""
+
+    def __init__(
+        self,
+        limits: Mapping[Colour, Limits],
+        shown: tuple[TimeLeft | None, TimeLeft | None],
+        now: Callable[[], float],
+    ):
+        """``shown`` is what the clocks of Black and White show already, None for a new game."""
+        self._limits = limits
+        self._now = now
+        self._clocks: dict[Colour, Clock] = {}
+        self._since: float | None = None  # when the running turn began, or went on
+        self._spent = 0.0  # what it took before
+        for colour, left in zip(Colour, shown, strict=True):
+            time = limits[colour].time
+            if time is not None:
+                self._clocks[colour] = Clock(time)
+                if left is not None:
+                    self._clocks[colour].set(left.seconds, left.stones)
+
+    def of(self, colour: Colour) -> Clock | None:
+        """A copy of a side's clock as it stood before the running turn."""
+        return copy(self._clocks.get(colour))
+
+    def runs(self, colour: Colour) -> bool:
+        """Whether this side has a clock, and a turn runs."""
+        return self._since is not None and colour in self._clocks
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds of the running turn."""
+        return self._spent + (0.0 if self._since is None else self._now() - self._since)
+
+    def begin(self, running: bool = True) -> None:
+        """A turn begins."""
+        self._spent, self._since = 0.0, self._now() if running else None
+
+    def pause(self) -> None:
+        self._spent, self._since = self.elapsed, None
+
+    def go_on(self) -> None:
+        if self._since is None:
+            self._since = self._now()
+
+    def stop(self, colour: Colour) -> float:
+        """The running turn ends without a move: the clock stays where it stands. Returns the seconds it took."""
+        seconds = self.elapsed
+        if left := self.left(colour, is_running=True):
+            self._clocks[colour].set(left.seconds, left.stones)
+        self.begin(False)
+        return seconds
+
+    def charge(self, colour: Colour) -> float:
+        """The running turn ends with a move. Returns the seconds it took."""
+        seconds = self.elapsed
+        if colour in self._clocks:
+            self._clocks[colour].spend(seconds)
+        self.begin(False)
+        return seconds
+
+    def take(self, colour: Colour, clock: Clock | None) -> None:
+        """A turn that was timed elsewhere has ended; its clock is taken over."""
+        if clock is not None:
+            self._clocks[colour] = clock
+        self.begin(False)
+
+    def is_late(self, colour: Colour) -> bool:
+        """Whether the running turn has used up this side's time."""
+        clock = self._clocks.get(colour)
+        return clock is not None and self.elapsed > clock.available
+
+    def left(self, colour: Colour, is_running: bool) -> TimeLeft | None:
+        """What a side's clock shows now."""
+        clock = self._clocks.get(colour)
+        if clock is None or not is_running:
+            return None if clock is None else clock.left
+        left, elapsed = clock.left, self.elapsed
+        if elapsed > left.seconds and not left.stones and clock.available > left.seconds:  # it runs into byo-yomi
+            return TimeLeft(max(0.0, clock.available - elapsed), self._limits[colour].stones)
+        return TimeLeft(max(0.0, left.seconds - elapsed), left.stones)
