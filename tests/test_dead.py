@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import random
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from test_alive import alive_map
 
+from arena.files import find_program
 from arena.go.board import Board
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.kernels import BOARD, random_move
 from arena.go.moves import BLACK, WHITE, Colour, Move, pass_move
 from arena.go.record import Record
-from bots.gtp import GAMES_FOLDERS, Config, GtpBot
+from bots.gtp import Config, GtpBot
 from bots.nets.checkpoint import SHIPPED
 from bots.nets.rollout import RolloutPolicy
-from bots.search.alive import SAFE, TAKEN, alive_map
+from bots.search.alive import SAFE, TAKEN
 from bots.search.dead import Fates, judge, mark_dead
 from bots.search.rollouts import SHARPNESS, Weights
 from trainers.settling import GnuGo, Settled, by_playouts, settle
@@ -28,55 +29,16 @@ ALIVE = ["X.X.", "XXXX", "X.X.", "XXXX", "XXXX", "XXXX", "XXXX", "XXXX", "XXXX"]
 """Black at the right edge, alive whatever White does."""
 
 FATES = {
-    "a seki of five points, three of them taken: whoever adds to it loses": [
-        ".XO.O",
-        "OXOOO",
-        "OXO.O",
-        "OXOOO",
-        ".XOOO",
-        "XXOOO",
-        "OOOOO",
-        "OOO.O",
-        "OOOOO",
-    ],
-    "two living groups": ["....X", "XXXXX", "OOOOO", "O.O.O", "OOOOO", "OOOOO", "OOOOO", "OOOOO", "OOOOO"],
-    "a stone in an eye": [".X..X", "XXXXX", "X.o.X", "XXXXX", "OOOOO", "O.O.O", "OOOOO", "OOOOO", "OOOOO"],
-    "a bulky five with a stone at its heart": [
-        "..xxO",
-        ".O.xO",
-        "xxxxO",
-        "OOOOO",
-        "O.OOO",
-        "OOOOO",
-        "O.OOO",
-        "OOOOO",
-        "OOOOO",
-    ],
-    "a corner that makes one eye": [".xxOO", "xx..O", ".O..O", "OOOOO", "O.O.O", "OOOOO", "OOOOO", "OOOOO", "OOOOO"],
-    "a false eye, and stones in atari": [
-        ".xOOO",
-        "xxO.O",
-        "O.xOO",
-        "OxxO.",
-        "OOOOO",
-        "OOOOO",
-        "O.O.O",
-        "OOOOO",
-        "OOOOO",
-    ],
-    "stones that a snapback holds": ["xxO.O", "OxxOO", ".OxOO", "O.xO.", ".OOOO", "OOOOO", "O.OOO", "OOO.O", "OOOOO"],
-    "fewer liberties than the stones inside": [
-        "..xOO",
-        "OOxO.",
-        ".OxOO",
-        "xxxOO",
-        "OOOOO",
-        "O.OOO",
-        "OOOOO",
-        "OOO.O",
-        "OOOOO",
-    ],
+    "a seki of five points, three of them taken": ".XO.O OXOOO OXO.O OXOOO .XOOO XXOOO OOOOO OOO.O OOOOO",
+    "two living groups": "....X XXXXX OOOOO O.O.O OOOOO OOOOO OOOOO OOOOO OOOOO",
+    "a stone in an eye": ".X..X XXXXX X.o.X XXXXX OOOOO O.O.O OOOOO OOOOO OOOOO",
+    "a bulky five with a stone at its heart": "..xxO .O.xO xxxxO OOOOO O.OOO OOOOO O.OOO OOOOO OOOOO",
+    "a corner that makes one eye": ".xxOO xx..O .O..O OOOOO O.O.O OOOOO OOOOO OOOOO OOOOO",
+    "a false eye, and stones in atari": ".xOOO xxO.O O.xOO OxxO. OOOOO OOOOO O.O.O OOOOO OOOOO",
+    "stones that a snapback holds": "xxO.O OxxOO .OxOO O.xO. .OOOO OOOOO O.OOO OOO.O OOOOO",
+    "fewer liberties than the stones inside": "..xOO OOxO. .OxOO xxxOO OOOOO O.OOO OOOOO OOO.O OOOOO",
 }
+"""Rows of the left side; small letters are dead."""
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +55,8 @@ def drawn(board: Board, fates: Fates) -> list[str]:
 
 
 @pytest.mark.parametrize("left", [pytest.param(rows, id=name) for name, rows in FATES.items()])
-def test_known_positions_are_judged_right(left: list[str], weights: Weights) -> None:
-    rows = [one + other for one, other in zip(left, ALIVE, strict=True)]
+def test_known_positions_are_judged_right(left: str, weights: Weights) -> None:
+    rows = [one + other for one, other in zip(left.split(), ALIVE, strict=True)]
     board = Board.from_diagram("\n".join(rows))
     assert drawn(board, judge(board, weights)) == rows
 
@@ -279,9 +241,7 @@ def test_an_engine_says_which_stones_are_dead(answer: str, dead: tuple[Move, ...
         gnugo.close()
 
 
-@pytest.mark.skipif(
-    not any(map(shutil.which, ["gnugo", *(f"{folder}/gnugo" for folder in GAMES_FOLDERS)])), reason="no GNU Go here"
-)
+@pytest.mark.skipif(find_program("gnugo") is None, reason="no GNU Go here")
 def test_gnu_go_agrees_about_a_plain_position() -> None:
     gnugo = GnuGo.find()
     assert gnugo is not None

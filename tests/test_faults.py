@@ -211,7 +211,7 @@ SCENES: dict[str, tuple[Callable[[Path], None], Callable[[Path, Told], None], Ch
 }
 
 
-def in_a_child(act: Callable[[Told], None], disk: Disk) -> tuple[str, set[str], int]:
+def in_a_child(act: Callable[[Told], None], arm: Callable[[], None], disk: Disk) -> tuple[str, set[str], int]:
     """How it ended (empty: well, or in one line of ours), what it told as stored, and how often it called the disk."""
     from arena import ArenaError
 
@@ -220,6 +220,7 @@ def in_a_child(act: Callable[[Told], None], disk: Disk) -> tuple[str, set[str], 
     if child == 0:
         end = ""
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        arm()
         try:
             act(lambda words: os.write(write, f"told {words}\n".encode()) and disk.told(words))
         except ArenaError as error:
@@ -253,11 +254,7 @@ def faults(folder: Path, step: int) -> Iterator[str]:
                 shutil.rmtree(place, ignore_errors=True)
                 shutil.copytree(begun, place)
 
-                def fail(told: Told, point: int = point, number: int = number, place: Path = place) -> None:
-                    disk.arm(place, point, number)
-                    act(place, told)
-
-                end, told, calls = in_a_child(fail, disk)
+                end, told, calls = in_a_child(partial(act, place), partial(disk.arm, place, point, number), disk)
                 wrong = end or check(place, told, before)
                 if wrong:
                     yield f"{name}, {kind} at {point}: {wrong}"
@@ -289,11 +286,7 @@ def power(folder: Path, step: int) -> Iterator[str]:
         before = ids_of(place) if name == "resume" else set[str]()
         journal = os.open(folder / f"{name}.journal", os.O_CREAT | os.O_RDWR)
 
-        def record(told: Told, place: Path = place, journal: int = journal) -> None:
-            disk.arm(place, 0, 0, journal)
-            act(place, told)
-
-        end, _, _ = in_a_child(record, disk)
+        end, _, _ = in_a_child(partial(act, place), partial(disk.arm, place, 0, 0, journal), disk)
         assert not end, end
         calls = list(journalled(folder / f"{name}.journal"))
         shutil.rmtree(place)

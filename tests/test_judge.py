@@ -65,7 +65,7 @@ def figures(judge: Judge) -> tuple[Any, ...]:
     """All that is told of a match."""
     tally = judge.tally
     spent = [tally.spent(player) for player in PLAYERS]
-    return tally.results(), tally.counts, tally.moves, tally.repeats, spent, judge.state, judge.date, judge.waiting
+    return tally.results(), tally.counts, tally.repeats, spent, judge.state, judge.date, judge.waiting
 
 
 # --- What counts ---
@@ -132,33 +132,6 @@ def test_a_pair_counts_only_when_all_earlier_pairs_are_complete() -> None:
     assert judge.tally.counts == PairCounts(0, 0, 1, 0, 1)
     judge.add(played[5])
     assert judge.tally.results() == WinDrawLoss(3, 1, 2) and judge.waiting == 0
-
-
-def test_games_beyond_the_plan_do_not_count() -> None:
-    """As after a shorter run of the same command."""
-    judge = judged(games(NEW, NEW, OLD, OLD, NEW, NEW), planned=4)
-    assert judge.tally.results() == WinDrawLoss(2, 0, 2) and judge.waiting == 0
-
-
-def test_the_last_game_of_an_odd_number_counts_alone_but_not_in_the_elo() -> None:
-    judge = judged(games(NEW, OLD, NEW), planned=3)
-    assert judge.tally.results() == WinDrawLoss(2, 0, 1)
-    assert judge.tally.counts == PairCounts(0, 0, 1, 0, 0)
-    longer = judged(games(NEW, OLD, NEW), planned=4)
-    assert (longer.tally.games, longer.waiting) == (2, 1)
-
-
-def test_nothing_counts_after_the_decision() -> None:
-    won = games(*[NEW] * 40)
-    judge = Judge(NEW, OLD, 100, QUICK)
-    counted = [record for record in reversed(won) for record in judge.add(record)]  # all at once, at the end
-    assert judge.is_decided and judge.state is not None and judge.state.verdict is Verdict.H1
-    assert counted == won[: len(counted)] and len(counted) < 40
-    before = figures(judge)
-    assert [judge.add(game(number, OLD)) for number in range(41, 61)] == [[]] * 20
-    assert figures(judge) == before and judge.waiting == 0
-    last_pair = judged(won[: len(counted) - 2], 100, QUICK)
-    assert not last_pair.is_decided
 
 
 def test_without_a_test_nothing_is_decided_and_without_a_plan_pairs_count() -> None:

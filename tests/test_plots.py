@@ -84,7 +84,7 @@ def test_bars_show_value_interval_and_open_ends() -> None:
     assert axis[d.index("●")] == "┴" and labels[d.index("●")] == "0"
 
 
-@pytest.mark.parametrize("width", [40, 80, 140, 200])
+@pytest.mark.parametrize("width", [40, 200])
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_pictures_fit_any_terminal(store: Store, width: int, encoding: str) -> None:
     names = ("mcts:playouts=5000,c_uct=0.9@seconds=1", NASTY, "c", "d")
@@ -128,12 +128,10 @@ def test_a_png_is_written_whole_and_nothing_beside_it(store: Store, tmp_path: Pa
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_match_that_was_won_to_zero_can_be_drawn(store: Store, tmp_path: Path) -> None:
+def test_a_match_that_was_won_to_zero_can_be_drawn(store: Store) -> None:
     match = Match(player("a"), player("b"), Terms(RULES), 10)
     store_event(store, match, games_of(match, lambda pairing: "a"))
-    report = read_report(store)
-    assert draw_png(report, [], tmp_path / "match.png").stat().st_size > 10_000
-    assert len(draw_svgs(report, [])) == 2
+    assert len(draw_svgs(read_report(store), [])) == 2
 
 
 def test_what_cant_be_drawn_is_refused(store: Store, tmp_path: Path) -> None:
@@ -182,7 +180,6 @@ def test_nets_are_set_against_what_they_have_learned(store: Store, tmp_path: Pat
     drawings = draw_svgs(report, found)
     assert [drawing.title for drawing in drawings][-1] == "Elo over what the nets have learned"
     assert "2 M" in drawings[-1].svg and "500 k" in drawings[-1].svg
-    assert draw_png(report, found, tmp_path / "nets.png").stat().st_size > 10_000
 
 
 def test_only_nets_of_one_trainer_and_players_of_the_same_settings_are_joined(store: Store, tmp_path: Path) -> None:
@@ -201,13 +198,6 @@ def test_only_nets_of_one_trainer_and_players_of_the_same_settings_are_joined(st
     early, late, won, hot = trained_players(read_report(store), tmp_path)
     assert early.family == late.family
     assert len({late.family, won.family, hot.family}) == 3
-
-
-def test_one_net_alone_has_no_plot_of_training(store: Store, tmp_path: Path) -> None:
-    entries = (net_player(tmp_path, "net", 1000), player("other"))
-    league = Tournament("league", entries, Terms(RULES), 4)
-    store_event(store, league, games_of(league, earlier_wins(league)))
-    assert trained_players(read_report(store), tmp_path) == []
 
 
 def test_nets_with_one_sided_ratings_are_drawn_as_arrows(store: Store) -> None:

@@ -177,10 +177,6 @@ def test_intervals_of_few_pairs_hold_the_truth_as_often_as_they_promise(pairs, d
     assert coverage(pairs, difference, 0.1, bias=200) >= 0.94 - noise
 
 
-def test_a_known_order_at_an_unknown_distance_is_written_without_a_number():
-    assert [str(Estimate(bound)) for bound in (Bound.BELOW, Bound.ABOVE)] == ["≥", "≤"]
-
-
 def test_elo_and_expected_score_undo_each_other():
     assert elo(expected_score(123.0)) == pytest.approx(123.0)
     with pytest.raises(ValueError, match="no finite Elo"):
@@ -194,6 +190,11 @@ def test_counts_that_cannot_be_are_refused():
         PairCounts(0, 0, -1, 0, 0)
     with pytest.raises(ValueError, match=r"can't give 0\.75 points"):
         PairCounts.of([0.75])
+    for row in (("A", "A", 1, 1), ("A", "B", 2, 1), ("A", "B", -1, 1)):
+        with pytest.raises(ValueError, match="can't be"):
+            Result(*row)
+    with pytest.raises(ValueError, match="X has no rated games; rated are A, B"):
+        rate([Result("A", "B", 1, 2)]).difference("A", "X")
 
 
 def test_pairs_are_counted_by_their_points():
@@ -218,13 +219,6 @@ def test_swapping_the_players_flips_every_sign(counts):
     check_mirrored(one.elo, other.elo)
     check_mirrored(one.normalised, other.normalised)
     assert one.los == pytest.approx(1 - other.los, abs=1e-9)
-
-
-@unhurried
-@given(st.lists(st.sampled_from([0, 0.5, 1, 1.5, 2]), max_size=30), st.randoms(use_true_random=False))
-def test_the_order_of_the_pairs_does_not_matter(points, random):
-    shuffled = random.sample(points, len(points))
-    assert compare(PairCounts.of(points)) == compare(PairCounts.of(shuffled))
 
 
 # --- Sequential tests ---
@@ -421,17 +415,6 @@ def test_a_league_that_cannot_be_rated_is_refused(results, options, text):
         rate(results, **options)
 
 
-@pytest.mark.parametrize("row", [("A", "A", 1, 1), ("A", "B", 2, 1), ("A", "B", -1, 1)])
-def test_a_result_that_cannot_be_is_refused(row):
-    with pytest.raises(ValueError, match="can't be"):
-        Result(*row)
-
-
-def test_an_unknown_player_is_refused_by_name():
-    with pytest.raises(ValueError, match="X has no rated games; rated are A, B"):
-        rate([Result("A", "B", 1, 2)]).difference("A", "X")
-
-
 def test_a_cycle_surprises():
     """A beats B beats C beats A, 18 to 2 each: at the fit all are equal, as in 18 heads of 20 throws."""
     cycle = rate([Result(a, b, 18, 20) for a, b in ("AB", "BC", "CA")], black_advantage=False)
@@ -445,8 +428,7 @@ def test_the_likelihood_of_superiority_is_that_of_the_difference():
     difference = ratings.difference("A", "C")
     normal = stats.norm.cdf(difference.value / ratings.standard_error("A", "C"))
     assert ratings.los("A", "C") == pytest.approx(normal, abs=1e-4)
-    matrix = ratings.los_matrix()
-    assert matrix + matrix.T == pytest.approx(np.ones((3, 3)))
+    assert ratings.los("A", "C") + ratings.los("C", "A") == pytest.approx(1)
 
 
 def test_a_league_of_two_says_what_their_match_says():
@@ -498,13 +480,8 @@ def test_the_fit_is_that_of_the_slow_twin():
     assert ratings.black_advantage.value == pytest.approx(twin[4], abs=0.01)
 
 
-def test_ratings_cannot_be_changed_in_place():
-    with pytest.raises(ValueError, match="read-only"):
-        rate([Result("A", "B", 1, 2)]).elo[0] = 1
-
-
 def check_league(ratings: Ratings):
-    for array in (ratings.elo, ratings.covariance, ratings.expected, ratings.los_matrix(), ratings.surprise()):
+    for array in (ratings.elo, ratings.covariance, ratings.expected, ratings.surprise()):
         assert np.isfinite(array).all()
     for a, b in itertools.permutations(ratings.players, 2):
         check_finite(ratings.difference(a, b))

@@ -17,6 +17,9 @@ from arena.go.record import Record
 
 Opening = tuple[Move, ...]
 
+DRAWN = 100_000
+"""The most openings that are drawn, in some ten seconds; on 9x9 there are hardly more."""
+
 
 def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> tuple[Opening, ...]:
     """``count`` openings of ``plies`` moves, none the same as another under the 8 symmetries; when there are no more of
@@ -26,7 +29,14 @@ def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> tuple[Open
     any) that neighbours no stone: nothing is in danger when the bots take over, and what an opening is worth to Black
     cancels over the two colours. Raises ConfigError when there are not that many.
     """
-    return _drawing(rules, plies, seed).take(count) if plies else ((),) * count
+    if plies == 0:
+        return ((),) * count
+    if count > DRAWN:
+        raise ConfigError(
+            f"{2 * count} games need {count} different openings, and there are {DRAWN}; use fewer games, "
+            f"or --openings {DRAWN} to use them in turn"
+        )
+    return _drawing(rules, plies, seed).take(count)
 
 
 @lru_cache(maxsize=8)  # an event asks for the same ones whenever it lists its games, and a ladder for a few more

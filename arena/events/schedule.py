@@ -38,6 +38,7 @@ __all__ = [
     "Match",
     "Opening",
     "Pairing",
+    "Sprt",
     "Style",
     "Terms",
     "Tournament",

@@ -60,6 +60,17 @@ class Rules:
     handicap_points: bool = False
     move_limit: int = 243
 
+    def katago(self) -> dict[str, object]:
+        """These rules in KataGo's words, as its ``kata-set-rules`` has them."""
+        return {
+            "ko": "POSITIONAL" if self.superko else "SIMPLE",
+            "scoring": self.scoring.upper(),
+            "tax": "NONE",
+            "suicide": self.suicide,
+            "hasButton": False,
+            "whiteHandicapBonus": "N" if self.handicap_points else "0",
+        }
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Rules:
         """The rules whose ``asdict`` became JSON. Raises ValueError, TypeError or KeyError for what is no rules."""
@@ -232,17 +243,20 @@ class Game:
     def legal_moves(self) -> np.ndarray:
         """(size² + 1,) bool: what the side to move may play; the pass is last and always legal."""
         mask = np.empty(self.rules.size**2 + 1, np.bool_)
-        kernels.legal_mask(
-            self.board.array,
-            0,
-            int(self.to_play),
-            self._hashes,
-            len(self.moves) + 1,
-            self.rules.superko,
-            self.rules.suicide,
-            mask,
-        )
+        kernels.legal_mask(*self._position(), mask)
         return mask
+
+    def sensible_moves(self) -> np.ndarray:
+        """``legal_moves`` without those that fill an own eye, and without the pass as long as the board as it stands is
+        lost and there is another move: the other side would end the game with a second pass."""
+        mask = np.empty(self.rules.size**2 + 1, np.bool_)
+        kernels.sensible_mask(*self._position(), self.margin(), mask)
+        return mask
+
+    def _position(self) -> tuple[np.ndarray, int, int, np.ndarray, int, bool, bool]:
+        """The board, the side to move, the hashes of all positions and the rules on repetition and suicide."""
+        rules = self.rules
+        return self.board.array, 0, int(self.to_play), self._hashes, len(self.moves) + 1, rules.superko, rules.suicide
 
     def play(self, move: Move) -> None:
         """Play for the side to move. Raises IllegalMove, and then has changed nothing."""

@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from arena import ConfigError, StoreError
+from arena.contract.code import Player
 from arena.contract.settings import plain
 from arena.events.schedule import Match, event_from_json
 from arena.events.tally import Judge
 from arena.go.record import Played
 from arena.results.event import Kind, Participant, Report
 from arena.results.league import tell_apart
-from arena.results.store import Event, Player, Store
+from arena.results.store import Event, Store
 
 MOST_SGF = 200
 """Of events of more games, only what is counted is read, not the moves."""

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from rich.console import Console
 
+from arena.contract.code import Player
 from arena.events.runner import Update
 from arena.go.moves import BLACK, Colour, gtp_from_move
 from arena.go.record import Record
 from arena.results.replay import Comparison
-from arena.results.store import Player
 from arena.screen import style
 from arena.screen.board import draw_board, stone_sign
 from arena.screen.progress import show_bar
