@@ -326,7 +326,7 @@ assert not loaded, loaded
 
 
 def test_events_and_players_come_back_in_order(path: Path) -> None:
-    events = [Event("z", "2024-05-06T07:08:09", '{"games": 2}'), Event("a", "2024-05-07", "arena match a b")]
+    events = [Event("z", "2024-05-06T07:08:09", '{"games": 2}'), Event("a", "2024-05-07", '{"a": "b"}')]
     players = [Player("x-2", "mcts", "uct", '{"playouts": 5}'), Player("x-1", "sl", "policy", "{}", "ab" * 32)]
     with Store.open(path, write=True) as store:
         assert store.events() == [] and store.players() == {}
@@ -341,12 +341,12 @@ def test_events_and_players_come_back_in_order(path: Path) -> None:
 
 def test_an_event_can_be_resumed_but_not_changed(path: Path) -> None:
     with Store.open(path, write=True) as store:
-        store.add_event(Event("match", "monday", "a b"))
-        store.add_event(Event("match", "tuesday", "a b"))
+        store.add_event(Event("match", "monday", '{"a": 1}'))
+        store.add_event(Event("match", "tuesday", '{"a": 1}'))
         with pytest.raises(StoreError) as error:
-            store.add_event(Event("match", "tuesday", "a c"))
+            store.add_event(Event("match", "tuesday", '{"a": 2}'))
         assert "'match'" in one_line(error) and "other settings" in one_line(error)
-        assert store.events() == [Event("match", "monday", "a b")]
+        assert store.events() == [Event("match", "monday", '{"a": 1}')]
 
 
 def test_a_renamed_player_keeps_its_identity(path: Path) -> None:
