@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,12 +31,6 @@ from arena.screen.report import overviews_sheet, print_report
 RULES = Rules.preset("cgos", 7)
 LONG = "mcts:playouts=5000,c_uct=0.9@seconds=1"
 WIDTHS = (40, 60, 80, 140, 200)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "arena.db", write=True) as opened:
-        yield opened
 
 
 def league_of(*names: str, **changes: Any) -> Tournament:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -277,12 +277,6 @@ def test_neighbours_that_are_too_far_apart_do_not_keep_all_others_waiting() -> N
 
 
 # --- For real ---
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "arena.db", write=True) as opened:
-        yield opened
 
 
 def essence(records: Iterable[Record]) -> dict[str, tuple[Any, ...]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -33,12 +32,6 @@ from bots.nets.checkpoint import MODEL, WEIGHTS, Manifest, save
 
 RULES = Rules.preset("cgos", 7)
 NASTY = '<b>x</b> & $y "z" 碁'
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "arena.db", write=True) as opened:
-        yield opened
 
 
 def report_of(store: Store, *names: str, games_each: int = 10) -> Report:
