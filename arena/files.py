@@ -131,6 +131,12 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def identity(path: Path) -> tuple[int, int]:
+    """Which file this is, whatever its name. Raises OSError when there is none."""
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
 def cell(value: Any) -> Any:
     """A value for a table that a spreadsheet may open: a text that would be run as a formula there gets a quote."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

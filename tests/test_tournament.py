@@ -165,12 +165,6 @@ def test_one_bot_under_two_names_is_refused() -> None:
 # --- Playing, going on, joining ---
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "arena.db", write=True) as opened:
-        yield opened
-
-
 def fresh(updates: Iterator[Update]) -> list[Record]:
     return [record for update in updates if not update.resumed for record in update.records]
 

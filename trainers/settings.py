@@ -6,6 +6,7 @@ Imports neither torch nor Numba, so that the command line can explain a trainer 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, asdict, dataclass, field, fields, replace
@@ -72,6 +73,11 @@ def option(
     """A field of a trainer's settings: its default, where it is shown, a sentence, and what values it takes."""
     metadata = {"group": group, "help": help, "low": low, "high": high, "choices": choices}
     return field(default=default, metadata=metadata)
+
+
+def is_first() -> bool:
+    """Whether this process is the one that reports and saves: alone, or the first of those that torchrun started."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 @dataclass(frozen=True)
