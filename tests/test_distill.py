@@ -435,7 +435,7 @@ def test_games_of_earlier_rounds_are_learned_from_but_test_nothing(
     (folder,) = (tmp_path / "cache").iterdir()
     config = replace(tiny, name="both", earlier=(str(folder), str(folder)))  # the second adds nothing
     alone, both = (teaching.split_findings(tiny, findings, earlier) for earlier in ((), teaching.read_earlier(config)))
-    assert same(alone.test, both.test) and same(alone.validation, both.validation_split)
+    assert same(alone.test, both.test) and same(alone.validation, both.validation)
     assert len(both.train.games) == len(alone.train.games) + 8
     checkpoint = Checkpoint.open(distill.train(config, results, Registry()))
     assert checkpoint.manifest.settings["earlier"] == [folder.name] * 2

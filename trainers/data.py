@@ -237,6 +237,23 @@ def split_by_game(games: Games, test_from: int = 0, validation: float = 0.01) ->
     return Split(games.select(~late & ~drawn), games.select(~late & drawn), games.select(late))
 
 
+TEST, VALIDATION, TRAIN = range(3)
+"""The parts of some games; see ``sides_of``."""
+
+
+def sides_of(games: Games, test: float, validation: float, seen: set[bytes]) -> np.ndarray:
+    """Which part each game belongs to, by a hash of its moves; -1 for one whose twin under a symmetry came before.
+    (games,) int64. ``seen`` are the keys of games before these, and then of these, too."""
+    side = np.full(len(games), -1)
+    shares = round(test * 2**16), round((test + validation) * 2**16)
+    for game in range(len(games)):
+        key = canonical_key(_moves(games, game), games.size)
+        if key not in seen:
+            side[game] = np.searchsorted(shares, int.from_bytes(key[:2], "big"), side="right")
+        seen.add(key)
+    return side
+
+
 def day_of(text: str) -> int:
     """2018-03-01 as 20180301, the start of all time as 0 when it's empty. Raises ConfigError."""
     if text and not _date(text):

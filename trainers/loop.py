@@ -183,6 +183,12 @@ def refuse_torchrun(trainer: str) -> None:
         raise ConfigError(f"arena train {trainer} learns in one process: start it without torchrun")
 
 
+def refuse_to_play_under_torchrun(games: int) -> None:
+    """Raise ConfigError under torchrun, where each process would play the games that are missing."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError(f"{games:,} games are still to be played: begin without torchrun, and with it once they are")
+
+
 @dataclass(frozen=True, slots=True)
 class Workers:
     """The processes that train one net together, each on its part of every batch, or just this one."""

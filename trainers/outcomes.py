@@ -9,7 +9,6 @@ result: one a game, because the others share their result with it, and a net wou
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +28,8 @@ from bots.nets.inference import Evaluator
 from bots.search.rollouts import run_policy_playouts
 from bots.search.tree import point_from_move
 from trainers import dataset
-from trainers.data import NO_RESULT, UNKNOWN, Games, Split, canonical_key, one_each, results_of, save_arrays
+from trainers.data import NO_RESULT, UNKNOWN, Games, Split, one_each, results_of, save_arrays, sides_of
+from trainers.loop import refuse_to_play_under_torchrun
 from trainers.progress import Made
 from trainers.selfplay import NetPlayer, Played, Player, Uniform, draw_seeds, groups_on, play
 from trainers.settings import Value as Config
@@ -126,9 +126,7 @@ def make_games(
     missing = [(first, last) for first, last in _chunks(config) if not _file(cache, recipe, first, last).exists()]
     if not missing:
         return
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        left = sum(last - first for first, last in missing)
-        raise ConfigError(f"{left:,} games are still to be played: begin without torchrun, and with it once they are")
+    refuse_to_play_under_torchrun(sum(last - first for first, last in missing))
     threads = max(config.num_workers, config.processes * config.threads)
     players = recipe.players(device, threads, config.bf16)
     ready, started, played_here = config.games - sum(last - first for first, last in missing), time.monotonic(), 0
@@ -185,22 +183,12 @@ def own_split(config: Config, recipe: Recipe, cache: Path) -> Split:
 
     Raises ConfigError where nothing is left to learn from or to be tested on.
     """
-    shares = round(config.test_split * 2**16), round((config.test_split + config.validation_split) * 2**16)
     parts: tuple[list[Games], ...] = ([], [], [])
     seen: set[bytes] = set()
     for games, lengths in read_games(config, recipe, cache):
-        keys = [
-            canonical_key(games.moves[begin:end], games.size)
-            for begin, end in zip(games.starts[:-1], games.starts[1:], strict=True)
-        ]
-        new = np.zeros(len(keys), np.bool_)
-        for number, key in enumerate(keys):
-            new[number] = key not in seen
-            seen.add(key)
-        drawn = np.array([int.from_bytes(key[:2], "big") for key in keys])
-        side = np.searchsorted(shares, drawn, side="right")  # 0 test, 1 validation, 2 train
+        side = sides_of(games, config.test_split, config.validation_split, seen)
         for number, part in enumerate(parts):
-            here = new & (side == number)
+            here = side == number
             part.append(cut(games.select(here), lengths[here] + 1))
     test, validation, train = (joined(part) for part in parts)
     if not len(train) or not len(test):

@@ -10,7 +10,6 @@ end: nothing is resigned or adjudicated.
 from __future__ import annotations
 
 import hashlib
-import os
 import signal
 import threading
 import time
@@ -35,7 +34,8 @@ from arena.go.game import Ending, Game, Rules
 from arena.go.moves import pass_move, symmetry_table
 from arena.go.planes import Encoder
 from arena.players.registry import Entry, Registry
-from trainers.data import UNKNOWN, Batch, Games, Rows, canonical_key, encode_positions, save_arrays
+from trainers.data import TRAIN, UNKNOWN, Batch, Games, Rows, encode_positions, save_arrays, sides_of
+from trainers.loop import refuse_to_play_under_torchrun
 from trainers.outcomes import joined
 from trainers.progress import Made
 from trainers.selfplay import draw_seeds, games_from_moves
@@ -288,10 +288,7 @@ def make_games(config: Config, recipe: Recipe, cache: Path, on_made: Callable[[M
     left = np.inf if config.play_minutes is None else 60 * config.play_minutes - seconds
     if not missing or left <= 0:
         return
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise ConfigError(
-            f"{len(missing):,} games are still to be played: begin without torchrun, and with it once they are"
-        )
+    refuse_to_play_under_torchrun(len(missing))
     ready, begun = config.games - len(missing), time.monotonic()
     finished: SimpleQueue[Finished] = SimpleQueue()
     stopped = threading.Event()
@@ -439,17 +436,9 @@ def split_findings(config: Config, findings: Findings, earlier: Sequence[Finding
     present = len(findings.games)
     findings = Findings.joined([findings, *earlier])
     games = findings.games
-    shares = round(config.test_split * 2**16), round((config.test_split + config.validation_split) * 2**16)
-    keys = [
-        canonical_key(games.moves[begin:end], games.size)
-        for begin, end in zip(games.starts[:-1], games.starts[1:], strict=True)
-    ]
-    new = np.zeros(len(keys), np.bool_)
-    new[list({key: number for number, key in reversed(list(enumerate(keys)))}.values())] = True
-    drawn = np.array([int.from_bytes(key[:2], "big") for key in keys])
-    side = np.searchsorted(shares, drawn, side="right")  # 0 test, 1 validation, 2 train
-    side[present:] = 2
-    test, validation, train = (findings.select(new & (side == number)) for number in range(3))
+    side = sides_of(games, config.test_split, config.validation_split, set())
+    side[present:][side[present:] >= 0] = TRAIN
+    test, validation, train = (findings.select(side == number) for number in range(3))
     if not len(train) or not len(test):
         raise ConfigError(f"{len(games)} games leave nothing to learn from or for the test; play more games")
     return Split(train, validation, test)
