@@ -225,13 +225,13 @@ def test_kills_of_20_kinds_lose_no_game_and_leave_nothing_behind(
     siege = Siege(tmp_path, random)
     common = ("-n", "100000", "--size", "5", "--workers", "2")
     for seed in map(str, range(rounds)):
-        kills = [*KILLS, *KILLS, *random.choices(KILLS, k=5)]
+        kills = [*KILLS, *random.choices([kill for kill in KILLS if kill[0] != "server"], k=19)]  # it starts slowly
         random.shuffle(kills)
-        ends = random.sample(ENDS, 3)
+        ends = random.sample(ENDS, 2)
         match = ("match", "one", "two", "--seed", seed, "--openings", "3")
-        siege.harass([*kills[:10], ends[0], *kills[10:20], ends[1]], *match, *common)
+        siege.harass([*kills[:20], ends[0]], *match, *common)
         ladder = ("ladder", f"climb-{seed}", "one", "two", "three", "--openings", "3")
-        siege.harass([*kills[20:], ends[2]], *ladder, *common)
+        siege.harass([*kills[20:], ends[1]], *ladder, *common)
         siege.check_engines_games()
         gate = ("gate", "checkpoint:mine", "--against", "pupil", "--sprt", "0", "5", "--seed", seed)
         siege.harass(
