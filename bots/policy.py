@@ -54,7 +54,7 @@ class Policy(Bot):
         logits, win_rates = self._ask(games)
         shares = np.zeros(logits.shape)
         for row, game in enumerate(games):
-            moves = sensible(game)
+            moves = game.sensible_moves().nonzero()[0]
             odds = np.exp(logits[row, moves].astype(np.float64) - logits[row, moves].max())
             shares[row, moves] = odds / odds.sum()
         return shares, win_rates.astype(np.float64)
@@ -82,23 +82,11 @@ class Policy(Bot):
         return np.log(shares), win_rates
 
 
-def sensible(game: Game) -> np.ndarray:
-    """The legal moves (k,) but for these: own eyes are never filled, and as long as the board as it stands is lost
-    there is no pass, which the other side would answer with the last one."""
-    from arena.go.moves import BLACK
-
-    moves = (game.legal_moves() & ~game.board.eyes(game.to_play)).nonzero()[0]
-    margin = game.margin()
-    if len(moves) > 1 and (margin < 0 if game.to_play is BLACK else margin > 0):
-        moves = moves[:-1]
-    return moves
-
-
 def pick(game: Game, logits: np.ndarray, temperature: float) -> int:
     """A sensible move by its logit (size² + 1,): drawn at a temperature, by the game's seed, or the best at 0."""
     import numpy as np
 
-    moves = sensible(game)
+    moves = game.sensible_moves().nonzero()[0]
     scores = logits[moves].astype(np.float64)
     if temperature == 0:
         return int(moves[scores.argmax()])

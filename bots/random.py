@@ -22,8 +22,7 @@ class RandomBot(Bot):
         pass
 
     def choose(self, game: Game, limits: Limits) -> Decision:
-        sensible = game.legal_moves() & ~game.board.eyes(game.to_play)
-        moves = sensible.nonzero()[0][:-1]  # all but the pass, which is always legal and always last
+        moves = game.sensible_moves()[:-1].nonzero()[0]
         if len(moves) == 0:
             return Decision(game.rules.size**2)
         return Decision(int(Random(game.move_seed()).choice(moves)))

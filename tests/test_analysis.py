@@ -83,11 +83,6 @@ def test_each_position_is_asked_about_once_and_the_last_passes_are_not() -> None
         assert bot.asked == list(range(expected)) and evaluation_count(record) == expected
 
 
-def test_a_game_that_its_move_limit_ended_is_judged_to_its_last_move() -> None:
-    record = game_of("C3 D3", Rules.preset(size=5, move_limit=2))
-    assert len(judge(record, list(analyse(record, Forecaster([0.5] * 3))))) == 2
-
-
 @pytest.mark.parametrize(
     ("rules", "black", "expected"),
     [

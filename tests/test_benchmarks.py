@@ -14,7 +14,7 @@ from arena.go.game import Game
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.players.registry import Registry
 from benchmarks.__main__ import main
-from benchmarks.measure import interleaved, machine, report, timed
+from benchmarks.measure import interleaved, report, timed
 from benchmarks.tactics.ask import playable, solved
 from benchmarks.tactics.positions import FOLDER, PositionError, all_positions, read_positions
 from benchmarks.tactics.verify import confirm
@@ -136,15 +136,7 @@ def test_a_file_of_positions_says_what_is_asked_and_what_is_right(tmp_path: Path
     assert passed.right == {25}
     assert passed.rules.komi == 3.5
     assert passed.is_easy
-
-
-def test_what_was_played_before_the_question_is_in_the_game(tmp_path: Path) -> None:
-    text = WHOLE
-    _, position = read_positions(written(tmp_path, text))
-    game = position.game()
-    assert [move_from_gtp(word, 5) for word in ("A1", "B1")] == game.moves
-    assert game.to_play is WHITE
-    assert game.board.stone(move_from_gtp("A1", 5)) == WHITE
+    assert passed.game().moves == [move_from_gtp(word, 5) for word in ("A1", "B1")]
 
 
 @pytest.mark.parametrize(
@@ -262,14 +254,6 @@ def test_a_part_that_isnt_there_is_refused(capsys: pytest.CaptureFixture[str]) -
     assert "there is no 'speed'; there are playouts, uct, nets" in capsys.readouterr().err
 
 
-def test_help_names_every_part(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as end:
-        main(["--help"])
-    assert end.value.code == 0
-    said = capsys.readouterr().out
-    assert all(part in said for part in ("playouts", "uct", "nets", "puct", "matches", "peers", "tactics"))
-
-
 def test_measurements_are_taken_in_turn_after_each_was_warmed_up() -> None:
     calls: list[tuple[str, int]] = []
 
@@ -289,13 +273,6 @@ def test_a_row_gives_the_median_and_the_median_of_the_ratios(capsys: pytest.Capt
     report("moves", "/s", [1000.0, 3000.0, 2000.0], [500.0, 500.0, 1000.0], "theirs")
     cells = [cell.strip() for cell in capsys.readouterr().out.strip().strip("|").split("|")]
     assert cells == ["moves", "2,000 /s", "2 x theirs (500)"]
-
-
-def test_the_header_says_where_and_with_what_it_was_measured() -> None:
-    line = machine()
-    assert "cores" in line
-    assert "numba 0." in line
-    assert "\n" not in line
 
 
 @pytest.mark.skipif(shutil.which("gnugo", path="/usr/games:/usr/bin:/usr/local/bin") is None, reason="needs gnugo")

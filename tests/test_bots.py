@@ -46,7 +46,7 @@ def some_games(count: int = 5, seed: int = 1) -> list[Game]:
         game = Game(Rules.preset(), seed=seed + number)
         random = np.random.default_rng(seed + number)
         for _ in range(number * 22):
-            moves = np.flatnonzero(game.legal_moves() & ~game.board.eyes(game.to_play))[:-1]
+            moves = np.flatnonzero(game.sensible_moves()[:-1])
             game.play(int(random.choice(moves)) if len(moves) else pass_move(9))
             if game.is_over:
                 break
@@ -77,7 +77,7 @@ class TestContract:
     def test_own_eyes_are_never_filled(self, spec: str, players: dict[str, Bot]) -> None:
         for game in some_games(seed=30):
             move = players[spec].choose(game, Limits()).move
-            assert not game.board.eyes(game.to_play)[move]
+            assert move == pass_move(9) or game.sensible_moves()[move]
 
     def test_many_boards_get_the_decisions_that_each_gets_alone(self, spec: str, players: dict[str, Bot]) -> None:
         bot = players[spec]
@@ -115,7 +115,7 @@ def test_bots_without_nets_play_every_size(spec: str, size: int) -> None:
 def test_random_and_fast_random_have_one_policy() -> None:
     """From one position both choose each sensible move equally often."""
     game = some_games(5)[3]
-    sensible = np.flatnonzero(game.legal_moves() & ~game.board.eyes(game.to_play))[:-1]
+    sensible = np.flatnonzero(game.sensible_moves()[:-1])
     for name in ("random", "fast-random"):
         bot = Registry().resolve(name).build()
         counts: Counter[int] = Counter()
@@ -161,7 +161,7 @@ def test_a_policy_does_not_pass_as_long_as_the_board_is_lost() -> None:
         while not game.is_over:
             move = bot.choose(game, Limits()).move
             margin = game.margin() if game.to_play is BLACK else -game.margin()
-            others = game.legal_moves()[:-1] & ~game.board.eyes(game.to_play)[:-1]
+            others = game.sensible_moves()[:-1]
             assert move is not None
             assert move != 81 or margin >= 0 or not others.any()
             game.play(move)

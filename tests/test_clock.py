@@ -94,10 +94,7 @@ def test_what_a_bot_is_told_to_think_is_never_more_than_its_clock_has(
 @pytest.mark.parametrize(
     ("spent", "left"),
     [
-        ([4.0], TimeLeft(6.0, 0)),
-        ([4.0, 6.0], TimeLeft(20.0, 3)),  # just used up: the period is whole
         ([4.0, 7.0], TimeLeft(19.0, 2)),  # the move in which main time runs out is the first of the period
-        ([4.0, 7.0, 9.0], TimeLeft(10.0, 1)),
         ([4.0, 7.0, 9.0, 10.0], TimeLeft(20.0, 3)),
         ([30.0], TimeLeft(0.0, 2)),
     ],

@@ -45,10 +45,6 @@ def refusal(game: Game, name: str) -> str:
     return str(caught.value)
 
 
-def is_legal(game: Game, name: str) -> bool:
-    return bool(game.legal_moves()[points(game, name)[0]])
-
-
 def assert_board(game: Game, diagram: str) -> None:
     assert game.board.diagram() == "\n".join(line.strip() for line in diagram.strip().splitlines())
 
@@ -102,29 +98,6 @@ def test_a_ko_is_not_retaken_at_once_but_after_another_move(rules: str) -> None:
     play(game, "B4")
     assert (game.prisoners(BLACK), game.prisoners(WHITE)) == (1, 1)
     assert refusal(game, "C4") == "C4 retakes the ko at once"
-
-
-@pytest.mark.parametrize("rules", PRESETS)
-def test_a_ko_may_be_retaken_after_a_pass_and_a_move(rules: str) -> None:
-    game = play(position(KO, rules), "C4 pass A1 B4")
-    assert_board(game, KO.replace("    . . . . .\n" * 2, "    . . . . .\n    X . . . .\n"))
-
-
-TWO_IN_ATARI = """
-    . X O X .
-    . X O X .
-    . O . O .
-    . . O . .
-    . . . . .
-"""
-
-
-def test_taking_two_stones_makes_no_ko() -> None:
-    game = play(position(TWO_IN_ATARI), "C3")
-    assert game.prisoners(WHITE) == 2
-    assert game.board.ko_point is None
-    play(game, "C4")
-    assert game.prisoners(BLACK) == 1
 
 
 # White's second stone is taken together with the first; White takes one back: the same board, with Black to play.
@@ -188,81 +161,6 @@ def test_a_triple_ko_is_broken_by_superko() -> None:
     assert refusal(later, "B1") == "B1 repeats the position after move 2 (superko)"
 
 
-def test_a_triple_ko_goes_round_until_the_move_limit_under_japanese_rules() -> None:
-    game = position(TRIPLE_KO, "japanese", move_limit=30)
-    for _ in range(5):
-        play(game, "C9 G9 C1 B9 H9 B1")
-        assert_board(game, TRIPLE_KO)
-    assert game.outcome is not None and game.outcome.ending is Ending.MOVE_LIMIT
-
-
-def test_superko_looks_at_the_stones_not_at_who_is_to_play() -> None:
-    """Positional, not situational: the forbidden board came up with the other side to move."""
-    game = play(position(SENDING_TWO, to_play=WHITE), "A5 C5")
-    assert game.to_play is WHITE
-    assert refusal(game, "B5").endswith("after move 0 (superko)")
-
-
-def test_passes_repeat_the_position_and_are_always_allowed() -> None:
-    game = play(position(KO), "pass")
-    assert game.legal_moves()[-1]
-    assert game.hashes.tolist() == [game.board.hash] * 2
-
-
-def test_a_snapback_takes_back_more_than_was_taken() -> None:
-    game = position(
-        """
-        . . X . .
-        O O X . .
-        X X . . .
-        . . . . .
-        . . . . .
-        """
-    )
-    play(game, "A5 B5")
-    assert game.prisoners(BLACK) == 1
-    assert game.board.liberties(move_from_gtp("B5", 5)) == 1
-    play(game, "A5")
-    assert_board(
-        game,
-        """
-        X . X . .
-        . . X . .
-        X X . . .
-        . . . . .
-        . . . . .
-        """,
-    )
-    assert game.prisoners(WHITE) == 3
-
-
-@pytest.mark.parametrize("rules", PRESETS)
-def test_a_capture_is_no_suicide(rules: str) -> None:
-    game = position(
-        """
-        . X O . .
-        X X O . .
-        O O O . .
-        . . . . .
-        . . . . .
-        """,
-        rules,
-        to_play=WHITE,
-    )
-    play(game, "A5")
-    assert_board(
-        game,
-        """
-        O . O . .
-        . . O . .
-        O O O . .
-        . . . . .
-        . . . . .
-        """,
-    )
-    assert (game.prisoners(BLACK), game.prisoners(WHITE)) == (3, 0)
-
-
 SUICIDE_OF_TWO = """
     X . O . .
     O O . . .
@@ -270,11 +168,6 @@ SUICIDE_OF_TWO = """
     . . . . .
     . . . . .
 """
-
-
-@pytest.mark.parametrize("rules", ["cgos", "chinese", "japanese"])
-def test_suicide_of_several_stones_is_refused(rules: str) -> None:
-    assert refusal(position(SUICIDE_OF_TWO, rules), "B5") == "B5 is suicide"
 
 
 def test_suicide_of_several_stones_makes_them_prisoners_under_tromp_taylor_rules() -> None:
@@ -294,19 +187,6 @@ def test_suicide_of_several_stones_makes_them_prisoners_under_tromp_taylor_rules
     assert game.to_play is WHITE
 
 
-@pytest.mark.parametrize("rules", PRESETS)
-@pytest.mark.parametrize(
-    ("diagram", "name"),
-    [
-        (". O . . .\nO . . . .\n. . . . .\n. . . . .\n. . . . .", "A5"),
-        (". . . . .\n. . O . .\n. O . O .\n. . O . .\n. . . . .", "C3"),
-        (". . . . .\n. . . . .\nO . . . .\n. O . . .\nO . . . .", "A2"),
-    ],
-)
-def test_suicide_of_one_stone_is_never_allowed(rules: str, diagram: str, name: str) -> None:
-    assert refusal(position(diagram, rules), name) == f"{name} is suicide"
-
-
 # Life, death and the count
 
 SEKI = """
@@ -318,49 +198,12 @@ SEKI = """
 """
 
 
-@pytest.mark.parametrize("colour", Colour)
-@pytest.mark.parametrize(("name", "answer"), [("C5", "C1"), ("C1", "C5")])
-def test_in_a_seki_both_may_play_and_who_does_is_taken(colour: Colour, name: str, answer: str) -> None:
-    game = position(SEKI, to_play=colour)
-    assert is_legal(game, name)
-    stones = game.board.count(colour)
-    play(game, f"{name} {answer}")
-    assert game.board.count(colour) == 0
-    assert game.prisoners(colour) == stones + 1
-
-
 def test_the_shared_liberties_of_a_seki_are_nobodys() -> None:
     game = play(position(SEKI), "pass pass")
     assert game.outcome == Outcome(BLACK, Ending.SCORE, 13 - 10)
     owners = game.board.owners()
     assert [owners[point] for point in points(game, "C5 C1 A5 E5")] == [0, 0, BLACK, WHITE]
     assert play(position(SEKI, "japanese"), "pass pass").outcome == Outcome(None, Ending.SCORE, 0)
-
-
-# White can make a bent four (A1 B1 C1 and A2) at any time and fight a ko for Black's life; Black can't play first.
-BENT_FOUR = """
-    . . . . . . .
-    . . . . . . .
-    . . . . . . .
-    O O . . . . .
-    X X O O O . .
-    . X X X X O .
-    O O O . X O .
-"""
-
-
-def test_a_bent_four_in_the_corner_is_scored_as_it_stands() -> None:
-    area = play(position(BENT_FOUR), "pass pass")
-    assert area.outcome == Outcome(WHITE, Ending.SCORE, 7 - (10 + 30))
-    territory = play(position(BENT_FOUR, "japanese"), "pass pass")
-    assert territory.outcome == Outcome(WHITE, Ending.SCORE, -30)
-
-
-def test_a_bent_four_in_the_corner_is_dead_when_the_players_say_so() -> None:
-    dead = "A3 B3 B2 C2 D2 E2 E1"
-    area, territory = position(BENT_FOUR), position(BENT_FOUR, "japanese")
-    assert area.margin(dead=points(area, dead)) == -49
-    assert territory.margin(dead=points(territory, dead)) == -(30 + 2 + 7) - 7
 
 
 # A game that its player asked others to count: https://boardgames.stackexchange.com/questions/41936
@@ -392,37 +235,6 @@ def test_a_published_end_position_counts_as_its_answer_says() -> None:
     assert area.margin() == area.board.area_margin() != area.margin(dead)
 
 
-def outside_area(diagram: str) -> int:
-    """The area margin by sgfmill, which has its own way to count."""
-    board = Board.from_diagram(diagram)
-    other = sgfmill_boards.Board(board.size)
-    for colour, letter in ((BLACK, "b"), (WHITE, "w")):
-        for row, column in np.argwhere(board.stones == colour).tolist():
-            other.play(board.size - 1 - row, column, letter)
-    return int(other.area_score())
-
-
-@pytest.mark.parametrize("diagram", [KO, SENDING_TWO, TRIPLE_KO, SEKI, BENT_FOUR, PUBLISHED])
-def test_the_area_of_each_diagram_is_that_of_an_outside_library(diagram: str) -> None:
-    assert position(diagram).margin() == outside_area(diagram)
-
-
-@pytest.mark.parametrize("colour", Colour)
-def test_a_lone_stone_owns_the_board_and_an_empty_board_is_nobodys(colour: Colour) -> None:
-    assert position("\n".join([". . . . ."] * 5)).margin() == 0
-    setup = {colour.name.lower(): [12]}
-    lone = Game(Rules.preset("cgos", 5, komi=0), **setup)
-    assert lone.margin() == (25 if colour is BLACK else -25)
-    assert set(lone.board.owners().tolist()) == {colour}
-
-
-def test_japanese_rules_count_territory_and_prisoners() -> None:
-    """A5 and B4 are Black's alone, the other empty points touch both; one white stone was taken."""
-    game = play(position(KO, "japanese", komi=0.5), "C4 E1")
-    assert game.prisoners(WHITE) == 1
-    assert game.margin() == 2 + 1 - 0.5
-
-
 def test_dead_stones_become_prisoners_and_their_points_territory() -> None:
     diagram = """
         . X . O .
@@ -451,11 +263,6 @@ def test_two_passes_end_the_game_and_it_is_scored() -> None:
     assert game.is_over and game.is_passed_out
     assert game.outcome == Outcome(BLACK, Ending.SCORE, 81 - 7)
     assert game.outcome.sgf == "B+74"
-
-
-def test_passes_with_a_move_between_them_do_not_end_the_game() -> None:
-    game = play(Game(Rules.preset("cgos", 9)), "pass E5 pass E6 pass E4")
-    assert not game.is_over
 
 
 def test_a_drawn_game_has_no_winner() -> None:
@@ -567,10 +374,6 @@ def test_the_presets_are_these(name: str, scoring: Scoring, superko: bool, suici
     assert (rules.scoring, rules.superko, rules.suicide, rules.handicap_points) == (scoring, superko, suicide, handicap)
 
 
-def test_rules_without_a_word_are_those_of_cgos_on_9x9() -> None:
-    assert Rules() == Rules.preset() == Rules.preset("cgos", 9, 7.0, 243)
-
-
 @pytest.mark.parametrize("name", PRESETS)
 @pytest.mark.parametrize(("size", "komi"), [(5, 7.0), (9, 7.0), (10, 7.5), (13, 7.5), (19, 7.5)])
 def test_komi_is_7_on_small_boards_and_7_and_a_half_on_large_ones(name: str, size: int, komi: float) -> None:
@@ -670,11 +473,6 @@ def test_the_seeds_of_moves_are_splitmix64() -> None:
         game.play(number)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2**63 - 1, 2**64 - 1])
-def test_the_seed_of_a_move_fits_a_signed_number(seed: int) -> None:
-    assert 0 <= Game(Rules.preset(), seed=seed).move_seed() < 2**63
-
-
 # Random games
 
 CHOICES = st.lists(st.integers(0, 2**16), max_size=150)
@@ -724,20 +522,6 @@ def test_random_games_keep_their_books(game: Game, choices: list[int]) -> None:
     else:
         assert game.margin() == twin.territory_margin() + game.prisoners(WHITE) - game.prisoners(BLACK) - komi
     assert game.outcome is None or game.outcome == Outcome.scored(game.margin())
-
-
-@settings(max_examples=40, deadline=None, database=None)
-@given(game=begun_games(), choices=CHOICES)
-def test_a_game_replayed_is_the_same_game(game: Game, choices: list[int]) -> None:
-    for choice in choices:
-        legal = np.flatnonzero(game.legal_moves())
-        game.play(int(legal[choice % len(legal)]))
-        if game.is_over:
-            break
-    again = Game(game.rules, game.seed)
-    for move in game.moves:
-        again.play(move)
-    assert whole_state(again) == whole_state(game)
 
 
 # Diagrams

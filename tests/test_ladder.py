@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -26,7 +26,7 @@ from arena.events.terms import Terms
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Record
-from arena.ratings import Z95, Bound, Ratings, Result, expected_score, rate
+from arena.ratings import Bound, Ratings, Result, expected_score, rate
 from arena.results.store import Store
 
 FIVE = Rules.preset("cgos", 5)
@@ -104,13 +104,13 @@ def test_in_the_first_round_everybody_meets_the_next() -> None:
 def test_the_next_round_is_planned_when_all_games_of_the_last_are_played() -> None:
     played = ladder("a", "b", "c", "d")
     records = [result(played, pairing, strengths(played)) for pairing in played.pairings()]
-    assert {pairing.id for pairing in played.pairings(records[:-1])} == {record.id for record in records}
+    assert [pairing.id for pairing in played.pairings(records[:-1])] == [records[-1].id]
     following = missing(played, records)
     assert {round_of(pairing.id) for pairing in following} == {2}
     assert len(following) == 2 * 8
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 2**40), players=st.integers(2, 5))
 def test_openings_go_on_where_a_meeting_stopped_and_have_both_colours(seed: int, players: int) -> None:
     played = ladder(*"abcde"[:players], games=200, seed=seed)
@@ -156,18 +156,6 @@ def test_a_ladder_ends_when_every_two_neighbours_are_told_apart() -> None:
     assert len(climb(closer, strengths(played), records)) > len(records)
 
 
-@settings(max_examples=3, deadline=None)
-@given(stopped=st.integers(0, 80), shuffled=st.integers(0, 2**32))
-def test_a_ladder_that_was_cut_off_anywhere_plays_the_same_games(stopped: int, shuffled: int) -> None:
-    played = ladder("a", "b", "c", "d", games=80)
-    strength = strengths(played)
-    whole = climb(played, strength)
-    beginning = climb(replace(played, games=max(1, stopped)), strength)
-    assert beginning == whole[: max(1, stopped)]
-    scattered = climb(played, strength, shuffled=shuffled)
-    assert {record.id: record for record in scattered} == {record.id: record for record in whole}
-
-
 def test_a_bot_that_joins_meets_its_neighbours_first_and_no_game_is_lost() -> None:
     three, four = ladder("a", "b", "c", games=100), ladder("a", "b", "c", "d", games=200)
     records = climb(three, strengths(three))
@@ -184,7 +172,7 @@ def test_a_bot_that_leaves_in_the_middle_of_a_round_stops_nothing() -> None:
     everything = climb(three, strengths(three), records)
     own = [record for record in everything if "d" not in (record.black, record.white)]
     assert len(own) == 200
-    assert {pairing.id for pairing in three.pairings(everything)} == {record.id for record in own}
+    assert three.pairings(everything) == []
 
 
 def test_games_of_another_event_count_for_nothing() -> None:
@@ -236,7 +224,7 @@ def refitted(results: list[Result], one: str, other: str, games: int) -> Ratings
     return rate([*results, *more])
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_the_first_meeting_is_the_one_that_shrinks_the_widest_interval_most(seed: int) -> None:
     """Against the slow twin: play every meeting, each with its expected result, and rate everybody anew."""
     dice = random.Random(seed)
@@ -256,14 +244,6 @@ def test_the_first_meeting_is_the_one_that_shrinks_the_widest_interval_most(seed
     chosen = tuple(sorted(next_meetings(ratings, 8)[0]))
     before = ratings.standard_error(gap[0], gap[1])
     assert before - widths[chosen] >= 0.97 * (before - min(widths.values()))
-
-
-def test_the_widest_gap_is_between_neighbours_and_of_the_ratings_own_error() -> None:
-    ratings = league(6, 10, seed=3)
-    gap = widest_gap(ratings)
-    assert gap is not None
-    errors = {pair: Z95 * ratings.standard_error(*pair) for pair in pairwise(ratings.ranking())}
-    assert errors[gap[0], gap[1]] == gap[2] == max(errors.values())
 
 
 @settings(max_examples=20, deadline=None)
@@ -297,12 +277,6 @@ def test_neighbours_that_are_too_far_apart_do_not_keep_all_others_waiting() -> N
 
 
 # --- For real ---
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "arena.db", write=True) as opened:
-        yield opened
 
 
 def essence(records: Iterable[Record]) -> dict[str, tuple[Any, ...]]:

@@ -119,8 +119,7 @@ def test_a_true_difference_is_shown_as_often_as_promised(difference: float, spre
 # --- A sequential test ---
 
 
-@pytest.mark.parametrize("difference", [-20.0, 0.0, 30.0, 60.0, 90.0])
-@pytest.mark.parametrize("spread", [0.5, 0.35])
+@pytest.mark.parametrize(("difference", "spread"), [(-20.0, 0.5), (0.0, 0.35), (30.0, 0.5), (90.0, 0.35)])
 def test_a_sequential_test_takes_as_many_games_as_foretold(difference: float, spread: float) -> None:
     sprt = Sprt(0, 60)
     foretold = sprt_games(Outlook(0.5, spread), sprt, difference)

@@ -15,6 +15,7 @@ from terminal import Terminal
 from test_sitting import FINAL, Deliberate, Oracle, Scripted, kifu_of, sat
 
 from arena.contract.bot import Limits
+from arena.contract.code import Player
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Record
@@ -22,7 +23,7 @@ from arena.people.adviser import Analyst
 from arena.people.fair import ELO_PER_POINT, elo_per_point, fair_terms
 from arena.people.kifu import Kifu, KifuFile, kept_games
 from arena.people.sitting import Sitting
-from arena.results.store import Player, Store
+from arena.results.store import Store
 from arena.screen.plain_play import Lines, Manner, show_plainly
 
 
@@ -119,7 +120,7 @@ def test_dead_stones_are_marked_by_typing_points() -> None:
 
 def test_with_small_letters_dead_stones_are_drawn() -> None:
     with sat(kifu_of(Rules.preset("chinese", 7), diagram=FINAL)) as sitting:
-        assert " 5  . o + X O . O\n" in said(sitting, "pass", "quit", in_words=False, ascii_only=True)
+        assert " 5  . w + X O . O\n" in said(sitting, "pass", "quit", in_words=False, ascii_only=True)
 
 
 # --- As a command ---

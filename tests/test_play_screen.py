@@ -402,7 +402,7 @@ def test_dead_stones_are_marked_changed_and_counted(sit: Sit):
         " 4  ▪ ▪ ● ○ ▫    move 14: ○ pass",
         " 3  ◦ ▪ ● ○ •    which stones are dead?",
         " 2  ▪ ▪ ● ○ ▫",
-        " 1  ▪ ▪ ● ○ ▫    ● 11 points and prisoners",
+        " 1  ▪ ▪ ● ○ ▫    Black has 11 points, White 6 and komi 6.5. White wins by 1.5",
     ]
     mouse(seat, Act.CLICK, "A3")
     assert " 3 [○]· ● ○ •" in text(seat)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -33,12 +32,6 @@ from bots.nets.checkpoint import MODEL, WEIGHTS, Manifest, save
 
 RULES = Rules.preset("cgos", 7)
 NASTY = '<b>x</b> & $y "z" 碁'
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "arena.db", write=True) as opened:
-        yield opened
 
 
 def report_of(store: Store, *names: str, games_each: int = 10) -> Report:
@@ -84,7 +77,7 @@ def test_bars_show_value_interval_and_open_ends() -> None:
     assert axis[d.index("●")] == "┴" and labels[d.index("●")] == "0"
 
 
-@pytest.mark.parametrize("width", [40, 80, 140, 200])
+@pytest.mark.parametrize("width", [40, 200])
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_pictures_fit_any_terminal(store: Store, width: int, encoding: str) -> None:
     names = ("mcts:playouts=5000,c_uct=0.9@seconds=1", NASTY, "c", "d")
@@ -128,12 +121,10 @@ def test_a_png_is_written_whole_and_nothing_beside_it(store: Store, tmp_path: Pa
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_match_that_was_won_to_zero_can_be_drawn(store: Store, tmp_path: Path) -> None:
+def test_a_match_that_was_won_to_zero_can_be_drawn(store: Store) -> None:
     match = Match(player("a"), player("b"), Terms(RULES), 10)
     store_event(store, match, games_of(match, lambda pairing: "a"))
-    report = read_report(store)
-    assert draw_png(report, [], tmp_path / "match.png").stat().st_size > 10_000
-    assert len(draw_svgs(report, [])) == 2
+    assert len(draw_svgs(read_report(store), [])) == 2
 
 
 def test_what_cant_be_drawn_is_refused(store: Store, tmp_path: Path) -> None:
@@ -182,7 +173,6 @@ def test_nets_are_set_against_what_they_have_learned(store: Store, tmp_path: Pat
     drawings = draw_svgs(report, found)
     assert [drawing.title for drawing in drawings][-1] == "Elo over what the nets have learned"
     assert "2 M" in drawings[-1].svg and "500 k" in drawings[-1].svg
-    assert draw_png(report, found, tmp_path / "nets.png").stat().st_size > 10_000
 
 
 def test_only_nets_of_one_trainer_and_players_of_the_same_settings_are_joined(store: Store, tmp_path: Path) -> None:
@@ -201,13 +191,6 @@ def test_only_nets_of_one_trainer_and_players_of_the_same_settings_are_joined(st
     early, late, won, hot = trained_players(read_report(store), tmp_path)
     assert early.family == late.family
     assert len({late.family, won.family, hot.family}) == 3
-
-
-def test_one_net_alone_has_no_plot_of_training(store: Store, tmp_path: Path) -> None:
-    entries = (net_player(tmp_path, "net", 1000), player("other"))
-    league = Tournament("league", entries, Terms(RULES), 4)
-    store_event(store, league, games_of(league, earlier_wins(league)))
-    assert trained_players(read_report(store), tmp_path) == []
 
 
 def test_nets_with_one_sided_ratings_are_drawn_as_arrows(store: Store) -> None:
@@ -298,8 +281,8 @@ def test_a_page_has_the_report_the_players_and_the_games(store: Store) -> None:
     for words in ("Standings", "Points", "Who is stronger", "Endings", "Time", "Players", "All games", "name=a"):
         assert words in found.text
     summaries = sum(tag == "details" for tag, _ in found.tags)
-    assert summaries == len(report.records) == 30
-    assert report.records[7].to_sgf() in found.text
+    assert summaries == len(report.games) == 30
+    assert report.games[7].to_sgf() in found.text
     assert sum(tag == "svg" for tag, _ in found.tags) == 2
 
 
@@ -307,7 +290,7 @@ def test_a_long_event_is_listed_without_moves(store: Store) -> None:
     report = report_of(store, "a", "b", games_each=MOST_SGF + 2)
     found = outline(page(report, []))
     assert sum(tag == "details" for tag, _ in found.tags) == 1
-    assert report.records[0].id in found.text and report.records[0].to_sgf() not in found.text
+    assert report.games[0].id in found.text and "(;" not in found.text
 
 
 def test_an_event_without_games_has_a_page(store: Store) -> None:

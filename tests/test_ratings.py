@@ -177,10 +177,6 @@ def test_intervals_of_few_pairs_hold_the_truth_as_often_as_they_promise(pairs, d
     assert coverage(pairs, difference, 0.1, bias=200) >= 0.94 - noise
 
 
-def test_a_known_order_at_an_unknown_distance_is_written_without_a_number():
-    assert [str(Estimate(bound)) for bound in (Bound.BELOW, Bound.ABOVE)] == ["≥", "≤"]
-
-
 def test_elo_and_expected_score_undo_each_other():
     assert elo(expected_score(123.0)) == pytest.approx(123.0)
     with pytest.raises(ValueError, match="no finite Elo"):
@@ -194,6 +190,11 @@ def test_counts_that_cannot_be_are_refused():
         PairCounts(0, 0, -1, 0, 0)
     with pytest.raises(ValueError, match=r"can't give 0\.75 points"):
         PairCounts.of([0.75])
+    for row in (("A", "A", 1, 1), ("A", "B", 2, 1), ("A", "B", -1, 1)):
+        with pytest.raises(ValueError, match="can't be"):
+            Result(*row)
+    with pytest.raises(ValueError, match="X has no rated games; rated are A, B"):
+        rate([Result("A", "B", 1, 2)]).difference("A", "X")
 
 
 def test_pairs_are_counted_by_their_points():
@@ -218,13 +219,6 @@ def test_swapping_the_players_flips_every_sign(counts):
     check_mirrored(one.elo, other.elo)
     check_mirrored(one.normalised, other.normalised)
     assert one.los == pytest.approx(1 - other.los, abs=1e-9)
-
-
-@unhurried
-@given(st.lists(st.sampled_from([0, 0.5, 1, 1.5, 2]), max_size=30), st.randoms(use_true_random=False))
-def test_the_order_of_the_pairs_does_not_matter(points, random):
-    shuffled = random.sample(points, len(points))
-    assert compare(PairCounts.of(points)) == compare(PairCounts.of(shuffled))
 
 
 # --- Sequential tests ---
@@ -360,7 +354,7 @@ def test_the_prior_is_games_against_a_phantom():
 
 def test_the_anchor_is_zero_and_its_error_goes_to_the_others():
     ratings = rate([Result("A", "B", 30, 50), Result("B", "A", 30, 50), Result("B", "C", 9, 20)], anchor="B")
-    assert str(ratings.estimate("B")) == "+0.0 ± 0.0"
+    assert str(ratings.estimate("B")) == "0"
     assert ratings.estimate("A") == ratings.difference("A", "B")
     interval = ratings.estimate("A").interval
     assert interval.high - interval.low == pytest.approx(2 * 1.959964 * ratings.standard_error("A", "B"), rel=0.01)
@@ -421,17 +415,6 @@ def test_a_league_that_cannot_be_rated_is_refused(results, options, text):
         rate(results, **options)
 
 
-@pytest.mark.parametrize("row", [("A", "A", 1, 1), ("A", "B", 2, 1), ("A", "B", -1, 1)])
-def test_a_result_that_cannot_be_is_refused(row):
-    with pytest.raises(ValueError, match="can't be"):
-        Result(*row)
-
-
-def test_an_unknown_player_is_refused_by_name():
-    with pytest.raises(ValueError, match="X has no rated games; rated are A, B"):
-        rate([Result("A", "B", 1, 2)]).difference("A", "X")
-
-
 def test_a_cycle_surprises():
     """A beats B beats C beats A, 18 to 2 each: at the fit all are equal, as in 18 heads of 20 throws."""
     cycle = rate([Result(a, b, 18, 20) for a, b in ("AB", "BC", "CA")], black_advantage=False)
@@ -445,8 +428,7 @@ def test_the_likelihood_of_superiority_is_that_of_the_difference():
     difference = ratings.difference("A", "C")
     normal = stats.norm.cdf(difference.value / ratings.standard_error("A", "C"))
     assert ratings.los("A", "C") == pytest.approx(normal, abs=1e-4)
-    matrix = ratings.los_matrix()
-    assert matrix + matrix.T == pytest.approx(np.ones((3, 3)))
+    assert ratings.los("A", "C") + ratings.los("C", "A") == pytest.approx(1)
 
 
 def test_a_league_of_two_says_what_their_match_says():
@@ -458,18 +440,24 @@ def test_a_league_of_two_says_what_their_match_says():
     assert league.interval.high == pytest.approx(match.interval.high, abs=25)
 
 
+def slow_loss(results, x):
+    """Of ratings in natural units by the players' order, and Black's advantage last: with a prior of 0.2 games."""
+    *ratings, advantage = x
+    at = dict(zip(sorted({row.black for row in results}), ratings, strict=True))
+    total = sum(0.1 * (np.logaddexp(0, v) + np.logaddexp(0, -v)) for v in x)
+    for row in results:
+        odds = at[row.black] - at[row.white] + advantage
+        total += row.black_points * np.logaddexp(0, -odds)
+        total += (row.games - row.black_points) * np.logaddexp(0, odds)
+    return total
+
+
 def test_an_interval_ends_where_the_likelihood_has_fallen_by_half_a_quantile_of_chi_squared():
     """The slow twin: the best fit with a fixed difference, by a general optimiser."""
     results = [Result("A", "B", 9, 10), Result("B", "C", 4, 6), Result("C", "A", 1, 8), Result("B", "A", 2, 10)]
 
     def loss(x):
-        at = dict(zip("ABC", x, strict=False))
-        total = sum(0.1 * (np.logaddexp(0, v) + np.logaddexp(0, -v)) for v in x)
-        for row in results:
-            odds = at[row.black] - at[row.white] + x[3]
-            total += row.black_points * np.logaddexp(0, -odds)
-            total += (row.games - row.black_points) * np.logaddexp(0, odds)
-        return total
+        return slow_loss(results, x)
 
     best = optimize.minimize(loss, np.zeros(4), tol=1e-12).fun
     interval = rate(results).difference("A", "C").interval
@@ -483,28 +471,14 @@ def test_the_fit_is_that_of_the_slow_twin():
     rng = np.random.default_rng(5)
     results = [Result(a, b, rng.integers(0, 41) / 2, 20) for a, b in itertools.permutations("ABCD", 2)]
 
-    def loss(x):
-        at = dict(zip("ABCD", x, strict=False))
-        total = sum(0.1 * (np.logaddexp(0, v) + np.logaddexp(0, -v)) for v in x)
-        for row in results:
-            odds = at[row.black] - at[row.white] + x[4]
-            total += row.black_points * np.logaddexp(0, -odds)
-            total += (row.games - row.black_points) * np.logaddexp(0, odds)
-        return total
-
-    twin = K * optimize.minimize(loss, np.zeros(5), tol=1e-9).x
+    twin = K * optimize.minimize(lambda x: slow_loss(results, x), np.zeros(5), tol=1e-9).x
     ratings = rate(results, prior=0.2)
     assert ratings.elo == pytest.approx(twin[:4] - twin[:4].mean(), abs=0.01)
     assert ratings.black_advantage.value == pytest.approx(twin[4], abs=0.01)
 
 
-def test_ratings_cannot_be_changed_in_place():
-    with pytest.raises(ValueError, match="read-only"):
-        rate([Result("A", "B", 1, 2)]).elo[0] = 1
-
-
 def check_league(ratings: Ratings):
-    for array in (ratings.elo, ratings.covariance, ratings.expected, ratings.los_matrix(), ratings.surprise()):
+    for array in (ratings.elo, ratings.covariance, ratings.expected, ratings.surprise()):
         assert np.isfinite(array).all()
     for a, b in itertools.permutations(ratings.players, 2):
         check_finite(ratings.difference(a, b))
@@ -516,13 +490,13 @@ def check_league(ratings: Ratings):
     assert sorted(itertools.chain(*ratings.components)) == list(ratings.players)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(leagues, st.sampled_from([0.01, 0.2, 2.0]), st.booleans())
 def test_no_league_gives_nan_or_infinity(results, prior, black_advantage):
     check_league(rate(results, prior=prior, black_advantage=black_advantage))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(leagues, st.booleans())
 def test_a_league_without_a_prior_is_rated_or_refused(results, black_advantage):
     try:
@@ -533,7 +507,7 @@ def test_a_league_without_a_prior_is_rated_or_refused(results, black_advantage):
         check_league(ratings)
 
 
-@unhurried
+@settings(deadline=None, max_examples=25)
 @given(leagues, st.randoms(use_true_random=False))
 def test_the_order_of_the_results_does_not_matter(results, random):
     one, other = rate(results), rate(random.sample(results, len(results)))
@@ -543,7 +517,7 @@ def test_the_order_of_the_results_does_not_matter(results, random):
     assert one.components == other.components
 
 
-@unhurried
+@settings(deadline=None, max_examples=25)
 @given(leagues)
 def test_turning_every_result_round_flips_every_rating(results):
     turned = [Result(row.black, row.white, row.games - row.black_points, row.games) for row in results]
@@ -571,7 +545,7 @@ def holds(interval: Interval, value):
 def test_intervals_hold_95_percent_of_the_true_differences(truth):
     rng = np.random.default_rng(7)
     held = []
-    for _ in range(100):
+    for _ in range(50):
         ratings = rate(simulated(truth, 100, rng))
         for (i, a), (j, b) in itertools.combinations(enumerate(ratings.players), 2):
             held.append(holds(ratings.difference(a, b).interval, truth[i] - truth[j]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -21,16 +20,10 @@ from arena.go.moves import BLACK
 from arena.go.record import Record
 from arena.players.registry import Entry, Registry
 from arena.results.replay import Casting, Comparison, ReplayError, play_again
-from arena.results.store import Event, Player, Store
+from arena.results.store import Event, Store
 from arena.screen.dossier import show_replay
 
 SEVEN = Rules.preset("cgos", 7)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "arena.db", write=True) as opened:
-        yield opened
 
 
 @pytest.fixture(autouse=True)
@@ -48,10 +41,7 @@ def scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def note(store: Store, event: Match | Tournament, plan: bool = True) -> None:
     """Store an event as the command line does."""
-    store.add_players(
-        Player(entry.identity, entry.name, entry.kind, json.dumps(dict(entry.settings)), entry.net, entry.code)
-        for entry in event.players.values()
-    )
+    store.add_players(entry.player for entry in event.players.values())
     settings = json.dumps(event.settings, sort_keys=True)
     store.add_event(Event(event.event, "2026-01-01", settings, event_to_json(event) if plan else ""))
 
@@ -73,22 +63,15 @@ def replayed(store: Store, records: list[Record], results: Path, registry: Regis
 
 
 def test_games_played_side_by_side_by_two_workers_come_out_the_same_again(store: Store, tmp_path: Path) -> None:
-    bots = ("random", "mcts:playouts=20,max_tree_mb=1", "sl", "alphago:visits=8,max_tree_mb=1")
+    bots = ("mcts:playouts=20,max_tree_mb=1", "sl", "alphago:visits=8,max_tree_mb=1")
     records = played(store, *map(Registry().resolve, bots), workers=2)
-    assert len(records) == 12
+    assert len(records) == 6
     found = replayed(store, records, tmp_path)
     assert [str(comparison) for comparison in found if not comparison.is_identical] == []
     assert {comparison.stored.id for comparison in found} == {record.id for record in records}
 
 
-def test_one_game_is_played_again_by_itself(store: Store, tmp_path: Path) -> None:
-    records = played(store, *map(Registry().resolve, ("sl", "alphago:visits=8,max_tree_mb=1")), games=4)
-    (found,) = replayed(store, records[2:3], tmp_path)
-    assert found.is_identical and found.stored.id == records[2].id
-    assert str(found).startswith(f"identical: {len(records[2].moves)} moves, ")
-
-
-@pytest.mark.parametrize("kind", ["CRASH", "OCCUPIED", "SEGFAULT"])
+@pytest.mark.parametrize("kind", ["CRASH", "SEGFAULT"])
 def test_a_fault_happens_again(store: Store, tmp_path: Path, kind: str) -> None:
     record = played(store, scripted(kind), scripted("GOOD"))[0]
     (found,) = replayed(store, [record], tmp_path)
@@ -108,13 +91,6 @@ def test_a_difference_is_named_by_its_move_or_by_the_end() -> None:
     assert str(found) == "differs at move 6: stored the end, B+3.5, now the end, B+F (sl: no idea)"
     assert not found.is_identical
     assert not Comparison.of(stored, replace(stored, adjudged=BLACK)).is_identical
-
-
-def test_a_game_that_was_changed_in_the_store_differs(store: Store, tmp_path: Path) -> None:
-    record = played(store, *map(Registry().resolve, ("random", "mcts:playouts=9,max_tree_mb=1")), games=1)[0]
-    changed = replace(record, moves=(*record.moves[:10], record.moves[11], *record.moves[10:]))
-    (found,) = replayed(store, [changed], tmp_path)
-    assert found.common == 10 and str(found).startswith("differs at move 11: stored ")
 
 
 TOML = """

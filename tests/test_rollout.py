@@ -239,8 +239,8 @@ def random_positions(size: int, seed: int) -> Iterator[tuple[Game, ReferenceBoar
     for _ in range(3 * size * size):
         legal = game.legal_moves()
         if random.random() > 0.05:
-            legal &= ~game.board.eyes(game.to_play)
-        choices = np.flatnonzero(legal)[:-1]
+            legal = game.sensible_moves()
+        choices = np.flatnonzero(legal[:-1])
         if not len(choices):
             return
         move, colour = int(random.choice(choices)), int(game.to_play)
@@ -304,9 +304,9 @@ def test_probabilities_are_a_distribution_over_sensible_moves() -> None:
     weights = any_weights(SIZE)
     for game, _, _ in random_positions(SIZE, 8):
         chances = probabilities(game, weights)
-        legal = np.empty(SIZE * SIZE + 1, np.bool_)
-        kernels.legal_mask(game.board.array, 0, int(game.to_play), game.hashes, 0, False, False, legal)
-        sensible = legal & ~game.board.eyes(game.to_play)
+        sensible = np.empty(SIZE * SIZE + 1, np.bool_)
+        kernels.sensible_mask(game.board.array, 0, int(game.to_play), game.hashes, 0, False, False, 0, sensible)
+        sensible[-1] = True
         assert chances.sum() == pytest.approx(1, abs=1e-5)
         assert np.array_equal(chances > 0, sensible)
 

@@ -82,12 +82,6 @@ def undisturbed(played: Match) -> Played:
     return essence(play_alone(played))
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "arena.db", write=True) as opened:
-        yield opened
-
-
 def stored(store: Store, played: Match) -> Played:
     return essence(list(store.games(event=played.event)))
 
@@ -144,8 +138,6 @@ def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
 @pytest.mark.parametrize(
     ("first", "second", "workers"),
     [
-        ("fast-random", "uct:playouts=12,max_tree_mb=1", 1),
-        ("fast-random", "uct:playouts=12,max_tree_mb=1", 2),
         ("random", "uct:playouts=9,max_tree_mb=1", 2),
         ("sl", "alphago:visits=10,max_tree_mb=1", 2),
     ],
@@ -381,15 +373,11 @@ def test_a_bot_that_hangs_forfeits_on_time_and_the_event_ends(store: Store, life
     assert lifeline.falls_silent(10)
 
 
-def limited(played: Match, limits: str) -> Match:
-    first, second = (replace(entry, limits=Limits.read(limits, "here")) for entry in played.players.values())
-    return replace(played, first=first, second=second)
-
-
-@pytest.mark.parametrize("limits", ["deadline=0.4", "main=2,lag=0"])
-def test_workers_that_are_stopped_for_a_while_cost_no_game(store: Store, lifeline: Lifeline, limits: str) -> None:
+def test_the_clock_of_a_worker_that_is_stopped_for_a_while_stands_still(store: Store, lifeline: Lifeline) -> None:
     bot = scripted("PONDERER", "a", lifeline=lifeline.path)
-    played = limited(match(bot, scripted("GOOD", "b"), games=2, rules=SHORT), limits)
+    played = match(bot, scripted("GOOD", "b"), games=2, rules=SHORT)
+    first, second = (replace(entry, limits=Limits(main=2, lag=0)) for entry in played.players.values())
+    played = replace(played, first=first, second=second)
     stopped: list[int] = []
     records: list[Record] = []
     for update in play_event(played, store, 1):

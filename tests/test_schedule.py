@@ -72,12 +72,6 @@ def test_every_opening_is_legal_off_the_edge_and_out_of_touch(size: int, plies: 
         assert len(opening) == plies
 
 
-@settings(max_examples=20, deadline=None)
-@given(count=st.integers(1, 30), more=st.integers(0, 30), seed=st.integers(0, 2**40))
-def test_more_openings_begin_with_the_same_ones(count: int, more: int, seed: int) -> None:
-    assert draw_openings(NINE, count + more, 4, seed)[:count] == draw_openings(NINE, count, 4, seed)
-
-
 def test_another_seed_draws_other_openings() -> None:
     drawn = [draw_openings(NINE, 20, 4, seed) for seed in range(5)]
     assert len(set(drawn)) == 5
@@ -101,7 +95,7 @@ def test_an_opening_that_no_board_holds_is_refused() -> None:
         draw_openings(Rules.preset("cgos", 5), 1, 30, seed=1)
 
 
-@pytest.mark.parametrize("size", [5, 6, 7, 8])
+@pytest.mark.parametrize("size", [5, 8])
 def test_a_small_board_has_openings_for_a_match_of_a_thousand_games(size: int) -> None:
     assert len(match(rules=Rules.preset("cgos", size), games=1000).pairings()) == 1000
 

@@ -128,7 +128,7 @@ def test_who_likes_to_pass_does_not_while_the_board_is_lost() -> None:
         game = Game(rules)
         for move in moves_of(played, number):
             margin = game.margin() if game.to_play is BLACK else -game.margin()
-            rest = game.legal_moves() & ~game.board.eyes(game.to_play)
+            rest = game.sensible_moves()
             assert move != 25 or margin >= 0 or not rest[:-1].any()
             game.play(move)
     assert played.games.lengths.min() > 4

@@ -112,12 +112,11 @@ def test_a_test_comes_to_the_same_figures_on_any_number_of_workers_and_boards(si
     pairs, ratio = verdict_in_a_list((first_wins(game.seed, 60) for game in coins(5000, 60).pairings()), 0, 35)
     won, lost = sum(pairs), 2 * len(pairs) - sum(pairs)
     found = []
-    for boards in (8, 512):
-        for workers in (1, 2, 8):
-            folder = place(tmp_path / f"{boards}-{workers}", boards, elo=60)
-            match = ("match", "heads", "tails", "-n", "2000", "--sprt", "0", "35", "--workers", f"{workers}")
-            found.append(figures(arena(*match, folder=folder)))
-            assert found[-1] == found[0] == figures(arena("report", folder=folder))
+    for boards, workers in ((8, 1), (8, 8), (512, 2)):
+        folder = place(tmp_path / f"{boards}-{workers}", boards, elo=60)
+        match = ("match", "heads", "tails", "-n", "2000", "--sprt", "0", "35", "--workers", f"{workers}")
+        found.append(figures(arena(*match, folder=folder)))
+        assert found[-1] == found[0] == figures(arena("report", folder=folder))
     assert found[0][""] == f"heads beat tails {won}-{lost} in {won + lost} games"
     assert found[0]["SPRT"].startswith(f"accepted: heads is stronger by 35 Elo rather than 0 (LLR {ratio:+.2f}, ")
     assert f"from {len(pairs)} pairs;" in found[0]["Elo"]

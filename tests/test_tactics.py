@@ -119,8 +119,8 @@ def positions(size: int, seed: int, moves: int):
     for _ in range(moves):
         legal = game.legal_moves()
         if random.random() > 0.1:
-            legal &= ~game.board.eyes(game.to_play)
-        choices = np.flatnonzero(legal)[:-1]
+            legal = game.sensible_moves()
+        choices = np.flatnonzero(legal[:-1])
         if not len(choices):
             return
         move = int(random.choice(choices))
@@ -129,7 +129,7 @@ def positions(size: int, seed: int, moves: int):
         yield game, twin.board
 
 
-@pytest.mark.parametrize(("size", "seed"), [(5, 1), (7, 2), (9, 3), (9, 4), (13, 5)])
+@pytest.mark.parametrize(("size", "seed"), [(5, 1), (7, 2), (9, 3)])
 def test_tactics_say_what_the_slow_twin_says(size: int, seed: int) -> None:
     found = {"self-atari": 0, "rescue": 0, "shape": 0, "atari": 0}
     for number, (game, board) in enumerate(positions(size, seed, 3 * size * size)):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commandline import arena, refused
+from commandline import arena, arena_alone, refused
 from played import console_of, output_of
 from terminal import Terminal
 
-from arena.go.moves import BLACK, WHITE, gtp_from_move, move_from_gtp
+from arena.go.moves import WHITE, gtp_from_move, move_from_gtp
 from arena.people.tutorial import LESSONS, SIZE, Lesson, reply
 from arena.screen.tutorial import Left, Talk, teach
 
@@ -69,8 +68,9 @@ def test_what_the_words_say_of_the_positions_is_so() -> None:
 def test_the_dead_group_is_dead_and_the_living_one_lives() -> None:
     """Whatever its owner plays first, Black takes White's group or keeps it from a second eye; a living group has two
     eyes at once."""
-    eyes = reply(lesson("Life"), "B5").game.board.eyes(BLACK)
-    assert eyes[move_from_gtp("A5", SIZE)] and eyes[move_from_gtp("C5", SIZE)]
+    life = reply(lesson("Life"), "B5").game
+    eyes = [move_from_gtp(word, SIZE) for word in ("A5", "C5")]
+    assert life.to_play is WHITE and not life.legal_moves()[eyes].any()
     for first in ("A5", "C5"):
         game = reply(lesson("Death"), "B5").game
         game.play(move_from_gtp(first, SIZE))
@@ -121,14 +121,13 @@ def test_plain_says_positions_in_words_and_draws_nothing() -> None:
 # --- The command ---
 
 
-def test_the_tutorial_runs_in_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("12\n13\nx9\nc3\nc3\nresign\n"))
-    done = arena("tutorial", "--from", "10", "--plain", folder=tmp_path)
+def test_the_tutorial_runs_in_a_pipe(tmp_path: Path) -> None:
+    typed = "12\n13\nx9\nc3\nc3\nresign\n"
+    done = arena_alone("tutorial", "--from", "10", "--plain", folder=tmp_path, columns=200, typed=typed)
     assert done.returncode == 0, done.stderr
-    assert "Not 12." in done.stdout and "> 13" in done.stdout and "you resigns" not in done.stdout
-    assert (
-        "Black plays C3." in done.stdout and "C3 is taken" in done.stdout and "White (fast-random) wins" in done.stdout
-    )
+    assert "Not 12." in done.stdout and "> 13" in done.stdout
+    assert "There is no point X9" in done.stdout and "C3 is taken" in done.stdout
+    assert "beginner resigns: White (fast-random) wins." in done.stdout and "unrated" not in done.stdout
     assert "arena tutorial --from 11 --against mcts" in " ".join(done.stdout.split())
     assert "\x1b" not in done.stdout and not list(tmp_path.iterdir())
 

@@ -25,22 +25,17 @@ from arena import ConfigError, IllegalMove
 from arena.events.openings import Opening
 from arena.go import kernels
 from arena.go.game import Ending, Outcome, Rules, Scoring
-from arena.go.jit import kernel
+from arena.go.jit import inlined, kernel
 from arena.go.kernels import (
     BOARD,
     LEGAL,
-    U,
     area_score,
     clear,
-    hash_after,
-    is_eye,
-    move_of,
     next_random,
     play_any,
     point_of,
-    refuse,
-    repeats,
     seeded,
+    sensible_mask,
 )
 from arena.go.planes import HISTORY, NO_MOVE, Encoder, Positions, final_owners
 from arena.go.record import Record
@@ -93,22 +88,11 @@ class Law(NamedTuple):
         return cls(rules.komi, rules.superko, rules.suicide, rules.move_limit)
 
 
-@kernel
-def write_sensible(board, colour, hashes, count, law, mask):  # type: ignore[no-untyped-def]
-    """Write to ``mask`` (size² + 1, bool) the legal moves that fill no own eye. The pass is one of them when nothing
-    else is, or when the board as it stands isn't lost: the other side would answer it with the last one."""
-    points = board.side * board.side
-    mask[:] = False
-    some = False
-    for i in range(board.empty_count):
-        p = np.int64(board.empties[U(i)])
-        if is_eye(board, p, colour) or refuse(board, p, colour, law.suicide) != LEGAL:
-            continue
-        if not law.superko or repeats(hashes, count, hash_after(board, p, colour)) < 0:
-            mask[move_of(board, p)] = True
-            some = True
-    margin = area_score(board) - law.komi
-    mask[points] = not some or (margin >= 0 if colour == 1 else margin <= 0)
+@inlined
+def write_sensible(boards, index, colour, hashes, count, law, mask):  # type: ignore[no-untyped-def]
+    """``sensible_mask`` by these rules; see there."""
+    margin = area_score(boards[index]) - law.komi
+    sensible_mask(boards, index, colour, hashes, count, law.superko, law.suicide, margin, mask)
 
 
 @kernel
@@ -159,7 +143,7 @@ def take_turns(tables, which, logits, temperature, law, margins, over):  # type:
         board, hashes, moves = tables.boards[slot], tables.hashes[slot], tables.moves[slot]
         length = tables.lengths[slot]
         colour = 1 + length % 2
-        write_sensible(board, colour, hashes, length + 1, law, mask)
+        write_sensible(tables.boards, slot, colour, hashes, length + 1, law, mask)
         state = next_random(seeded(tables.seeds[slot] + np.uint64(length + 1) * _STEP))
         move = draw(logits[i], mask, temperature, np.float64(state >> _S11) * _SHARE)
         if move == passing:
@@ -187,7 +171,7 @@ def _all_sensible(size, moves, starts, law, masks):  # type: ignore[no-untyped-d
         for i in range(starts[game], starts[game + 1]):
             ply = i - starts[game]
             colour = 1 + ply % 2
-            write_sensible(board, colour, hashes, ply + 1, law, masks[i])
+            write_sensible(boards, 0, colour, hashes, ply + 1, law, masks[i])
             move = np.int64(moves[i])
             if move == passing:
                 board.ko = 0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
-from functools import partial
-from typing import Annotated
+import threading
+from contextlib import ExitStack, suppress
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -29,7 +29,7 @@ from arena.cli import (
     tutorial,
 )
 from arena.cli.manual import add_manuals, manual
-from arena.screen.terminal import on_signals
+from arena.cli.streams import abandon_output, disarm_rich, one_line, open_closed_streams
 
 ABOUT = """Play Go bots against each other, rate them, and see whether the new one got stronger.
 
@@ -134,15 +134,20 @@ def main() -> None:
     SIGTERM and SIGHUP end a command as Ctrl-C does, with everything closed; the exit code is 128 and their number. A
     signal that is ignored from the start, as under nohup, stays so.
     """
-    came: list[signal.Signals] = []
+    came: list[int] = []
 
-    def end(number: signal.Signals) -> None:
+    def end(number: int, frame: object) -> None:
         came.append(number)
         if len(came) == 1:  # who is ending already isn't disturbed: a lost terminal is often told of twice
             raise Terminated
 
     try:
-        with on_signals({number: partial(end, number) for number in (signal.SIGTERM, signal.SIGHUP)}):
+        with ExitStack() as exits:
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                before = signal.getsignal(number)
+                if before is not signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+                    signal.signal(number, end)
+                    exits.callback(signal.signal, number, before)
             _run()
     finally:
         if came:
@@ -150,11 +155,24 @@ def main() -> None:
 
 
 def _run() -> None:
+    open_closed_streams()
+    disarm_rich()
     try:
-        app(prog_name="arena")
+        try:
+            app(prog_name="arena")
+        finally:
+            sys.stdout.flush()  # else a full disk is met after everything
     except UserError as error:
-        print(f"arena: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
+        _fail(str(error))
     except BrokenPipeError:  # the reader of a pipe has left, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        abandon_output()
         raise SystemExit(1) from None
+    except OSError as error:  # a disk, a limit or a name that the system refuses
+        abandon_output()
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
+
+
+def _fail(words: str) -> NoReturn:
+    with suppress(OSError):
+        print(f"arena: {one_line(words)}", file=sys.stderr)
+    raise SystemExit(2) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -105,7 +105,7 @@ def play(
     from arena.people.kifu import KifuFile
     from arena.people.sitting import Sitting
     from arena.screen.plain_play import Lines
-    from arena.screen.play import sit_down
+    from arena.screen.play import Look, sit_down
 
     console = Console()
     say = events.printer(console)
@@ -124,33 +124,25 @@ def play(
             if kifu.is_over:
                 raise UserError(f"{file.id} is over; 'arena games --event play' lists it")
             kifu, bots = _recast(kifu, registry, say)
-            opponents = opponents_of(bots, kifu.record.rules)
+            opponents = opponents_of(bots, kifu.rules)
         else:
             if bot is None:
                 raise ConfigError("name a bot to play, as in: arena play alphago; 'arena bots' lists them")
             wish = Wish(color, size, komi, rules, handicap, time, fair, secrets.randbits(48) if seed is None else seed)
             kifu, bots = arranged(registry, registry.resolve(bot), name, wish, results, say)
-            opponents = opponents_of(bots, kifu.record.rules)
+            opponents = opponents_of(bots, kifu.rules)
             file = stack.enter_context(KifuFile.create(results, _stored_ids(results)))
             kifu = replace(kifu, record=replace(kifu.record, id=file.id))
             file.write(kifu)
         if kifu.time.time is not None:
-            estimated(Game(kifu.record.rules), playouts=2)  # what is compiled later would run on somebody's clock
-        analyst = _analyst(opponents, bots, registry, kifu.record.rules.size)
-        sitting, code = Sitting(kifu, opponents, analyst, file.write), 0
+            estimated(Game(kifu.rules), playouts=2)  # what is compiled later would run on somebody's clock
+        advisers = list(_advisers(bots, registry, kifu.size))
+        sitting, code = Sitting(kifu, opponents, _analyst(advisers, bots, opponents), file.write), 0
         try:
             with sitting:
-                evaluate = _evaluator(bots, registry, kifu.record.rules.size)
-                sit_down(
-                    sitting,
-                    console,
-                    Lines(sys.stdin),
-                    plain=plain,
-                    ascii_only=ascii_only,
-                    kept=file.path,
-                    evaluate=evaluate,
-                    theme=colours,
-                )
+                lines, evaluate = Lines(sys.stdin), _evaluator(advisers)
+                look = Look(plain, ascii_only, colours)
+                sit_down(sitting, console, lines, look, kept=file.path, evaluate=evaluate)
         except KeyboardInterrupt:
             console.print()
             code = 130
@@ -180,63 +172,53 @@ def _file_to_resume(results: Path, id: str | None) -> KifuFile:
 
 def _recast(kifu: Kifu, registry: Registry, say: Callable[[str], None]) -> tuple[Kifu, dict[Colour, Entry]]:
     """The game with the bots that play it now. Raises UserError when one can't be had any more."""
-    from arena.go.moves import BLACK, Colour
+    from arena.go.moves import BLACK, WHITE, Colour
     from arena.people.kifu import Help
 
     bots = {}
-    record = kifu.record
-    for colour in Colour:
-        if colour in kifu.people:
-            continue
-        name, identity = (record.black, record.black_player) if colour is BLACK else (record.white, record.white_player)
-        entry = registry.resolve(name)
-        entry.checked(record.rules.size)
-        if entry.identity != identity and Help.OTHER_BOT not in kifu.helps:
+    identities = {BLACK: kifu.record.black_player, WHITE: kifu.record.white_player}
+    for colour in set(Colour) - set(kifu.people):
+        name = kifu.name(colour)
+        bots[colour] = entry = registry.resolve(name).checked(kifu.size)
+        if entry.identity != identities[colour] and Help.OTHER_BOT not in kifu.helps:
             say(f"{name} is another player now, with other settings or another net; the game is unrated.")
             kifu = replace(kifu, helps=(*kifu.helps, Help.OTHER_BOT))
-        bots[colour] = entry
     return kifu, bots
 
 
 # --- Playing ---
 
 
-def _analyst(
-    opponents: dict[Colour, Opponent], bots: dict[Colour, Entry], registry: Registry, size: int
-) -> Analyst | None:
+def _advisers(bots: dict[Colour, Entry], registry: Registry, size: int) -> Iterator[Entry]:
+    """Who may be asked about the game: the bots that are played, then the usual ones that play on this size."""
+    yield from bots.values()
+    for name in ANALYSTS:
+        with suppress(UserError):
+            yield registry.resolve(name).checked(size)
+
+
+def _analyst(advisers: Iterable[Entry], bots: dict[Colour, Entry], opponents: dict[Colour, Opponent]) -> Analyst | None:
     """Who gives hints: another of the bot that is played where it can analyse, else the first that can."""
     from arena.contract.bot import Bot
     from arena.people.adviser import Analyst
 
-    for colour, opponent in opponents.items():
-        if type(opponent.bot).analyse is not Bot.analyse:
-            return Analyst(bots[colour].name, bots[colour].build)
-    for name in ANALYSTS:
-        with suppress(UserError):
-            entry = registry.resolve(name)
-            entry.checked(size)
-            return Analyst(entry.name, entry.build)
-    return None
+    mute = {bots[colour].name for colour, one in opponents.items() if type(one.bot).analyse is Bot.analyse}
+    return next((Analyst(entry.name, entry.build) for entry in advisers if entry.name not in mute), None)
 
 
-def _evaluator(bots: dict[Colour, Entry], registry: Registry, size: int) -> Evaluate | None:
-    """What a bot makes of a game's positions, for the review: the one that was played where it knows win rates, else
-    the first that does."""
+def _evaluator(advisers: Iterable[Entry]) -> Evaluate | None:
+    """Who evaluates a game's positions for the review: the first that reports win rates."""
     from arena.results.analysis import analyse, patient
 
-    for name in (*(entry.name for entry in bots.values()), *ANALYSTS):
-        with suppress(UserError):
-            entry = registry.resolve(name)
-            if not entry.bot_kind.tells_win_rate:
-                continue
-            entry.checked(size)
+    judge = next((entry for entry in advisers if entry.bot_kind.tells_win_rate), None)
+    if judge is None:
+        return None
 
-            def evaluate(record: Record, entry: Entry = entry) -> Iterator[Evaluation]:
-                with closing(patient(entry).build()) as bot:
-                    yield from analyse(record, bot, at_once=1)
+    def evaluate(record: Record) -> Iterator[Evaluation]:
+        with closing(patient(judge).build()) as bot:
+            yield from analyse(record, bot, at_once=1)
 
-            return evaluate
-    return None
+    return evaluate
 
 
 # --- Keeping ---

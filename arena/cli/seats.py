@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arena import ConfigError
-from arena.cli import events
 from arena.players.tables import first_given
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def arranged(
     )
     bots = {colour: seat for colour, seat in seats.items() if not seat.is_person}
     people = tuple(colour for colour in sorted(seats) if colour not in bots)
-    players = tuple(events.player_of(seat) for seat in seats.values() if _identity(seat))
+    players = tuple(seat.player for seat in seats.values() if _identity(seat))
     return Kifu(record, people, limits, players=players), bots
 
 
@@ -122,7 +121,7 @@ def seat_at(event: Event, theme: Theme) -> Callable[[Pairing], Record]:
     from arena.people.kifu import Kifu
     from arena.people.sitting import Sitting
     from arena.screen.plain_play import Lines
-    from arena.screen.play import sit_down
+    from arena.screen.play import Look, sit_down
 
     console, lines = Console(), Lines(sys.stdin)
 
@@ -145,7 +144,7 @@ def seat_at(event: Event, theme: Theme) -> Callable[[Pairing], Record]:
         )
         time = next((seats[colour].limits for colour in people if seats[colour].limits.time), Limits())
         with Sitting(Kifu(record, people, time), opponents_of(bots, event.terms.rules)) as sitting:
-            sit_down(sitting, console, lines, theme=theme)
+            sit_down(sitting, console, lines, Look(theme=theme))
         if not sitting.snapshot().is_over:
             raise KeyboardInterrupt
         return sitting.record()

@@ -42,10 +42,11 @@ def tutorial(
     entry.checked(SIZE)
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     console = Console(no_color=True) if plain else Console()
+    lines = Lines(sys.stdin)
     talk = Talk(console, input if at_terminal else _read, plain, waits=at_terminal and not plain)
     try:
         teach(talk, first)
-        play(talk, entry.build(), entry.name, SystemRandom().getrandbits(31), Lines(sys.stdin))
+        play(talk, entry.build(), entry.name, SystemRandom().getrandbits(31), lines)
     except Left as left:
         farewell(talk, [f"Go on later with: arena tutorial --from {left.number}"])
         return

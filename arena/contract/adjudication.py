@@ -65,11 +65,6 @@ class Adjudication:
                 raise ConfigError(f"--adjudicate: {key}={value!r} is no {word}") from None
         return cls(**values)  # type: ignore[arg-type]
 
-    def loser(self, win_rates: Sequence[float | None], first: Colour) -> Colour | None:
-        """Who has lost by these rules, if anybody; as for ``verdict``."""
-        verdict = self.verdict(win_rates, first)
-        return None if verdict is None else verdict.loser
-
     def verdict(self, win_rates: Sequence[float | None], first: Colour) -> Verdict | None:
         """What these rules say of a game, if anything.
 

@@ -151,10 +151,6 @@ class Decision:
     visits: int | None = None
     ownership: np.ndarray | None = None
 
-    @property
-    def resigns(self) -> bool:
-        return self.move is None
-
 
 @dataclass(frozen=True, slots=True)
 class Candidate:

@@ -108,12 +108,6 @@ class Board:
         """The liberties of the group at ``move``; 0 where there is no stone."""
         return int(kernels.true_liberties(self.array, 0, move)) if self.stone(move) else 0
 
-    def eyes(self, colour: Colour) -> np.ndarray:
-        """(size² + 1,) bool: the single points that ``colour`` surrounds and should not fill."""
-        mask = np.empty(self.size * self.size + 1, np.bool_)
-        kernels.eye_mask(self.array, 0, int(colour), mask)
-        return mask
-
     def area_margin(self) -> int:
         """Black's margin before komi, counting stones and surrounded points; every stone is taken as alive."""
         return int(kernels.area_of(self.array, 0))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -58,10 +60,25 @@ class Rules:
     handicap_points: bool = False
     move_limit: int = 243
 
+    def katago(self) -> dict[str, object]:
+        """These rules in KataGo's words, as its ``kata-set-rules`` has them."""
+        return {
+            "ko": "POSITIONAL" if self.superko else "SIMPLE",
+            "scoring": self.scoring.upper(),
+            "tax": "NONE",
+            "suicide": self.suicide,
+            "hasButton": False,
+            "whiteHandicapBonus": "N" if self.handicap_points else "0",
+        }
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Rules:
         """The rules whose ``asdict`` became JSON. Raises ValueError, TypeError or KeyError for what is no rules."""
         return cls(**{**data, "scoring": Scoring(data["scoring"])})
+
+    def to_json(self) -> str:
+        """What ``from_json`` reads, once parsed; the same text for equal rules."""
+        return _json_of(self)
 
     @classmethod
     def preset(
@@ -102,6 +119,12 @@ PRESETS: dict[str, frozenset[str]] = {
 }
 
 
+@lru_cache(maxsize=64)
+def _json_of(rules: Rules) -> str:
+    settings = asdict(rules) | {"komi": float(rules.komi)}  # 7 and 7.0 are equal rules
+    return json.dumps(settings, separators=(",", ":"))
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How a game ended. ``winner`` is None for a draw; ``margin`` is Black's, komi counted, where it was scored."""
@@ -126,6 +149,11 @@ class Outcome:
             return f"{self.winner.letter}+"
         reason = {Ending.RESIGN: "R", Ending.ADJUDICATED: "R", Ending.TIME: "T"}.get(self.ending, "F")
         return f"{self.winner.letter}+{reason}"
+
+    @property
+    def brief(self) -> str:
+        """``B+3.5``, ``W+R``, ``draw``."""
+        return "draw" if self.winner is None else self.sgf
 
     @property
     def black_score(self) -> float:
@@ -220,17 +248,20 @@ class Game:
     def legal_moves(self) -> np.ndarray:
         """(size² + 1,) bool: what the side to move may play; the pass is last and always legal."""
         mask = np.empty(self.rules.size**2 + 1, np.bool_)
-        kernels.legal_mask(
-            self.board.array,
-            0,
-            int(self.to_play),
-            self._hashes,
-            len(self.moves) + 1,
-            self.rules.superko,
-            self.rules.suicide,
-            mask,
-        )
+        kernels.legal_mask(*self._position(), mask)
         return mask
+
+    def sensible_moves(self) -> np.ndarray:
+        """``legal_moves`` without those that fill an own eye, and without the pass as long as the board as it stands is
+        lost and there is another move: the other side would end the game with a second pass."""
+        mask = np.empty(self.rules.size**2 + 1, np.bool_)
+        kernels.sensible_mask(*self._position(), self.margin(), mask)
+        return mask
+
+    def _position(self) -> tuple[np.ndarray, int, int, np.ndarray, int, bool, bool]:
+        """The board, the side to move, the hashes of all positions and the rules on repetition and suicide."""
+        rules = self.rules
+        return self.board.array, 0, int(self.to_play), self._hashes, len(self.moves) + 1, rules.superko, rules.suicide
 
     def play(self, move: Move) -> None:
         """Play for the side to move. Raises IllegalMove, and then has changed nothing."""

@@ -616,28 +616,39 @@ def referee(boards, index, move, colour, hashes, count, superko, suicide):
     return LEGAL, -1
 
 
+@inlined
+def is_allowed(board, p, colour, hashes, count, superko, suicide):
+    """Whether the rules let ``colour`` play at the empty point ``p``; ``hashes[:count]`` are those of all positions."""
+    if refuse(board, p, colour, suicide) != LEGAL:
+        return False
+    return not superko or repeats(hashes, count, hash_after(board, p, colour)) < 0
+
+
 @kernel
 def legal_mask(boards, index, colour, hashes, count, superko, suicide, mask):
     """Write to ``mask`` (size² + 1, bool) which moves are legal; a pass always is."""
     board = boards[index]
-    points = board.side * board.side
-    mask[:points] = False
-    mask[points] = True
+    mask[:] = False
+    mask[board.side * board.side] = True
     for i in range(board.empty_count):
         p = np.int64(board.empties[U(i)])
-        if refuse(board, p, colour, suicide) == LEGAL:
-            if not superko or repeats(hashes, count, hash_after(board, p, colour)) < 0:
-                mask[move_of(board, p)] = True
+        mask[move_of(board, p)] = is_allowed(board, p, colour, hashes, count, superko, suicide)
 
 
 @kernel
-def eye_mask(boards, index, colour, mask):
-    """Write to ``mask`` (size² + 1, bool) which points are eyes of ``colour``."""
+def sensible_mask(boards, index, colour, hashes, count, superko, suicide, margin, mask):
+    """Write to ``mask`` (size² + 1, bool) the legal moves that fill no own eye. The pass is one of them when nothing
+    else is, or when the board as it stands isn't lost, where Black is ahead by ``margin``: the other side would answer
+    it with the last one."""
     board = boards[index]
     mask[:] = False
+    some = False
     for i in range(board.empty_count):
         p = np.int64(board.empties[U(i)])
-        mask[move_of(board, p)] = is_eye(board, p, colour)
+        if not is_eye(board, p, colour) and is_allowed(board, p, colour, hashes, count, superko, suicide):
+            mask[move_of(board, p)] = True
+            some = True
+    mask[board.side * board.side] = not some or (margin >= 0 if colour == 1 else margin <= 0)
 
 
 @kernel

@@ -106,11 +106,6 @@ def apply_symmetry(planes: np.ndarray, symmetry: int) -> np.ndarray:
     return planes
 
 
-def inverse_symmetry(symmetry: int) -> int:
-    """The symmetry that undoes this one: only the two quarter turns differ from their inverse."""
-    return {5: 6, 6: 5}.get(symmetry, symmetry)
-
-
 def star_points(size: int) -> list[Move]:
     """The handicap points in the order of ``fixed_handicap`` (GTP 2, 4.1.1), the centre last; none below 7x7."""
     if size < 7:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
+from functools import cache, lru_cache
+from hashlib import blake2b
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from sgfmill import sgf_grammar, sgf_properties
@@ -119,6 +121,16 @@ class Record:
         best = min(range(len(table)), key=lambda s: (black[s].tobytes(), white[s].tobytes(), moves[s].tobytes()))
         return tuple(black[best].tolist()), tuple(white[best].tolist()), tuple(moves[best].tolist())
 
+    @property
+    def canonical(self) -> bytes:
+        """16 bytes, the same for games by the same rules that are identical but for a symmetry."""
+        return _canonical(self.rules, self.setup, self.first, self.moves)
+
+    @property
+    def length(self) -> int:
+        """Moves, the opening counted."""
+        return len(self.moves)
+
     def to_sgf(self, notes: Notes | None = None) -> str:
         """The game as SGF (FF[4]), one line unless a note has more; ``notes`` are added to its nodes.
 
@@ -213,6 +225,46 @@ Properties = Mapping[str, list[bytes]]
 """A node of an SGF: raw values by the name of the property, as sgfmill gives them."""
 
 
+class Score(NamedTuple):
+    """A finished game without its moves and rules: what is counted and rated. The fields are those of ``Record``."""
+
+    seq: int
+    """The number under which it arrived in the store."""
+    id: str
+    date: str
+    black: str
+    white: str
+    black_player: str
+    white_player: str
+    length: int
+    opening: int
+    first: Colour
+    black_seconds: float
+    white_seconds: float
+    reason: str
+    adjudged: Colour | None
+    unrated: str
+    canonical: bytes
+    outcome: Outcome | None
+
+
+Played = Record | Score
+"""What can be counted."""
+
+
+def renamed(game: Played, **names: str) -> Played:
+    """The game with other names or identities of its players."""
+    change: Any = replace if isinstance(game, Record) else Score._replace
+    return cast(Played, change(game, **names))
+
+
+@lru_cache(maxsize=512)  # a game that is over is counted in several places
+def _canonical(rules: Rules, setup: Stones, first: Colour, moves: tuple[Move, ...]) -> bytes:
+    form = Record(rules, moves, None, setup=setup).canonical_moves()
+    text = json.dumps([rules.to_json(), int(first), form], separators=(",", ":"))
+    return blake2b(text.encode(), digest_size=16).digest()
+
+
 def read_sgf(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_moves: int = MAX_MOVES) -> Record:
     """The first game of an SGF text, its main line.
 
@@ -230,10 +282,7 @@ def read_sgf(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_moves: int = 
     """
     if len(text) > max_bytes:
         raise RecordError(f"too large: {len(text)} bytes")
-    try:
-        nodes = list(sgf_grammar.main_sequence_iter(sgf_grammar.parse_sgf_game(utf8(text))))
-    except ValueError as error:
-        raise RecordError(f"not an SGF: {error}") from None
+    nodes = main_line(utf8(text))
     root = nodes[0]
     if _text(root, "GM") not in ("", "1"):
         raise RecordError("not Go")
@@ -273,6 +322,47 @@ def read_sgf(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_moves: int = 
         reason=reason,
     )
     return _legal(record)
+
+
+_FIRST = re.compile(rb"\(\s*;")
+_PARTS = re.compile(rb"\[[^\]\\]*(?:\\.[^\]\\]*)*\]|[();]", re.DOTALL)
+"""The values of a game's text, each as a whole, and what divides it into nodes and variations."""
+
+MAX_NODES = 100_000
+"""The most nodes of a main line that are read."""
+
+
+def main_line(data: bytes) -> list[Properties]:
+    """The nodes of the first game's main line; its variations are passed over. Raises RecordError."""
+    if (span := game_span(data, 0)) is not None:
+        begin, fork, _ = (
+            span  # the first variation is the main one, so nothing of it stands behind a bracket that closes
+        )
+        parts = _PARTS.findall(data, begin, fork)
+        if parts.count(b";") > MAX_NODES:
+            raise RecordError(f"more than {MAX_NODES} nodes")
+        if parts.count(b"(") > 1:
+            line = _PARTS.sub(lambda part: b"" if part[0] == b"(" else part[0], data[begin:fork])
+            data = b"(" + line + b")"
+        else:
+            data = data[begin:fork] + b")"
+    try:
+        return list(sgf_grammar.main_sequence_iter(sgf_grammar.parse_sgf_game(data)))
+    except ValueError as error:
+        raise RecordError(f"not an SGF: {error}") from None
+
+
+def game_span(data: bytes, start: int) -> tuple[int, int, int] | None:
+    """Where the next game begins, where its first bracket closes and where it ends; None when it isn't whole."""
+    first = _FIRST.search(data, start)
+    depth = fork = 0
+    for part in _PARTS.finditer(data, first.start()) if first else ():
+        depth += (part[0] == b"(") - (part[0] == b")")
+        if part[0] == b")":
+            fork = fork or part.start()
+            if depth == 0:
+                return first.start(), fork, part.end()  # type: ignore[union-attr]
+    return None
 
 
 def utf8(text: str | bytes) -> bytes:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import cycle
+from os.path import expanduser
 from pathlib import Path
 from threading import Event, Thread
 from typing import TextIO
@@ -22,7 +23,7 @@ from typing import TextIO
 from arena import ConfigError, IllegalMove, RecordError, UserError, __version__
 from arena.contract.bot import Bot, Candidate, Decision, Limits, fault_words
 from arena.contract.clock import Clock, TimeSettings
-from arena.go.game import PRESETS, Outcome, Rules, Scoring, handicap_points
+from arena.go.game import PRESETS, Outcome, Rules, handicap_points
 from arena.go.moves import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.record import MAX_BYTES, Stones, read_sgf
 from arena.gtp.position import Position, Refused
@@ -254,7 +255,7 @@ class Server:
             raise Refused("syntax error")
         number = int(words.pop()) if len(words) > 1 and re.fullmatch("[0-9]{1,9}", words[-1]) else None
         try:
-            path = Path(" ".join(words)).expanduser()
+            path = Path(expanduser(" ".join(words)))
             if not path.is_file():
                 raise RecordError("no file")
             with path.open("rb") as file:
@@ -508,16 +509,7 @@ def _read_rules(text: str, rules: Rules) -> Rules:
 
 def _agree(settings: dict[str, object], name: str) -> bool:
     """Whether KataGo's settings are those of the preset. What they don't say is as in our presets."""
-    preset = Rules.preset(name)
-    ours: dict[str, object] = {
-        "ko": "POSITIONAL" if preset.superko else "SIMPLE",
-        "scoring": "TERRITORY" if preset.scoring is Scoring.TERRITORY else "AREA",
-        "tax": "NONE",
-        "suicide": preset.suicide,
-        "hasButton": False,
-        "whiteHandicapBonus": "N" if preset.handicap_points else "0",
-    }
-    return all(settings.get(key, value) == value for key, value in ours.items())
+    return all(settings.get(key, value) == value for key, value in Rules.preset(name).katago().items())
 
 
 def _lz_info(order: int, candidate: Candidate, size: int) -> str:

@@ -108,15 +108,6 @@ class Ratings:
             return superiority(self._sweep(i, j))
         return normal_tail(self.likelihood.signed_root(self._contrast(i, j), 0.0))
 
-    def los_matrix(self) -> FloatArray:
-        """(n, n): the likelihood that row is stronger than column; 1/2 on the diagonal."""
-        los = np.full((len(self.players), len(self.players)), 0.5)
-        for i, a in enumerate(self.players):
-            for j, b in enumerate(self.players[:i]):
-                los[i, j] = self.los(a, b)
-                los[j, i] = 1 - los[i, j]
-        return los
-
     def surprise(self) -> FloatArray:
         """(n, n) in [0, 1]: the chance at the fit of a score as far to its side as this one; 1 where they never met.
 

@@ -17,11 +17,12 @@ from typing import Any
 from arena import CheckpointError
 from arena.events.schedule import Gate, Match, event_from_json
 from arena.events.tally import Judge
-from arena.files import read_json
+from arena.files import cell, read_json
 from arena.players.registry import LIMITS, Entry, Registry
 from arena.ratings import Estimate, Verdict, WinDrawLoss
 from arena.results.league import League, league
 from arena.results.store import Event, Store
+from arena.results.stored import readable
 from bots.nets.checkpoint import MANIFEST, precision_here
 
 STANDS_FOR = {"rollout": "mcts"}
@@ -243,10 +244,12 @@ def _gates(entry: str, store: Store) -> Iterator[tuple[Event, Evidence]]:
             continue
         match = event_from_json(event.plan)
         if isinstance(match, Match):
-            judge = match.judge()
-            for record in store.games(event=event.id):
-                judge.add(record)
-            yield event, Evidence(match, judge)
+            with readable(store, event):
+                judge = match.judge()
+                for record in store.scores(event=event.id):
+                    judge.add(record)
+                found = Evidence(match, judge)
+            yield event, found
 
 
 def _by_no_gate(entry: Entry, number: int) -> Version:
@@ -282,7 +285,7 @@ def to_csv(found: History) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(_table(found))
+    writer.writerows({key: cell(value) for key, value in row.items()} for row in _table(found))
     return text.getvalue()
 
 

@@ -5,6 +5,7 @@ What is done by a key is ``seat``'s, how it looks ``play_frame``'s.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,40 +27,44 @@ from arena.screen.viewer import Evaluate, Review, show_review
 STARTING = "Getting ready; the first time, compiling takes up to a minute."
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a game is shown: ``plain`` in words, else in which characters and colours."""
+
+    plain: bool = False
+    ascii_only: bool = False
+    theme: Theme = DARK
+
+
+DEFAULT = Look()
+
+
 def sit_down(
     sitting: Sitting,
     console: Console,
     lines: Lines,
+    look: Look = DEFAULT,
     *,
-    plain: bool = False,
-    ascii_only: bool = False,
     kept: Path | None = None,
     evaluate: Evaluate | None = None,
-    theme: Theme = DARK,
 ) -> None:
     """Let people play in the way that suits where they are: on the whole terminal, or in words with ``plain`` and in a
-    pipe. Returns when the game is over, or left. The rest is as for ``show_sitting``."""
-    ascii_only = ascii_only or console.options.ascii_only
-    if has_stage(console) and not plain:
-        show_sitting(sitting, console, kept=kept, evaluate=evaluate, theme=theme, ascii_only=ascii_only)
-    else:
-        show_plainly(sitting, console, Manner(plain, not plain, ascii_only, console.width, kept), lines)
-
-
-def show_sitting(
-    sitting: Sitting,
-    console: Console,
-    *,
-    kept: Path | None = None,
-    evaluate: Evaluate | None = None,
-    theme: Theme = DARK,
-    ascii_only: bool = False,
-) -> None:
-    """Let a person play, to the end and as long as it is looked at, or until he leaves or the terminal is gone.
+    pipe. Returns when the game is over, or left.
 
     ``kept`` is the game's file; ``evaluate`` is asked for a review after the end. Ctrl-C comes through as
     KeyboardInterrupt, a signal to end as SystemExit; whatever comes, the game is as the sitting has kept it.
     """
+    look = replace(look, ascii_only=look.ascii_only or console.options.ascii_only)
+    if has_stage(console) and not look.plain:
+        _show(sitting, console, look, kept, evaluate)
+    else:
+        manner = Manner(look.plain, not look.plain, look.ascii_only, console.width, kept)
+        show_plainly(sitting, console, manner, lines)
+
+
+def _show(sitting: Sitting, console: Console, look: Look, kept: Path | None, evaluate: Evaluate | None) -> None:
+    """Play on the whole terminal, as long as the game is looked at or until the terminal is gone."""
+    theme, ascii_only = look.theme, look.ascii_only
     seat = Seat(sitting, kept=kept, can_review=evaluate is not None, theme=theme, ascii_only=ascii_only)
     with Stage(console, sitting.pause, sitting.go_on) as stage:
         sitting.subscribe(lambda: stage.tell(None))

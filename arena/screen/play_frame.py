@@ -13,12 +13,11 @@ from rich.text import Text
 
 from arena.contract.clock import TimeLeft
 from arena.go.board import Board
-from arena.go.game import Scoring
 from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move, pass_move
-from arena.people.counting import Count
 from arena.people.kifu import Phase, Preview, Snapshot
 from arena.screen import style
 from arena.screen.board import DARK, Block, Overlay, Scene, Theme, draw_board, result_words, stone_sign
+from arena.screen.sentences import count_words, estimate_words, points_words
 from arena.screen.style import folded
 
 LETTERS = "ABCDE"
@@ -212,10 +211,8 @@ class PlayFrame:
         count = self.snapshot.count
         if count is None or (self.snapshot.outcome is not None and self.snapshot.outcome.margin is None):
             return []
-        told = count_words(count, self.snapshot)
-        if self.snapshot.phase is Phase.OVER:
-            told.pop()  # who has won stands above
-        return [line for words in told for line in self._said(words, width)][:height]
+        words = count_words(self.snapshot) if self.snapshot.phase is Phase.COUNT else points_words(count)
+        return self._folded(words, width, height)
 
     def _estimate(self, width: int, height: int) -> list[Text]:
         estimate = self.snapshot.estimate
@@ -223,12 +220,7 @@ class PlayFrame:
             return []
         if estimate is None:
             return [self._busy("estimating the score", width)][:height] if self.snapshot.estimating else []
-        if abs(estimate.margin) < 0.05:
-            words = "score: even"
-        else:
-            leader = BLACK if estimate.margin > 0 else WHITE
-            words = f"score: {leader.name.title()} leads by about {abs(estimate.margin):.1f}"
-        return self._said(words, width)[:height]
+        return self._folded(f"score: {estimate_words(estimate)}", width, height)
 
     def _candidates(self, width: int, height: int) -> list[Text]:
         """The hint's moves with their win rates, visits and lines of play."""
@@ -238,7 +230,7 @@ class PlayFrame:
         if advice is None:
             return [self._busy("looking for a hint", width)][:height] if snapshot.advising else []
         if advice.fault:
-            return folded(f"no hint: {advice.fault}", width, height, self.ascii_only, style.WARNING)
+            return self._folded(f"no hint: {advice.fault}", width, height, style.WARNING)
         more = " (thinks on)" if snapshot.advising else ""
         lines = self._said(f"{advice.analyst}, {advice.visits:,} visits{more}:", width, self.theme.label)
         for letter, candidate in zip(LETTERS, advice.candidates, strict=False):
@@ -249,7 +241,7 @@ class PlayFrame:
         return lines[:height]
 
     def _trouble(self, width: int, height: int) -> list[Text]:
-        return folded(self.snapshot.trouble, width, height, self.ascii_only, style.WARNING)
+        return self._folded(self.snapshot.trouble, width, height, style.WARNING)
 
     def _status(self, width: int) -> list[Text]:
         """What was said last, or what the move at the cursor would do."""
@@ -266,7 +258,7 @@ class PlayFrame:
                 )
         if not words and self.snapshot.trouble:
             words = self.snapshot.trouble
-        return folded(words, width, 3, self.ascii_only, style.WARNING if warns else "") if words else []
+        return self._folded(words, width, 3, style.WARNING if warns else "")
 
     def _prompt(self, width: int) -> list[Text]:
         where = ""
@@ -294,6 +286,9 @@ class PlayFrame:
         words = next((words for words in wordings if cell_len(words) <= width), "")
         return self._said(words, width, self.theme.label) if words else []
 
+    def _folded(self, words: str, width: int, height: int, text_style: str = "") -> list[Text]:
+        return folded(words, width, height, self.ascii_only, text_style)
+
     def _said(self, words: str, width: int, text_style: str = "") -> list[Text]:
         return [Text(style.spell(style.clip(words, width), self.ascii_only), text_style)]
 
@@ -313,20 +308,3 @@ def clock_words(left: TimeLeft) -> str:
     seconds = max(0.0, left.seconds)
     words = f"{seconds:.1f}" if seconds < SCARCE else style.duration(seconds)
     return f"{words}/{left.stones}" if left.stones else words
-
-
-def count_words(count: Count, snapshot: Snapshot) -> list[str]:
-    """How the points of both sides come together, and for whom."""
-    what = "stones and points" if snapshot.rules.scoring is Scoring.AREA else "points and prisoners"
-    bonus = f" + {count.bonus} for handicap" if count.bonus else ""
-    margin = count.margin
-    if margin:
-        leader = BLACK if margin > 0 else WHITE
-        wins = f"{leader.name.title()} would win by {abs(margin):g}"
-    else:
-        wins = "a draw"
-    return [
-        f"{stone_sign(BLACK)} {count.black} {what}",
-        f"{stone_sign(WHITE)} {count.white} + komi {count.komi:g}{bonus}",
-        wins,
-    ]

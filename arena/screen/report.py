@@ -92,8 +92,8 @@ def terms(report: Report) -> tuple[tuple[str, str], ...]:
         ("Limits", "; ".join(_limits(report))),
         ("Adjudged", _adjudication(settings.get("adjudication"))),
     ]
-    if report.records:
-        dates = sorted(record.date for record in report.records if record.date)
+    if report.games:
+        dates = sorted(record.date for record in report.games if record.date)
         between = (
             f", {dates[0]} to {dates[-1]}"
             if dates and dates[0] != dates[-1]
@@ -106,8 +106,8 @@ def terms(report: Report) -> tuple[tuple[str, str], ...]:
 def _progress(report: Report) -> str:
     stored, planned = report.stored, report.planned
     if report.judge is not None and report.judge.is_decided:
-        after = stored - len(report.records)
-        return f"{len(report.records)}, and {after} after the test was decided" if after else f"{stored}"
+        after = stored - len(report.games)
+        return f"{len(report.games)}, and {after} after the test was decided" if after else f"{stored}"
     if planned is None or planned <= stored:
         return f"{stored}"
     most = "at most " if report.kind is Kind.LADDER else ""
@@ -182,12 +182,11 @@ def _strength(report: Findings) -> Iterable[tuple[str, str]]:
         yield "Waiting", f"{some(judge.waiting, 'game')} will count when all earlier ones are over"
     evidence, los = some(tally.counts.games // 2, "pair"), style.likelihood(comparison.los)
     yield "Elo", f"{comparison.elo} (95 %) for {tally.first}, from {evidence}; LOS {los}"
-    yield "Score", f"{style.score(tally.results())}, {style.per_cent(tally.points / tally.games)}"
+    yield "Score", f"{style.score(tally.results())}, {style.per_cent(tally.results().share)}"
     parts = []
     for colour in Colour:
         counts = tally.results(colour=colour)
-        share = style.per_cent(counts.points / counts.games if counts.games else None)
-        parts.append(f"as {colour.name.title()} {style.score(counts)} ({share})")
+        parts.append(f"as {colour.name.title()} {style.score(counts)} ({style.per_cent(counts.share)})")
     yield "By colour", ", ".join(parts)
     yield "Normalised", f"{comparison.normalised} Elo (95 %), in units of the spread of one game"
     words = ("0", "1/2", "1", "1 1/2", "2")

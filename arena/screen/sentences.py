@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from arena.go.game import Ending
-from arena.go.moves import BLACK, GTP_COLUMNS, Colour, Move, gtp_from_move, pass_move, star_points
+from arena.go.moves import BLACK, GTP_COLUMNS, Colour, Move, gtp_from_move, pass_move
 from arena.people.counting import Count, Estimate
 from arena.people.kifu import Advice, Snapshot, Turn
 from arena.screen import style
-from arena.screen.board import AREAS, ASCII_AREAS, ASCII_SIGNS, OWNED, SIGNS, STAR
+from arena.screen.board import AREAS, ASCII_AREAS, ASCII_SMALL, OWNED, SMALL, Overlay, board_width, draw_board
+from arena.screen.style import some
 
 SHOWN_CANDIDATES = 3
 SHOWN_MOVES = 6
@@ -70,13 +73,11 @@ def estimate_words(estimate: Estimate) -> str:
     margin = estimate.margin
     side = "Black" if margin > 0 else "White"
     lead = "The game is about even" if abs(margin) < 0.5 else f"{side} leads by about {abs(margin):.1f} points"
-    likely = [0, 0, 0]
-    for share in estimate.ownership:
-        percent = _signed(share)
-        likely[0 if percent > OWNED else 1 if percent < -OWNED else 2] += 1
+    shares = np.frombuffer(estimate.ownership, np.int8)
+    black, white = int((shares > OWNED).sum()), int((shares < -OWNED).sum())
     return (
-        f"{lead}, komi counted, by {estimate.playouts} playouts. Black is likely to have {some(likely[0], 'point')} of "
-        f"the board and White {likely[1]}; {likely[2]} are open."
+        f"{lead}, komi counted, by {estimate.playouts} playouts. Black is likely to have {some(black, 'point')} of "
+        f"the board and White {white}; {len(shares) - black - white} are open."
     )
 
 
@@ -158,48 +159,27 @@ def _below(now: Snapshot) -> list[str]:
 
 
 def drawn(now: Snapshot, manner: Manner, ownership: bytes | None = None) -> str:
-    """The position as text; the last move in brackets, dead stones in small letters, and with ``ownership`` small signs
-    on points that are likely to be somebody's. Without gaps, and so without brackets, where it is too wide."""
-    size = now.size
-    gap = " " if 3 + 2 * size + 1 <= manner.width else ""
-    signs, areas = (ASCII_SIGNS, ASCII_AREAS) if manner.ascii_only else (SIGNS, AREAS)
-    stars, dead = set(star_points(size)), set(now.dead or ())
-    letters = gap.join(GTP_COLUMNS[:size])
-    lines = [f"   {gap}{letters}"]
-    for row in range(size):
-        line = f"{size - row:2d} "
-        for column in range(size):
-            move = row * size + column
-            before = "(" if move == now.last else ")" if column and move - 1 == now.last else " "
-            line += before if gap else ""
-            stone, share = now.points[move], 0 if ownership is None else _signed(ownership[move])
-            if stone:
-                line += ASCII_AREAS[stone] if move in dead else signs[stone]
-            elif abs(share) > OWNED:
-                line += areas[1 if share > 0 else 2]
-            else:
-                line += STAR if move in stars else signs[0]
-        lines.append(line + (")" if gap and row * size + size - 1 == now.last else ""))
+    """The position as text, and what its signs mean. Without gaps, and so without brackets around the last move, where
+    it is too wide."""
+    dead = set(now.dead or ())
+    board = draw_board(
+        now.stones, now.last, ascii_only=manner.ascii_only, ownership=ownership, overlay=Overlay(taken=dead)
+    )
+    lines = [line.plain.rstrip() for line in board]
+    if board_width(now.size) > manner.width:
+        lines = [line[:3].ljust(3) + line[4::2] for line in lines]
     notes = _below(now)
+    small, areas = (ASCII_SMALL, ASCII_AREAS) if manner.ascii_only else (SMALL, AREAS)
     if dead:
-        notes.append("Small x and o are dead stones.")
+        notes.append(f"{small[1]} and {small[2]} are dead stones.")
     elif ownership is not None:
+        areas = ASCII_AREAS if manner.ascii_only else AREAS
         notes.append(f"{areas[1]} is likely to be Black's, {areas[2]} White's.")
     return "\n".join([*lines, *notes])
 
 
-def _signed(byte: int) -> int:
-    """A byte of an ownership as the number from -100 to 100 that it is."""
-    return byte - 256 if byte > 127 else byte
-
-
 def side(colour: Colour) -> str:
     return "Black" if colour is BLACK else "White"
-
-
-def some(number: float, noun: str) -> str:
-    """``1 point``, ``2.5 points``."""
-    return f"{number:g} {noun}" if number == 1 else f"{number:g} {noun}s"
 
 
 def _stones_at(points: Sequence[Move], size: int) -> str:

@@ -18,7 +18,7 @@ from arena.people.tutorial import LESSONS, RULES, Lesson, described, reply
 from arena.screen import style
 from arena.screen.board import draw_board
 from arena.screen.plain_play import Lines
-from arena.screen.play import sit_down
+from arena.screen.play import Look, sit_down
 
 LONGEST_LINE = 76
 """Columns of text that are pleasant to read."""
@@ -102,7 +102,7 @@ def play(talk: Talk, bot: Bot, name: str, seed: int, lines: Lines) -> None:
     talk.say(f"You are Black, {name} is White, and komi is {RULES.komi:g}. The middle is a good beginning.")
     record = Record(RULES, (), None, black="beginner", white=name, seed=seed)
     with Sitting(Kifu(record, (BLACK,)), {WHITE: Opponent(bot)}) as sitting:
-        sit_down(sitting, talk.console, lines, plain=talk.plain)
+        sit_down(sitting, talk.console, lines, Look(talk.plain))
         if not sitting.snapshot().is_over:
             raise Left(len(LESSONS) + 1)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from arena.go.jit import inlined, kernel
-from arena.go.kernels import CELLS, EDGE, WIDTH, U, move_of
+from arena.go.jit import inlined
+from arena.go.kernels import CELLS, EDGE, WIDTH, U
 
 SAFE, TAKEN = 1, 2
 """Stones that can't be captured and empty points that they own; points that they own but for dead stones among them."""
@@ -109,15 +109,3 @@ def mark_alive(board, colour, marks):
     for p in range(WIDTH + 1, WIDTH * (board.side + 1) - 1):
         if board.colour[U(p)] == colour and eyes[U(board.head[U(p)])] >= 2:
             marks[U(p)] = SAFE
-
-
-@kernel
-def alive_map(boards, index, colour, owned):
-    """Write to ``owned`` (size², uint8) what of the board is SAFE or TAKEN for ``colour``, else 0."""
-    board = boards[index]
-    marks = np.zeros(CELLS, np.uint8)
-    mark_alive(board, colour, marks)
-    for row in range(board.side):
-        for column in range(board.side):
-            p = (row + 1) * WIDTH + column + 1
-            owned[move_of(board, p)] = marks[p]
