@@ -119,7 +119,7 @@ def test_dead_stones_are_marked_by_typing_points() -> None:
 
 def test_with_small_letters_dead_stones_are_drawn() -> None:
     with sat(kifu_of(Rules.preset("chinese", 7), diagram=FINAL)) as sitting:
-        assert " 5  . w . X O . O\n" in said(sitting, "pass", "quit", in_words=False, ascii_only=True)
+        assert " 5  . w + X O . O\n" in said(sitting, "pass", "quit", in_words=False, ascii_only=True)
 
 
 # --- As a command ---
