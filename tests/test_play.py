@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commandline import ARENA, Done, arena, environment, refused
@@ -51,6 +52,140 @@ def test_every_change_is_said_in_words() -> None:
         "The game is unrated now (stones set up, undo).",
         "ada resigns: White (bot) wins. The game is unrated: stones set up, undo.",
     ]
+
+
+SENDING_TWO = ".O.O.\nXXOO.\n.XO..\n.XO..\n.XO.."
+"""White's second stone is taken together with the first; White takes one back: the same board again."""
+BOTH = (BLACK, WHITE)
+TWO_STONES = {"rules": Rules.preset("chinese", 9, 0.5), "setup": ((20, 60), ()), "first": WHITE}
+
+
+def settled_board(rules: str) -> dict[str, Any]:
+    return {"rules": Rules.preset(rules, 7, 7.0), "diagram": FINAL}
+
+
+@pytest.mark.parametrize(
+    ("game", "bot", "typed", "answers"),
+    [
+        pytest.param(
+            {"people": (WHITE,)},
+            ["C3"],
+            "c3 b2",
+            ["Black plays C3.", "C3 is taken: a stone lies there already.", "White plays B2."],
+            id="the bot begins",
+        ),
+        pytest.param(
+            TWO_STONES,
+            ["E5"],
+            "d4",
+            ["2 handicap stones. It is unrated: handicap 2, komi 0.5.", "White plays E5."],
+            id="handicap",
+        ),
+        pytest.param(
+            {"diagram": ".O...\nO....\n.....\n.....\n....."},
+            [],
+            "a5",
+            ["A5 is suicide: your own stones there would have no liberty left."],
+            id="suicide",
+        ),
+        pytest.param(
+            {"people": BOTH, "diagram": ".XO..\nXO.O.\n.XO..\n.....\n....."},
+            [],
+            "c4 b4",
+            ["B4 retakes the ko at once: play elsewhere first."],
+            id="ko",
+        ),
+        pytest.param(
+            {"people": BOTH, "diagram": SENDING_TWO},
+            [],
+            "pass a5 c5 b5",
+            ["B5 repeats the position after move 1 (superko): play elsewhere first."],
+            id="superko",
+        ),
+        pytest.param({}, ["resign"], "c3", ["bot resigns: Black (ada) wins."], id="the bot resigns"),
+        pytest.param(
+            {},
+            ["B3", "D3", "E5"],
+            "c3 c4 undo c2",
+            ["2 moves taken back. Black is to play move 3.", "The game is unrated now (undo).", "White plays E5."],
+            id="undo",
+        ),
+        pytest.param(
+            {"people": BOTH}, [], "c3 b3 undo", ["1 move taken back. White is to play move 2."], id="undo of two people"
+        ),
+        pytest.param(
+            {"people": (WHITE,)},
+            ["C3"],
+            "undo resign",
+            ["There is no move of yours to take back.", "ada resigns: Black (bot) wins."],
+            id="nothing to undo",
+        ),
+        pytest.param(
+            {"event": "a match"},
+            ["C3"],
+            "undo hint score",
+            ["There is no help in a match or a tournament; play on, or resign."],
+            id="a match",
+        ),
+        pytest.param(
+            settled_board("chinese"),
+            [],
+            "pass d4 c5 d4 done",
+            [
+                "Dead: White's 1 stone: B5.",
+                "Black has 28 points, White 21 and komi 7.",
+                "No stone lies there; done counts, continue plays on.",
+                "The game is a draw. The game is unrated: stones set up.",
+            ],
+            id="chinese",
+        ),
+        pytest.param(
+            settled_board("chinese"),
+            [],
+            "pass b5 done",
+            ["No stones are dead.", "White wins by 4 points. The game is unrated: stones set up, dead stones changed."],
+            id="dead stones changed",
+        ),
+        pytest.param(
+            settled_board("chinese"),
+            ["pass", "F7"],
+            "done pass continue a5",
+            [
+                "Dead stones are marked when both sides have passed.",
+                "2 moves taken back. Black is to play move 1.",
+                "White plays F7.",
+            ],
+            id="no agreement",
+        ),
+        pytest.param(
+            settled_board("cgos"),
+            [],
+            "pass",
+            ["Black has 25 points, White 22 and komi 7. White wins by 4 points."],
+            id="cgos",
+        ),
+        pytest.param(
+            settled_board("tromp-taylor"),
+            [],
+            "pass",
+            ["Black has 25 points, White 22 and komi 7. White wins by 4 points."],
+            id="tromp-taylor",
+        ),
+        pytest.param(
+            settled_board("chinese") | {"event": "a match"},
+            [],
+            "pass",
+            ["White wins by 4 points."],
+            id="all stones count in a match",
+        ),
+    ],
+)
+def test_a_game_goes_as_it_is_told(game: dict[str, Any], bot: list[str], typed: str, answers: list[str]) -> None:
+    with sat(kifu_of(**game), Scripted(*bot)) as sitting:
+        words = " ".join(said(sitting, *typed.split()).split())
+    for answer in answers:
+        assert answer in words
+        words = words.partition(answer)[2]
 
 
 @pytest.mark.parametrize(
