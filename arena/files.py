@@ -30,6 +30,15 @@ _HERE = -100  # AT_FDCWD: paths are relative to the current folder
 
 _SCRATCH, _OWNER = "arena-", "owner"
 
+GAMES_FOLDERS = ("/usr/games", "/usr/local/games")
+"""Where systems put engines, which is not on root's PATH."""
+
+
+def find_program(name: str, path: str | None = None) -> str | None:
+    """Where a program is, on ``path`` (PATH, unless given) or among the games; None where there is none."""
+    return shutil.which(name, path=os.pathsep.join([path or os.environ.get("PATH", os.defpath), *GAMES_FOLDERS]))
+
+
 # --- Writing ---
 
 
@@ -118,6 +127,11 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def cell(value: Any) -> Any:
+    """A value for a table that a spreadsheet may open: a text that would be run as a formula there gets a quote."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 # --- Locks ---

@@ -6,11 +6,9 @@ All of it runs on one thread and is timed in seconds of the processor, so that w
 from __future__ import annotations
 
 import importlib
-import os
 import random
 import re
 import resource
-import shutil
 import subprocess
 from collections.abc import Callable
 from time import process_time
@@ -20,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from arena.contract.bot import Limits
+from arena.files import find_program
 from arena.go import kernels
 from arena.go.game import Game, Rules
 from benchmarks.measure import interleaved, report, skipped, timed
 from bots import uct
-from bots.gtp import GAMES_FOLDERS
 
 PLAIN = {"c_uct": 0.7, "rave": 0.0, "priors": 0.0, "answering": False, "expand_after": 1}
 """UCT as textbooks have it: uniform playouts, a child for each of a leaf's moves at its first visit."""
@@ -142,7 +140,7 @@ def _pettingzoo() -> None:
 
 def _program(name: str, package: str) -> str | None:
     """Where an engine is installed, or None and a line that says so."""
-    found = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), *GAMES_FOLDERS]))
+    found = find_program(name)
     if found is None:
         skipped(name, f"no program '{name}' on PATH; {package}")
     return found

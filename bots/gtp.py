@@ -7,7 +7,6 @@ import os
 import re
 import select
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,12 +16,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arena import BotFault, BotKilled, BotTimeout, ConfigError
 from arena.contract.bot import Bot, BotKind, Decision, Limits, setting
 from arena.contract.code import digest_of
+from arena.files import find_program
 from arena.gtp import guard
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
@@ -34,7 +35,6 @@ STARTS = 3  # of an engine that is ended from outside meanwhile
 LONGEST_WAIT = 3600.0  # seconds of one call of poll, which takes no infinite ones
 LONGEST_ANSWER = 1 << 20  # bytes
 KEPT_STDERR = 1 << 16  # bytes
-GAMES_FOLDERS = ("/usr/games", "/usr/local/games")  # where systems put engines, and not on root's PATH
 
 FIRST_NUMBER = 1001  # of the commands to an engine; far from what one might write by itself after a "="
 LONGEST_LOG = 1 << 26  # bytes
@@ -263,11 +263,11 @@ class GtpBot(Bot):
             raise ConfigError("command is empty; give the engine's command line, such as 'gnugo --mode gtp'")
         self._config = config
         self.startup = config.startup
-        self._cwd = str(Path(config.cwd).expanduser()) if config.cwd else None
+        self._cwd = str(Path(expanduser(config.cwd))) if config.cwd else None
         if self._cwd and not Path(self._cwd).is_dir():
             raise ConfigError(f"cwd '{config.cwd}' is no folder; the engine can't run there")
         self._env = {**os.environ, **config.env}
-        self._log = Path(config.log).expanduser() if config.log else None
+        self._log = Path(expanduser(config.log)) if config.log else None
         try:
             if self._log is not None:
                 self._log.open("ab").close()
@@ -477,11 +477,10 @@ def _whole_period(seconds: float) -> Fraction:
 
 def _found(program: str, cwd: str | None, env: Mapping[str, str]) -> str | None:
     """The full path of a program, if there is one."""
-    folders = os.pathsep.join([env.get("PATH", os.defpath), *GAMES_FOLDERS])
-    place = os.path.expanduser(program)
+    place = expanduser(program)
     if os.sep in place:
         place = os.path.join(cwd or os.curdir, place)
-    found = shutil.which(place, path=folders)
+    found = find_program(place, env.get("PATH"))
     return None if found is None else os.path.abspath(found)
 
 
@@ -491,7 +490,7 @@ def code(config: Config) -> str:
         program, *arguments = shlex.split(config.command)
     except ValueError:
         return ""
-    cwd = str(Path(config.cwd).expanduser()) if config.cwd else None
+    cwd = str(Path(expanduser(config.cwd))) if config.cwd else None
     found = _found(program, cwd, {**os.environ, **config.env})
     named = [Path(cwd or os.curdir, part) for argument in arguments for part in {argument, argument.partition("=")[2]}]
     return digest_of([*([] if found is None else [Path(found)]), *(path for path in named if path.is_file())])

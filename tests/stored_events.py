@@ -7,12 +7,13 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from arena.contract.code import Player
 from arena.events.schedule import Ladder, Match, Pairing, Tournament, event_to_json
 from arena.go.game import Ending, Outcome
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Record
 from arena.players.registry import Entry
-from arena.results.store import Event, Player, Store
+from arena.results.store import Event, Store
 
 CREATED = "2026-11-20T10:00:00+00:00"
 DATE = "2026-11-21"

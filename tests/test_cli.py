@@ -21,6 +21,7 @@ from commandline import ARENA, ROOT, arena, arena_alone, arena_begun, environmen
 from typer.testing import CliRunner
 
 from arena.cli import app
+from arena.files import cell
 from arena.go.game import Ending, Outcome
 from arena.go.moves import WHITE, gtp_from_move
 from arena.results.store import Store
@@ -258,6 +259,13 @@ WRONG = [
     (("games",), ("results/arena.db",)),
     (("records", "stats", "nothing-here"), ("nothing-here",)),
     (("bots", "alphgo"), ("did you mean 'alphago'",)),
+    (("show", "~nobody-here/game.sgf"), ("no file ~nobody-here/game.sgf",)),
+    (("show", "a" * 5000), ("File name too long",)),
+    (("match", "checkpoint:~nobody-here/net", "random"), ("~nobody-here/net: no checkpoint there",)),
+    (("match", "checkpoint:" + "a" * 5000, "random"), ("no checkpoint", "aaa ... aaa")),
+    (("match", "random", "fast-random", "-n", "9000000"), ("4500000 different openings, and there are 100000",)),
+    (("match", "random", "fast-random", "-n", "1000000000"), ("at most 10000000",)),
+    (("match", "red\x1b[31m\x9b2J\u202e", "random"), ("unknown bot 'red?[31m?2J?'",)),
 ]
 
 
@@ -269,6 +277,45 @@ def test_wrong_input_is_refused_in_one_line(arguments: tuple[str, ...], words: t
 def test_wrong_input_is_refused_by_the_process_too(tmp_path: Path) -> None:
     refused(arena_alone("match", "mtcs", "random", folder=tmp_path), "did you mean 'mcts'")
     assert arena("match", "random", "fast-random", "--sise", "9", folder=tmp_path).returncode == 2
+
+
+def in_shell(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        script, shell=True, cwd=folder, env=environment(), capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.mark.parametrize("words", ["bots --help", "init"])
+def test_a_full_disk_under_the_output_is_one_line(words: str, tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("the system has no /dev/full")
+    refused(in_shell(f"{shlex.join(ARENA)} {words} > /dev/full", tmp_path), "No space left")
+
+
+def test_closed_streams_lead_nowhere_and_not_into_the_database(tmp_path: Path) -> None:
+    assert (
+        in_shell(f"{shlex.join(ARENA)} match random fast-random -n 2 --size 5 <&- >&- 2>&-", tmp_path).returncode == 0
+    )
+    with Store.of(tmp_path / "results") as store:
+        assert store.count() == 2
+
+
+def test_no_file_may_be_written(tmp_path: Path) -> None:
+    refused(
+        in_shell(f"ulimit -f 0; {shlex.join(ARENA)} match random fast-random -n 2", tmp_path),
+        "results/arena.db",
+        "check the disk",
+    )
+
+
+def test_names_that_would_command_a_terminal_or_a_spreadsheet_are_shown_as_they_are(tmp_path: Path) -> None:
+    sgf = "(;SZ[9]KM[7]RU[CGOS]PB[\x1b[31mred\x1b\\]0;title\x07]PW[a\u202eb]RE[B+R];B[aa]C[\x9b2J hi];W[bb])"
+    (tmp_path / "game.sgf").write_text(sgf)
+    shown = arena("show", "game.sgf", folder=tmp_path).stdout
+    assert ("[31mred" in shown and "a?b" in shown) or "a b" in shown
+    assert not set(shown) & set("\x1b\x07\x9b\u202e")
+    assert [cell(text) for text in ("=1+1", "@x", "-2", "mcts", "")] == ["'=1+1", "'@x", "'-2", "mcts", ""]
+    assert [cell(number) for number in (-2, -0.5, None)] == [-2, -0.5, None]
 
 
 def test_damaged_files_are_refused_in_one_line_and_left_alone(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,12 +11,13 @@ import numpy as np
 import pytest
 from test_alive import alive_map
 
+from arena.files import find_program
 from arena.go.board import Board
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.kernels import BOARD, random_move
 from arena.go.moves import BLACK, WHITE, Colour, Move, pass_move
 from arena.go.record import Record
-from bots.gtp import GAMES_FOLDERS, Config, GtpBot
+from bots.gtp import Config, GtpBot
 from bots.nets.checkpoint import SHIPPED
 from bots.nets.rollout import RolloutPolicy
 from bots.search.alive import SAFE, TAKEN
@@ -241,9 +241,7 @@ def test_an_engine_says_which_stones_are_dead(answer: str, dead: tuple[Move, ...
         gnugo.close()
 
 
-@pytest.mark.skipif(
-    not any(map(shutil.which, ["gnugo", *(f"{folder}/gnugo" for folder in GAMES_FOLDERS)])), reason="no GNU Go here"
-)
+@pytest.mark.skipif(find_program("gnugo") is None, reason="no GNU Go here")
 def test_gnu_go_agrees_about_a_plain_position() -> None:
     gnugo = GnuGo.find()
     assert gnugo is not None

@@ -12,11 +12,12 @@ from commandline import arena, refused
 from played import SIZES, console_of, entry, match_of, output_of, record_of
 
 from arena import StoreError
+from arena.contract.code import Player
 from arena.events.schedule import Match
 from arena.events.terms import Terms
 from arena.go.game import Ending
 from arena.go.record import Record
-from arena.results.store import Event, Player, Store
+from arena.results.store import Event, Store
 from arena.screen.dossier import forfeits_sheet, show_dossier
 
 MATCH = match_of("alphago", "sl", games=12)

@@ -6,7 +6,6 @@ import os
 import random
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,13 +21,14 @@ from hypothesis import strategies as st
 
 from arena import BotFault, CheckpointError
 from arena.contract.bot import Bot, Decision, Limits
+from arena.files import find_program
 from arena.go.game import Game, Outcome, Rules
 from arena.go.moves import BLACK, Colour, gtp_from_move, move_from_gtp
 from arena.gtp.server import Server, serve
 from arena.players.registry import Registry
 from bots.gtp import Config, GtpBot, katago_rules
 
-GNUGO = shutil.which("gnugo", path=f"{os.environ['PATH']}:/usr/games:/usr/local/games")
+GNUGO = find_program("gnugo")
 needs_gnugo = pytest.mark.skipif(GNUGO is None, reason="GNU Go is not installed")
 
 REQUIRED = "protocol_version name version known_command list_commands quit boardsize clear_board komi play genmove"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from arena.contract.bot import Bot, Limits
 from arena.contract.clock import Clock
 from arena.events.pairing import Pairing
 from arena.events.room import LIVES, Room, Turn
+from arena.files import find_program
 from arena.go.game import Ending, Game, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.go.record import Record
@@ -32,7 +32,7 @@ from bots.gtp import BOT, LONGEST_LOG, Config, GtpBot
 
 ROOT = Path(__file__).parents[1]
 SCRIPTED = Path(__file__).parent / "engines" / "scripted.py"
-GNUGO = shutil.which("gnugo", path=f"{os.environ['PATH']}:/usr/games:/usr/local/games")
+GNUGO = find_program("gnugo")
 LIMITS = Limits(deadline=20.0)
 
 Opener = Callable[..., GtpBot]

@@ -14,7 +14,8 @@ from played import match_of, record_of
 
 from arena.cli import app, complete
 from arena.cli.manual import manual
-from arena.results.store import Event, Player, Store
+from arena.contract.code import Player
+from arena.results.store import Event, Store
 
 COMMANDS = typer.main.get_command(app)
 

@@ -16,6 +16,7 @@ from terminal import Terminal
 from test_sitting import FINAL, Deliberate, Oracle, Scripted, kifu_of, sat
 
 from arena.contract.bot import Limits
+from arena.contract.code import Player
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Record
@@ -23,7 +24,7 @@ from arena.people.adviser import Analyst
 from arena.people.fair import ELO_PER_POINT, elo_per_point, fair_terms
 from arena.people.kifu import Kifu, KifuFile, kept_games
 from arena.people.sitting import Sitting
-from arena.results.store import Player, Store
+from arena.results.store import Store
 from arena.screen.plain_play import Lines, Manner, show_plainly
 
 

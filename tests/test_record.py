@@ -12,12 +12,14 @@ import zipfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from arena import RecordError
+from arena.go import collection
 from arena.go.collection import Refusal, Statistics, read_path, statistics
 from arena.go.game import Ending, Game, Outcome, Rules, handicap_points
 from arena.go.moves import BLACK, WHITE, move_from_gtp, move_from_sgf, pass_move, sgf_from_move, symmetry_table
@@ -331,6 +333,38 @@ def test_texts_and_games_that_are_too_long_are_refused() -> None:
         read_sgf(GAME, max_bytes=10)
     with pytest.raises(RecordError, match="more than 2 moves"):
         read_sgf(GAME, max_moves=2)
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_300_000_variations_take_less_than_a_second(nested: bool) -> None:
+    count = 300_000
+    text = "(;SZ[9];B[ee]C[a ) \\] (;]" + ("(;W[aa]" * count + ")" * count if nested else "(;W[aa])" * count) + ")"
+    start = process_time()
+    if nested:
+        with pytest.raises(RecordError, match="more than 100000 nodes"):
+            read_sgf(text)
+    else:
+        assert len(read_sgf(text).moves) == 2
+    assert process_time() - start < 1
+
+
+@pytest.mark.parametrize("name", ["bomb.sgfs.gz", "bomb.tgz", "bomb.zip"])
+def test_an_archive_that_would_fill_the_memory_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collection, "MAX_UNPACKED", 1 << 20)
+    zeros = tmp_path / "zeros.sgfs"
+    zeros.write_bytes(bytes(20 << 20))
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.write(zeros)
+    elif name.endswith(".tgz"):
+        with tarfile.open(tmp_path / name, "w:gz") as tar:
+            tar.add(zeros)
+    else:
+        (tmp_path / name).write_bytes(gzip.compress(zeros.read_bytes()))
+    with pytest.raises(RecordError, match=f"{name} unpacks to more than 100 times its size"):
+        list(read_path(tmp_path / name))
 
 
 def test_variations_within_variations_are_read_to_any_depth() -> None:

@@ -21,7 +21,7 @@ from arena.go.moves import BLACK
 from arena.go.record import Record
 from arena.players.registry import Entry, Registry
 from arena.results.replay import Casting, Comparison, ReplayError, play_again
-from arena.results.store import Event, Player, Store
+from arena.results.store import Event, Store
 from arena.screen.dossier import show_replay
 
 SEVEN = Rules.preset("cgos", 7)
@@ -48,10 +48,7 @@ def scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def note(store: Store, event: Match | Tournament, plan: bool = True) -> None:
     """Store an event as the command line does."""
-    store.add_players(
-        Player(entry.identity, entry.name, entry.kind, json.dumps(dict(entry.settings)), entry.net, entry.code)
-        for entry in event.players.values()
-    )
+    store.add_players(entry.player for entry in event.players.values())
     settings = json.dumps(event.settings, sort_keys=True)
     store.add_event(Event(event.event, "2026-01-01", settings, event_to_json(event) if plan else ""))
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from arena import StoreError
+from arena.contract.code import Player
 from arena.events.tally import Forfeit, Tally
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, symmetry_table
@@ -20,7 +21,7 @@ from arena.go.record import Record
 from arena.ratings import Bound, PairCounts, WinDrawLoss, compare
 from arena.results.frames import games_table, ratings_table, write_elo_csv
 from arena.results.league import league, player_ratings
-from arena.results.store import Player, Store
+from arena.results.store import Store
 
 RULES = Rules()
 

@@ -29,6 +29,7 @@ from played import (
 from rich.cells import cell_len
 from rich.console import Console
 
+from arena.contract.code import Player
 from arena.events.runner import Update
 from arena.events.schedule import Match
 from arena.events.worker import Glance
@@ -42,7 +43,7 @@ from arena.ratings import Bound, Estimate, Interval
 from arena.results.event import Findings
 from arena.results.frames import ratings_table
 from arena.results.league import Crosstable
-from arena.results.store import Player, Store
+from arena.results.store import Store
 from arena.screen import style
 from arena.screen.board import THEMES, Theme, board_height, board_width, draw_board
 from arena.screen.live import show_event

@@ -16,6 +16,7 @@ from played import Clock
 from arena import BotFault, RecordError, StoreError, UserError
 from arena.contract.bot import Bot, Candidate, Decision, Limits
 from arena.contract.clock import TimeLeft
+from arena.contract.code import Player
 from arena.go.board import Board
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, Colour, gtp_from_move, move_from_gtp
@@ -25,7 +26,6 @@ from arena.people.counting import count, estimated, group_at
 from arena.people.fair import Nigiri
 from arena.people.kifu import EVENT, Help, Kifu, KifuFile, Phase, Snapshot, is_held, kept_games
 from arena.people.sitting import Opponent, Refused, Sitting
-from arena.results.store import Player
 
 PATIENCE = 60.0
 

@@ -19,10 +19,11 @@ import pytest
 
 import arena
 from arena import StoreBusy, StoreError
+from arena.contract.code import Player
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, symmetry_table
 from arena.go.record import Record
-from arena.results.store import Event, Player, ResultRow, Store
+from arena.results.store import Event, ResultRow, Store
 
 NINE = Rules.preset("cgos", 9)
 BLACK_WINS = Outcome(BLACK, Ending.SCORE, 3.0)

@@ -35,6 +35,7 @@ from scripted_bots import scripted
 
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
+from arena.contract.code import Player
 from arena.events.ladder import widest_gap
 from arena.events.runner import Update, play_event
 from arena.events.schedule import Match, Style, Tournament
@@ -43,7 +44,7 @@ from arena.events.worker import Glance
 from arena.go.game import Ending, Rules
 from arena.go.record import Record
 from arena.results.league import Crosstable, league
-from arena.results.store import Player, Store
+from arena.results.store import Store
 from arena.screen.tournament import TournamentView, show_tournament
 
 SEVEN = Rules.preset("cgos", 7)

@@ -30,6 +30,7 @@ from bots.nets.inference import Evaluator
 from bots.nets.network import SCORE_UNIT, Answer
 from trainers import data, loop, sl, supervised
 from trainers.data import DRAW, LOSS, NO_RESULT, WIN
+from trainers.settings import listing
 
 SIZE = 7
 ENCODER = find_encoder("arena-17")
@@ -454,24 +455,70 @@ def test_a_signal_leaves_a_good_checkpoint(tiny: sl.Config, tmp_path: Path, proc
 
 
 def test_two_processes_of_torchrun_learn_what_one_does(tiny: sl.Config, tmp_path: Path) -> None:
-    """A net without batch norms, which would be each process's own."""
-    config = replace(tiny, net="alphago-2x8", optimizer="sgd", max_rows=6 * 32)
+    """A net without batch norms, which would be each process's own. The first process alone saves and reports."""
+    config = replace(tiny, net="alphago-2x8", optimizer="sgd", max_rows=6 * 32, validate_every=96)
     alone = sl.train(config, tmp_path / "alone")
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    settings = asdict(config)
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    (tmp_path / "run.toml").write_text("\n".join(listing(config)))
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "arena"]
     run = subprocess.run(
-        [*torchrun, str(program), repr(settings), str(tmp_path / "together")],
+        [*torchrun, "train", "sl", "--config", "run.toml", "--new"],
         capture_output=True,
         text=True,
+        cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(Path(sl.__file__).parent.parent), "OMP_NUM_THREADS": "1"},
         timeout=120,
     )
     assert run.returncode == 0, run.stderr
-    one, two = (Checkpoint.open(folder) for folder in (alone, tmp_path / "together" / "checkpoints" / "tiny"))
+    assert run.stdout.count("top-1") == 1
+    one, two = (Checkpoint.open(folder) for folder in (alone, tmp_path / "results" / "checkpoints" / "tiny"))
     assert one.manifest.rows == two.manifest.rows == 6 * 32
+    assert len((tmp_path / "results" / "training" / "tiny" / loop.METRICS_FILE).read_text().splitlines()) == 3
     before, after = load_network(one).state_dict(), load_network(two).state_dict()
     assert all(torch.allclose(before[key], after[key], atol=1e-5) for key in before)
     untrained = supervised.build(config, tmp_path).state_dict()
     assert not all(torch.allclose(before[key], untrained[key], atol=1e-4) for key in before)
+
+
+@pytest.mark.parametrize("trainer", ["rl", "rollout"])
+def test_a_trainer_of_one_process_refuses_torchrun(trainer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ConfigError, match=f"arena train {trainer} learns in one process"):
+        loop.refuse_torchrun(trainer)
+
+
+def test_a_resumed_run_forgets_the_figures_of_steps_that_it_makes_again(tmp_path: Path) -> None:
+    def begin() -> loop.Run:
+        return loop.Run(torch.nn.Linear(4, 4), loop.Plan(learning_rate=0.1, max_rows=100), tmp_path)
+
+    run = begin()
+    for step in range(4):
+        run.step(run.network(torch.ones(2, 4)).sum(), 2, 0.0)
+        run.log(loss=float(step))
+        if step == 1:
+            run.save()
+    again = begin()
+    assert again.restore() and again.step_count == 2
+    again.log(loss=9.0)
+    lines = (tmp_path / loop.METRICS_FILE).read_text().splitlines()
+    assert [line.split(",")[0] for line in lines] == ["step", "1", "2", "2"]
+
+
+def test_the_first_step_of_a_sitting_which_may_compile_the_net_counts_for_nothing_in_a_budget_of_minutes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("trainers.loop.time.monotonic", lambda: now)
+    run = loop.Run(torch.nn.Linear(4, 4), loop.Plan(learning_rate=0.1, max_minutes=10, warmup_ratio=0.1), tmp_path)
+    for seconds in (90.0, 30.0):
+        now += seconds
+        run.step(run.network(torch.ones(2, 4)).sum(), 2, 0.0)
+    assert run.seconds == 30 and run.done == pytest.approx(0.05)
+
+
+def test_averaged_weights_stay_on_their_device_in_a_resumed_run(tmp_path: Path) -> None:
+    """They came back on the processor, and the next step on a GPU crashed."""
+    network = torch.nn.Linear(4, 4)
+    run = loop.Run(network, loop.Plan(learning_rate=0.1, max_rows=100), tmp_path)
+    run.save()
+    before = {name: tensor.data_ptr() for name, tensor in run.averaged.items()}
+    assert run.restore() and {name: tensor.data_ptr() for name, tensor in run.averaged.items()} == before

@@ -20,6 +20,7 @@ import torch
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from safetensors.torch import save_file
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from arena import CheckpointError
 from arena.go.game import Rules
@@ -48,7 +49,7 @@ def write_model(network: Net, path: Path, planes: np.ndarray) -> None:
         outputs = [name for name, part in network(given)._asdict().items() if part is not None]
     free: dict[str, dict[int, str]] = {name: {0: "batch"} for name in outputs}
     free["planes"] = {0: "batch", 2: "size", 3: "size"}
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _disable_current_modes():  # a dispatch mode would hide operations from the trace
         warnings.simplefilter("ignore")  # the exporter through TorchScript is deprecated; the other folds no norms
         torch.onnx.export(
             network,

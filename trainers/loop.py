@@ -28,7 +28,7 @@ from torch import Tensor, distributed, nn
 
 from arena import CheckpointError, ConfigError
 from arena.events.worker import end_with_parent
-from arena.files import replacing, scratch
+from arena.files import replacing, scratch, write
 from trainers.data import Batch
 from trainers.progress import Progress
 from trainers.settings import Loop
@@ -173,6 +173,16 @@ def keep_freed_memory() -> None:
         return
 
 
+def under_torchrun() -> bool:
+    return "WORLD_SIZE" in os.environ and "RANK" in os.environ
+
+
+def refuse_torchrun(trainer: str) -> None:
+    """Raise ConfigError under torchrun, for a trainer that learns in one process."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError(f"arena train {trainer} learns in one process: start it without torchrun")
+
+
 @dataclass(frozen=True, slots=True)
 class Workers:
     """The processes that train one net together, each on its part of every batch, or just this one."""
@@ -182,12 +192,16 @@ class Workers:
 
     @classmethod
     @contextmanager
-    def joined(cls, processes: int, work: Callable[[Workers], object]) -> Iterator[Workers]:
+    def joined(cls, processes: int, work: Callable[[Workers], object], device: str = "auto") -> Iterator[Workers]:
         """Join the processes that torchrun started (it tells by RANK and WORLD_SIZE); else start all but this one of
         ``processes``, each of which runs ``work``. Part at the end, and then they have ended too."""
-        if "WORLD_SIZE" in os.environ and "RANK" in os.environ:
-            distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+        if under_torchrun():
+            chosen = pick_device(device, cls(int(os.environ["RANK"])))
+            if chosen.type == "cuda":
+                torch.cuda.set_device(chosen)
+            distributed.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
             try:
+                distributed.barrier()  # the first may have deleted what an earlier run left
                 yield cls(distributed.get_rank(), distributed.get_world_size())
             finally:
                 distributed.destroy_process_group()
@@ -298,6 +312,7 @@ class Run:
         self.averaged = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
         self._seconds_before = self._agreed_seconds = 0.0
         self._started = time.monotonic()
+        self._first_of_sitting = True
         self._saved = self._started
         self._recent: list[tuple[float, float, int, float, float]] = []
         folder.mkdir(parents=True, exist_ok=True)
@@ -305,7 +320,7 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Training time so far, earlier sittings included."""
+        """Training time so far, earlier sittings included, without the first step of each."""
         return self._seconds_before + time.monotonic() - self._started
 
     @property
@@ -338,6 +353,8 @@ class Run:
                 group["lr"] = rate * group["share"]
         shared = [p.grad for p in self.network.parameters() if p.grad is not None]
         shared += [buffer for buffer in self.network.buffers() if buffer.is_floating_point()]
+        if self._first_of_sitting:  # it may have compiled the net for a minute, which would be most of the warmup
+            self._first_of_sitting, self._started = False, time.monotonic()
         asked, self._agreed_seconds = self.workers.mean(shared, [float(self.stop_asked), self.seconds])
         self._stop_agreed = asked > 0
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.plan.max_grad_norm)
@@ -438,7 +455,8 @@ class Run:
                 f"{path}: this run has {', '.join(wrong)}; resume it with its settings, or start anew with --new"
             )
         self.network.load_state_dict(_with_prefix(tensors, "network."))
-        self.averaged = _with_prefix(tensors, "averaged.")
+        for name, tensor in _with_prefix(tensors, "averaged.").items():
+            self.averaged[name].copy_(tensor)  # onto the device where they are
         for number, optimizer in enumerate(self.optimizers):
             state: dict[int, dict[str, Tensor]] = {}
             for name, tensor in _with_prefix(tensors, f"optimizer{number}.").items():
@@ -448,7 +466,19 @@ class Run:
         self.step_count, self.rows = counters["step"], counters["rows"]
         self._seconds_before = self._agreed_seconds = counters["seconds"]
         self._started = self._saved = time.monotonic()
+        if self.workers.rank == 0:
+            self._forget_later_figures()
         return True
+
+    def _forget_later_figures(self) -> None:
+        """Take the lines of steps that will be made again out of ``metrics.csv``."""
+        path = self.folder / METRICS_FILE
+        if not path.exists():
+            return
+        head, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        kept = [line for line in lines if int(line.partition(",")[0]) <= self.step_count]
+        if len(kept) < len(lines):
+            write(path, "".join([head, *kept]), error=CheckpointError)
 
     @contextmanager
     def stopping_on_signals(self) -> Iterator[None]:

@@ -36,7 +36,7 @@ from bots.nets.network import Answer, expected_result
 from trainers import data, sl
 from trainers.data import DRAW, LOSS, WIN
 from trainers.export import describe, export
-from trainers.loop import Plan, Run, Workers, keep_freed_memory, pick_device, to_tensors
+from trainers.loop import Plan, Run, Workers, keep_freed_memory, pick_device, refuse_torchrun, to_tensors
 from trainers.progress import Iteration, Rating
 from trainers.selfplay import NetPlayer, Played, by_colour, draw_seeds, groups_on, play, sensible_moves
 from trainers.settings import ADJUSTABLE, write_file
@@ -174,6 +174,7 @@ def train(
     ConfigError for settings that can't be, and CheckpointError for a net that can't learn so or a state that doesn't
     fit.
     """
+    refuse_torchrun("rl")
     check(config, results)
     bot = registry.resolve(config.eval_opponent) if config.eval_opponent else None
     if bot is not None:

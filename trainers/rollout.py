@@ -24,6 +24,7 @@ from bots.nets.rollout import save_policy
 from bots.search.rollouts import FEATURES, MOST, list_features, tie
 from trainers import data, dataset
 from trainers.data import LATE
+from trainers.loop import refuse_torchrun
 from trainers.progress import Progress
 from trainers.settings import Rollout as Config
 
@@ -161,6 +162,7 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
     Raises RecordError for records that can't be used and ConfigError for settings that can't be. Stopped before its end
     it leaves no checkpoint, or the one that was there.
     """
+    refuse_torchrun("rollout")
     check(config)
     paths = [Path(path) for path in config.data]
     split = dataset.read_split(config, results / "cache")

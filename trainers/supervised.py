@@ -23,7 +23,7 @@ from bots.nets.network import Answer
 from trainers import data
 from trainers.export import describe, export
 from trainers.loop import STATE_FILE, Plan, Run, Workers, keep_freed_memory, pick_device, to_tensors
-from trainers.progress import Progress
+from trainers.progress import Progress, is_first
 from trainers.settings import ADJUSTABLE, Supervised, write_file
 from trainers.start import start_from
 
@@ -160,6 +160,8 @@ def claim(config: Supervised, results: Path) -> None:
     """Keep the settings of a run that plays games first, so that it can be resumed by name while it does. Raises
     CheckpointError where a run of this name left a state that doesn't fit: before the games, not after them."""
     folder = results / "training" / config.name
+    if not is_first():
+        return
     if (folder / STATE_FILE).exists():
         open_run(config, build(config, results), results, Workers())
     else:
@@ -179,7 +181,7 @@ def train(
     returns as always. Raises what ``read`` raises, and CheckpointError for a state that doesn't fit.
     """
     lesson = read()  # before other processes start: they find records in the cache
-    with Workers.joined(config.processes, partial(join, config, results, read)) as workers:
+    with Workers.joined(config.processes, partial(join, config, results, read), config.device) as workers:
         learned = learn(config, results, lesson, workers, on_progress)
     if workers.rank:
         return results / "checkpoints" / config.name
@@ -236,6 +238,10 @@ def learn(
         averaged.load_state_dict(run.averaged)
         return ask_with(averaged, device)
 
+    if config.batch_size % workers.count:
+        raise ConfigError(
+            f"a batch of {config.batch_size} can't be shared by {workers.count} processes; choose a multiple"
+        )
     share = config.batch_size // workers.count
     first = run.rows + workers.rank * share
     rows, ready = lesson.rows(config.seed), lambda batch: lesson.to_tensors(batch, device)

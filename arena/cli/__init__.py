@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
+from contextlib import suppress
 from functools import partial
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -29,6 +29,7 @@ from arena.cli import (
     tutorial,
 )
 from arena.cli.manual import add_manuals, manual
+from arena.cli.streams import abandon_output, disarm_rich, one_line, open_closed_streams
 from arena.screen.terminal import on_signals
 
 ABOUT = """Play Go bots against each other, rate them, and see whether the new one got stronger.
@@ -150,11 +151,24 @@ def main() -> None:
 
 
 def _run() -> None:
+    open_closed_streams()
+    disarm_rich()
     try:
-        app(prog_name="arena")
+        try:
+            app(prog_name="arena")
+        finally:
+            sys.stdout.flush()  # else a full disk is met after everything
     except UserError as error:
-        print(f"arena: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
+        _fail(str(error))
     except BrokenPipeError:  # the reader of a pipe has left, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        abandon_output()
         raise SystemExit(1) from None
+    except OSError as error:  # a disk, a limit or a name that the system refuses
+        abandon_output()
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
+
+
+def _fail(words: str) -> NoReturn:
+    with suppress(OSError):
+        print(f"arena: {one_line(words)}", file=sys.stderr)
+    raise SystemExit(2) from None

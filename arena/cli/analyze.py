@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -125,7 +126,7 @@ def read_game(text: str, results: Path) -> Record:
     from arena.go.record import MAX_BYTES, read_sgf
     from arena.results.store import Store
 
-    path = Path(text).expanduser()
+    path = Path(expanduser(text))
     if path.is_file():
         try:
             with path.open("rb") as file:
@@ -169,7 +170,7 @@ def _require_place(path: Path | None, game: str) -> None:
         return
     if path.is_dir():
         raise UserError(f"{path} is a folder; name a file in it")
-    if path.exists() and Path(game).expanduser().exists() and path.samefile(Path(game).expanduser()):
+    if path.exists() and Path(expanduser(game)).exists() and path.samefile(Path(expanduser(game))):
         raise UserError(f"{path} is the game itself, whose comments would be lost; name another file")
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):

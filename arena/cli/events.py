@@ -20,14 +20,14 @@ from arena.players.tables import TermsTable, first_given
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from arena.contract.code import Player
     from arena.events.openings import Opening
     from arena.events.pairing import Pairing
     from arena.events.runner import Control, Update
-    from arena.events.schedule import Ladder, Match, Terms, Tournament
+    from arena.events.schedule import Ladder, Match, Sprt, Terms, Tournament
     from arena.go.record import Record
     from arena.players.registry import Entry, Registry
-    from arena.ratings import Sprt
-    from arena.results.store import Player, Store
+    from arena.results.store import Store
 
 Workers = Annotated[int, typer.Option(help="Processes that play; 0 for one a core.")]
 
@@ -82,7 +82,7 @@ def count_workers(workers: int) -> int:
 
 def sequential_test(hypotheses: tuple[float, float], alpha: float, beta: float) -> Sprt:
     """The test of ``--sprt``. Raises ConfigError for hypotheses or errors that can't be."""
-    from arena.ratings import Sprt
+    from arena.events.schedule import Sprt
 
     try:
         return Sprt(*hypotheses, alpha=alpha, beta=beta)
@@ -135,18 +135,11 @@ def note_event(store: Store, played: Match | Tournament | Ladder) -> None:
     from arena.events.schedule import event_to_json
     from arena.results.store import Event
 
-    store.add_players(player_of(entry) for entry in played.players.values())
+    store.add_players(entry.player for entry in played.players.values())
     for entry in played.players.values():
         keep_source(entry.factory, entry.code)
     created = datetime.now(UTC).isoformat(timespec="seconds")
     store.add_event(Event(played.event, created, json.dumps(played.settings, sort_keys=True), event_to_json(played)))
-
-
-def player_of(entry: Entry) -> Player:
-    """A player as it is stored."""
-    from arena.results.store import Player
-
-    return Player(entry.identity, entry.name, entry.kind, json.dumps(dict(entry.settings)), entry.net, entry.code)
 
 
 def changes(store: Store, entries: Iterable[Entry]) -> Iterator[str]:
@@ -154,7 +147,7 @@ def changes(store: Store, entries: Iterable[Entry]) -> Iterator[str]:
     how to match it against what it was."""
     known = store.players()
     for entry in entries:
-        now = player_of(entry)
+        now = entry.player
         earlier = [old for old in known.values() if _as_typed(old) == _as_typed(now)]
         if not earlier or entry.identity in known:
             continue

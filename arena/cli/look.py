@@ -12,8 +12,7 @@ from arena.cli import complete
 from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
 
 if TYPE_CHECKING:
-    from arena.ratings import Estimate
-    from arena.results.store import Pool
+    pass
 
 Event = Annotated[
     str | None, typer.Option(help="Games of this event only.", show_default=False, autocompletion=complete.events)
@@ -46,11 +45,11 @@ def bots(
     if name is not None:
         Console().print(settings_table(registry_of(config, results).entry(name)))
         return
-    pool: Pool | None = None
-    ratings: dict[str, Estimate] = {}
+    rated = None
     if database(results).exists():
         with Store.of(results) as store:
-            pool, ratings = player_ratings(store)
+            rated = player_ratings(store)
+    pool, ratings = rated or (None, {})
     registry = registry_of(config, results)
     Console().print(bots_table([*registry.entries, *registry.files], ratings, pool))
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arena import ConfigError
-from arena.cli import events
 from arena.players.tables import first_given
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def arranged(
     )
     bots = {colour: seat for colour, seat in seats.items() if not seat.is_person}
     people = tuple(colour for colour in sorted(seats) if colour not in bots)
-    players = tuple(events.player_of(seat) for seat in seats.values() if _identity(seat))
+    players = tuple(seat.player for seat in seats.values() if _identity(seat))
     return Kifu(record, people, limits, players=players), bots
 
 

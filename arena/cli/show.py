@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -71,5 +72,5 @@ def _found(game: str, results: Path) -> tuple[Record, tuple[Remark, ...]]:
     from arena.cli.analyze import read_game
     from arena.go.remarks import read_remarks
 
-    record, path = read_game(game, results), Path(game).expanduser()
+    record, path = read_game(game, results), Path(expanduser(game))
     return record, read_remarks(path.read_bytes(), record) if path.is_file() else ()

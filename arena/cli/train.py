@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +16,7 @@ import typer
 from arena import ConfigError, UserError
 from arena.cli.options import RESULTS, Results, registry_of
 from arena.contract.settings import plain, suggest
+from trainers.progress import is_first
 from trainers.settings import (
     DISTILL_PRESETS,
     OWNERSHIP_PRESETS,
@@ -75,7 +76,7 @@ def command(
             if listed:
                 print("\n".join(listing(settings)))
                 return
-            if new:
+            if new and is_first():
                 for stale in (results / "training" / settings.name).rglob("*"):
                     if stale.is_file():
                         stale.unlink()
@@ -169,9 +170,7 @@ def train_sl(settings: Any, results: Path) -> Path:
     Example: [bold]arena train sl --data games/ --name mine --max-minutes 90 --set processes=2[/bold]
     """
     sl = _trainer("sl")
-    from arena.screen.progress import show_training
-
-    with show_training(settings.name) as on_progress:
+    with _shown(settings.name, "top-1") as on_progress:
         folder = sl.train(settings, results, on_progress)
     metrics = _metrics(folder)
     part = "test" if "test_top1" in metrics else "validation"
@@ -189,9 +188,7 @@ def train_ownership(settings: Any, results: Path) -> Path:
     Example: [bold]arena train ownership --data games/ --name territory[/bold]
     """
     ownership = _trainer("ownership")
-    from arena.screen.progress import show_training
-
-    with show_training(settings.name, right="points") as on_progress:
+    with _shown(settings.name, "points") as on_progress:
         folder = ownership.train(settings, results, on_progress)
     metrics = _metrics(folder)
     part = "test" if "test_ownership" in metrics else "validation"
@@ -236,9 +233,7 @@ def train_rollout(settings: Any, results: Path) -> Path:
     Example: [bold]arena train rollout --data games/ --name mine[/bold]
     """
     rollout = _trainer("rollout")
-    from arena.screen.progress import show_training
-
-    with show_training(settings.name) as on_progress:
+    with _shown(settings.name, "top-1") as on_progress:
         folder = rollout.train(settings, results, on_progress)
     metrics = _metrics(folder)
     parts = [part for part in ("test", "validation") if f"{part}_top1" in metrics]
@@ -279,16 +274,23 @@ def train_value(settings: Any, results: Path) -> Path:
 
 
 @contextmanager
-def _plays_first(name: str, right: str) -> Iterator[tuple[Callable[[Any], None], Callable[[Any], None]]]:
-    """What shows the progress of a run, and of the games that it plays first: the bar begins after them."""
+def _shown(name: str, right: str) -> Iterator[Callable[[Any], None]]:
+    """What shows the progress of a run; nothing in a process that doesn't report."""
     from arena.screen.progress import show_training
 
+    with show_training(name, right=right) if is_first() else nullcontext(lambda _: None) as on_progress:
+        yield on_progress
+
+
+@contextmanager
+def _plays_first(name: str, right: str) -> Iterator[tuple[Callable[[Any], None], Callable[[Any], None]]]:
+    """What shows the progress of a run, and of the games that it plays first: the bar begins after them."""
     with ExitStack() as stack:
         shown: list[Callable[[Any], None]] = []
 
         def on_progress(progress: Any) -> None:
             if not shown:
-                shown.append(stack.enter_context(show_training(name, right=right)))
+                shown.append(stack.enter_context(_shown(name, right)))
             shown[0](progress)
 
         yield on_progress, lambda made: print(f"{name}: {made}", file=sys.stderr)
@@ -368,6 +370,9 @@ def _trainer(name: str) -> Any:
 
 
 def _metrics(folder: Path) -> Mapping[str, float]:
+    """What was measured of the new checkpoint. Ends the command in a process that doesn't save one."""
+    if not is_first():
+        raise typer.Exit
     from bots.nets.checkpoint import Checkpoint
 
     return Checkpoint.open(folder).manifest.metrics

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +27,19 @@ OURS = "bots"
 
 KEPT = Path(user_data_dir("arena")) / "bots"
 """Where sources are kept, as STEM-CODE.py: not in the results, which may come from anywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Player:
+    """What played; with other settings, another net or other code it has another identity. ``checkpoint`` is the net's
+    sha256; ``code`` is empty for the first revision of a bot that ships, and where an older arena stored it."""
+
+    identity: str
+    name: str
+    kind: str
+    config: str
+    checkpoint: str = ""
+    code: str = ""
 
 
 def load_kind(factory: str) -> BotKind:

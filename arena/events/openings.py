@@ -17,6 +17,9 @@ from arena.go.record import Record
 
 Opening = tuple[Move, ...]
 
+DRAWN = 100_000
+"""The most openings that are drawn, in some ten seconds; on 9x9 there are hardly more."""
+
 
 @lru_cache(maxsize=8)  # an event asks for the same ones whenever it lists its games
 def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> tuple[Opening, ...]:
@@ -29,6 +32,11 @@ def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> tuple[Open
     """
     if plies == 0:
         return ((),) * count
+    if count > DRAWN:
+        raise ConfigError(
+            f"{2 * count} games need {count} different openings, and there are {DRAWN}; use fewer games, "
+            f"or --openings {DRAWN} to use them in turn"
+        )
     symmetries = symmetry_table(rules.size).tolist()
     seen: set[Opening] = set()
     drawn: list[Opening] = []

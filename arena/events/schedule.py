@@ -37,6 +37,7 @@ __all__ = [
     "Match",
     "Opening",
     "Pairing",
+    "Sprt",
     "Style",
     "Terms",
     "Tournament",

@@ -59,7 +59,12 @@ class Terms:
         return draw_openings(self.rules, wanted, self.plies, self.seed)
 
 
+MOST = 10_000_000
+"""The most games of an event: a plan of more doesn't fit into memory."""
+
+
 def require(what: str, value: int, least: int) -> None:
-    """Raise ConfigError for fewer than ``least``."""
-    if value < least:
-        raise ConfigError(f"{value} {what} can't be played; give at least {least}")
+    """Raise ConfigError for fewer than ``least`` or more than ``MOST``."""
+    if not least <= value <= MOST:
+        bound = f"at least {least}" if value < least else f"at most {MOST}"
+        raise ConfigError(f"{value} {what} can't be played; give {bound}")

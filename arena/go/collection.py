@@ -14,11 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from sgfmill import sgf_grammar
-
 from arena import RecordError
 from arena.go.game import Ending, Outcome
-from arena.go.record import MAX_BYTES, Record, read_sgf, utf8
+from arena.go.record import MAX_BYTES, Record, game_span, read_sgf, utf8
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +32,12 @@ class Refusal:
 _TEXTS = (".sgf", ".sgfs", ".sgfs.xz", ".sgfs.gz")
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2")
 _KINDS = (*_TEXTS, *_TARS, ".zip")
+
+MAX_FILE = 256 << 20
+"""The longest file of many games in brackets that is read; one with a game a line may have any length."""
+
+MAX_UNPACKED, MAX_RATIO = 256 << 20, 100
+"""An archive may hold so many bytes and, beyond, so many times its own size: games shrink to a tenth, bombs to less."""
 
 _DAMAGE = (
     OSError,
@@ -97,10 +101,17 @@ def _read(path: Path) -> Iterator[Text]:
 
 def _numbered_texts(path: Path) -> Iterator[tuple[str, int, bytes]]:
     """The game texts of a file or archive with their source and number. Raises RecordError when it's damaged."""
+    most = MAX_UNPACKED + MAX_RATIO * path.stat().st_size
     try:
         for source, stream in _streams(path):
-            for number, text in enumerate(_texts(source.lower(), stream), 1):
-                yield source, number, text
+            number = 0
+            for text in _texts(source.lower(), stream):
+                most -= len(text)
+                if most < 0:
+                    raise RecordError(f"{path} unpacks to more than {MAX_RATIO} times its size; unpack it yourself")
+                if text and not text.isspace():
+                    number += 1
+                    yield source, number, text
     except _DAMAGE as error:
         raise RecordError(f"{path} is damaged or can't be read: {error}") from error
 
@@ -128,7 +139,10 @@ def _streams(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
 def _texts(name: str, stream: IO[bytes]) -> Iterator[bytes]:
     """The game texts of one file, by its name in small letters."""
     if name.endswith(".sgf"):
-        yield from _split(utf8(stream.read()))
+        data = stream.read(MAX_FILE + 1)
+        if len(data) > MAX_FILE:
+            raise RecordError(f"{name} is longer than {MAX_FILE >> 20} MB; write a game a line, as .sgfs")
+        yield from _split(utf8(data))
     elif name.endswith(".xz"):
         with lzma.open(stream) as unpacked:
             yield from _lines(unpacked.readline)
@@ -140,23 +154,18 @@ def _texts(name: str, stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def _lines(readline: Callable[[int], bytes]) -> Iterator[bytes]:
-    """The lines that aren't blank; one that is too long comes in parts, which will be refused."""
-    return (line for line in iter(partial(readline, MAX_BYTES + 1), b"") if line.strip())
+    """The lines that aren't empty; one that is too long comes in parts, which will be refused."""
+    return (line for line in iter(partial(readline, MAX_BYTES + 1), b"") if line != b"\n" and line != b"\r\n")
 
 
 def _split(data: bytes) -> Iterator[bytes]:
     """The games of an SGF collection; from one that isn't whole, all the rest."""
-    tokens, end = sgf_grammar.tokenise(data)
-    if not tokens:
-        yield data
     start = 0
-    while tokens:
-        if tokens.count(("D", b"(")) != tokens.count(("D", b")")):
-            yield data[start:]
-            return
-        yield data[start:end]
-        start = end
-        tokens, end = sgf_grammar.tokenise(data, start)
+    while (span := game_span(data, start)) is not None:
+        yield data[start : span[2]]
+        start = span[2]
+    if start == 0 or b"(;" in data[start:]:
+        yield data[start:]
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,11 @@ class Outcome:
         return f"{self.winner.letter}+{reason}"
 
     @property
+    def brief(self) -> str:
+        """``B+3.5``, ``W+R``, ``draw``."""
+        return "draw" if self.winner is None else self.sgf
+
+    @property
     def black_score(self) -> float:
         """1 when Black won, 0 when White did, 1/2 for a draw."""
         return 0.5 if self.winner is None else float(self.winner is BLACK)

@@ -230,10 +230,7 @@ def read_sgf(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_moves: int = 
     """
     if len(text) > max_bytes:
         raise RecordError(f"too large: {len(text)} bytes")
-    try:
-        nodes = list(sgf_grammar.main_sequence_iter(sgf_grammar.parse_sgf_game(utf8(text))))
-    except ValueError as error:
-        raise RecordError(f"not an SGF: {error}") from None
+    nodes = main_line(utf8(text))
     root = nodes[0]
     if _text(root, "GM") not in ("", "1"):
         raise RecordError("not Go")
@@ -273,6 +270,47 @@ def read_sgf(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_moves: int = 
         reason=reason,
     )
     return _legal(record)
+
+
+_FIRST = re.compile(rb"\(\s*;")
+_PARTS = re.compile(rb"\[[^\]\\]*(?:\\.[^\]\\]*)*\]|[();]", re.DOTALL)
+"""The values of a game's text, each as a whole, and what divides it into nodes and variations."""
+
+MAX_NODES = 100_000
+"""The most nodes of a main line that are read."""
+
+
+def main_line(data: bytes) -> list[Properties]:
+    """The nodes of the first game's main line; its variations are passed over. Raises RecordError."""
+    if (span := game_span(data, 0)) is not None:
+        begin, fork, _ = (
+            span  # the first variation is the main one, so nothing of it stands behind a bracket that closes
+        )
+        parts = _PARTS.findall(data, begin, fork)
+        if parts.count(b";") > MAX_NODES:
+            raise RecordError(f"more than {MAX_NODES} nodes")
+        if parts.count(b"(") > 1:
+            line = _PARTS.sub(lambda part: b"" if part[0] == b"(" else part[0], data[begin:fork])
+            data = b"(" + line + b")"
+        else:
+            data = data[begin:fork] + b")"
+    try:
+        return list(sgf_grammar.main_sequence_iter(sgf_grammar.parse_sgf_game(data)))
+    except ValueError as error:
+        raise RecordError(f"not an SGF: {error}") from None
+
+
+def game_span(data: bytes, start: int) -> tuple[int, int, int] | None:
+    """Where the next game begins, where its first bracket closes and where it ends; None when it isn't whole."""
+    first = _FIRST.search(data, start)
+    depth = fork = 0
+    for part in _PARTS.finditer(data, first.start()) if first else ():
+        depth += (part[0] == b"(") - (part[0] == b")")
+        if part[0] == b")":
+            fork = fork or part.start()
+            if depth == 0:
+                return first.start(), fork, part.end()  # type: ignore[union-attr]
+    return None
 
 
 def utf8(text: str | bytes) -> bytes:

@@ -10,7 +10,7 @@ from sgfmill import sgf_grammar
 
 from arena import RecordError
 from arena.go.moves import Move, move_from_sgf, pass_move
-from arena.go.record import Properties, Record, utf8
+from arena.go.record import Properties, Record, main_line, utf8
 
 TRIANGLE = "△"
 
@@ -33,10 +33,7 @@ def read_remarks(text: str | bytes, record: Record) -> tuple[Remark, ...]:
     Read are C, SBKV (Black's win rate in per cent, as Sabaki writes it), V, LB and TR. Values that make no sense are
     left out. What our own files note of a game at its root is no comment. Raises RecordError for what is no SGF.
     """
-    try:
-        nodes = list(sgf_grammar.main_sequence_iter(sgf_grammar.parse_sgf_game(utf8(text))))
-    except ValueError as error:
-        raise RecordError(f"not an SGF: {error}") from None
+    nodes = main_line(utf8(text))
     size, number = record.rules.size, 0
     remarks = [Remark()] * (len(record.moves) + 1)
     for node in nodes:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import cycle
+from os.path import expanduser
 from pathlib import Path
 from threading import Event, Thread
 from typing import TextIO
@@ -254,7 +255,7 @@ class Server:
             raise Refused("syntax error")
         number = int(words.pop()) if len(words) > 1 and re.fullmatch("[0-9]{1,9}", words[-1]) else None
         try:
-            path = Path(" ".join(words)).expanduser()
+            path = Path(expanduser(" ".join(words)))
             if not path.is_file():
                 raise RecordError("no file")
             with path.open("rb") as file:

@@ -20,12 +20,12 @@ import numpy as np
 from arena import RecordError, StoreError, UserError, files
 from arena.contract.bot import Candidate, Limits
 from arena.contract.clock import TimeLeft
+from arena.contract.code import Player
 from arena.events.pairing import PEOPLE
 from arena.go.game import Outcome, Rules
 from arena.go.moves import WHITE, Colour, Move, pass_move
 from arena.go.record import Record, read_sgf
 from arena.people.counting import Count, Estimate
-from arena.results.store import Player
 
 EVENT = PEOPLE
 """What the games are stored under, and the folder of their files."""

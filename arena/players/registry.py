@@ -16,7 +16,7 @@ from typing import Any
 import bots
 from arena import ConfigError, UserError
 from arena.contract.bot import Bot, BotKind, Limits
-from arena.contract.code import code_of, kept, load_kind
+from arena.contract.code import Player, code_of, kept, load_kind
 from arena.contract.settings import plain, read_value, suggest
 from arena.players.tables import ScreenTable, TournamentTable, read_config, read_table
 from bots.nets.checkpoint import Checkpoint, find, precision_here
@@ -82,6 +82,11 @@ class Entry:
         if self.code:
             player.append({"code": self.code})
         return hashlib.sha256(json.dumps(player).encode()).hexdigest()[:12]
+
+    @property
+    def player(self) -> Player:
+        """This player as it is stored."""
+        return Player(self.identity, self.name, self.kind, json.dumps(dict(self.settings)), self.net, self.code)
 
     def identify(self, folder: Path) -> str:
         """The sha256 of the weights in a checkpoint's folder. Raises CheckpointError when they are not what this kind

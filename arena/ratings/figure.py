@@ -40,7 +40,7 @@ class Estimate:
 
     `value` and both ends are there where `bound` is BOTH. BELOW and ABOVE without an end mean that the order is known
     and the distance isn't. `str()` is how every screen writes it: `+40.7 ± 30.4` where both ends are as far away, else
-    `+338 (+120 to +640)`; `≥ +223`, `≤ -223`, `≥`, `?`.
+    `+338 (+120 to +640)`; `≥ +223`, `≤ -223`, `≥`, `?`; `0` of the player that all others are measured from.
     """
 
     bound: Bound
@@ -58,6 +58,8 @@ class Estimate:
         return tuple(end for end in (self.value, self.interval.low, self.interval.high) if end is not None)
 
     def __str__(self) -> str:
+        if self.is_zero:
+            return "0"
         value, low, high = self.value, self.interval.low, self.interval.high
         match self.bound:
             case Bound.BELOW:

@@ -31,6 +31,11 @@ class WinDrawLoss:
     def points(self) -> float:
         return self.wins + self.draws / 2
 
+    @property
+    def share(self) -> float | None:
+        """Of the points, in [0, 1]; None without games."""
+        return self.points / self.games if self.games else None
+
 
 @dataclass(frozen=True, slots=True)
 class PairCounts:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from arena import UserError, __version__
 from arena.contract.bot import fault_words
 from arena.contract.finding import Begun, Finding, Verdict
+from arena.files import find_program
 from arena.players.example import engine_command, engine_table
 
 if TYPE_CHECKING:
@@ -394,7 +395,6 @@ def _config(place: Place) -> Iterator[Begun | Finding]:
 
 def _engines(place: Place) -> Iterator[Begun | Finding]:
     from arena.players.registry import Registry
-    from bots.gtp import GAMES_FOLDERS
 
     try:
         registry = Registry(place.config, place.results)
@@ -402,10 +402,9 @@ def _engines(place: Place) -> Iterator[Begun | Finding]:
     except UserError:  # it has been told
         registry, commands = Registry(None, place.results), []
     used = {Path(command.split()[0]).name for command in commands if command.split()}
-    folders = os.pathsep.join([os.environ.get("PATH", os.defpath), *GAMES_FOLDERS])
     absent = []
     for name, program in ENGINES.items():
-        found = shutil.which(program, path=folders)
+        found = find_program(program)
         if found is None:
             absent.append(name)
         elif program in used:

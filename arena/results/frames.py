@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from arena.files import write
+from arena.files import cell, write
 from arena.ratings import Bound, Estimate
 from arena.results.league import league
 
@@ -71,8 +71,9 @@ def _terms(pool: Pool) -> dict[str, Any]:
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
-    """Write a frame without its index, aside, then rename. Raises StoreError."""
-    write(path, frame.to_csv(index=False))
+    """Write a frame without its index, aside, then rename; texts of others stay texts. Raises StoreError."""
+    own = frame[[column for column in frame.columns if column == "estimate"]]  # may begin with a minus
+    write(path, frame.map(cell).assign(**own).rename(columns=cell).to_csv(index=False))
 
 
 # --- Games ---

@@ -17,7 +17,7 @@ from typing import Any
 from arena import CheckpointError
 from arena.events.schedule import Gate, Match, event_from_json
 from arena.events.tally import Judge
-from arena.files import read_json
+from arena.files import cell, read_json
 from arena.players.registry import LIMITS, Entry, Registry
 from arena.ratings import Estimate, Verdict, WinDrawLoss
 from arena.results.league import League, league
@@ -282,7 +282,7 @@ def to_csv(found: History) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(_table(found))
+    writer.writerows({key: cell(value) for key, value in row.items()} for row in _table(found))
     return text.getvalue()
 
 

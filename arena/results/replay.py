@@ -75,7 +75,7 @@ def _end(record: Record) -> str:
     outcome = record.outcome
     if outcome is None:
         return "without a result"
-    result = "draw" if outcome.winner is None else outcome.sgf
+    result = outcome.brief
     return result if outcome.ending is Ending.SCORE else f"{result} ({record.reason or outcome.ending})"
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from arena import StoreBusy, StoreError, __version__, files
+from arena.contract.code import Player
 
 if TYPE_CHECKING:  # players and results are read without games: these pull in the compiler
     from arena.go.game import Outcome, Rules
@@ -121,19 +122,6 @@ class Event:
     created: str
     settings: str
     plan: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Player:
-    """What played; with other settings, another net or other code it has another identity. ``checkpoint`` is the net's
-    sha256; ``code`` is empty for the first revision of a bot that ships, and where an older arena stored it."""
-
-    identity: str
-    name: str
-    kind: str
-    config: str
-    checkpoint: str = ""
-    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ import json
 from dataclasses import dataclass, replace
 
 from arena import ConfigError, StoreError
+from arena.contract.code import Player
 from arena.contract.settings import plain
 from arena.events.schedule import Match, event_from_json
 from arena.events.tally import Judge
 from arena.results.event import Kind, Participant, Report
 from arena.results.league import tell_apart
-from arena.results.store import Event, Player, Store
+from arena.results.store import Event, Store
 
 
 @dataclass(frozen=True, slots=True)

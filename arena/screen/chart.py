@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from arena.ratings import ZERO, Bound, Estimate
+from arena.ratings import Bound, Estimate
 from arena.results.event import Moment, Place
 from arena.screen import style
 
@@ -133,7 +133,7 @@ class EloBars:
         known = [end for _, _, elo in rated for end in elo.ends]
         if not known:
             return
-        texts = ["0" if elo == ZERO else style.spell(str(elo), options.ascii_only) for _, _, elo in rated]
+        texts = [style.spell(str(elo), options.ascii_only) for _, _, elo in rated]
         told = max(map(cell_len, texts)) + 1
         names = [f"{rank} {place.name}" for rank, place, _ in rated]
         named = 0 if width < NARROW else min(max(map(cell_len, names)), width // 3) + 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from os.path import expanduser
 from pathlib import Path
 
 from arena.contract.settings import suggest
@@ -83,7 +84,7 @@ class Commands:
         if command is not None:
             return command() or ""
         if typed.lower().startswith("save "):
-            return self._save(Path(typed[5:]).expanduser())
+            return self._save(Path(expanduser(typed[5:])))
         self.choose(self.point(typed))
         return ""
 

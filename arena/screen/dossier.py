@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from rich.console import Console
 
+from arena.contract.code import Player
 from arena.events.runner import Update
 from arena.go.moves import BLACK, Colour, gtp_from_move
 from arena.go.record import Record
 from arena.results.replay import Comparison
-from arena.results.store import Player
 from arena.screen import style
 from arena.screen.board import draw_board, stone_sign
 from arena.screen.progress import show_bar
@@ -68,8 +68,7 @@ def headline(record: Record) -> str:
         return f"Nobody knows how game {record.id} ended"
     if outcome.ending.is_forfeit:
         return f"{loser(record)} forfeited game {record.id} at move {len(record.moves) + 1}: {outcome.ending}"
-    result = "draw" if outcome.winner is None else outcome.sgf
-    return f"Game {record.id} ended without a fault: {result} after {some(len(record.moves), 'move')}"
+    return f"Game {record.id} ended without a fault: {outcome.brief} after {some(len(record.moves), 'move')}"
 
 
 def loser(record: Record) -> str:

@@ -70,7 +70,7 @@ def history_sheet(history: History) -> Sheet:
                 _verdict(version),
                 version.created[:10] or (version.elsewhere or {}).get("date", ""),
                 match,
-                _elo(version),
+                "" if version.elo is None else str(version.elo),
                 _short(version.rows),
                 f"{version.minutes:.0f}" if version.minutes else "",
             )
@@ -103,21 +103,10 @@ def _mark(version: Version) -> str:
 
 
 def _short(rows: int) -> str:
-    return (
-        ""
-        if not rows
-        else f"{rows / 1e6:.2f} M"
-        if rows >= 1e6
-        else f"{rows / 1e3:.0f} k"
-        if rows >= 1e4
-        else f"{rows}"
-    )
-
-
-def _elo(version: Version) -> str:
-    if version.elo is None:
-        return ""
-    return "0" if version.elo.is_zero else str(version.elo)
+    for least, unit in ((1e6, f"{rows / 1e6:.2f} M"), (1e4, f"{rows / 1e3:.0f} k"), (1, f"{rows}")):
+        if rows >= least:
+            return unit
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

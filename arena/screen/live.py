@@ -214,7 +214,7 @@ class Frame(ABC, Generic[V]):
         """How long it has been going on, and how long it will."""
         spent, left = style.duration(self.view.elapsed), style.duration(self.view.seconds_left)
         if not left:
-            return style.pad(self._text(f"{spent:>7}"), width)
+            return self._left(f"{spent:>7}", width)
         about = "at most" if self.view.may_end_early else "about"
         rest = f"{about} {left} left"
         if len(rest) + 9 > width:
@@ -290,7 +290,7 @@ class Frame(ABC, Generic[V]):
         line.append_text(style.pad(self._name(name, named), named + 1))
         spark = style.sparkline(rates, min(16, width - line.cell_len - 6))
         line.append_text(self._text(spark, self._colour_of(name)))
-        return line.append_text(style.right(self._text(f"{100 * rates[-1]:.0f} %"), width - line.cell_len))
+        return line.append_text(self._right(f"{100 * rates[-1]:.0f} %", width - line.cell_len))
 
 
 @lru_cache(maxsize=4)

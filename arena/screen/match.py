@@ -103,17 +103,16 @@ class MatchFrame(Frame[MatchView]):
 
     def _fact(self, label: str, value: Text, rest: str, width: int) -> Text:
         end = self._text(rest)
-        line = style.pad(self._text(label, style.LABEL), LABELS)
+        line = self._left(label, LABELS, style.LABEL)
         return line.append_text(style.pad(value, width - LABELS - end.cell_len)).append_text(end)
 
     def _score(self, width: int) -> list[Text]:
         counts, comparison = self.view.tally.results(), self.view.comparison
-        share = counts.points / counts.games if counts.games else None
         elo = "–" if comparison is None else str(comparison.elo)
         los = "–" if comparison is None else style.likelihood(comparison.los)
         return [
             self._share_bar(width),
-            self._fact("Score", self._text(style.score(counts), "bold"), style.per_cent(share), width),
+            self._fact("Score", self._text(style.score(counts), "bold"), style.per_cent(counts.share), width),
             self._fact("Elo", self._text(elo, "bold"), "95 % interval" if width >= 60 else "95 %", width),
             self._fact("LOS", self._text(los), "", width),
             *self._test(width),
@@ -132,7 +131,7 @@ class MatchFrame(Frame[MatchView]):
         bar.append_text(self._text("─" * (cells - 1 - mark), style.LABEL))
         title = f"{sprt.elo0:g} or {sprt.elo1:g} Elo?"
         ends = self._text(f"{lower:.2f}", style.LABEL)
-        ends.append_text(style.right(self._text(f"{upper:.2f}", style.LABEL), cells - ends.cell_len))
+        ends.append_text(self._right(f"{upper:.2f}", cells - ends.cell_len, style.LABEL))
         return [self._fact("SPRT", bar, f"{llr:+.2f}", width), self._fact(title[:LABELS], ends, "", width)]
 
     def _share_bar(self, width: int) -> Text:
@@ -150,8 +149,7 @@ class MatchFrame(Frame[MatchView]):
         lines = []
         for colour, label in ((BLACK, "as Black"), (WHITE, "as White")):
             counts = self.view.tally.results(colour=colour)
-            share = counts.points / counts.games if counts.games else None
-            lines.append(self._fact(label, self._text(style.score(counts)), style.per_cent(share), width))
+            lines.append(self._fact(label, self._text(style.score(counts)), style.per_cent(counts.share), width))
         points, games = self.view.tally.black_points, self.view.tally.games
         text = self._text(f"{points:g} of {games}")
         return [*lines, self._fact("Black takes", text, style.per_cent(points / games if games else None), width)]
@@ -159,13 +157,13 @@ class MatchFrame(Frame[MatchView]):
     def _endings(self, width: int, endings: list[Ending]) -> list[Text]:
         named = (width - LABELS - 7) // 2
         drawn = width - LABELS - 2 * named
-        head = style.pad(self._text("Won by", style.LABEL), LABELS)
+        head = self._left("Won by", LABELS, style.LABEL)
         for index in (0, 1):
             head.append_text(style.right(self._name(self.names[index], named - 2), named))
-        lines = [head.append_text(style.right(self._text("drawn", style.LABEL), drawn))]
+        lines = [head.append_text(self._right("drawn", drawn, style.LABEL))]
         for ending in endings:
             counts = self.view.tally.results(ending=ending)
-            line = style.pad(self._text(str(ending), style.LABEL), LABELS)
+            line = self._left(str(ending), LABELS, style.LABEL)
             for number, column in ((counts.wins, named), (counts.losses, named), (counts.draws, drawn)):
                 sign = self._text(str(number)) if number else self._text("–", style.LABEL)
                 line.append_text(style.right(sign, column))
@@ -197,7 +195,7 @@ def _progress(view: MatchView) -> str:
     if view.judge.waiting:
         parts.append(f"{counts.games} counted")
     if counts.games:
-        parts += [style.score(counts), style.per_cent(counts.points / counts.games)]
+        parts += [style.score(counts), style.per_cent(counts.share)]
     if view.comparison is not None:
         parts.append(f"Elo {view.comparison.elo}")
     if view.test is not None:

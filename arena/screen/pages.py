@@ -123,10 +123,9 @@ def _draw_intervals(axes: Axes, report: Report) -> None:
     """The strongest on top; an arrow where the games bound one side only."""
     rated = [(place, place.elo) for place in report.places if place.elo is not None]
     axes.axvline(0, color=COLOURS[-1], linewidth=0.8)
-    for row, (place, elo) in enumerate(rated):
+    for row, (_, elo) in enumerate(rated):
         _draw_estimate(axes, elo, row, COLOURS[0], "o", upright=False)
-        text = "0" if place.name == report.anchor else str(elo)
-        axes.text(1.02, row, text, transform=axes.get_yaxis_transform(), va="center")
+        axes.text(1.02, row, str(elo), transform=axes.get_yaxis_transform(), va="center")
     axes.set_yticks(range(len(rated)), [shorten(place.name, NAME) for place, _ in rated])
     axes.set_ylim(len(rated) - 0.4, -0.6)
     axes.margins(x=0.08)
@@ -457,7 +456,7 @@ def _line(record: Record) -> str:
     """A game in a line."""
     if record.outcome is None:
         return record.id
-    result = "draw" if record.outcome.winner is None else record.outcome.sgf
+    result = record.outcome.brief
     ending = f"{record.outcome.ending}, {record.reason}" if record.reason else f"{record.outcome.ending}"
     return f"{record.id}: {record.black} (Black), {record.white} (White), {result}, {ending}, {len(record.moves)} moves"
 

@@ -182,12 +182,11 @@ def _strength(report: Findings) -> Iterable[tuple[str, str]]:
         yield "Waiting", f"{some(judge.waiting, 'game')} will count when all earlier ones are over"
     evidence, los = some(tally.counts.games // 2, "pair"), style.likelihood(comparison.los)
     yield "Elo", f"{comparison.elo} (95 %) for {tally.first}, from {evidence}; LOS {los}"
-    yield "Score", f"{style.score(tally.results())}, {style.per_cent(tally.points / tally.games)}"
+    yield "Score", f"{style.score(tally.results())}, {style.per_cent(tally.results().share)}"
     parts = []
     for colour in Colour:
         counts = tally.results(colour=colour)
-        share = style.per_cent(counts.points / counts.games if counts.games else None)
-        parts.append(f"as {colour.name.title()} {style.score(counts)} ({share})")
+        parts.append(f"as {colour.name.title()} {style.score(counts)} ({style.per_cent(counts.share)})")
     yield "By colour", ", ".join(parts)
     yield "Normalised", f"{comparison.normalised} Elo (95 %), in units of the spread of one game"
     words = ("0", "1/2", "1", "1 1/2", "2")

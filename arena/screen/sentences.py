@@ -13,7 +13,8 @@ from arena.go.moves import BLACK, GTP_COLUMNS, Colour, Move, gtp_from_move, pass
 from arena.people.counting import Count, Estimate
 from arena.people.kifu import Advice, Snapshot, Turn
 from arena.screen import style
-from arena.screen.board import AREAS, ASCII_AREAS, OWNED, Overlay, board_width, draw_board
+from arena.screen.board import AREAS, ASCII_AREAS, ASCII_SMALL, OWNED, SMALL, Overlay, board_width, draw_board
+from arena.screen.style import some
 
 SHOWN_CANDIDATES = 3
 SHOWN_MOVES = 6
@@ -158,9 +159,9 @@ def _below(now: Snapshot) -> list[str]:
 
 
 def drawn(now: Snapshot, manner: Manner, ownership: bytes | None = None) -> str:
-    """The position as text; the last move in brackets, dead stones in small letters, and with ``ownership`` small signs
-    on points that are likely to be somebody's. Without gaps, and so without brackets, where it is too wide."""
-    dead = frozenset(now.dead or ())
+    """The position as text, and what its signs mean. Without gaps, and so without brackets around the last move, where
+    it is too wide."""
+    dead = set(now.dead or ())
     board = draw_board(
         now.stones, now.last, ascii_only=manner.ascii_only, ownership=ownership, overlay=Overlay(taken=dead)
     )
@@ -168,8 +169,9 @@ def drawn(now: Snapshot, manner: Manner, ownership: bytes | None = None) -> str:
     if board_width(now.size) > manner.width:
         lines = [line[:3].ljust(3) + line[4::2] for line in lines]
     notes = _below(now)
+    small, areas = (ASCII_SMALL, ASCII_AREAS) if manner.ascii_only else (SMALL, AREAS)
     if dead:
-        notes.append("Small signs are dead stones.")
+        notes.append(f"{small[1]} and {small[2]} are dead stones.")
     elif ownership is not None:
         areas = ASCII_AREAS if manner.ascii_only else AREAS
         notes.append(f"{areas[1]} is likely to be Black's, {areas[2]} White's.")
@@ -178,11 +180,6 @@ def drawn(now: Snapshot, manner: Manner, ownership: bytes | None = None) -> str:
 
 def side(colour: Colour) -> str:
     return "Black" if colour is BLACK else "White"
-
-
-def some(number: float, noun: str) -> str:
-    """``1 point``, ``2.5 points``."""
-    return f"{number:g} {noun}" if number == 1 else f"{number:g} {noun}s"
 
 
 def _stones_at(points: Sequence[Move], size: int) -> str:

@@ -128,9 +128,10 @@ def say(words: str, console: Console, text_style: str = "") -> None:
     console.print(text, soft_wrap=not console.is_terminal)
 
 
-def some(number: int, thing: str) -> str:
-    """``1 game``, ``2 games``."""
-    return f"{number} {thing}{'s' if number != 1 else ''}"
+def some(number: float, thing: str) -> str:
+    """``1 game``, ``2 games``, ``2.5 points``."""
+    told = f"{number}" if isinstance(number, int) else f"{number:g}"
+    return f"{told} {thing}{'s' if number != 1 else ''}"
 
 
 def per_cent(share: float | None) -> str:

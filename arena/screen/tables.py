@@ -142,8 +142,7 @@ def standings_sheet(
     ratings."""
     rows = []
     for rank, (name, elo, games, score) in enumerate(places, 1):
-        told = "–" if elo is None else "0" if name == anchor else str(elo)
-        rows.append((str(rank), name, told, str(games), style.per_cent(score)))
+        rows.append((str(rank), name, "–" if elo is None else str(elo), str(games), style.per_cent(score)))
     note = f"Elo above {anchor}, with 95 % intervals"
     if prior is not None:
         note += f"; {prior:g} virtual games a player"
@@ -176,7 +175,7 @@ def bots_table(entries: Iterable[Entry], ratings: Mapping[str, Estimate], pool: 
                 entry.kind,
                 listed,
                 net,
-                "" if rating is None else "0" if rating.is_zero else str(rating),
+                "" if rating is None else str(rating),
             )
         )
     note = "Settings are changed inline, as in mcts:playouts=5000, or in arena.toml."
@@ -231,14 +230,14 @@ def games_table(records: Iterable[Record], total: int) -> Sheet:
     rows = []
     for record in records:
         outcome = record.outcome
-        result = "?" if outcome is None else "draw" if outcome.winner is None else outcome.sgf
+        result = "?" if outcome is None else outcome.brief
         ending = "" if outcome is None else record.reason or str(outcome.ending)
         if record.unrated:
             ending += f" (unrated: {record.unrated})"
         rows.append((record.id, record.black, record.white, result, str(len(record.moves)), ending))
     if not rows:
         return Sheet((), (), "There are no such games; 'arena games' without options lists all.")
-    shown = f"{len(rows)} of {total} games" if len(rows) < total else f"{total} game{'s' if total != 1 else ''}"
+    shown = f"{len(rows)} of {total} games" if len(rows) < total else style.some(total, "game")
     return Sheet(("game", "Black", "White", "result", "moves", "ended by"), rows, f"{shown}.", (0, 1, 2, 5), (4,))
 
 

@@ -202,7 +202,7 @@ class TournamentFrame(Frame[TournamentView]):
         setting = setting_line(tournament)
         for words in (f"{bots}, {setting}", setting, bots):
             if title.cell_len + 2 + len(words) <= self.width:
-                return [title.append_text(style.right(self._text(words, style.LABEL), self.width - title.cell_len))]
+                return [title.append_text(self._right(words, self.width - title.cell_len, style.LABEL))]
         return [title]
 
     def _colour_of(self, player: str) -> str:
@@ -257,12 +257,10 @@ class TournamentFrame(Frame[TournamentView]):
             if meeting in shown:
                 first = style.shorten(meeting.first, (named - 4) // 2)
                 second = style.shorten(meeting.second, named - 4 - cell_len(first))
-                line = style.pad(self._text(f"{first} – {second}"), named)
-                line.append_text(style.right(self._text(f"{meeting.played}/{meeting.games}"), COUNT))
+                line = self._left(f"{first} – {second}", named)
+                line.append_text(self._right(f"{meeting.played}/{meeting.games}", COUNT))
                 left = style.duration(meeting.seconds_left)
-                lines.append(
-                    line.append_text(style.right(self._text(f"{left} left" if left else "", style.LABEL), LEFT))
-                )
+                lines.append(line.append_text(self._right(f"{left} left" if left else "", LEFT, style.LABEL)))
         return [*lines, *(Text() for _ in range(height - len(lines)))]
 
     def _gap(self, width: int) -> list[Text]:
@@ -286,32 +284,25 @@ class TournamentFrame(Frame[TournamentView]):
         plain = RANK + elo_width + GAMES + SCORE
         cross = len(self.names) * self._cell if width >= self._least else 0
         named = width - plain - cross
-        head = self._text(" # ", style.LABEL).append_text(style.pad(self._text("player", style.LABEL), named))
+        head = self._text(" # ", style.LABEL).append_text(self._left("player", named, style.LABEL))
         for words, column in (("Elo", elo_width), ("games", GAMES), ("score", SCORE)):
-            head.append_text(style.right(self._text(words, style.LABEL), column))
+            head.append_text(self._right(words, column, style.LABEL))
         if cross:
             for rank, _ in enumerate(self.ranking, 1):
-                head.append_text(style.right(self._text(f"{rank}", style.LABEL), self._cell))
+                head.append_text(self._right(f"{rank}", self._cell, style.LABEL))
         lines = [head]
         for rank, (name, standing) in enumerate(self.ranking, 1):
             counts = self.view.tally.meetings(name)
-            line = style.right(self._text(f"{rank}"), RANK - 1).append(" ")
-            line.append_text(style.pad(self._text(style.shorten(name, named - 1)), named))
-            line.append_text(style.right(self._text(self._elo(name, standing, elo_width)), elo_width))
-            line.append_text(style.right(self._text(f"{counts.games}"), GAMES))
-            share = counts.points / counts.games if counts.games else None
-            line.append_text(style.right(self._text(style.per_cent(share)), SCORE))
+            line = self._right(f"{rank}", RANK - 1).append(" ")
+            line.append_text(self._left(style.shorten(name, named - 1), named))
+            line.append_text(self._right("–" if standing is None else _short(standing.elo, elo_width - 1), elo_width))
+            line.append_text(self._right(f"{counts.games}", GAMES))
+            line.append_text(self._right(style.per_cent(counts.share), SCORE))
             if cross:
                 for other, _ in self.ranking:
                     line.append_text(style.right(self._met(name, other), self._cell))
             lines.append(line)
         return lines
-
-    def _elo(self, name: str, standing: Standing | None, width: int) -> str:
-        league = self.view.league
-        if standing is None or league is None:
-            return "–"
-        return "0" if standing.player == league.anchor else _short(standing.elo, width - 1)
 
     def _met(self, name: str, other: str) -> Text:
         """A player's points against another."""
@@ -325,14 +316,13 @@ class TournamentFrame(Frame[TournamentView]):
         outcome = record.outcome
         if outcome is None:
             return Text()
-        result = "draw" if outcome.winner is None else outcome.sgf
         named = (width - 4 - 9 - 11) // 2
         line = Text(no_wrap=True)
         for sign, name, colour in (("● ", record.black, BLACK), ("○ ", record.white, WHITE)):
             won = "bold" if outcome.winner is colour else ""
             line.append_text(self._text(sign, style.LABEL))
-            line.append_text(style.pad(self._text(style.shorten(name, named - 1), won), named))
-        line.append_text(style.pad(self._text(result), 9))
+            line.append_text(self._left(style.shorten(name, named - 1), named, won))
+        line.append_text(self._left(outcome.brief, 9))
         return line.append_text(self._text(str(outcome.ending), style.WARNING if outcome.ending.is_forfeit else ""))
 
 
@@ -370,7 +360,6 @@ def _progress(view: TournamentView) -> str:
     """Where a tournament stands, in a line for a log."""
     parts = [f"{view.tally.games} of {view.event.games}"]
     for name, standing in rank_players(view.tally, view.league)[:3]:
-        if standing is not None and view.league is not None:
-            elo = "0" if standing.player == view.league.anchor else str(standing.elo)
-            parts.append(f"{name} {elo} ({style.per_cent(standing.score)})")
+        if standing is not None:
+            parts.append(f"{name} {standing.elo} ({style.per_cent(standing.score)})")
     return ", ".join(parts + pace(view))

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from arena import BotFault, UserError
 from arena.contract.bot import Bot, Limits
+from arena.files import find_program
 from arena.go.moves import Move, gtp_from_move
 from arena.players.registry import Entry, Registry
 from benchmarks.tactics.positions import FOLDER, Position, all_positions
-from bots.gtp import GAMES_FOLDERS
 
 BOTS = (
     "mcts:playouts=500",
@@ -88,8 +86,7 @@ def _wanted(positions: list[Position], categories: Sequence[str] | None) -> list
 
 
 def _default_bots() -> list[str]:
-    path = os.pathsep.join([os.environ.get("PATH", ""), *GAMES_FOLDERS])
-    return [*BOTS, *([GNUGO] if shutil.which("gnugo", path=path) else [])]
+    return [*BOTS, *([GNUGO] if find_program("gnugo") else [])]
 
 
 def _table(specs: Sequence[str], positions: Sequence[Position], registry: Registry, missed: bool) -> None:

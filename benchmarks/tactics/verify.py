@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from collections.abc import Sequence
 
 from arena.contract.bot import Limits
+from arena.files import find_program
 from arena.go.game import Game
 from arena.go.moves import BLACK, Move, gtp_from_move, move_from_gtp
 from benchmarks.tactics.positions import Position
-from bots.gtp import GAMES_FOLDERS
 from bots.uct import Config, Uct
 
 SHALLOW, DEEP = 1_000, 100_000
@@ -80,7 +78,7 @@ def win_rate(game: Game, move: Move, simulations: int) -> float:
 
 def gnugo(position: Position) -> str | None:
     """GNU Go's answer to the position's reading, such as ``1 D4``; None where GNU Go isn't installed."""
-    program = shutil.which("gnugo", path=os.pathsep.join([os.environ.get("PATH", ""), *GAMES_FOLDERS]))
+    program = find_program("gnugo")
     if program is None:
         return None
     size = position.rules.size

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
+from os.path import expanduser, isfile
 from pathlib import Path
 from typing import Any
 
@@ -177,9 +178,9 @@ def find(name: str | Path, results: str | Path = "results") -> Path:
     text = str(name)
     bare = Path(text).name == text and text not in ("", ".", "..")
     places = [Path(results) / "checkpoints" / text, SHIPPED / text] if bare else []
-    places.append(Path(text).expanduser())
+    places.append(Path(expanduser(text)))
     for place in places:
-        if (place / MANIFEST).is_file():
+        if isfile(place / MANIFEST):  # also where the name is too long for the system
             return place
     if not bare:
         raise CheckpointError(f"{text}: no checkpoint there; give a folder that holds {MANIFEST}")
