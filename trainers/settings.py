@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -89,6 +90,10 @@ class Settings:
     name: str = option("", NET, "Name of the checkpoint and of the run")
     size: int = option(9, SOURCE, "Board size", 5, 19)
     seed: int = option(1, LEARNING, "Random seed", 0)
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"(\w[\w.+-]{0,99})?", self.name):
+            raise ConfigError(f"'{self.name[:99]}' can't name a checkpoint; use letters, digits, '-', '_', '.' and '+'")
 
 
 @dataclass(frozen=True)

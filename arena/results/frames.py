@@ -74,7 +74,9 @@ def _terms(pool: Pool) -> dict[str, Any]:
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
     """Write a frame without its index, aside, then rename; texts of others stay texts. Raises StoreError."""
     own = frame[[column for column in frame.columns if column == "estimate"]]  # may begin with a minus
-    write(path, frame.map(cell).assign(**own).rename(columns=cell).to_csv(index=False))
+    write(
+        path, frame.map(cell).assign(**own).set_axis([cell(name) for name in frame.columns], axis=1).to_csv(index=False)
+    )
 
 
 # --- Games ---
