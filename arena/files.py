@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import errno
 import fcntl
 import json
 import os
 import shutil
+import stat
 import tempfile
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -129,6 +131,12 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def identity(path: Path) -> tuple[int, int]:
+    """Which file this is, whatever its name. Raises OSError when there is none."""
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
 def cell(value: Any) -> Any:
     """A value for a table that a spreadsheet may open: a text that would be run as a formula there gets a quote."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
@@ -204,6 +212,20 @@ def _leave(folder: Path, owner: IO[bytes]) -> None:
 
 # --- Reading ---
 
+MOST_TEXT = 64 << 20
+"""Bytes of the longest JSON or TOML that is read."""
+
+
+def pieces(path: Path, most: int) -> Iterator[bytes]:
+    """The content of a regular file of at most so many bytes, in parts. Raises OSError, also for a pipe, a device or a
+    longer file: those might never end."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        if os.fstat(file.fileno()).st_size > most:
+            raise OSError(errno.EFBIG, f"it is longer than {most >> 20} MB")
+        yield from iter(partial(file.read, 1 << 20), b"")
+
 
 def read_json(path: Path, *, error: type[UserError], hint: str) -> dict[str, Any]:
     """The object in a JSON file. Raises ``error``, one line that names the file and ends with ``hint``."""
@@ -217,7 +239,7 @@ def read_toml(path: Path, *, error: type[UserError], hint: str) -> dict[str, Any
 
 def _text(path: Path, error: type[UserError], hint: str) -> str:
     try:
-        return path.read_text("utf-8")
+        return b"".join(pieces(path, MOST_TEXT)).decode("utf-8")
     except OSError as problem:
         raise error(f"{path}: can't be read ({reason(problem)}); {hint}") from problem
     except UnicodeDecodeError as problem:

@@ -6,10 +6,24 @@ A shell starts what runs in its background with Ctrl-C ignored, and every proces
 
 import os
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 KEPT = TemporaryDirectory(prefix="arena-tests-")
 os.environ["XDG_DATA_HOME"] = KEPT.name
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Any]:
+    """An empty store."""
+    from arena.results.store import Store  # once the environment is as above
+
+    with Store.open(tmp_path / "arena.db", write=True) as opened:
+        yield opened

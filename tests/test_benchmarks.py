@@ -254,14 +254,6 @@ def test_a_part_that_isnt_there_is_refused(capsys: pytest.CaptureFixture[str]) -
     assert "there is no 'speed'; there are playouts, uct, nets" in capsys.readouterr().err
 
 
-def test_help_names_every_part(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as end:
-        main(["--help"])
-    assert end.value.code == 0
-    said = capsys.readouterr().out
-    assert all(part in said for part in ("playouts", "uct", "nets", "puct", "matches", "peers", "tactics"))
-
-
 def test_measurements_are_taken_in_turn_after_each_was_warmed_up() -> None:
     calls: list[tuple[str, int]] = []
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from test_alive import alive_map
+from test_alive import alive_map, board_of
+from test_alive import groups as connected_groups
 
 from arena.files import find_program
 from arena.go.board import Board
@@ -80,52 +80,31 @@ def test_of_a_settled_board_the_shares_are_the_count(weights: Weights) -> None:
 # --- The slow twin ---
 
 
-def neighbours(point: int, size: int) -> list[int]:
-    row, column = divmod(point, size)
-    near = [(row - 1, column), (row, column - 1), (row, column + 1), (row + 1, column)]
-    return [r * size + c for r, c in near if 0 <= r < size and 0 <= c < size]
-
-
-def connected(stones: Sequence[int], size: int) -> list[set[int]]:
-    """Sets of connected points of the same content."""
-    left, found = set(range(size * size)), []
-    while left:
-        todo = [left.pop()]
-        inside = set(todo)
-        while todo:
-            point = todo.pop()
-            for other in neighbours(point, size):
-                if other in left and stones[other] == stones[point]:
-                    left.discard(other)
-                    inside.add(other)
-                    todo.append(other)
-        found.append(inside)
-    return found
-
-
 def slow_dead(board: Board, counts: np.ndarray, staying: float) -> set[int]:
     size, stones = board.size, board.stones.reshape(-1).tolist()
     owned = np.zeros((3, size * size), np.uint8)
     for colour in Colour:
         alive_map(board.array, 0, colour, owned[colour])
-    regions = connected(stones, size)
-    groups = [{*region} for region in regions if stones[min(region)]]
+    twin = board_of(["".join(".XO"[stone] for stone in row) for row in board.stones])
 
-    def liberties(group: set[int]) -> set[int]:
-        return {near for point in group for near in neighbours(point, size) if not stones[near]}
+    def connected(colour: int) -> list[set[int]]:
+        return [{row * size + column for row, column in group} for group in connected_groups(twin, {colour})]
 
-    chains = [({*group}, liberties(group)) for group in groups]
+    def near(group: set[int]) -> set[int]:
+        points = (other for point in group for other in twin.neighbours(divmod(point, size)))
+        return {row * size + column for row, column in points} - group
+
+    groups = [*connected(BLACK), *connected(WHITE)]
+    chains = [(group, {point for point in near(group) if not stones[point]}) for group in groups]
     ties = [
         one | other
         for one, mine in chains
         for other, theirs in chains
         if stones[min(one)] == stones[min(other)] and len(mine & theirs) >= 2
     ]
-    for region in regions:
-        around = [
-            group for group in groups if any(near in region for point in group for near in neighbours(point, size))
-        ]
-        if not stones[min(region)] and len({stones[min(group)] for group in around}) == 1:
+    for region in connected(0):
+        around = [group for group in groups if near(group) & region]
+        if len({stones[min(group)] for group in around}) == 1:
             ties.append(set().union(*around))
     for tie in ties:
         bound = [group for group in groups if group & tie]
@@ -221,7 +200,7 @@ def test_playouts_find_the_dead_stone_on_another_size() -> None:
 ENGINE = """
 import sys
 for line in sys.stdin:
-    word = line.split()[0]
+    word = next(word for word in line.split() if not word.isdigit())
     answers = {"name": "= Judge", "version": "= 1", "final_status_list": sys.argv[1]}
     print(answers.get(word, "= "), end="\\n\\n", flush=True)
 """

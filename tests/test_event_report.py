@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,12 +31,6 @@ from arena.screen.report import overviews_sheet, print_report
 RULES = Rules.preset("cgos", 7)
 LONG = "mcts:playouts=5000,c_uct=0.9@seconds=1"
 WIDTHS = (40, 60, 80, 140, 200)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "arena.db", write=True) as opened:
-        yield opened
 
 
 def league_of(*names: str, **changes: Any) -> Tournament:
@@ -72,7 +65,7 @@ def test_a_matchs_elo_comes_from_its_pairs(store: Store) -> None:
     match = match_of("new", "old")
     store_event(store, match, games_of(match, earlier_wins(match)))
     report = read_report(store, match.event)
-    assert (report.kind, report.planned, len(report.records)) == (Kind.MATCH, 20, 20)
+    assert (report.kind, report.planned, len(report.games)) == (Kind.MATCH, 20, 20)
     counts = PairCounts(0, 0, 4, 0, 6)
     assert report.comparison == compare(counts)
     first, second = report.places
@@ -120,7 +113,7 @@ def test_a_ladder_under_way_has_a_report(store: Store) -> None:
     ladder = Ladder("rungs", tuple(map(player, "abcd")), Terms(RULES), 200)
     store_event(store, ladder, games_of(ladder, earlier_wins(ladder))[:20])
     report = read_report(store, "rungs")
-    assert (report.kind, report.planned, len(report.records)) == (Kind.LADDER, 200, 20)
+    assert (report.kind, report.planned, len(report.games)) == (Kind.LADDER, 200, 20)
     assert facts(report)["Games"] == f"20 of at most 200, {DATE}"
     assert "leads after 20 of 200 games" in printed(report)
 
@@ -134,7 +127,7 @@ def test_an_event_without_a_plan_knows_its_players_from_its_games(store: Store) 
         assert report.planned is None
         assert {one.name for one in report.participants} == set(event.players)
         assert {one.kind for one in report.participants} == {"fast-random"}
-        assert facts(report)["Games"].startswith(f"{len(report.records)}, ")
+        assert facts(report)["Games"].startswith(f"{len(report.games)}, ")
 
 
 def test_games_of_a_match_that_wait_for_earlier_ones_are_counted_apart(store: Store) -> None:
@@ -142,12 +135,12 @@ def test_games_of_a_match_that_wait_for_earlier_ones_are_counted_apart(store: St
     games = games_of(match, earlier_wins(match))
     store_event(store, match, [*games[:2], *games[4:7]])
     report = read_report(store)
-    assert [record.id for record in report.records] == [game.id for game in games[:2]]
+    assert [record.id for record in report.games] == [game.id for game in games[:2]]
     assert report.judge is not None and report.judge.waiting == 3
     assert facts(report)["Games"] == f"5 of 20, {DATE}"
     assert "3 games will count when all earlier ones are over" in printed(report)
     store.append(games[2:4])
-    assert len(read_report(store).records) == 6
+    assert len(read_report(store).games) == 6
 
 
 def test_an_event_without_games_says_so(store: Store) -> None:
@@ -186,7 +179,7 @@ def test_a_changed_player_is_told_from_what_it_was(store: Store) -> None:
     report = read_report(store, "league")
     identities = {changed.identity[:6], before.entries[1].identity[:6]}
     assert {place.name for place in report.places} == {"a", *(f"b ({identity})" for identity in identities)}
-    assert len(report.records) == 20
+    assert len(report.games) == 20
 
 
 def test_without_a_name_it_is_the_event_that_was_played_last(store: Store) -> None:
@@ -275,7 +268,7 @@ def test_the_course_of_a_rating_ends_at_the_rating(store: Store) -> None:
         report = read_report(store, event.event)
         final = {place.name: place.elo for place in report.places if place.name != report.anchor}
         assert len(report.course) == 30
-        assert report.course[-1].games == len(report.records)
+        assert report.course[-1].games == len(report.games)
         assert report.course[-1].elo == final
         assert [moment.games for moment in report.course] == sorted({moment.games for moment in report.course})
 

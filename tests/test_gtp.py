@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -22,11 +23,11 @@ from hypothesis import strategies as st
 from arena import BotFault, CheckpointError
 from arena.contract.bot import Bot, Decision, Limits
 from arena.files import find_program
-from arena.go.game import Game, Outcome, Rules
+from arena.go.game import Game, Rules
 from arena.go.moves import BLACK, Colour, gtp_from_move, move_from_gtp
 from arena.gtp.server import Server, serve
 from arena.players.registry import Registry
-from bots.gtp import Config, GtpBot, katago_rules
+from bots.gtp import katago_rules
 
 GNUGO = find_program("gnugo")
 needs_gnugo = pytest.mark.skipif(GNUGO is None, reason="GNU Go is not installed")
@@ -376,6 +377,20 @@ def test_a_file_that_is_no_game_is_refused(text: str, tmp_path: Path) -> None:
 # Rules, time and chance.
 
 
+@pytest.mark.parametrize(
+    ("preset", "expected"),
+    [
+        ("tromp-taylor", ("POSITIONAL", "AREA", True, "0")),
+        ("chinese", ("POSITIONAL", "AREA", False, "N")),
+        ("japanese", ("SIMPLE", "TERRITORY", False, "0")),
+    ],
+)
+def test_our_rules_have_these_values_in_katagos_words(preset: str, expected: tuple[object, ...]) -> None:
+    told = json.loads(katago_rules(Rules.preset(preset)))
+    assert tuple(told.pop(key) for key in ("ko", "scoring", "suicide", "whiteHandicapBonus")) == expected
+    assert told == {"tax": "NONE", "hasButton": False, "friendlyPassOk": False}
+
+
 def test_rules_are_set_by_name_or_as_katago_has_them() -> None:
     server = server_of(rules="japanese")
     for name, ours in [
@@ -654,32 +669,3 @@ def test_gnu_go_agrees_on_stones_captures_and_legal_moves(peer: Opener) -> None:
             taken = max(taken, captured)
         colour = chance.choice([colour.opponent] * 5 + [colour])
     assert taken > 3
-
-
-@needs_gnugo
-def test_a_game_against_gnu_go_ends_with_a_score_that_both_agree_on(peer: Opener) -> None:
-    assert GNUGO is not None
-    gnugo = [GNUGO, "--mode", "gtp", "--level", "1", *"--chinese-rules --positional-superko --capture-all-dead".split()]
-    gnugo.append("--never-resign")
-    ours = [*ARENA, "gtp", "mcts:playouts=50"]
-    game = Game(Rules.preset("cgos", size=7), seed=3)
-    limits = Limits(deadline=60)
-    with ExitStack() as stack:
-        env = shlex.join(["env", f"PYTHONPATH={ROOT}", *ours])
-        players = [
-            stack.enter_context(closing(GtpBot(Config(command, startup=60.0)))) for command in (env, shlex.join(gnugo))
-        ]
-        assert players[0].name == "arena mcts:playouts=50"
-        while not game.is_over:
-            move = players[len(game.moves) % 2].choose(game, limits).move
-            assert move is not None
-            game.play(move)
-    judges = [peer(ours), peer(gnugo)]
-    for judge in judges:
-        for command in ("boardsize 7", "clear_board", "komi 7"):
-            judge.ask(command)
-        for index, move in enumerate(game.moves):
-            assert judge.ask(f"play {'bw'[index % 2]} {gtp_from_move(move, 7)}") == "="
-    scores = {re.sub(r"\.0$", "", judge.ask("final_score")[1:].strip()) for judge in judges}
-    assert game.outcome is not None and game.outcome.margin is not None
-    assert scores == {Outcome.scored(game.outcome.margin).sgf}

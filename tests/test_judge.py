@@ -4,24 +4,18 @@ promises, however many games are played at once. Nothing is played here: the gam
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from heapq import heappop, heappush
-from itertools import count
-from random import Random
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom
 
-from arena.events.tally import Judge, Tally
+from arena.events.tally import Judge
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Record
-from arena.ratings import PairCounts, Sprt, SprtState, Verdict, WinDrawLoss, expected_score
+from arena.ratings import PairCounts, Sprt, SprtState, WinDrawLoss
 
 NEW, OLD = PLAYERS = ("new", "old")
 
@@ -138,79 +132,3 @@ def test_without_a_test_nothing_is_decided_and_without_a_plan_pairs_count() -> N
     judge = judged(games(*[NEW] * 61))
     assert judge.state is None and not judge.is_decided
     assert (judge.tally.games, judge.waiting) == (60, 1)
-
-
-# --- How often a test errs ---
-
-TEST = Sprt(0, 120)
-MOST = 2000
-"""Games that are planned: more than any of these tests takes."""
-
-BOARDS = (8, 64, 512)
-RUNS = 400
-
-ERRORS = binom.ppf(0.999, RUNS, 0.05)
-"""The most errors in all runs of a test that errs in 5 %, but for one time in a thousand."""
-
-
-def arrivals(dice: Random, truth: float, boards: int) -> Iterator[Record]:
-    """Games as they end, where ``new`` is so many Elo stronger. Each board takes the next game when its own is over.
-
-    A game takes 30 moves if ``new`` wins it, and 70 if it loses.
-    """
-    under_way: list[tuple[float, int, str]] = []
-    numbers = count(1)
-
-    def begin(now: float) -> None:
-        number = next(numbers)
-        winner = NEW if dice.random() < expected_score(truth) else OLD
-        if number <= MOST:
-            heappush(under_way, (now + (30 if winner == NEW else 70) + dice.random(), number, winner))
-
-    for _ in range(boards):
-        begin(0.0)
-    while under_way:
-        now, number, winner = heappop(under_way)
-        yield game(number, winner)
-        begin(now)
-
-
-def verdict_of(records: Iterator[Record]) -> Verdict:
-    judge = Judge(NEW, OLD, MOST, TEST)
-    for record in records:
-        judge.add(record)
-        if judge.is_decided:
-            break
-    return Verdict.RUNNING if judge.state is None else judge.state.verdict
-
-
-def verdict_by_arrival(records: Iterator[Record]) -> Verdict:
-    """As it was judged before: each pair counts when both its games are over."""
-    tally = Tally(NEW, OLD)
-    verdict, pairs = Verdict.RUNNING, 0
-    for record in records:
-        tally.add(record)
-        if tally.finished_pairs > pairs:
-            pairs = tally.finished_pairs
-            verdict = TEST.state(tally.counts).verdict
-        if verdict is not Verdict.RUNNING:
-            break
-    return verdict
-
-
-@pytest.mark.parametrize(("truth", "wrong"), [(TEST.elo0, Verdict.H1), (TEST.elo1, Verdict.H0)])
-def test_a_test_errs_as_seldom_as_it_promises_though_the_games_that_one_side_wins_are_shorter(
-    truth: float, wrong: Verdict
-) -> None:
-    verdicts = Counter(
-        verdict_of(arrivals(Random(f"{truth} {run}"), truth, BOARDS[run % len(BOARDS)])) for run in range(RUNS)
-    )
-    assert verdicts[Verdict.RUNNING] == 0
-    assert verdicts[wrong] <= ERRORS, verdicts
-
-
-def test_a_test_that_counted_games_as_they_end_would_accept_nearly_anything() -> None:
-    """So the test above could fail."""
-    runs = 60
-    verdicts = Counter(verdict_by_arrival(arrivals(Random(f"0 {run}"), 0, max(BOARDS))) for run in range(runs))
-    assert verdicts[Verdict.H1] > 0.9 * runs

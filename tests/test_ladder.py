@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -104,7 +104,7 @@ def test_in_the_first_round_everybody_meets_the_next() -> None:
 def test_the_next_round_is_planned_when_all_games_of_the_last_are_played() -> None:
     played = ladder("a", "b", "c", "d")
     records = [result(played, pairing, strengths(played)) for pairing in played.pairings()]
-    assert {pairing.id for pairing in played.pairings(records[:-1])} == {record.id for record in records}
+    assert [pairing.id for pairing in played.pairings(records[:-1])] == [records[-1].id]
     following = missing(played, records)
     assert {round_of(pairing.id) for pairing in following} == {2}
     assert len(following) == 2 * 8
@@ -172,7 +172,7 @@ def test_a_bot_that_leaves_in_the_middle_of_a_round_stops_nothing() -> None:
     everything = climb(three, strengths(three), records)
     own = [record for record in everything if "d" not in (record.black, record.white)]
     assert len(own) == 200
-    assert {pairing.id for pairing in three.pairings(everything)} == {record.id for record in own}
+    assert three.pairings(everything) == []
 
 
 def test_games_of_another_event_count_for_nothing() -> None:
@@ -277,12 +277,6 @@ def test_neighbours_that_are_too_far_apart_do_not_keep_all_others_waiting() -> N
 
 
 # --- For real ---
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "arena.db", write=True) as opened:
-        yield opened
 
 
 def essence(records: Iterable[Record]) -> dict[str, tuple[Any, ...]]:

@@ -202,7 +202,6 @@ def loaded(code: str, *arguments: str) -> set[str]:
 @pytest.mark.parametrize(
     "code",
     [
-        pytest.param("import arena.cli", id="the command line"),
         pytest.param(
             "from arena.players.registry import Registry\nfor entry in Registry().entries: entry.bot_kind.settings",
             id="the list of bots",
@@ -213,6 +212,10 @@ def loaded(code: str, *arguments: str) -> set[str]:
 )
 def test_what_is_asked_for_often_loads_nothing_heavy(code: str) -> None:
     assert loaded(code) & HEAVY == set()
+
+
+def test_the_list_of_commands_loads_not_even_numpy_nor_a_screen() -> None:
+    assert loaded("import arena.cli") & (HEAVY | {"numpy", "rich.console"}) == set()
 
 
 MATCH = """

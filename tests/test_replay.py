@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -25,12 +24,6 @@ from arena.results.store import Event, Store
 from arena.screen.dossier import show_replay
 
 SEVEN = Rules.preset("cgos", 7)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "arena.db", write=True) as opened:
-        yield opened
 
 
 @pytest.fixture(autouse=True)

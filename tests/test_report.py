@@ -297,7 +297,9 @@ def test_a_csv_that_cant_be_written_is_one_clear_line(store: Store, tmp_path: Pa
 
 
 def test_the_games_table_has_a_row_a_game():
-    frame = games_table([record(0, "new"), record(1, "old", ending=Ending.RESIGN, black_seconds=1.5), record(2, None)])
+    frame = games_table(
+        [record(0, "new"), record(1, "old", ending=Ending.RESIGN, black_seconds=1.5), record(2, None)], "match-1", RULES
+    )
     assert list(frame["id"]) == ["match-1/00001", "match-1/00002", "match-1/00003"]
     assert list(frame["black"]) == ["new", "old", "new"]
     assert list(frame["result"]) == ["B+3", "B+R", "0"]
@@ -305,5 +307,5 @@ def test_the_games_table_has_a_row_a_game():
     assert list(frame["moves"]) == [10, 10, 10]
     assert frame["black_seconds"][1] == 1.5
     assert list(frame["adjudged"]) == ["", "", ""]
-    assert list(games_table([replace(record(0, "new"), adjudged=WHITE)])["adjudged"]) == ["W"]
-    assert list(games_table([]).columns) == list(frame.columns)
+    assert list(games_table([replace(record(0, "new"), adjudged=WHITE)], "match-1", RULES)["adjudged"]) == ["W"]
+    assert list(games_table([], "match-1", RULES).columns) == list(frame.columns)

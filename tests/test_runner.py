@@ -82,12 +82,6 @@ def undisturbed(played: Match) -> Played:
     return essence(play_alone(played))
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "arena.db", write=True) as opened:
-        yield opened
-
-
 def stored(store: Store, played: Match) -> Played:
     return essence(list(store.games(event=played.event)))
 

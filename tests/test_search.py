@@ -214,15 +214,6 @@ def test_lambda_rises_with_the_stones_on_the_board(
         assert found == pytest.approx(share * whole, abs=0.005)
 
 
-def test_priors_are_a_distribution_over_points_and_pass() -> None:
-    forest = tree.Forest(100_000)
-    slot = search(forest, [game_of("E5 D4")], stone_counter, 50)[0]
-    first, count = forest.nodes.first[slot, 0], forest.nodes.children[slot, 0]
-    assert forest.nodes.prior[slot, first : first + count].sum() == pytest.approx(1, abs=1e-4)
-    moves = children(forest, slot, 9)
-    assert pass_move(9) in moves and len(moves) == 80
-
-
 def test_the_net_sees_each_symmetry_and_its_answer_is_turned_back() -> None:
     """A net that wants to play beside the last stone does so, whichever way the board was turned for it."""
 
@@ -500,20 +491,6 @@ def test_superko_is_never_searched_and_the_pass_wins_a_won_game(searcher: str) -
     assert children(forest, slot, 9).get(ko, (0, 0.0))[0] <= 0
 
 
-def test_more_playouts_win() -> None:
-    strong, weak = Uct(Config(playouts=600)), Uct(Config(playouts=30))
-    won = 0
-    for seed in range(6):
-        game = game_of("", size=7, seed=seed)
-        players = {BLACK: strong, WHITE: weak} if seed % 2 else {BLACK: weak, WHITE: strong}
-        while not game.is_over:
-            decision = players[game.to_play].choose(game, Limits())
-            assert decision.move is not None and decision.visits
-            game.play(decision.move)
-        won += game.outcome is not None and game.outcome.winner is (BLACK if seed % 2 else WHITE)
-    assert won >= 5
-
-
 @pytest.mark.parametrize("knowledge", [BARE, FULL], ids=["bare", "full"])
 def test_uct_repeats_itself_for_one_seed_and_differs_for_another(knowledge: uct.Knowledge) -> None:
     def visits(seed: int) -> dict[int, tuple[int, float]]:
@@ -546,19 +523,28 @@ def test_rave_credits_every_simulation_to_the_move_itself(answering: bool) -> No
     assert ((nodes.later_value[slot, family] >= 0) & (nodes.later_value[slot, family] <= 1)).all()
 
 
-def test_priors_prefer_a_capture_and_shun_a_self_atari() -> None:
-    def priors(game: Game) -> dict[int, float]:
-        forest = tree.Forest(10_000, tree.RaveNodes)
-        slot = simulate(forest, game, 1)
-        nodes = forest.nodes
-        first = int(nodes.first[slot, 0])
-        family = range(first, first + int(nodes.children[slot, 0]))
-        return {tree.move_from_point(int(nodes.point[slot, i]), 9): float(nodes.prior[slot, i]) for i in family}
+def priors(game: Game) -> dict[int, float]:
+    """What UCT thinks of the moves beforehand."""
+    forest = tree.Forest(10_000, tree.RaveNodes)
+    slot = simulate(forest, game, 1)
+    nodes = forest.nodes
+    first = int(nodes.first[slot, 0])
+    family = range(first, first + int(nodes.children[slot, 0]))
+    return {tree.move_from_point(int(nodes.point[slot, i]), 9): float(nodes.prior[slot, i]) for i in family}
 
+
+def test_priors_prefer_a_capture_and_shun_a_self_atari() -> None:
     capturing = priors(game_of("E5 E6 D6 A9 F6 A8"))  # White's stone at E6 has one liberty, E7
     assert max(capturing, key=lambda move: capturing[move]) == move_from_gtp("E7", 9)
     cornered = priors(game_of("E5 B2 E4 A3 E3 J9"))  # a black stone at A2 would have one, A1
     assert cornered[move_from_gtp("A2", 9)] < 0.5 < cornered[move_from_gtp("H8", 9)]
+
+
+def test_priors_count_the_way_through_a_group_as_one_step() -> None:
+    """White's last move is at the end of a chain; the other end is as near as any point beside the stone itself."""
+    known = priors(game_of("A9 E5 A8 E6 J9 E7"))
+    beside, behind, third, far = (known[move_from_gtp(word, 9)] for word in ("G7", "E3", "H7", "E1"))
+    assert behind == beside > third > far
 
 
 @pytest.mark.parametrize("knowledge", [BARE, FULL], ids=["bare", "full"])

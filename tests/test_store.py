@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -24,6 +25,7 @@ from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, symmetry_table
 from arena.go.record import Record
 from arena.results.store import Event, ResultRow, Store
+from arena.results.stored import read_report
 
 NINE = Rules.preset("cgos", 9)
 BLACK_WINS = Outcome(BLACK, Ending.SCORE, 3.0)
@@ -324,7 +326,7 @@ assert not loaded, loaded
 
 
 def test_events_and_players_come_back_in_order(path: Path) -> None:
-    events = [Event("z", "2024-05-06T07:08:09", '{"games": 2}'), Event("a", "2024-05-07", "arena match a b")]
+    events = [Event("z", "2024-05-06T07:08:09", '{"games": 2}'), Event("a", "2024-05-07", '{"a": "b"}')]
     players = [Player("x-2", "mcts", "uct", '{"playouts": 5}'), Player("x-1", "sl", "policy", "{}", "ab" * 32)]
     with Store.open(path, write=True) as store:
         assert store.events() == [] and store.players() == {}
@@ -339,12 +341,12 @@ def test_events_and_players_come_back_in_order(path: Path) -> None:
 
 def test_an_event_can_be_resumed_but_not_changed(path: Path) -> None:
     with Store.open(path, write=True) as store:
-        store.add_event(Event("match", "monday", "a b"))
-        store.add_event(Event("match", "tuesday", "a b"))
+        store.add_event(Event("match", "monday", '{"a": 1}'))
+        store.add_event(Event("match", "tuesday", '{"a": 1}'))
         with pytest.raises(StoreError) as error:
-            store.add_event(Event("match", "tuesday", "a c"))
+            store.add_event(Event("match", "tuesday", '{"a": 2}'))
         assert "'match'" in one_line(error) and "other settings" in one_line(error)
-        assert store.events() == [Event("match", "monday", "a b")]
+        assert store.events() == [Event("match", "monday", '{"a": 1}')]
 
 
 def test_a_renamed_player_keeps_its_identity(path: Path) -> None:
@@ -410,6 +412,7 @@ def test_an_older_schema_is_read_as_it_is_and_brought_up_to_date_to_be_written(p
     change(path, "DROP INDEX games_of_players", "ALTER TABLE games DROP COLUMN unrated")
     change(path, "CREATE INDEX games_of_players ON games (black_player, white_player, canonical, black_score, size)")
     change(path, "ALTER TABLE games DROP COLUMN adjudged")
+    change(path, "ALTER TABLE games DROP COLUMN checksum")
     change(path, "ALTER TABLE games DROP COLUMN arena", "ALTER TABLE players DROP COLUMN code")
     change(path, "ALTER TABLE events DROP COLUMN plan")
     change(path, "PRAGMA user_version = 1")
@@ -670,3 +673,87 @@ def test_kill_9_while_appending_loses_no_acknowledged_game_and_keeps_no_half_bat
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert len(promised) > 20
+
+
+@pytest.mark.parametrize("change_", ["moves = x'01000200'", "winner = 2, black_score = 0", "black_player = 'other'"])
+def test_a_game_that_was_changed_is_found_before_it_is_rated(path: Path, change_: str) -> None:
+    with Store.open(path, write=True) as store:
+        store.append([finished(1), finished(2)])
+    change(path, f"UPDATE games SET {change_} WHERE seq = 2")
+    with Store.open(path) as store:
+        words = f"1 game was changed after being stored: {finished(2).id}"
+        assert store.damage() == words
+        assert store.game(finished(1).id) == finished(1)
+        for read in (store.result_rows, lambda: list(store.scores()), lambda: store.game(finished(2).id)):
+            with pytest.raises(StoreError, match="changed after being stored"):
+                read()
+
+
+@pytest.mark.parametrize("fate", ["renamed", "deleted", "replaced"])
+def test_results_that_go_while_games_are_played_are_missed_at_once(path: Path, fate: str) -> None:
+    with Store.open(path, write=True) as store:
+        store.append([finished(1)])
+        folder = path.parent.rename(path.parent.with_name("elsewhere"))
+        if fate == "deleted":
+            shutil.rmtree(folder)
+        elif fate == "replaced":
+            path.parent.mkdir()
+            path.touch()
+        for act in (store.check_place, lambda: store.append([finished(2)])):
+            with pytest.raises(StoreError, match="was moved or deleted while games were played") as error:
+                act()
+            assert "\n" not in str(error.value)
+    if fate != "deleted":
+        with Store.open(folder / path.name) as store:
+            assert store.game(finished(1).id) == finished(1)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="who may write everywhere has no read-only folders")
+def test_results_where_nothing_can_be_written_are_read(path: Path) -> None:
+    with Store.open(path, write=True) as store:
+        store.append([finished(1)])
+    path.parent.chmod(0o555)
+    try:
+        with Store.open(path) as store:
+            assert store.game(finished(1).id) == finished(1)
+        path.parent.chmod(0o755)
+        Path(f"{path}-wal").write_bytes(b"x")
+        path.parent.chmod(0o555)
+        with pytest.raises(StoreError, match="copy the folder"):
+            Store.open(path)
+    finally:
+        path.parent.chmod(0o755)
+
+
+def test_scores_are_the_games_without_their_moves(path: Path) -> None:
+    records = [finished(1), finished(2, adjudged=BLACK), finished(3, outcome=None), finished(4, unrated="undo")]
+    with Store.open(path, write=True) as store:
+        store.append(records)
+        scores = list(store.scores())
+    assert [score.seq for score in scores] == [1, 2, 3, 4]
+    for score, record in zip(scores, records, strict=True):
+        for name in score._fields[1:]:
+            assert getattr(score, name) == getattr(record, name), name
+
+
+@pytest.mark.parametrize(
+    ("change_", "words"),
+    [
+        ("UPDATE events SET settings = '[1'", "event 'e' in {path} is damaged (its settings aren't JSON)"),
+        ('UPDATE events SET settings = \'{"names": 3, "players": []}\'', "event 'e' in {path} is damaged (TypeError"),
+        ("UPDATE players SET config = 'x'", "player 'a' in {path} is damaged (its settings aren't JSON)"),
+        ("UPDATE games SET checksum = NULL, id = 'e/x'", "event 'e' in {path} is damaged (ValueError"),
+        ("UPDATE games SET checksum = NULL, ending = 'x'", "game 'e/00001' in {path} is damaged ('x' is not a valid"),
+    ],
+)
+def test_rows_that_no_arena_wrote_are_one_line(path: Path, change_: str, words: str) -> None:
+    settings = '{"names": ["a", "b"], "players": ["1", "2"]}'
+    with Store.open(path, write=True) as store:
+        store.add_players([Player("1", "a", "uct", "{}"), Player("2", "b", "uct", "{}")])
+        store.add_event(Event("e", "2026-01-01", settings))
+        store.append([finished(1, id="e/00001", event="e", black="a", white="b")])
+    change(path, change_)
+    with Store.open(path) as store, pytest.raises(StoreError) as error:
+        read_report(store)
+    assert words.format(path=path) in str(error.value)
+    assert "\n" not in str(error.value)

@@ -165,12 +165,6 @@ def test_one_bot_under_two_names_is_refused() -> None:
 # --- Playing, going on, joining ---
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "arena.db", write=True) as opened:
-        yield opened
-
-
 def fresh(updates: Iterator[Update]) -> list[Record]:
     return [record for update in updates if not update.resumed for record in update.records]
 
@@ -497,18 +491,3 @@ def test_a_terminal_is_left_with_the_standings_and_its_cursor(width: int, height
     plain = re.sub(r"\x1b\[[?\d;]*[a-zA-Z]", "", text)
     assert max(cell_len(line) for line in plain.splitlines()) <= width
     assert "league: a is first after 12 games" in plain
-
-
-def test_an_interrupt_comes_through_after_the_updates_are_closed() -> None:
-    played, events = tournament_of("a", "b"), list[str]()
-
-    def updates() -> Iterator[Update]:
-        try:
-            yield Update((records_of(played)[0],), workers=1)
-            raise KeyboardInterrupt
-        finally:
-            events.append("closed")
-
-    with pytest.raises(KeyboardInterrupt):
-        show_tournament(played, updates(), console_of(80, 24))
-    assert events == ["closed"]

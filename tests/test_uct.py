@@ -8,16 +8,15 @@ from contextlib import closing
 import numba
 import numpy as np
 import pytest
+from test_search import game_of
 
 from arena import ConfigError
 from arena.contract.bot import Limits
 from arena.go.game import Game, Rules
 from arena.go.kernels import CELLS, longest_playout, seeded
-from arena.go.moves import BLACK, move_from_gtp
+from arena.go.moves import BLACK
 from arena.players.registry import Registry
-from bots.search import tree, uct
 from bots.search.playouts import answering_playout
-from bots.search.rollouts import unlearned
 from bots.uct import Config, Uct
 
 
@@ -27,14 +26,6 @@ def play_out(boards, colour, last, seed, when, mercy):
         boards[0], colour, last, seeded(seed), when, 1, longest_playout(boards[0]), mercy
     )
     return margin, moves
-
-
-def game_of(moves: str, size: int = 9, seed: int = 1) -> Game:
-    """A game after moves in GTP coordinates."""
-    game = Game(Rules.preset("cgos", size), seed=seed)
-    for word in moves.split():
-        game.play(move_from_gtp(word, size))
-    return game
 
 
 def visits_after_an_answer(ponder: bool) -> int:
@@ -122,20 +113,3 @@ def test_urgency_decides_whether_every_move_is_tried_once(urgency: float, each: 
         visits = [candidate.visits for candidate in bot.analyse(game_of("E5"), Limits())]
     assert (max(visits) == 1) == each
     assert sum(visits) == 70
-
-
-def test_priors_count_the_way_through_a_group_as_one_step() -> None:
-    """White's last move is at the end of a chain; the other end is as near as any point beside the stone itself."""
-    game = game_of("A9 E5 A8 E6 J9 E7")
-    forest = tree.Forest(10_000, tree.RaveNodes)
-    slot = int(forest.slots_of([game])[0])
-    used = np.ones((1, 1), np.int64)
-    trees = (forest.boards, forest.roots, forest.hashes, forest.nodes, forest.owners)
-    uct.search(*trees, slot, 1, tree.knowledge_of(Config(policy=0.0), uct.Knowledge), used, 0, 1, unlearned(9))
-    first = int(forest.nodes.first[slot, 0])
-    family = range(first, first + int(forest.nodes.children[slot, 0]))
-    prior = {
-        tree.move_from_point(int(forest.nodes.point[slot, i]), 9): float(forest.nodes.prior[slot, i]) for i in family
-    }
-    beside, behind, third, far = (prior[move_from_gtp(word, 9)] for word in ("G7", "E3", "H7", "E1"))
-    assert behind == beside > third > far

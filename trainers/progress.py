@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 import numpy as np
 
 from arena.ratings import PairCounts, compare, expected_score
-
-
-def is_first() -> bool:
-    """Whether this process is the one that reports and saves: alone, or the first of those that torchrun started."""
-    return os.environ.get("RANK", "0") == "0"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ Imports neither torch nor Numba, so that the command line can explain a trainer 
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -73,6 +75,11 @@ def option(
     return field(default=default, metadata=metadata)
 
 
+def is_first() -> bool:
+    """Whether this process is the one that reports and saves: alone, or the first of those that torchrun started."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 @dataclass(frozen=True)
 class Settings:
     """What every trainer is told."""
@@ -83,6 +90,10 @@ class Settings:
     name: str = option("", NET, "Name of the checkpoint and of the run")
     size: int = option(9, SOURCE, "Board size", 5, 19)
     seed: int = option(1, LEARNING, "Random seed", 0)
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"(\w[\w.+-]{0,99})?", self.name):
+            raise ConfigError(f"'{self.name[:99]}' can't name a checkpoint; use letters, digits, '-', '_', '.' and '+'")
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from bots.nets.network import Answer
 from trainers import data
 from trainers.export import describe, export
 from trainers.loop import STATE_FILE, Plan, Run, Workers, keep_freed_memory, pick_device, to_tensors
-from trainers.progress import Progress, is_first
-from trainers.settings import ADJUSTABLE, Supervised, write_file
+from trainers.progress import Progress
+from trainers.settings import ADJUSTABLE, Supervised, is_first, write_file
 from trainers.start import start_from
 
 CALIBRATION, PARITY_ROWS = 256, 1024

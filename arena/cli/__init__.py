@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from contextlib import suppress
-from functools import partial
+import threading
+from contextlib import ExitStack, suppress
 from typing import Annotated, NoReturn
 
 import typer
@@ -30,7 +30,6 @@ from arena.cli import (
 )
 from arena.cli.manual import add_manuals, manual
 from arena.cli.streams import abandon_output, disarm_rich, one_line, open_closed_streams
-from arena.screen.terminal import on_signals
 
 ABOUT = """Play Go bots against each other, rate them, and see whether the new one got stronger.
 
@@ -135,15 +134,20 @@ def main() -> None:
     SIGTERM and SIGHUP end a command as Ctrl-C does, with everything closed; the exit code is 128 and their number. A
     signal that is ignored from the start, as under nohup, stays so.
     """
-    came: list[signal.Signals] = []
+    came: list[int] = []
 
-    def end(number: signal.Signals) -> None:
+    def end(number: int, frame: object) -> None:
         came.append(number)
         if len(came) == 1:  # who is ending already isn't disturbed: a lost terminal is often told of twice
             raise Terminated
 
     try:
-        with on_signals({number: partial(end, number) for number in (signal.SIGTERM, signal.SIGHUP)}):
+        with ExitStack() as exits:
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                before = signal.getsignal(number)
+                if before is not signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+                    signal.signal(number, end)
+                    exits.callback(signal.signal, number, before)
             _run()
     finally:
         if came:

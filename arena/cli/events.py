@@ -115,14 +115,15 @@ def event_kept(event: Match | Tournament | Ladder, store: Store, console: Consol
     try:
         yield
     except (KeyboardInterrupt, Unstored) as stop:
-        planned = event.pairings(store.games(event=event.event))
-        done = len({pairing.id for pairing in planned} & store.ids(event.event))
+        course = event.course(store.scores(event=event.event))
+        done = sum(course.add(game) for game in store.scores(event=event.event))
         lost = ""
         if isinstance(stop, Unstored):
             lost = f", and {stop.games} finished ones are not, because another program holds {store.path}"
         printer(console)(f"Stopped. {done} of {event.games} games are stored{lost}; the same command plays the rest.")
         raise SystemExit(130) from None
     finally:
+        store.check_place()
         if store.count():
             write_elo_csv(store, results / "elo.csv")
     console.print(f"Games in {store.path}, ratings in {results / 'elo.csv'} (arena elo).", highlight=False)

@@ -86,7 +86,7 @@ def match(
     one, other = (events.read_player(registry, name, terms, or_person=True) for name in (first, second))
     played = Match(one, other, agreed, games, test=test)
     events.say_if_used_in_turn(agreed, games, say)
-    played.pairings()  # openings that don't exist are refused before anything is stored
+    agreed.openings_for(games)  # those that don't exist are refused before anything is stored
     with Store.of(results, write=True) as store:
         played = replace(played, run=max(1, _runs(store, played) + new))
         for line in events.changes(store, played.players.values()):
@@ -163,11 +163,14 @@ def _stored(store: Store, played: Match) -> Tally:
     from arena.events.tally import Judge, Tally
 
     first, second = played.players
-    tally = Tally(first, second)
+    tally: Tally | None = None
     for event in store.events():
         if event.id.rpartition("-")[0] == played.key:
             judge = Judge(first, second)
-            for record in store.games(event=event.id):
-                for counted in judge.add(record):
-                    tally.add(counted)
-    return tally
+            counted = [game for score in store.scores(event=event.id) for game in judge.add(score)]
+            if tally is None:
+                tally = judge.tally
+            else:
+                for game in counted:
+                    tally.add(game)
+    return tally or Tally(first, second)

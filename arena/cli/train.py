@@ -16,7 +16,6 @@ import typer
 from arena import ConfigError, UserError
 from arena.cli.options import RESULTS, Results, registry_of
 from arena.contract.settings import plain, suggest
-from trainers.progress import is_first
 from trainers.settings import (
     DISTILL_PRESETS,
     OWNERSHIP_PRESETS,
@@ -28,6 +27,7 @@ from trainers.settings import (
     Settings,
     change,
     choose_preset,
+    is_first,
     is_paths,
     listing,
     read_file,

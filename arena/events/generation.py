@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import IO, Self
 
 from arena import ConfigError, RecordError, StoreError, files
-from arena.events.pairing import Pairing
+from arena.events.pairing import FixedCourse, Pairing
 from arena.events.terms import Terms, require
-from arena.go.record import Record, read_sgf
+from arena.go.record import Played, Record, read_sgf
 from arena.players.registry import Entry
 
 SUFFIX = ".sgfs"
@@ -58,7 +58,10 @@ class Generation:
         digest = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:12]
         return f"generated-{digest}"
 
-    def pairings(self, played: Iterable[Record] = ()) -> list[Pairing]:
+    def course(self, played: Iterable[Played]) -> FixedCourse:
+        return FixedCourse(self.pairings(played))
+
+    def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
         """All games, in order. What is ``played`` changes nothing."""
         names = list(self.players)
         meetings = list(permutations(names, 2)) or [(names[0], names[0])]
@@ -109,6 +112,11 @@ class GamesFile:
             file.close()
             raise
 
+    def check_place(self) -> None:
+        """Raises StoreError when the file was moved or deleted."""
+        if not self.path.exists():
+            raise StoreError(f"{self.path} was moved or deleted while games were played; run the same command again")
+
     def close(self) -> None:
         self._file.close()
 
@@ -136,7 +144,7 @@ class GamesFile:
         """The ids of the event's games."""
         return set(self._records)
 
-    def games(self, *, event: str | None = None) -> Iterator[Record]:
+    def scores(self, *, event: str | None = None) -> Iterator[Record]:
         """The event's games, in the order of their numbers."""
         return (self._records[id] for id in sorted(self._records))
 
@@ -147,7 +155,7 @@ class GamesFile:
         """Put the lines into the order of the games' numbers, however they arrived; written aside and renamed."""
         if list(self._records) == sorted(self._records):
             return
-        files.write(self.path, "".join(f"{record.to_sgf()}\n" for record in self.games()))
+        files.write(self.path, "".join(f"{record.to_sgf()}\n" for record in self.scores()))
 
 
 def _is_forfeit(record: Record) -> bool:

@@ -4,17 +4,19 @@ here."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, starmap
 from math import inf
 
 import numpy as np
 
 from arena import ConfigError
 from arena.events.pairing import Pairing, check_field, games_of_two, meeting_of
+from arena.events.tally import Seen
 from arena.events.terms import Terms, require
-from arena.go.record import Record
+from arena.go.record import Played
 from arena.players.registry import Entry
 from arena.ratings import Z95, Bound, FloatArray, K, Ratings, Result, rate
 
@@ -70,80 +72,104 @@ class Ladder:
         """What stays when players join or games are added."""
         return {"ladder": self.name, "block": self.block, **self.terms.settings}
 
-    def pairings(self, played: Iterable[Record] = ()) -> list[Pairing]:
-        """The games ``played``, then what is missing of their last round or, if nothing is, the next round.
+    def course(self, played: Iterable[Played] = ()) -> LadderCourse:
+        return LadderCourse(self)
 
-        Games of other events, and of players who don't take part now, are passed over. Raises ConfigError when there
-        are no openings left.
-        """
-        games = list(self._own_games(played))
-        known = {game.pairing.id for game in games}
-        last = max((game.round for game in games), default=1)
-        planned = self._plan(last, [game for game in games if game.round < last], games)
-        if all(pairing.id in known for pairing in planned):
-            planned = self._plan(last + 1, games, games)
-        return [*(game.pairing for game in games), *(pairing for pairing in planned if pairing.id not in known)]
+    def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
+        """What is missing of the last round of the games ``played`` or, if nothing is, the next round. Raises
+        ConfigError when there are no openings left."""
+        course = self.course()
+        for game in played:
+            course.add(game)
+        return course.missing()
 
-    def _own_games(self, played: Iterable[Record]) -> Iterator[_Game]:
-        meetings = {
-            digest: ((first.name, first.identity), (second.name, second.identity))
-            for first, second, digest in (meeting_of(one, other) for one, other in combinations(self.entries, 2))
-        }
-        for record in played:
-            event, _, rest = record.id.partition("/")
-            match = re.fullmatch(r"(\d{4,})-([0-9a-f]{8})/(\d{5,})", rest)
-            if event != self.name or match is None or match[2] not in meetings or record.outcome is None:
-                continue
-            first, second = meetings[match[2]]
-            number = int(match[3]) - 1
-            black, white = (second, first) if number % 2 else (first, second)
-            opening = record.moves[: record.opening]
-            pairing = Pairing(record.id, number, black[0], white[0], opening, record.seed)
-            result = Result(black[1], white[1], record.outcome.black_score)
-            yield _Game(pairing, int(match[1]), match[2], result, record.moves)
 
-    def _plan(self, number: int, before: Sequence[_Game], games: Sequence[_Game]) -> list[Pairing]:
-        """Round ``number`` by the games ``before`` it, cut where all ``games`` with it would be too many."""
-        wanted = self._meetings(before)
+class LadderCourse:
+    """A ladder under way. What it keeps of the rounds that are over are sums, so that a round costs the same whatever
+    was played; games of the rounds come in their order, those of one round in any."""
+
+    def __init__(self, ladder: Ladder):
+        self._ladder = ladder
+        self._entries = {entry.identity: entry for entry in ladder.entries}
+        self._meetings = {meeting[2]: meeting for meeting in starmap(meeting_of, combinations(ladder.entries, 2))}
+        self._games = 0
+        self._points: Counter[tuple[str, str]] = Counter()  # Black's, of distinct games of earlier rounds
+        self._distinct: Counter[tuple[str, str]] = Counter()
+        self._seen = Seen()
+        self._starts: Counter[str] = Counter()  # the first number that no game of earlier rounds has, by who met
+        self._round = 1
+        self._last: dict[str, Played] = {}  # the games of that round
+
+    def add(self, game: Played) -> bool:
+        """Take in a game. Those of other events, and of players who don't take part now, are passed over."""
+        event, _, rest = game.id.partition("/")
+        match = re.fullmatch(r"(\d{4,})-([0-9a-f]{8})/(\d{5,})", rest)
+        if event != self._ladder.name or match is None or match[2] not in self._meetings or game.outcome is None:
+            return False
+        number = int(match[1])
+        self._games += 1
+        if number > self._round:
+            self._close_round()
+            self._round = number
+        if number == self._round:
+            self._last[game.id] = game
+        else:
+            self._sum_up(game)
+        return True
+
+    def _close_round(self) -> None:
+        for game in self._last.values():
+            self._sum_up(game)
+        self._last = {}
+
+    def _sum_up(self, game: Played) -> None:
+        digest, number = game.id.rpartition("-")[2].split("/")
+        first, second, _ = self._meetings[digest]
+        self._starts[digest] = max(self._starts[digest], 2 * ((int(number) - 1) // 2 + 1))
+        colours = (first.identity, second.identity) if int(number) % 2 else (second.identity, first.identity)
+        if game.outcome is not None and self._seen.add(hash((colours, game.canonical))):
+            self._points[colours] += game.outcome.black_score  # type: ignore[assignment]  # halves, too
+            self._distinct[colours] += 1
+
+    def missing(self) -> list[Pairing]:
+        """What is missing of the last round or, if nothing is, the next one. Raises ConfigError when there are no
+        openings left."""
+        missing = self._plan()
+        if not missing:
+            self._close_round()
+            self._round += 1
+            missing = self._plan()
+        return missing
+
+    def _plan(self) -> list[Pairing]:
+        """The present round as it follows from the games before it, cut where all games would be too many; without
+        those of its games that were played."""
+        ladder, wanted = self._ladder, self._wanted()
         if not wanted:
             return []
-        starts = {digest: 0 for _, _, digest in wanted}
-        for game in before:
-            if game.digest in starts:
-                starts[game.digest] = max(starts[game.digest], 2 * (game.pairing.number // 2 + 1))
-        openings = self.terms.openings_for(max(starts.values()) + self.block)
+        openings = ladder.terms.openings_for(max(self._starts[digest] for _, _, digest in wanted) + ladder.block)
         columns = []
         for first, second, digest in wanted:
-            numbers = range(starts[digest], starts[digest] + self.block)
-            prefix, seeds = f"{self.name}/{number:04d}-{digest}", f"{self.terms.seed}/{digest}"
+            numbers = range(self._starts[digest], self._starts[digest] + ladder.block)
+            prefix, seeds = f"{ladder.name}/{self._round:04d}-{digest}", f"{ladder.terms.seed}/{digest}"
             columns.append(games_of_two(first.name, second.name, numbers, openings, prefix, seeds))
         planned = [pairing for row in zip(*columns, strict=True) for pairing in row]
-        ids = {pairing.id for pairing in planned}
-        others = sum(game.pairing.id not in ids for game in games)
-        return planned[: max(0, self.games - others)]
+        others = self._games - sum(pairing.id in self._last for pairing in planned)
+        planned = planned[: max(0, ladder.games - others)]
+        return [pairing for pairing in planned if pairing.id not in self._last]
 
-    def _meetings(self, before: Sequence[_Game]) -> list[tuple[Entry, Entry, str]]:
-        """Who meets in the round after these games: first of all, whoever hasn't met anybody meets his neighbours."""
-        distinct = {(game.digest, game.pairing.black, game.moves): game.result for game in before}
-        ratings = rate(distinct.values()) if distinct else None
+    def _wanted(self) -> list[tuple[Entry, Entry, str]]:
+        """Who meets in the present round: first of all, whoever hasn't met anybody meets his neighbours."""
+        results = [Result(*colours, self._points[colours], games) for colours, games in self._distinct.items()]
+        ratings = rate(results) if results else None
         rated = () if ratings is None else ratings.players
-        unrated = [pair for pair in pairwise(self.entries) if not {entry.identity for entry in pair} <= set(rated)]
+        unrated = [
+            pair for pair in pairwise(self._ladder.entries) if not {entry.identity for entry in pair} <= set(rated)
+        ]
         if unrated or ratings is None:
             return [meeting_of(one, other) for one, other in unrated]
-        by_identity = {entry.identity: entry for entry in self.entries}
-        chosen = next_meetings(ratings, self.block, self.to_see)
-        return [meeting_of(by_identity[one], by_identity[other]) for one, other in chosen]
-
-
-@dataclass(frozen=True, slots=True)
-class _Game:
-    """A stored game of a ladder: its round, and the digest of who met."""
-
-    pairing: Pairing
-    round: int
-    digest: str
-    result: Result
-    moves: tuple[int, ...]
+        chosen = next_meetings(ratings, self._ladder.block, self._ladder.to_see)
+        return [meeting_of(self._entries[one], self._entries[other]) for one, other in chosen]
 
 
 def next_meetings(ratings: Ratings, block: int, to_see: float = 0.0) -> list[tuple[str, str]]:

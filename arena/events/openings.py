@@ -21,10 +21,9 @@ DRAWN = 100_000
 """The most openings that are drawn, in some ten seconds; on 9x9 there are hardly more."""
 
 
-@lru_cache(maxsize=8)  # an event asks for the same ones whenever it lists its games
 def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> tuple[Opening, ...]:
     """``count`` openings of ``plies`` moves, none the same as another under the 8 symmetries; when there are no more of
-    that length, they get longer by 2.
+    that length, they get longer by 2. The first of more are those of fewer.
 
     Every move is a random legal point on the third line or higher (lower on boards below 9x9, where that leaves hardly
     any) that neighbours no stone: nothing is in danger when the bots take over, and what an opening is worth to Black
@@ -37,29 +36,54 @@ def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> tuple[Open
             f"{2 * count} games need {count} different openings, and there are {DRAWN}; use fewer games, "
             f"or --openings {DRAWN} to use them in turn"
         )
-    symmetries = symmetry_table(rules.size).tolist()
-    seen: set[Opening] = set()
-    drawn: list[Opening] = []
-    random = Random(f"openings of {rules.size} by {seed}")
-    length, shorter, failures = plies, 0, 0
-    while len(drawn) < count:
-        opening = _draw_opening(rules.size, length, random)
-        canonical = min(_stones(tuple(table[move] for move in opening)) for table in symmetries)
-        if len(opening) == length and canonical not in seen:
-            seen.add(canonical)
-            drawn.append(opening)
-            failures = 0
+    return _drawing(rules, plies, seed).take(count)
+
+
+@lru_cache(maxsize=8)  # an event asks for the same ones whenever it lists its games, and a ladder for a few more
+def _drawing(rules: Rules, plies: int, seed: int) -> _Drawing:
+    return _Drawing(rules, plies, seed)
+
+
+class _Drawing:
+    """Openings that were drawn, and how to draw more."""
+
+    def __init__(self, rules: Rules, plies: int, seed: int):
+        self._rules = rules
+        self._plies = plies
+        self._length = plies
+        self._random = Random(f"openings of {rules.size} by {seed}")
+        self._symmetries = symmetry_table(rules.size).tolist()
+        self._seen: set[Opening] = set()
+        self._drawn: list[Opening] = []
+        self._shorter = 0  # openings of fewer moves
+        self._failures = 0
+
+    def take(self, count: int) -> tuple[Opening, ...]:
+        """The first so many. Raises ConfigError when there are not that many."""
+        while len(self._drawn) < count:
+            self._draw()
+        return tuple(self._drawn[:count])
+
+    def _draw(self) -> None:
+        if self._failures > 1000:
+            self._lengthen()
+        opening = _draw_opening(self._rules.size, self._length, self._random)
+        canonical = min(_stones(tuple([table[move] for move in opening])) for table in self._symmetries)
+        if len(opening) == self._length and canonical not in self._seen:
+            self._seen.add(canonical)
+            self._drawn.append(opening)
+            self._failures = 0
         else:
-            failures += 1
-        if failures > 1000:
-            if len(drawn) == shorter or length + 2 >= rules.move_limit:
-                found, size = len(drawn), rules.size
-                raise ConfigError(
-                    f"there are only about {found} different openings of {plies} plies or more on {size}x{size}; "
-                    f"use fewer games, or --openings {max(1, found // 2)} to use them in turn"
-                )
-            length, shorter, failures = length + 2, len(drawn), 0
-    return tuple(drawn)
+            self._failures += 1
+
+    def _lengthen(self) -> None:
+        if len(self._drawn) == self._shorter or self._length + 2 >= self._rules.move_limit:
+            found, size = len(self._drawn), self._rules.size
+            raise ConfigError(
+                f"there are only about {found} different openings of {self._plies} plies or more on {size}x{size}; "
+                f"use fewer games, or --openings {max(1, found // 2)} to use them in turn"
+            )
+        self._length, self._shorter, self._failures = self._length + 2, len(self._drawn), 0
 
 
 def _stones(opening: Opening) -> Opening:

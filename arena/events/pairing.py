@@ -12,7 +12,7 @@ from typing import Protocol
 from arena import ConfigError
 from arena.events.openings import Opening
 from arena.events.terms import Terms
-from arena.go.record import Record
+from arena.go.record import Played
 from arena.players.registry import Entry
 
 PEOPLE = "play"
@@ -56,12 +56,38 @@ class Event(Protocol):
     def settings(self) -> dict[str, object]:
         """What an event of this name always plays by."""
 
-    def pairings(self, played: Iterable[Record] = ()) -> list[Pairing]:
+    def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
         """All the games that can be planned now, in the order in which they are begun.
 
         ``played`` are the event's games so far. When all that was planned is among them, a further call may plan more;
         the event is over when it doesn't.
         """
+
+    def course(self, played: Iterable[Played]) -> Course:
+        """The event before its first game; ``played`` are the games that are going to be added to it at once."""
+
+
+class Course(Protocol):
+    """An event under way: told of its games one by one, it knows which are to be played next."""
+
+    def add(self, game: Played) -> bool:
+        """Take in a game that was played. False when it isn't one of the event as it is planned now."""
+
+    def missing(self) -> list[Pairing]:
+        """What can be played now; the event is over when that is nothing."""
+
+
+class FixedCourse:
+    """Of an event whose games are all planned before the first."""
+
+    def __init__(self, pairings: Iterable[Pairing]):
+        self._missing = {pairing.id: pairing for pairing in pairings}
+
+    def add(self, game: Played) -> bool:
+        return self._missing.pop(game.id, None) is not None
+
+    def missing(self) -> list[Pairing]:
+        return list(self._missing.values())
 
 
 def games_of_two(

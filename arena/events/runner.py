@@ -26,12 +26,13 @@ from time import monotonic
 from typing import Protocol
 
 from arena import StoreBusy, StoreError, UserError
+from arena.events.pairing import Course
 from arena.events.room import lost_record
 from arena.events.schedule import Event, Match, Pairing
 from arena.events.worker import PAUSE, RESUME, CallClock, Glance, Job, safe_path, start_method, work
 from arena.files import scratch
 from arena.go.game import Ending
-from arena.go.record import Record
+from arena.go.record import Played, Record
 
 TICK = 0.1
 """Seconds between two updates."""
@@ -60,7 +61,7 @@ class Update:
     ``paused`` says whether the event rests, where that is decided elsewhere. ``waiting`` finished games can't be stored
     yet, because another program holds the results."""
 
-    records: tuple[Record, ...] = ()
+    records: tuple[Played, ...] = ()
     resumed: bool = False
     glances: tuple[Glance, ...] = ()
     workers: int = 0
@@ -93,8 +94,10 @@ class Keeper(Protocol):
         """Keep finished games; they are durable on return. Raises StoreBusy when another program prevents it for
         ``patience`` seconds."""
 
-    def ids(self, event: str) -> set[str]: ...
-    def games(self, *, event: str) -> Iterator[Record]: ...
+    def check_place(self) -> None:
+        """Raises StoreError when what games are kept in was moved or deleted."""
+
+    def scores(self, *, event: str) -> Iterator[Played]: ...
     def count(self, *, event: str) -> int: ...
 
 
@@ -112,10 +115,9 @@ def play_event(
     games are played on and wait. Games with a person in them are played by ``seat``, one at a time. Raises UserError
     when a bot can't be built, and Unstored when the event is ended while games wait.
     """
-    pairings = event.pairings(store.games(event=event.event))
-    wanted = {pairing.id for pairing in pairings}
-    played = Update(tuple(record for record in store.games(event=event.event) if record.id in wanted), resumed=True)
-    updates = _rest(event, store, workers, control or Control(), seat or _no_seat)
+    course = event.course(store.scores(event=event.event))
+    played = Update(tuple(game for game in store.scores(event=event.event) if course.add(game)), resumed=True)
+    updates = _rest(event, course, store, workers, control or Control(), seat or _no_seat)
     judge = event.judge() if isinstance(event, Match) and event.test is not None else None
     with closing(updates):
         for update in chain([played], updates):
@@ -130,31 +132,27 @@ def play_event(
 
 
 def _rest(
-    event: Event, store: Keeper, workers: int, control: Control, seat: Callable[[Pairing], Record]
+    event: Event, course: Course, store: Keeper, workers: int, control: Control, seat: Callable[[Pairing], Record]
 ) -> Generator[Update, None, None]:
     """Play what is missing: the games of bots, then those of people, as long as that leaves more."""
     while True:
-        if missing := _missing(event, store):
-            yield from _Crew(event, missing, store, workers, control).play()
-        with_people = _missing(event, store, with_people=True)
+        if missing := _missing(event, course):
+            yield from _Crew(event, course, missing, store, workers, control).play()
+        with_people = _missing(event, course, with_people=True)
         for pairing in with_people:
             record = _identified(seat(pairing), event)
             while not _appended(store, [record], TICK):
                 yield Update(waiting=1)
+            course.add(record)
             yield Update((record,))
         if not with_people:
             return
 
 
-def _missing(event: Event, store: Keeper, with_people: bool = False) -> list[Pairing]:
-    """What can be played now: of what is planned all that isn't stored, and when it all is, what is planned then."""
-    known, players = store.ids(event.event), event.players
-    return [
-        pairing
-        for pairing in event.pairings(store.games(event=event.event))
-        if pairing.id not in known
-        and with_people is (players[pairing.black].is_person or players[pairing.white].is_person)
-    ]
+def _missing(event: Event, course: Course, with_people: bool = False) -> list[Pairing]:
+    """What can be played now, by bots or with people."""
+    people = {name for name, entry in event.players.items() if entry.is_person}
+    return [pairing for pairing in course.missing() if with_people is bool({pairing.black, pairing.white} & people)]
 
 
 def _no_seat(pairing: Pairing) -> Record:
@@ -198,8 +196,11 @@ class _Worker:
 class _Crew:
     """The worker processes of one event."""
 
-    def __init__(self, event: Event, missing: list[Pairing], store: Keeper, workers: int, control: Control):
+    def __init__(
+        self, event: Event, course: Course, missing: list[Pairing], store: Keeper, workers: int, control: Control
+    ):
         self._event = event
+        self._course = course
         self._store = store
         self._most = workers
         self._control = control
@@ -242,7 +243,7 @@ class _Crew:
                         glances.clear()
                         updated = monotonic()
                     if not self._left:
-                        self._plan(_missing(self._event, self._store))
+                        self._plan(_missing(self._event, self._course))
                 for worker in self._workers:
                     _release(worker)
             finally:
@@ -254,12 +255,15 @@ class _Crew:
 
     def _keep(self, patience: float = TICK) -> tuple[Record, ...]:
         """Make the finished games durable, in one transaction; where that can't be done now, none of them."""
+        self._store.check_place()
         with _signals_later():  # a game that is in the store is taken from the list
             records = tuple(_identified(record, self._event) for record in self._finished)
             if not records or not _appended(self._store, records, patience):
                 return ()
             self._finished.clear()
             self._left -= len(records)
+            for record in records:
+                self._course.add(record)
             return records
 
     def _hire(self, folder: str, solo: bool = False) -> None:

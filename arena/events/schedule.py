@@ -18,6 +18,7 @@ from arena.events.ladder import Ladder
 from arena.events.openings import Opening, draw_openings
 from arena.events.pairing import (
     Event,
+    FixedCourse,
     Pairing,
     check_field,
     games_of_two,
@@ -26,7 +27,7 @@ from arena.events.pairing import (
 from arena.events.tally import Judge
 from arena.events.terms import Terms, require
 from arena.go.game import Rules
-from arena.go.record import Record
+from arena.go.record import Played
 from arena.players.registry import Entry
 from arena.ratings import Sprt
 
@@ -116,7 +117,10 @@ class Match:
         first, second = self.players
         return Judge(first, second, self.games, self.test)
 
-    def pairings(self, played: Iterable[Record] = ()) -> list[Pairing]:
+    def course(self, played: Iterable[Played]) -> FixedCourse:
+        return FixedCourse(self.pairings(played))
+
+    def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
         """Game 2k and 2k + 1 share an opening with the colours swapped. Where the games ``played`` decide the test,
         those that count are all there are."""
         first, second = self.players
@@ -179,7 +183,10 @@ class Tournament:
     def games(self) -> int:
         return self.games_each * len(self.meetings)
 
-    def pairings(self, played: Iterable[Record] = ()) -> list[Pairing]:
+    def course(self, played: Iterable[Played]) -> FixedCourse:
+        return FixedCourse(self.pairings(played))
+
+    def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
         """The first game of each two players, then the second of each, and so on. What is ``played`` changes
         nothing."""
         openings = self.terms.openings_for(self.games_each)

@@ -5,10 +5,13 @@ No ratings of more than two.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from arena.go.moves import BLACK, WHITE, Colour
 from arena.ratings import Comparison, PairCounts, Result, Sprt, SprtState, WinDrawLoss, compare
@@ -16,7 +19,11 @@ from arena.ratings import Comparison, PairCounts, Result, Sprt, SprtState, WinDr
 # What pulls in the compiler is imported where it is used: "arena bots" needs ratings only.
 if TYPE_CHECKING:
     from arena.go.game import Ending, Outcome
-    from arena.go.record import Record
+    from arena.go.record import Played
+
+
+_BY_MOVES = ("score", "move limit")
+"""The endings of games that a move ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +51,14 @@ class Tally:
         self._results: Counter[tuple[Colour, Ending, float]] = Counter()  # the first player's colour, ending and points
         self._seconds = {first: 0.0, second: 0.0}
         self._turns = {first: 0, second: 0}
-        self._distinct: dict[bytes, tuple[Colour, float]] = {}  # the first player's, by the digest of the game
-        self._half_pairs: dict[tuple[str, int], tuple[bytes, float]] = {}  # games whose twin is still to come
-        self._pairs: dict[tuple[bytes, bytes], float] = {}  # the first player's points by the digests of both games
+        self._seen = Seen()
+        self._distinct: Counter[tuple[Colour, float]] = Counter()  # the first player's colour and points
+        self._half_pairs: dict[tuple[str, int], tuple[int, float]] = {}  # games whose twin is still to come
+        self._seen_pairs = Seen()
+        self._pairs: Counter[float] = Counter()  # distinct ones, by the first player's points
         self._finished_pairs = 0
 
-    def add(self, record: Record) -> None:
+    def add(self, record: Played) -> None:
         """Count a game. Raises ValueError, and then has changed nothing, when it is of other players or unfinished."""
         if {record.black, record.white} != {self.first, self.second} or self.first == self.second:
             raise ValueError(f"game '{record.id}' is not one of {self.first} against {self.second}")
@@ -59,39 +68,40 @@ class Tally:
         colour = BLACK if record.black == self.first else WHITE
         points = outcome.black_score if colour is BLACK else 1 - outcome.black_score
         self._results[colour, outcome.ending, points] += 1
-        self.lengths.append(len(record.moves))
+        self.lengths.append(record.length)
         self._add_check(record, outcome)
-        self._add_seconds(record, outcome.winner)
+        self._add_seconds(record, outcome)
         if outcome.ending.is_forfeit:
             loser = record.white if outcome.winner is BLACK else record.black
             self.forfeits.append(Forfeit(record.id, outcome.ending, record.reason or f"{loser}: {outcome.ending}"))
-        digest = _digest(record, colour, points)
-        self._distinct[digest] = colour, points
+        digest = hash((colour is BLACK, points, record.canonical))
+        if self._seen.add(digest):
+            self._distinct[colour, points] += 1
         self._add_to_pair(record, digest, points)
 
-    def _add_check(self, record: Record, outcome: Outcome) -> None:
+    def _add_check(self, record: Played, outcome: Outcome) -> None:
+        if record.adjudged is None:
+            return
         from arena.go.game import Ending
 
-        is_whole = outcome.ending is not Ending.ADJUDICATED and not outcome.ending.is_forfeit
-        if record.adjudged is not None and is_whole:
+        if outcome.ending is not Ending.ADJUDICATED and not outcome.ending.is_forfeit:
             self.played_on += 1
             self.overturned += record.adjudged is not outcome.winner
 
-    def _add_seconds(self, record: Record, winner: Colour | None) -> None:
-        from arena.go.game import Ending
-
-        chosen = len(record.moves) - record.opening
+    def _add_seconds(self, record: Played, outcome: Outcome) -> None:
+        chosen = record.length - record.opening
         opener = record.first if record.opening % 2 == 0 else record.first.opponent
-        black = BLACK, record.black, record.black_seconds
-        white = WHITE, record.white, record.white_seconds
-        for colour, name, seconds in (black, white):
-            turns = (chosen + 1) // 2 if colour is opener else chosen // 2
-            if record.outcome is not None and record.outcome.ending not in (Ending.SCORE, Ending.MOVE_LIMIT):
-                turns += winner is colour.opponent  # the turn that the game ended with has no move
+        turns = {opener: (chosen + 1) // 2, opener.opponent: chosen // 2}
+        if outcome.winner is not None and outcome.ending not in _BY_MOVES:
+            turns[outcome.winner.opponent] += 1  # the turn that the game ended with has no move
+        for colour, name, seconds in (
+            (BLACK, record.black, record.black_seconds),
+            (WHITE, record.white, record.white_seconds),
+        ):
             self._seconds[name] += seconds
-            self._turns[name] += turns
+            self._turns[name] += turns[colour]
 
-    def _add_to_pair(self, record: Record, digest: bytes, points: float) -> None:
+    def _add_to_pair(self, record: Played, digest: int, points: float) -> None:
         event, _, number = record.id.rpartition("/")
         if not number.isdecimal():
             return
@@ -100,8 +110,8 @@ class Tally:
         if twin is None:
             self._half_pairs[key] = digest, points
         else:
-            low, high = sorted((digest, twin[0]))
-            self._pairs[low, high] = points + twin[1]
+            if self._seen_pairs.add(hash((min(digest, twin[0]), max(digest, twin[0])))):
+                self._pairs[points + twin[1]] += 1
             self._finished_pairs += 1
 
     def results(self, *, colour: Colour | None = None, ending: Ending | None = None) -> WinDrawLoss:
@@ -137,7 +147,7 @@ class Tally:
     @property
     def repeats(self) -> int:
         """How many games are identical to an earlier one."""
-        return self.games - len(self._distinct)
+        return self.games - self._distinct.total()
 
     @property
     def finished_pairs(self) -> int:
@@ -156,16 +166,18 @@ class Tally:
     @property
     def counts(self) -> PairCounts:
         """What the estimate is made of: finished pairs, identical ones once."""
-        return PairCounts.of(self._pairs.values())
+        return PairCounts(*(self._pairs[halves / 2] for halves in range(5)))
 
     @property
     def rated(self) -> list[Result]:
         """What a league's ratings are made of: Black's points from all distinct games, one result for each colour."""
-        own = {colour: [points for played, points in self._distinct.values() if played is colour] for colour in Colour}
-        black, white = own[BLACK], own[WHITE]
+        games, won = Counter[Colour](), Counter[Colour]()
+        for (colour, points), count in self._distinct.items():
+            games[colour] += count
+            won[colour] += points * count  # type: ignore[assignment]  # halves, too
         results = [
-            Result(self.first, self.second, sum(black), len(black)),
-            Result(self.second, self.first, len(white) - sum(white), len(white)),
+            Result(self.first, self.second, won[BLACK], games[BLACK]),
+            Result(self.second, self.first, games[WHITE] - won[WHITE], games[WHITE]),
         ]
         return [result for result in results if result.games]
 
@@ -192,7 +204,7 @@ class Judge:
         self.date = ""
         """That of the last game that counts."""
         self._games = games
-        self._waiting: dict[int, Record] = {}  # by number, from 1
+        self._waiting: dict[int, Played] = {}  # by number, from 1
         self._next = 1
 
     @property
@@ -204,13 +216,13 @@ class Judge:
         """Games that are over and don't count as long as an earlier one isn't."""
         return len(self._waiting)
 
-    def add(self, record: Record) -> list[Record]:
+    def add(self, record: Played) -> list[Played]:
         """Take a game; returns those that count from now on, in their order. Raises ValueError for one of others."""
         number = int(record.id.rpartition("/")[2])
         if self.is_decided or (self._games is not None and number > self._games):
             return []
         self._waiting[number] = record
-        counted: list[Record] = []
+        counted: list[Played] = []
         while (pair := self._take_pair()) and not self.is_decided:
             for game in pair:
                 if game.outcome is not None:
@@ -223,7 +235,7 @@ class Judge:
             self._waiting.clear()
         return counted
 
-    def _take_pair(self) -> list[Record]:
+    def _take_pair(self) -> list[Played]:
         """The next two games, or the last one where their number is odd; nothing while one is missing."""
         numbers = [self._next, self._next + 1][: 1 if self._next == self._games else 2]
         if not all(number in self._waiting for number in numbers):
@@ -232,6 +244,22 @@ class Judge:
         return [self._waiting.pop(number) for number in numbers]
 
 
-def _digest(record: Record, colour: Colour, points: float) -> bytes:
-    text = repr((int(colour), points, record.rules.size, record.canonical_moves()))
-    return blake2b(text.encode(), digest_size=16).digest()
+class Seen:
+    """Numbers of 64 bits that were there before: some 12 bytes each, where a set takes 80."""
+
+    def __init__(self) -> None:
+        self._sorted = array("q")
+        self._new: set[int] = set()
+
+    def add(self, number: int) -> bool:
+        """Note a number. False when it was there."""
+        place = bisect_left(self._sorted, number)
+        if number in self._new or (place < len(self._sorted) and self._sorted[place] == number):
+            return False
+        self._new.add(number)
+        if len(self._new) > 1000 + len(self._sorted) // 16:
+            self._sorted = array(
+                "q", np.sort(np.concatenate([self._sorted, np.fromiter(self._new, np.int64)])).tobytes()
+            )
+            self._new.clear()
+        return True

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -74,6 +76,10 @@ class Rules:
         """The rules whose ``asdict`` became JSON. Raises ValueError, TypeError or KeyError for what is no rules."""
         return cls(**{**data, "scoring": Scoring(data["scoring"])})
 
+    def to_json(self) -> str:
+        """What ``from_json`` reads, once parsed; the same text for equal rules."""
+        return _json_of(self)
+
     @classmethod
     def preset(
         cls, name: str = "cgos", size: int = 9, komi: float | None = None, move_limit: int | None = None
@@ -111,6 +117,12 @@ PRESETS: dict[str, frozenset[str]] = {
     "chinese": frozenset({"superko", "handicap points"}),
     "japanese": frozenset({"territory"}),
 }
+
+
+@lru_cache(maxsize=64)
+def _json_of(rules: Rules) -> str:
+    settings = asdict(rules) | {"komi": float(rules.komi)}  # 7 and 7.0 are equal rules
+    return json.dumps(settings, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,24 +14,21 @@ from typing import NamedTuple
 import numpy as np
 
 from arena import CheckpointError
+from arena.go.classic_planes import alphago_48, alphago_49, gocnn_8, stones_1
 from arena.go.game import Game
-from arena.go.jit import inlined, kernel
+from arena.go.jit import kernel
 from arena.go.kernels import (
     BOARD,
     CELLS,
-    WIDTH,
     U,
     clear,
-    count_liberties,
-    is_eye,
-    is_legal,
     move_of,
     owner_map,
     play_any,
     point_of,
 )
-from arena.go.ladders import DEPTH, captures_in_ladder, escapes_a_ladder, try_move
 from arena.go.moves import symmetry_table
+from arena.go.tactics import group_liberties
 
 HISTORY = 8
 """How many of the last moves an encoder may see."""
@@ -54,69 +51,6 @@ class Positions(NamedTuple):
         return cls(np.zeros(count, BOARD), np.zeros(count, np.int64), recent, komis, np.zeros(count, np.int64))
 
 
-@inlined
-def group_liberties(board, counts):
-    """Write to ``counts[head]`` how many different empty points each group has next to it."""
-    for p in range(WIDTH * (board.side + 2)):
-        counts[p] = 0
-    for i in range(board.empty_count):
-        p = np.int64(board.empties[U(i)])
-        a = np.int64(board.head[U(p - WIDTH)])
-        b = np.int64(board.head[U(p - 1)])
-        c = np.int64(board.head[U(p + 1)])
-        d = np.int64(board.head[U(p + WIDTH)])
-        counts[U(a)] += 1
-        if b != a:
-            counts[U(b)] += 1
-        if c != a and c != b:
-            counts[U(c)] += 1
-        if d != a and d != b and d != c:
-            counts[U(d)] += 1
-
-
-@inlined
-def _clear(planes):
-    """No planes yet."""
-    for plane in range(planes.shape[0]):
-        for i in range(planes.shape[1]):
-            planes[plane, i] = 0
-
-
-@inlined
-def _fill(planes, number, value):
-    for i in range(planes.shape[1]):
-        planes[number, i] = value
-
-
-@kernel
-def stones_1(positions, count, tables, planes):
-    """stones-1 (Trencseni 2019; the simplest of dlgo's): 1 where the side to move has a stone, -1 where the other."""
-    for i in range(count):
-        board, colour, table = positions.boards[i], positions.colours[i], tables[positions.symmetries[i]]
-        for move in range(planes.shape[2]):
-            there = np.int64(board.colour[U(point_of(board, move))])
-            planes[i, 0, table[move]] = 0 if there == 0 else 1 if there == colour else -1
-
-
-@kernel
-def gocnn_8(positions, count, tables, planes):
-    """gocnn-8 (Gilmer's GoCNN): 0-2 own stones of groups with 1, 2 and more liberties, 3-5 theirs, 6 ko, 7 ones."""
-    liberties = np.empty(CELLS, np.int32)
-    for i in range(count):
-        board, colour, table = positions.boards[i], positions.colours[i], tables[positions.symmetries[i]]
-        out = planes[i]
-        _clear(out)
-        _fill(out, 7, np.float32(1))
-        group_liberties(board, liberties)
-        for move in range(planes.shape[2]):
-            p = point_of(board, move)
-            there = np.int64(board.colour[U(p)])
-            if there:
-                out[3 * int(there != colour) + min(liberties[U(board.head[U(p)])], 3) - 1, table[move]] = 1
-        if board.ko:
-            out[6, table[move_of(board, board.ko)]] = 1
-
-
 @kernel
 def arena_17(positions, count, tables, planes):
     """arena-17: 0 own stones, 1 theirs, 2 ones, 3-5 own groups with 1, 2, 3 liberties, 6-8 theirs, 9 simple ko,
@@ -127,11 +61,11 @@ def arena_17(positions, count, tables, planes):
         board, colour, table = positions.boards[i], positions.colours[i], tables[positions.symmetries[i]]
         komi, recent = positions.komis[i], positions.recent[i]
         out = planes[i]
-        _clear(out)
-        _fill(out, 2, np.float32(1))
-        _fill(out, 15, np.float32(komi / 15) if colour == 2 else np.float32(-komi / 15))
+        out[:] = 0
+        out[2] = np.float32(1)
+        out[15] = np.float32(komi / 15) if colour == 2 else np.float32(-komi / 15)
         if recent[0] == points:
-            _fill(out, 16, np.float32(1))
+            out[16] = np.float32(1)
         group_liberties(board, liberties)
         for move in range(points):
             p = point_of(board, move)
@@ -148,77 +82,6 @@ def arena_17(positions, count, tables, planes):
         for age in range(5):
             if 0 <= recent[age] < points:
                 out[10 + age, table[recent[age]]] = 1
-
-
-@kernel
-def _alphago(boards, colour, recent, table, liberties, out):
-    """The 48 planes of one position, on ``boards[0]``; the others are room."""
-    board = boards[0]
-    points = out.shape[1]
-    other = 3 - colour
-    _clear(out)
-    _fill(out, 3, np.float32(1))
-    group_liberties(board, liberties)
-    for move in range(points):
-        p = point_of(board, move)
-        at = table[move]
-        there = np.int64(board.colour[U(p)])
-        if there:
-            out[0 if there == colour else 1, at] = 1
-            age = np.int64(7)
-            for turn in range(6, -1, -1):
-                if recent[turn] == move:
-                    age = turn
-            out[4 + age, at] = 1
-            out[12 + min(liberties[U(board.head[U(p)])], 8) - 1, at] = 1
-            continue
-        out[2, at] = 1
-        if not is_legal(board, p, colour):
-            continue
-        after = boards[1]
-        try_move(boards, 0, 1, p, colour)
-        captured = np.int64(board.stones[U(other)]) - np.int64(after.stones[U(other)])
-        out[20 + min(captured, 7), at] = 1
-        left = count_liberties(after, p, 8)
-        if left == 1:
-            size = 1
-            stone = np.int64(after.next[U(p)])
-            while stone != p:
-                size += 1
-                stone = np.int64(after.next[U(stone)])
-            out[28 + min(size, 8) - 1, at] = 1
-        out[36 + left - 1, at] = 1
-        for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
-            if liberties[U(board.head[U(p + step)])] <= 2 and board.colour[U(p + step)] != 0:
-                if captures_in_ladder(boards, p, colour):
-                    out[44, at] = 1
-                if escapes_a_ladder(boards, p, colour):
-                    out[45, at] = 1
-                break
-        if not is_eye(board, p, colour):
-            out[46, at] = 1
-
-
-@kernel
-def alphago_48(positions, count, tables, planes):
-    """alphago-48 (Silver et al. 2016, Extended Data Table 2): 0-2 own, other's, empty; 3 ones; 4-11 turns since a stone
-    was played, 1 to 8 or more; 12-19 liberties of its group, 1 to 8 or more; of legal moves 20-27 how many stones they
-    capture, 0 to 7 or more, 28-35 the stones they put into atari themselves, 1 to 8 or more, 36-43 the liberties of
-    the group they make, 1 to 8 or more, 44 captures in a ladder, 45 escapes from one, 46 fills no own eye; 47 zeros."""
-    boards = np.empty(DEPTH, BOARD)
-    liberties = np.empty(CELLS, np.int32)
-    for i in range(count):
-        boards[0] = positions.boards[i]
-        table = tables[positions.symmetries[i]]
-        _alphago(boards, positions.colours[i], positions.recent[i], table, liberties, planes[i])
-
-
-@kernel
-def alphago_49(positions, count, tables, planes):
-    """alphago-49, for values: alphago-48, and 48 ones when Black is to move."""
-    alphago_48(positions, count, tables, planes)
-    for i in range(count):
-        _fill(planes[i], 48, np.float32(positions.colours[i] == 1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
+from functools import cache, lru_cache
+from hashlib import blake2b
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from sgfmill import sgf_grammar, sgf_properties
@@ -119,6 +121,16 @@ class Record:
         best = min(range(len(table)), key=lambda s: (black[s].tobytes(), white[s].tobytes(), moves[s].tobytes()))
         return tuple(black[best].tolist()), tuple(white[best].tolist()), tuple(moves[best].tolist())
 
+    @property
+    def canonical(self) -> bytes:
+        """16 bytes, the same for games by the same rules that are identical but for a symmetry."""
+        return _canonical(self.rules, self.setup, self.first, self.moves)
+
+    @property
+    def length(self) -> int:
+        """Moves, the opening counted."""
+        return len(self.moves)
+
     def to_sgf(self, notes: Notes | None = None) -> str:
         """The game as SGF (FF[4]), one line unless a note has more; ``notes`` are added to its nodes.
 
@@ -211,6 +223,46 @@ _SETUP = frozenset({"AB", "AW", "AE"})
 
 Properties = Mapping[str, list[bytes]]
 """A node of an SGF: raw values by the name of the property, as sgfmill gives them."""
+
+
+class Score(NamedTuple):
+    """A finished game without its moves and rules: what is counted and rated. The fields are those of ``Record``."""
+
+    seq: int
+    """The number under which it arrived in the store."""
+    id: str
+    date: str
+    black: str
+    white: str
+    black_player: str
+    white_player: str
+    length: int
+    opening: int
+    first: Colour
+    black_seconds: float
+    white_seconds: float
+    reason: str
+    adjudged: Colour | None
+    unrated: str
+    canonical: bytes
+    outcome: Outcome | None
+
+
+Played = Record | Score
+"""What can be counted."""
+
+
+def renamed(game: Played, **names: str) -> Played:
+    """The game with other names or identities of its players."""
+    change: Any = replace if isinstance(game, Record) else Score._replace
+    return cast(Played, change(game, **names))
+
+
+@lru_cache(maxsize=512)  # a game that is over is counted in several places
+def _canonical(rules: Rules, setup: Stones, first: Colour, moves: tuple[Move, ...]) -> bytes:
+    form = Record(rules, moves, None, setup=setup).canonical_moves()
+    text = json.dumps([rules.to_json(), int(first), form], separators=(",", ":"))
+    return blake2b(text.encode(), digest_size=16).digest()
 
 
 def read_sgf(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_moves: int = MAX_MOVES) -> Record:

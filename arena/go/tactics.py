@@ -144,3 +144,23 @@ def is_lonely(board, p):
             if board.colour[U(r * WIDTH + c)] != 0:
                 return False
     return True
+
+
+@inlined
+def group_liberties(board, counts):
+    """Write to ``counts[head]`` how many different empty points each group has next to it."""
+    for p in range(WIDTH * (board.side + 2)):
+        counts[p] = 0
+    for i in range(board.empty_count):
+        p = np.int64(board.empties[U(i)])
+        a = np.int64(board.head[U(p - WIDTH)])
+        b = np.int64(board.head[U(p - 1)])
+        c = np.int64(board.head[U(p + 1)])
+        d = np.int64(board.head[U(p + WIDTH)])
+        counts[U(a)] += 1
+        if b != a:
+            counts[U(b)] += 1
+        if c != a and c != b:
+            counts[U(c)] += 1
+        if d != a and d != b and d != c:
+            counts[U(d)] += 1

@@ -70,40 +70,11 @@ def count(game: Game, dead: tuple[Move, ...] = ()) -> Count:
 def group_at(board: Board, move: Move) -> set[Move]:
     """The stones that share the fate of the one at ``move``: its chain, and those of its colour that it has two
     liberties in common with, and so on."""
-    stones = board.stones.reshape(-1).tolist()
-    chains = [chain for chain in _chains(stones, board.size) if stones[min(chain)] == stones[move]]
-    liberties = [{near for point in chain for near in _near(point, board.size) if not stones[near]} for chain in chains]
-    found = {next(index for index, chain in enumerate(chains) if move in chain)}
-    todo = list(found)
-    while todo:
-        one = todo.pop()
-        for index in set(range(len(chains))) - found:
-            if len(liberties[one] & liberties[index]) >= 2:
-                found.add(index)
-                todo.append(index)
-    return set().union(*(chains[index] for index in found))
+    from bots.search.dead import mark_kin
 
-
-def _chains(stones: list[int], size: int) -> list[set[Move]]:
-    """Connected stones of one colour."""
-    left, found = {point for point, stone in enumerate(stones) if stone}, []
-    while left:
-        todo = [left.pop()]
-        chain = set(todo)
-        while todo:
-            for near in _near(point := todo.pop(), size):
-                if near in left and stones[near] == stones[point]:
-                    left.discard(near)
-                    chain.add(near)
-                    todo.append(near)
-        found.append(chain)
-    return found
-
-
-def _near(point: int, size: int) -> list[int]:
-    row, column = divmod(point, size)
-    places = [(row - 1, column), (row, column - 1), (row, column + 1), (row + 1, column)]
-    return [r * size + c for r, c in places if 0 <= r < size and 0 <= c < size]
+    kin = np.zeros(board.size**2, np.bool_)
+    mark_kin(board.array, move, kin)
+    return set(np.flatnonzero(kin).tolist())
 
 
 # --- Judgement by playouts ---

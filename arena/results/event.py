@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
 from arena.events.tally import Judge, Tally
 from arena.go.game import Ending, Rules
-from arena.go.record import Record
+from arena.go.record import Played
 from arena.ratings import ZERO, Comparison, Estimate, PairCounts, Result, compare, share_interval
 from arena.results.league import Crosstable, League, rate_all
 from arena.results.store import Event
 
 MOMENTS = 30
 """How many points a rating's course has, at most."""
+
+
+KEPT_STAGES = 3000
 
 
 class Kind(StrEnum):
@@ -187,14 +190,14 @@ class Findings:
 
 
 class Report(Findings):
-    """Everything that is known of a stored event. ``records`` are the games that count; of a match, those that its
+    """Everything that is known of a stored event. ``games`` are those that count; of a match, those that its
     ``judge`` counts, in their order."""
 
     def __init__(
         self,
         event: Event,
         participants: Sequence[Participant],
-        records: Iterable[Record],
+        games: Iterable[Played],
         planned: int | None = None,
         judge: Judge | None = None,
     ):
@@ -204,16 +207,38 @@ class Report(Findings):
         self.settings: dict[str, Any] = json.loads(event.settings)
         self.kind = Kind.of(self.settings)
         self.participants = tuple(participants)
-        stored = [record for record in records if record.outcome is not None]
+        stored = [game for game in games if game.outcome is not None]
         self.stored = len(stored)
-        self.records = stored if judge is None else [game for record in stored for game in judge.add(record)]
+        self.games: list[Played] = stored if judge is None else []
         self._stages: list[tuple[int, PairCounts | list[Result]]] = []  # games, and what was to be rated by then
-        ends = {round(len(self.records) * part / MOMENTS) for part in range(1, MOMENTS + 1)}
-        for number, record in enumerate(self.records, 1):
-            self.table.add(self._keyed(record))
-            if number in ends:
-                of_match = self.kind is Kind.MATCH
-                self._stages.append((number, self.table.tallies[0].counts if of_match else self.table.rated))
+        if judge is None:
+            ends = self._ends()
+            for number, game in enumerate(stored, 1):
+                self.table.add(game)
+                if number in ends:
+                    self._stages.append((number, self.table.rated))
+        else:
+            self._judge(judge, stored)
+
+    def _judge(self, judge: Judge, stored: list[Played]) -> None:
+        """Count the games of a match. How many count isn't known before: more stages are kept than are shown."""
+        stages: dict[int, PairCounts] = {}
+        step = max(1, len(stored) // KEPT_STAGES)
+        for game in stored:
+            near = (len(self.games) + 2) // step > len(self.games) // step
+            before = judge.tally.counts if near else None
+            counted = judge.add(game)
+            for place, one in enumerate(counted, 1):
+                self.games.append(one)
+                if before is not None and len(self.games) % step == 0:
+                    stages[len(self.games)] = judge.tally.counts if place == len(counted) else before
+        if self.games:
+            self.table.take(judge.tally)
+        ends = {end - end % step for end in self._ends()}
+        self._stages += [(number, counts) for number, counts in stages.items() if number in ends]
+
+    def _ends(self) -> set[int]:
+        return {round(len(self.games) * part / MOMENTS) for part in range(1, MOMENTS + 1)}
 
     @cached_property
     def rules(self) -> Rules:
@@ -232,9 +257,3 @@ class Report(Findings):
                 elo = {one.player: one.elo for one in standings if one.player != self.anchor}
                 moments.append(Moment(games, elo))
         return moments
-
-    def _keyed(self, record: Record) -> Record:
-        """The players of a match go by name: a bot may meet itself."""
-        if self.kind is not Kind.MATCH:
-            return record
-        return replace(record, black_player=record.black, white_player=record.white)

@@ -13,7 +13,8 @@ from arena.results.league import league
 if TYPE_CHECKING:
     import pandas as pd
 
-    from arena.go.record import Record
+    from arena.go.game import Rules
+    from arena.go.record import Played
     from arena.results.event import Report
     from arena.results.store import Pool, Store
 
@@ -73,7 +74,9 @@ def _terms(pool: Pool) -> dict[str, Any]:
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
     """Write a frame without its index, aside, then rename; texts of others stay texts. Raises StoreError."""
     own = frame[[column for column in frame.columns if column == "estimate"]]  # may begin with a minus
-    write(path, frame.map(cell).assign(**own).rename(columns=cell).to_csv(index=False))
+    write(
+        path, frame.map(cell).assign(**own).set_axis([cell(name) for name in frame.columns], axis=1).to_csv(index=False)
+    )
 
 
 # --- Games ---
@@ -84,30 +87,30 @@ GAME_COLUMNS = [
 ]
 
 
-def games_table(records: Iterable[Record]) -> pd.DataFrame:
-    """Games, a row each: who played, by which rules, the result as in SGF, how it ended, moves, seconds,
+def games_table(games: Iterable[Played], event: str, rules: Rules) -> pd.DataFrame:
+    """Games of an event, a row each: who played, by which rules, the result as in SGF, how it ended, moves, seconds,
     and whom an adjudication gave it to."""
     import pandas as pd
 
     rows = [
         {
-            "id": record.id,
-            "event": record.event,
-            "date": record.date,
-            "black": record.black,
-            "white": record.white,
-            "size": record.rules.size,
-            "komi": record.rules.komi,
-            "rules": record.rules.name,
-            "result": "" if record.outcome is None else record.outcome.sgf,
-            "ending": "" if record.outcome is None else str(record.outcome.ending),
-            "moves": len(record.moves),
-            "black_seconds": record.black_seconds,
-            "white_seconds": record.white_seconds,
-            "reason": record.reason,
-            "adjudged": "" if record.adjudged is None else record.adjudged.letter,
+            "id": game.id,
+            "event": event,
+            "date": game.date,
+            "black": game.black,
+            "white": game.white,
+            "size": rules.size,
+            "komi": rules.komi,
+            "rules": rules.name,
+            "result": "" if game.outcome is None else game.outcome.sgf,
+            "ending": "" if game.outcome is None else str(game.outcome.ending),
+            "moves": game.length,
+            "black_seconds": game.black_seconds,
+            "white_seconds": game.white_seconds,
+            "reason": game.reason,
+            "adjudged": "" if game.adjudged is None else game.adjudged.letter,
         }
-        for record in records
+        for game in games
     ]
     return pd.DataFrame(rows, columns=GAME_COLUMNS)
 
@@ -159,7 +162,7 @@ def event_frames(report: Report) -> dict[str, pd.DataFrame]:
         "crosstable": pd.DataFrame(meetings, columns=["player", "opponent", "games", "won", "drawn", "lost", "points"]),
         "los": los.round(4),
         "endings": pd.DataFrame(endings, columns=["ending", "player", "won", "lost"]),
-        "games": games_table(report.records),
+        "games": games_table(report.games, report.id, report.rules),
     }
 
 

@@ -22,6 +22,7 @@ from arena.players.registry import LIMITS, Entry, Registry
 from arena.ratings import Estimate, Verdict, WinDrawLoss
 from arena.results.league import League, league
 from arena.results.store import Event, Store
+from arena.results.stored import readable
 from bots.nets.checkpoint import MANIFEST, precision_here
 
 STANDS_FOR = {"rollout": "mcts"}
@@ -243,10 +244,12 @@ def _gates(entry: str, store: Store) -> Iterator[tuple[Event, Evidence]]:
             continue
         match = event_from_json(event.plan)
         if isinstance(match, Match):
-            judge = match.judge()
-            for record in store.games(event=event.id):
-                judge.add(record)
-            yield event, Evidence(match, judge)
+            with readable(store, event):
+                judge = match.judge()
+                for record in store.scores(event=event.id):
+                    judge.add(record)
+                found = Evidence(match, judge)
+            yield event, found
 
 
 def _by_no_gate(entry: Entry, number: int) -> Version:

@@ -14,7 +14,7 @@ from arena.ratings import Estimate, Ratings, Result, WinDrawLoss, rate
 
 if TYPE_CHECKING:  # as in tally
     from arena.go.game import Ending
-    from arena.go.record import Record
+    from arena.go.record import Played
     from arena.results.store import Pool, Store
 
 
@@ -42,7 +42,7 @@ class Crosstable:
         self.games = 0
         self._tallies: dict[frozenset[str], Tally] = {}
 
-    def add(self, record: Record) -> None:
+    def add(self, record: Played) -> None:
         """Count a game. Raises ValueError, and then has changed nothing, when it is of others or unfinished."""
         if not {record.black_player, record.white_player} <= self.players.keys():
             raise ValueError(f"game '{record.id}' is not one of {', '.join(self.players.values())}")
@@ -50,7 +50,9 @@ class Crosstable:
         both = frozenset((black, white))
         tally = self._tallies.get(both) or Tally(*(name for name in self.players.values() if name in both))
         if (record.black, record.white) != (black, white):
-            record = replace(record, black=black, white=white)
+            from arena.go.record import renamed
+
+            record = renamed(record, black=black, white=white)
         tally.add(record)
         self._tallies[both] = tally
         self.games += 1
@@ -65,9 +67,13 @@ class Crosstable:
         """That of a match, whose players go by name."""
         table = cls({name: name for name in (tally.first, tally.second)})
         if tally.games:
-            table._tallies[frozenset(table.players)] = tally
-            table.games = tally.games
+            table.take(tally)
         return table
+
+    def take(self, tally: Tally) -> None:
+        """Take over what was counted of two players, who haven't met here."""
+        self._tallies[frozenset((tally.first, tally.second))] = tally
+        self.games += tally.games
 
     @property
     def lengths(self) -> list[int]:

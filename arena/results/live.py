@@ -21,6 +21,7 @@ from arena import StoreError, files
 from arena.events.pairing import Event, Pairing
 from arena.events.runner import Control, Update
 from arena.events.worker import Glance
+from arena.go.record import Played
 from arena.results.store import Store
 
 WRITE_EVERY = 0.5
@@ -221,40 +222,39 @@ class Watch:
         """What the player's screen was told, then several times a second what happens. It ends with the event, or with
         the process that plays it."""
         live = self.look.live
-        rows = list(self._store.games_after(0, event=live.event))
-        records = [record for _, record in rows]
-        wanted = {pairing.id for pairing in self._event.pairings(records)}
-        played = [record for record in records if record.id in wanted]
+        scores = list(self._store.scores(event=live.event))
+        last = scores[-1].seq if scores else 0
+        course = self._event.course(scores)
+        played: list[Played] = [score for score in scores if course.add(score)]
         yield Update(tuple(played[: live.resumed]), resumed=True)
         self._at = live.waited
         yield Update(tuple(played[live.resumed :]), glances=live.glances, workers=live.workers)
         self._at = None
-        last = rows[-1][0] if rows else 0
-        known = {record.id for record in played}
+        known = {game.id for game in played[live.resumed :]}
+        del scores, played, course
         shown = {glance.pairing.id: glance for glance in live.glances}
         while self.end is None:
             sleep(LOOK_EVERY)
             self._look()  # before the store: what the file doesn't tell any more is there
             rows = list(self._store.games_after(last, event=live.event))
             last = rows[-1][0] if rows else last
-            played = [record for _, record in rows]
-            known.update(record.id for record in played)
+            found = [record for _, record in rows]
+            known.update(record.id for record in found)
             glances = [glance for glance in self.look.live.glances if glance.pairing.id not in known]
             changed = tuple(glance for glance in glances if shown.get(glance.pairing.id) != glance)
             shown = {glance.pairing.id: glance for glance in glances}
             live = self.look.live
-            yield Update(
-                tuple(played), glances=changed, workers=live.workers, paused=live.paused or self.look.is_silent
-            )
+            yield Update(tuple(found), glances=changed, workers=live.workers, paused=live.paused or self.look.is_silent)
 
     def _look(self) -> None:
         """See what the player tells now, or that it doesn't any more."""
         look, before = look_at(self._store.path), self.look
         if look is None or (look.live.event, look.live.process) != (before.live.event, before.live.process):
-            records = list(self._store.games(event=before.live.event))
-            known = {record.id for record in records}
-            whole = all(pairing.id in known for pairing in self._event.pairings(records))
-            self.end = End.OVER if whole else End.STOPPED
+            scores = list(self._store.scores(event=before.live.event))
+            course = self._event.course(scores)
+            for score in scores:
+                course.add(score)
+            self.end = End.STOPPED if course.missing() else End.OVER
         elif look.has_died:
             self.end = End.DIED
         elif look.version != before.version:

@@ -17,14 +17,14 @@ from arena import CheckpointError, ConfigError, UserError
 from arena.contract.adjudication import OFF
 from arena.contract.bot import Limits
 from arena.contract.settings import plain
-from arena.events.pairing import Pairing
+from arena.events.pairing import FixedCourse, Pairing
 from arena.events.runner import Update, play_event
 from arena.events.schedule import Ladder, Match, Tournament, event_from_json
 from arena.events.terms import Terms
 from arena.files import scratch
 from arena.go.game import Ending
 from arena.go.moves import gtp_from_move
-from arena.go.record import Record
+from arena.go.record import Played, Record
 from arena.players.registry import Entry, Registry
 from arena.results.store import Store
 from bots.nets.checkpoint import find, known
@@ -267,7 +267,10 @@ class Rerun:
             return False
         return all(self.players.get(name, entry) == entry for name, entry in cast.players)
 
-    def pairings(self, played: Iterable[Record] = ()) -> list[Pairing]:
+    def course(self, played: Iterable[Played]) -> FixedCourse:
+        return FixedCourse(self.pairings())
+
+    def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
         return [
             Pairing(record.id, 0, record.black, record.white, record.moves[: record.opening], record.seed)
             for record in self.records

@@ -12,24 +12,26 @@ import sqlite3
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import astuple, dataclass
 from difflib import get_close_matches
 from functools import lru_cache
-from hashlib import blake2b
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
+from zlib import crc32
 
 from arena import StoreBusy, StoreError, __version__, files
 from arena.contract.code import Player
 
 if TYPE_CHECKING:  # players and results are read without games: these pull in the compiler
     from arena.go.game import Outcome, Rules
-    from arena.go.record import Record
+    from arena.go.record import Record, Score
 
-SCHEMA = 4
+SCHEMA = 5
 _APPLICATION = 0x41524E41  # "ARNA" in the file's header, so that no other program's database is taken for results
 _OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
 _PATIENCE = 10.0  # seconds to wait for a program that holds the file for a moment, such as a backup
+
+_INDEX_OF_EVENTS = "CREATE INDEX games_of_event ON games (event)"  # and in it, in the order of arrival
 
 _CREATE = (
     """
@@ -63,10 +65,11 @@ _CREATE = (
         white_seconds REAL NOT NULL,
         date          TEXT NOT NULL,
         unrated       TEXT NOT NULL DEFAULT '',  -- why the game doesn't count for ratings; empty where it does
-        arena         TEXT NOT NULL DEFAULT ''   -- the version of arena that stored it
+        arena         TEXT NOT NULL DEFAULT '',  -- the version of arena that stored it
+        checksum      INTEGER            -- of what counts for ratings; NULL only until the batch is complete
     ) STRICT
     """,
-    "CREATE INDEX games_of_event ON games (event, id)",
+    _INDEX_OF_EVENTS,
     "CREATE INDEX games_of_players ON games (black_player, white_player, canonical, black_score, size, unrated)",
     """
     CREATE TABLE events (
@@ -90,6 +93,17 @@ _CREATE = (
     f"PRAGMA user_version = {SCHEMA}",
 )
 
+_SUMMED = " || '|' || ".join(
+    f"ifnull({column}, '')"
+    for column in (
+        *("id", "event", "black", "white", "black_player", "white_player", "rules", "setup", "first", "opening"),
+        *("seed", "winner", "ending", "margin", "black_score", "adjudged", "unrated", "hex(canonical)", "hex(moves)"),
+    )
+)
+"""What the checksum of a game is of: all that says who played what, and how it ended."""
+
+_SUM_UP = f"UPDATE games SET checksum = crc32({_SUMMED}) WHERE checksum IS NULL"
+
 _UPGRADES = {
     1: (
         "ALTER TABLE games ADD COLUMN adjudged INTEGER",
@@ -104,8 +118,21 @@ _UPGRADES = {
         "ALTER TABLE games ADD COLUMN arena TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE players ADD COLUMN code TEXT NOT NULL DEFAULT ''",
     ),
+    4: (
+        "ALTER TABLE games ADD COLUMN checksum INTEGER",
+        _SUM_UP,
+        "DROP INDEX games_of_event",
+        _INDEX_OF_EVENTS,
+    ),
 }
 """What makes the next schema of each older one."""
+
+_SCORED = (
+    *("seq", "id", "date", "black", "white", "black_player", "white_player", "length(moves) / 2", "opening", "first"),
+    *("black_seconds", "white_seconds", "reason", "adjudged", "unrated", "canonical", "winner", "ending", "margin"),
+)
+_LATER = {"adjudged": (2, "NULL"), "unrated": (3, "''")}
+"""Since which schema there are columns that a query may ask an older one for, and what stands for them there."""
 
 # What a record and its row have under the same name and in the same form.
 _NAMES = ("black", "white", "black_player", "white_player", "black_rank", "white_rank")
@@ -178,6 +205,7 @@ class Store:
         self.path = path
         self._connection = connection
         self._lock = lock
+        self._file = files.identity(path)
         with _in_one_line(path):
             self._schema = connection.execute("PRAGMA user_version").fetchone()[0]
 
@@ -207,6 +235,17 @@ class Store:
                 lock.close()
             raise
 
+    def check_place(self) -> None:
+        """Raises StoreError when the file was moved, deleted or replaced since it was opened to be written."""
+        try:
+            is_there = self._lock is None or files.identity(self.path) == self._file
+        except OSError:
+            is_there = False
+        if not is_there:
+            raise StoreError(
+                f"{self.path} was moved or deleted while games were played; put it back and run the same command again"
+            )
+
     def close(self) -> None:
         """Free the file, and the lock of a writer. Once more does nothing."""
         try:
@@ -229,7 +268,9 @@ class Store:
         is stored: an id that is empty or already there, a disk that is full. StoreBusy is raised when another program
         holds the file for ``patience`` seconds."""
         rows = [_row_from_record(record) for record in records]
+        self.check_place()
         with self._transaction(patience):
+            first = self._connection.execute("SELECT ifnull(max(seq), 0) + 1 FROM games").fetchone()[0]
             for row in rows:
                 names = ", ".join(row)
                 added = self._connection.execute(
@@ -237,6 +278,7 @@ class Store:
                 )
                 if not added.rowcount:
                     raise StoreError(f"game '{row['id']}' is already in {self.path}; nothing of its batch was stored")
+            self._connection.execute(f"{_SUM_UP} AND seq >= ?", (first,))
 
     def ids(self, event: str) -> set[str]:
         """The ids of an event's games."""
@@ -246,7 +288,7 @@ class Store:
     def game(self, id: str) -> Record:
         """The game of this id. Raises StoreError when there is none."""
         with _in_one_line(self.path):
-            row = self._connection.execute("SELECT * FROM games WHERE id = ?", (id,)).fetchone()
+            row = self._connection.execute(f"SELECT *, {self._sum} FROM games WHERE id = ?", (id,)).fetchone()
         if row is None:
             raise StoreError(f"there is no game '{id}' in {self.path}; 'arena games' lists them")
         return self._record(row)
@@ -303,6 +345,25 @@ class Store:
         values["limit"] = -1 if limit is None else max(0, limit)
         return (record for _, record in self._numbered(f"{condition} ORDER BY seq {order} LIMIT :limit", values))
 
+    def scores(self, *, event: str | None = None) -> Iterator[Score]:
+        """Games as they are counted, without their moves, in the order of their arrival, read as they are asked for.
+        Raises StoreError for one that was changed since it was stored."""
+        condition, values = _condition(event=event)
+        query = f"SELECT {', '.join(self._since(*_SCORED))}, {self._sum} FROM games WHERE {condition} ORDER BY seq"
+        with _in_one_line(self.path):
+            cursor = self._connection.cursor()
+            cursor.row_factory = None
+            yield from _scores_from_rows(cursor.execute(query, values), self.path)
+
+    def changed_games(self, *, event: str | None = None) -> list[str]:
+        """The ids of games that were changed since they were stored, as far as a checksum tells."""
+        condition, values = _condition(event=event)
+        query = f"SELECT id FROM games WHERE {condition} AND checksum <> crc32({_SUMMED}) ORDER BY seq"
+        if self._schema < 5:
+            return []
+        with _in_one_line(self.path):
+            return [row["id"] for row in self._connection.execute(query, values)]
+
     def games_after(self, seq: int, *, event: str | None = None) -> Iterator[tuple[int, Record]]:
         """The games that arrived after number ``seq`` (0 for all), each with its number: where to go on next time."""
         # the plus has SQLite begin at the number: by the index of events it would read a whole event each time
@@ -333,15 +394,21 @@ class Store:
             GROUP BY rules, setup ORDER BY games DESC, rules, setup
         """
         with _in_one_line(self.path):
-            return [Pool(*row) for row in self._connection.execute(query)]
+            pools = [Pool(*row) for row in self._connection.execute(query)]
+        for pool in pools:
+            self._check_object("a game's rules", pool.rules)
+        return pools
 
     def result_rows(self, pool: Pool | None = None, *, event: str | None = None) -> list[ResultRow]:
         """What ratings are made of: one row for two players and their colours, in the order of their identities.
+        Raises StoreError when a game was changed since it was stored.
 
         Games that are identical but for a symmetry, with the same players and result, count once. A forfeit is a loss.
         Left out are games without an outcome, unrated ones, those of a player whose identity isn't known or with
         itself, and those of a match that wait for earlier ones of it: games that are over first are the short ones.
         """
+        if changed := self.changed_games(event=event):
+            raise StoreError(f"{self.path} is damaged: {_changed(changed)}; restore it from a copy")
         condition, values = _condition(event=event)
         if pool is not None:
             condition += " AND rules = :rules AND setup IS :setup"
@@ -379,11 +446,21 @@ class Store:
             + unrated
         )
 
+    def _since(self, *columns: str) -> list[str]:
+        """The columns, or what stands for those that the file's schema has not yet."""
+        return [_LATER[name][1] if self._schema < _LATER.get(name, (0, ""))[0] else name for name in columns]
+
+    @property
+    def _sum(self) -> str:
+        """What the checksum is of, and the checksum."""
+        return f"{_SUMMED} AS summed, checksum AS kept" if self._schema >= 5 else "'' AS summed, NULL AS kept"
+
     def damage(self) -> str:
-        """What SQLite's integrity check finds wrong with the file, in a line; empty when it is sound."""
+        """What SQLite's integrity check finds wrong with the file, and which games were changed since they were stored,
+        in a line; empty when it is sound."""
         with _in_one_line(self.path):
             found = [str(row[0]) for row in self._connection.execute("PRAGMA integrity_check(3)")]
-        return "" if found == ["ok"] else _one_line("; ".join(found))
+        return _one_line("; ".join(found)) if found != ["ok"] else _changed(self.changed_games())
 
     # --- Events and players ---
 
@@ -408,10 +485,19 @@ class Store:
             raise StoreError(f"there is no event '{id}' in {self.path}{listed}")
         return known[id]
 
+    def latest_event(self) -> str:
+        """The event of the game that arrived last; empty without games."""
+        with _in_one_line(self.path):
+            row = self._connection.execute("SELECT event FROM games ORDER BY seq DESC LIMIT 1").fetchone()
+        return row["event"] if row else ""
+
     def events(self) -> list[Event]:
         """All events, in the order they were added."""
         with _in_one_line(self.path):
-            return [Event(*row) for row in self._connection.execute("SELECT * FROM events ORDER BY rowid")]
+            events = [Event(*row) for row in self._connection.execute("SELECT * FROM events ORDER BY rowid")]
+        for event in events:
+            self._check_object(f"event '{event.id}'", event.settings)
+        return events
 
     def add_players(self, players: Iterable[Player]) -> None:
         """Store players in one transaction; one whose identity is known takes the new name."""
@@ -427,21 +513,33 @@ class Store:
         """All players by identity, in the order they were first added."""
         with _in_one_line(self.path):
             rows = self._connection.execute("SELECT * FROM players ORDER BY rowid")
-            return {row["identity"]: Player(*row) for row in rows}
+            players = {row["identity"]: Player(*row) for row in rows}
+        for player in players.values():
+            self._check_object(f"player '{player.name}'", player.config)
+        return players
+
+    def _check_object(self, what: str, text: str) -> None:
+        """Raises StoreError for a text that isn't an object of JSON: no arena wrote it."""
+        try:
+            is_object = isinstance(json.loads(text), dict)
+        except (ValueError, RecursionError):
+            is_object = False
+        if not is_object:
+            raise StoreError(f"{what} in {self.path} is damaged (its settings aren't JSON); restore it from a copy")
 
     # --- Inside ---
 
     def _numbered(self, condition: str, values: dict[str, Any]) -> Iterator[tuple[int, Record]]:
         with _in_one_line(self.path):
-            for row in self._connection.execute(f"SELECT * FROM games WHERE {condition}", values):
+            for row in self._connection.execute(f"SELECT *, {self._sum} FROM games WHERE {condition}", values):
                 yield row["seq"], self._record(row)
 
     def _record(self, row: sqlite3.Row) -> Record:
         try:
+            _check_sum(row["summed"], row["kept"])
             return _record_from_row(row)
         except (ValueError, TypeError, KeyError, struct.error) as error:
-            text = f"game '{row['id']}' in {self.path} is damaged ({error}); restore the file from a copy"
-            raise StoreError(_one_line(text)) from error
+            raise StoreError(_damaged(row["id"], self.path, error)) from error
 
     @contextmanager
     def _transaction(self, patience: float = _PATIENCE) -> Iterator[None]:
@@ -476,13 +574,14 @@ def _take_lock(path: Path) -> IO[bytes]:
 
 
 def _connect(path: Path, write: bool) -> sqlite3.Connection:
-    mode = "rwc" if write else "ro"
+    mode = "mode=rwc" if write else "immutable=1" if _is_on_read_only_media(path) else "mode=ro"
     with _in_one_line(path):
         connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=_PATIENCE, isolation_level=None
+            f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=_PATIENCE, isolation_level=None
         )
         try:
             connection.row_factory = sqlite3.Row
+            connection.create_function("crc32", 1, lambda text: crc32(text.encode()), deterministic=True)
             empty = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
             if empty and not write:
                 raise StoreError(f"there are no results in {path} yet; play some games with 'arena match'")
@@ -502,6 +601,17 @@ def _connect(path: Path, write: bool) -> sqlite3.Connection:
             connection.close()
             raise
         return connection
+
+
+def _is_on_read_only_media(path: Path) -> bool:
+    """Whether nobody can write there, so that SQLite can't make the files that readers share. Raises StoreError for
+    results that weren't closed: their last games are in a file beside them, which is only read together with these."""
+    if not os.path.exists(path) or os.access(path.parent, os.W_OK):
+        return False
+    log = Path(f"{path}-wal")
+    if log.exists() and log.stat().st_size:
+        raise StoreError(f"{path} can't be read where nothing can be written, because of {log.name}; copy the folder")
+    return True
 
 
 def _check_origin(connection: sqlite3.Connection, path: Path) -> None:
@@ -575,15 +685,14 @@ def _row_from_record(record: Record) -> dict[str, Any]:
     setup = [[int(point) for point in points] for points in record.setup]
     if any(not 0 <= move <= size * size for move in (*setup[0], *setup[1], *record.moves)):
         raise StoreError(f"game '{record.id}' can't be stored: it has moves outside its board")
-    rules = _json_from_rules(record.rules)
     row: dict[str, Any] = {
         "size": size,
         "komi": float(record.rules.komi),
-        "rules": rules,
+        "rules": record.rules.to_json(),
         "setup": _compact_json(setup) if any(setup) else None,
         "first": int(record.first),
         "moves": struct.pack(f"<{len(record.moves)}H", *record.moves),
-        "canonical": _digest([rules, int(record.first), record.canonical_moves()]),
+        "canonical": record.canonical,
         "seed": str(record.seed),
         "winner": None if outcome is None or outcome.winner is None else int(outcome.winner),
         "ending": None if outcome is None else outcome.ending.value,
@@ -617,6 +726,46 @@ def _record_from_row(row: sqlite3.Row) -> Record:
     )
 
 
+def _scores_from_rows(rows: Iterable[tuple[Any, ...]], path: Path) -> Iterator[Score]:
+    """From ``_SCORED``, what the checksum is of, and the checksum. Raises StoreError."""
+    from arena.go.game import Ending, Outcome
+    from arena.go.moves import Colour
+    from arena.go.record import Score
+
+    outcomes: dict[tuple[Any, ...], Outcome | None] = {}
+    colours = {None: None, 1: Colour.BLACK, 2: Colour.WHITE}
+    same: dict[str, str] = {}  # names and dates come again and again
+    for *known, winner, ending, margin, summed, checksum in rows:
+        try:
+            _check_sum(summed, checksum)
+            end = winner, ending, margin
+            if end not in outcomes:
+                outcomes[end] = None if ending is None else Outcome(colours[winner], Ending(ending), margin)
+            known[2:7] = [same.setdefault(text, text) for text in known[2:7]]
+            known[9], known[13] = colours[known[9]], colours[known[13]]
+            yield Score._make([*known, outcomes[end]])
+        except (ValueError, KeyError) as error:
+            raise StoreError(_damaged(known[1], path, error)) from error
+
+
+def _changed(ids: Sequence[str]) -> str:
+    """That these games were changed, in words; empty without any."""
+    if not ids:
+        return ""
+    some = "1 game was" if len(ids) == 1 else f"{len(ids)} games were"
+    return f"{some} changed after being stored: {', '.join(ids[:3])}{', ...' if len(ids) > 3 else ''}"
+
+
+def _check_sum(summed: str, checksum: int | None) -> None:
+    """Raises ValueError when a row isn't what its checksum was made of; one of an older arena has none."""
+    if checksum is not None and checksum != crc32(summed.encode()):
+        raise ValueError("it was changed after being stored")
+
+
+def _damaged(id: object, path: Path, error: Exception) -> str:
+    return _one_line(f"game '{id}' in {path} is damaged ({error}); restore the file from a copy")
+
+
 def _outcome(row: sqlite3.Row) -> Outcome | None:
     from arena.go.game import Ending, Outcome
     from arena.go.moves import Colour
@@ -628,11 +777,6 @@ def _outcome(row: sqlite3.Row) -> Outcome | None:
 
 
 @lru_cache(maxsize=64)
-def _json_from_rules(rules: Rules) -> str:
-    return _compact_json(asdict(rules) | {"komi": float(rules.komi)})  # 7 and 7.0 are equal rules
-
-
-@lru_cache(maxsize=64)
 def _rules_from_json(text: str) -> Rules:
     from arena.go.game import Rules
 
@@ -641,7 +785,3 @@ def _rules_from_json(text: str) -> Rules:
 
 def _compact_json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
-
-
-def _digest(value: object) -> bytes:
-    return blake2b(_compact_json(value).encode(), digest_size=16).digest()

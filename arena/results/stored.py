@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from arena import ConfigError, StoreError
@@ -10,9 +12,13 @@ from arena.contract.code import Player
 from arena.contract.settings import plain
 from arena.events.schedule import Match, event_from_json
 from arena.events.tally import Judge
+from arena.go.record import Played
 from arena.results.event import Kind, Participant, Report
 from arena.results.league import tell_apart
 from arena.results.store import Event, Store
+
+MOST_SGF = 200
+"""Of events of more games, only what is counted is read, not the moves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +34,25 @@ class Overview:
 
 
 def read_report(store: Store, id: str | None = None) -> Report:
-    """The event of this id, or the one that was played last. Raises StoreError when there is none."""
+    """The event of this id, or the one that was played last. Raises StoreError when there is none, or no arena can have
+    stored it."""
     event = store.event(id if id is not None else _latest(store))
-    records = list(store.games(event=event.id))  # before the players: while it is played, both may grow
-    participants, planned = _participants(store, store.event(event.id))
-    judge = _judge(event, participants) if Kind.of(json.loads(event.settings)) is Kind.MATCH else None
-    return Report(event, participants, records, planned, judge)
+    read = store.games if store.count(event=event.id) <= MOST_SGF else store.scores
+    with readable(store, event):
+        games: list[Played] = list(read(event=event.id))  # before the players: while it is played, both may grow
+        participants, planned = _participants(store, store.event(event.id))
+        judge = _judge(event, participants) if Kind.of(json.loads(event.settings)) is Kind.MATCH else None
+        return Report(event, participants, games, planned, judge)
+
+
+@contextmanager
+def readable(store: Store, event: Event) -> Iterator[None]:
+    """Raises StoreError for an event whose settings, players and games don't belong together."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        detail = f"{type(error).__name__}: {error}"
+        raise StoreError(f"event '{event.id}' in {store.path} is damaged ({detail}); restore it from a copy") from error
 
 
 def _judge(event: Event, players: list[Participant]) -> Judge:
@@ -49,18 +68,19 @@ def overviews(store: Store) -> list[Overview]:
     """All events, in the order they were added."""
     found = []
     for event in store.events():
-        participants, planned = _participants(store, event)
-        names = tuple(one.name for one in participants)
-        kind = Kind.of(json.loads(event.settings))
-        found.append(Overview(event.id, kind, names, store.count(event=event.id), planned, event.created))
+        with readable(store, event):
+            participants, planned = _participants(store, event)
+            names = tuple(one.name for one in participants)
+            kind = Kind.of(json.loads(event.settings))
+            found.append(Overview(event.id, kind, names, store.count(event=event.id), planned, event.created))
     return found
 
 
 def _latest(store: Store) -> str:
     known = [event.id for event in store.events()]
-    newest = next(store.games(limit=1, newest_first=True), None)
-    if newest is not None and newest.event in known:
-        return newest.event
+    newest = store.latest_event()
+    if newest in known:
+        return newest
     if not known:
         raise StoreError(f"no event is stored in {store.path}; play one with 'arena match' or 'arena tournament'")
     return known[-1]

@@ -122,6 +122,7 @@ def show_replay(
             for glance in update.glances:
                 far[glance.pairing.id] = min(len(glance.moves), len(stored[glance.pairing.id].moves))
             for again in update.records:
+                assert isinstance(again, Record)  # nothing was played before
                 found = Comparison.of(stored[again.id], again)
                 far[again.id] = len(found.stored.moves)
                 compared.append(found)

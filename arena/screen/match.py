@@ -13,7 +13,7 @@ from arena.events.schedule import Match
 from arena.events.tally import Tally
 from arena.go.game import Ending
 from arena.go.moves import BLACK, WHITE
-from arena.go.record import Record
+from arena.go.record import Played
 from arena.ratings import Comparison, SprtState
 from arena.results.event import Findings
 from arena.results.league import Crosstable
@@ -42,7 +42,7 @@ class MatchView(EventView[Tally]):
         if self.tally.finished_pairs > before:
             self.comparison = self.tally.comparison()
 
-    def _count(self, record: Record) -> None:
+    def _count(self, record: Played) -> None:
         self.judge.add(record)
 
     @property

@@ -24,6 +24,7 @@ from arena.ratings import Bound, Estimate
 from arena.results.event import Participant, Report
 from arena.results.gate import History, Over, Ruling, Version
 from arena.results.nets import Trained
+from arena.results.stored import MOST_SGF
 from arena.screen import style
 from arena.screen.chart import points_of
 from arena.screen.report import Section, sections, terms
@@ -156,7 +157,7 @@ def _draw_estimate(axes: Axes, elo: Estimate, at: float, colour: str, marker: st
 def _draw_course(axes: Axes, report: Report) -> None:
     """A curve with its 95 % band for everybody but the player at 0; arrows where one side only is bounded."""
     axes.axhline(0, color=COLOURS[-1], linewidth=0.8)
-    later = [moment for moment in report.course if moment.games >= len(report.records) / 4]
+    later = [moment for moment in report.course if moment.games >= len(report.games) / 4]
     seen: list[float] = [0.0]
     for name, (colour, marker) in _styles(report).items():
         known = [(moment.games, moment.elo[name]) for moment in report.course if name in moment.elo]
@@ -173,7 +174,7 @@ def _draw_course(axes: Axes, report: Report) -> None:
         seen += [end for moment in later if name in moment.elo for end in moment.elo[name].ends]
     room = max(5.0, 0.06 * (max(seen) - min(seen)))
     axes.set_ylim(min(seen) - room, max(seen) + room)
-    axes.set_xlim(0, len(report.records) * 1.02)
+    axes.set_xlim(0, len(report.games) * 1.02)
     axes.set_xlabel("games")
     axes.set_ylabel(f"Elo above {shorten(report.anchor, NAME)}")
     _legend_below(axes, 2)
@@ -339,9 +340,6 @@ def _for_page(svg: str, title: str) -> str:
 
 # --- The page ---
 
-MOST_SGF = 200
-"""Events of more games are listed without their moves."""
-
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1c1c; --paper: #ffffff; --soft: #666666; --line: #d8d8d8; }
 @media (prefers-color-scheme: dark) {
@@ -441,15 +439,16 @@ def _players(participants: Sequence[Participant]) -> Sheet:
 
 def _games(report: Report) -> Iterator[str]:
     """The games: with their moves, where there aren't too many."""
-    games = report.records
+    games = report.games
     yield "<h2>All games</h2>"
     if len(games) > MOST_SGF:
         yield f"<details><summary>{len(games)} games</summary>"
         yield from _table(games_table(games, len(games)))
         yield "</details>"
         return
-    for record in games:
-        yield f"<details><summary>{_html(_line(record))}</summary><pre>{_html(record.to_sgf())}</pre></details>"
+    for game in games:
+        if isinstance(game, Record):
+            yield f"<details><summary>{_html(_line(game))}</summary><pre>{_html(game.to_sgf())}</pre></details>"
 
 
 def _line(record: Record) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
@@ -24,8 +24,10 @@ from rich.text import Text
 
 from arena.screen import style
 from arena.screen.chart import Canvas, Scale
-from trainers import progress as training
-from trainers.progress import Iteration, Rating
+
+if TYPE_CHECKING:
+    from trainers import progress as training
+    from trainers.progress import Iteration, Rating
 
 SHARE_ROWS = 11
 """Lines of the curve of shares: an odd number, so that one half has a line."""

@@ -92,8 +92,8 @@ def terms(report: Report) -> tuple[tuple[str, str], ...]:
         ("Limits", "; ".join(_limits(report))),
         ("Adjudged", _adjudication(settings.get("adjudication"))),
     ]
-    if report.records:
-        dates = sorted(record.date for record in report.records if record.date)
+    if report.games:
+        dates = sorted(record.date for record in report.games if record.date)
         between = (
             f", {dates[0]} to {dates[-1]}"
             if dates and dates[0] != dates[-1]
@@ -106,8 +106,8 @@ def terms(report: Report) -> tuple[tuple[str, str], ...]:
 def _progress(report: Report) -> str:
     stored, planned = report.stored, report.planned
     if report.judge is not None and report.judge.is_decided:
-        after = stored - len(report.records)
-        return f"{len(report.records)}, and {after} after the test was decided" if after else f"{stored}"
+        after = stored - len(report.games)
+        return f"{len(report.games)}, and {after} after the test was decided" if after else f"{stored}"
     if planned is None or planned <= stored:
         return f"{stored}"
     most = "at most " if report.kind is Kind.LADDER else ""

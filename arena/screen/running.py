@@ -19,7 +19,7 @@ from arena.events.schedule import Event
 from arena.events.tally import Tally
 from arena.events.worker import Glance
 from arena.go.moves import Move
-from arena.go.record import Record
+from arena.go.record import Played, Record
 from arena.results.league import Crosstable
 
 Counted = TypeVar("Counted", Tally, Crosstable)
@@ -100,9 +100,9 @@ class EventView(Generic[Counted]):
             self.pause(update.paused)
         for record in update.records:
             self._count(record)
-            self._lengths.add(len(record.moves))
+            self._lengths.add(record.length)
             self.stored += 1
-            self._moves += len(record.moves)
+            self._moves += record.length
         if update.resumed:
             self.resumed, self._resumed_moves = self.stored, self._moves
             return
@@ -113,7 +113,7 @@ class EventView(Generic[Counted]):
         looks = {glance.pairing.id: (self.now, len(glance.moves)) for glance in self.boards.glances}
         self._first_looks = {id: self._first_looks.get(id, look) for id, look in looks.items()}
 
-    def _count(self, record: Record) -> None:
+    def _count(self, record: Played) -> None:
         """Take a game into the tally."""
         self.tally.add(record)
 
@@ -281,13 +281,13 @@ class Boards:
         """The last look at each game under way."""
         return list(self._glances.values())
 
-    def add(self, records: Sequence[Record], glances: Sequence[Glance], now: float) -> None:
+    def add(self, records: Sequence[Played], glances: Sequence[Glance], now: float) -> None:
         """Take in which games are over, and looks at others, some of which may be over too."""
-        ended = {record.id: record for record in records}
+        ended = {record.id: record for record in records if isinstance(record, Record)}
         for glance in glances:
             self._glances[glance.pairing.id] = glance
-        for id in ended:
-            self._glances.pop(id, None)
+        for record in records:
+            self._glances.pop(record.id, None)
         self._seat(self._glances)
         self._watch(ended, glances, now)
 

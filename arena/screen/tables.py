@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from arena.events.tally import Tally
     from arena.go.collection import Statistics
-    from arena.go.record import Record
+    from arena.go.record import Played
     from arena.players.registry import Entry
     from arena.ratings import Estimate
     from arena.results.store import Pool
@@ -225,7 +225,7 @@ def elo_table(ratings: pd.DataFrame | None, pool: Pool | None = None) -> Sheet:
     return sheet if pool is None else replace(sheet, note=f"{pool}: {sheet.note}")
 
 
-def games_table(records: Iterable[Record], total: int) -> Sheet:
+def games_table(records: Iterable[Played], total: int) -> Sheet:
     """Games in the order given, out of ``total``."""
     rows = []
     for record in records:
@@ -234,7 +234,7 @@ def games_table(records: Iterable[Record], total: int) -> Sheet:
         ending = "" if outcome is None else record.reason or str(outcome.ending)
         if record.unrated:
             ending += f" (unrated: {record.unrated})"
-        rows.append((record.id, record.black, record.white, result, str(len(record.moves)), ending))
+        rows.append((record.id, record.black, record.white, result, str(record.length), ending))
     if not rows:
         return Sheet((), (), "There are no such games; 'arena games' without options lists all.")
     shown = f"{len(rows)} of {total} games" if len(rows) < total else style.some(total, "game")

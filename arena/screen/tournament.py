@@ -15,7 +15,7 @@ from arena.events.ladder import widest_gap
 from arena.events.runner import Control, Update
 from arena.events.schedule import Ladder, Tournament
 from arena.go.moves import BLACK, WHITE
-from arena.go.record import Record
+from arena.go.record import Played
 from arena.ratings import Estimate
 from arena.results.event import Findings
 from arena.results.league import Crosstable, League, Standing
@@ -62,7 +62,7 @@ class TournamentView(EventView[Crosstable]):
         players = {entry.identity: name for name, entry in tournament.players.items()}
         super().__init__(tournament, Crosstable(players), clock)
         self.tournament = tournament
-        self.recent: deque[Record] = deque(maxlen=RECENT)  # the newest first
+        self.recent: deque[Played] = deque(maxlen=RECENT)  # the newest first
         self.league: League | None = None
         self.gap: tuple[str, str, float] | None = None  # of a ladder: that of ``widest_gap``, with names
         self.round: int | None = None  # of a ladder: the last that was begun
@@ -311,7 +311,7 @@ class TournamentFrame(Frame[TournamentView]):
             return self._text("×" if name == other else "–", style.LABEL)
         return self._text(f"{counts.points:g}")
 
-    def _recent(self, record: Record, width: int) -> Text:
+    def _recent(self, record: Played, width: int) -> Text:
         """Both players, the winner in bold, the result and how the game ended."""
         outcome = record.outcome
         if outcome is None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
@@ -19,6 +20,9 @@ Net = Network | Classic
 
 ENCODERS = {"arena": "arena-17", "trencseni": "stones-1", "alphago": "alphago-48", "gocnn": "gocnn-8"}
 """What each family of nets is fed with unless a trainer is told otherwise."""
+
+LARGEST = 4096
+"""The most blocks, channels or planes of a net that is read from a manifest."""
 
 EXAMPLES = "arena-6x56, trencseni-cnn, alphago-12x192, gocnn-5x64"
 
@@ -55,6 +59,9 @@ def _parse(name: str) -> tuple[str, tuple[int, int]]:
 
 def network_from(description: Mapping[str, Any]) -> Net:
     """The untrained net that a manifest describes. Raises CheckpointError for a description of no net."""
+    sizes = [value for value in description.values() if isinstance(value, int)]
+    if any(abs(value) > LARGEST for value in sizes):
+        raise CheckpointError(f"the manifest describes a net with {max(sizes, key=abs)} of something; it is damaged")
     try:
         if "family" not in description:
             return Network(NetworkConfig(**description))
@@ -69,7 +76,10 @@ def load_network(checkpoint: Checkpoint) -> Net:
     rollout policy."""
     checkpoint.require_net()
     network = network_from(checkpoint.manifest.network)
-    network.load_state_dict(load_file(checkpoint.weights))
+    try:
+        network.load_state_dict(load_file(checkpoint.weights))
+    except (SafetensorError, RuntimeError) as error:  # tensors of other names or shapes
+        raise CheckpointError(f"{checkpoint.weights}: doesn't fit the net of its manifest ({error})") from error
     return network
 
 

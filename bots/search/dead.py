@@ -144,34 +144,15 @@ def root_of(parent, head):
     return head
 
 
-@kernel
-def mark_dead(boards, counts, staying, dead):
-    """Write to ``dead`` (size², bool) the stones that keep their points in fewer than ``staying`` playouts.
-
-    ``counts`` are of ``count_owners``. Chains of one colour share a fate, that of their mean stone, when they touch an
-    empty region that no other colour touches, or have two liberties in common. What is pass-alive stays, and what is
-    among the other side's pass-alive territory doesn't.
-    """
-    board = boards[0]
-    points = board.side * board.side
-    marks = np.zeros((3, CELLS), np.uint8)
-    mark_alive(board, 1, marks[1])
-    mark_alive(board, 2, marks[2])
-    parent = np.arange(CELLS)
-    region = np.zeros(CELLS, np.int16)
-    stack = np.empty(CELLS, np.int16)
-    heads = np.empty(CELLS, np.int16)
+@inlined
+def join_by_liberties(board, parent):
+    """Give chains of one colour that have two liberties in common one root in ``parent`` (CELLS,), by their heads."""
     shared = np.zeros((CELLS, CELLS), np.bool_)  # of two heads: whether their chains have a liberty in common
     around = np.empty(4, np.int64)
-    for move in range(points):
+    for move in range(board.side * board.side):
         p = point_of(board, move)
         if board.colour[U(p)] != 0:
             continue
-        if not region[U(p)]:
-            reach, count = flood(board, p, 1, region, stack, heads)
-            if reach == 1 or reach == 2:
-                for i in range(1, count):
-                    parent[root_of(parent, np.int64(heads[i]))] = root_of(parent, np.int64(heads[0]))
         near = 0
         for step in (-WIDTH, np.int64(-1), np.int64(1), WIDTH):
             q = p + step
@@ -191,6 +172,46 @@ def mark_dead(boards, counts, staying, dead):
                     shared[low, high] = True
             around[near] = head
             near += 1
+
+
+@kernel
+def mark_kin(boards, move, kin):
+    """Write to ``kin`` (size², bool) the stones whose chains ``join_by_liberties`` joins with that of the stone at
+    ``move``."""
+    board = boards[0]
+    parent = np.arange(CELLS)
+    join_by_liberties(board, parent)
+    root = root_of(parent, np.int64(board.head[U(point_of(board, move))]))
+    for other in range(board.side * board.side):
+        p = point_of(board, other)
+        kin[other] = board.colour[U(p)] != 0 and root_of(parent, np.int64(board.head[U(p)])) == root
+
+
+@kernel
+def mark_dead(boards, counts, staying, dead):
+    """Write to ``dead`` (size², bool) the stones that keep their points in fewer than ``staying`` playouts.
+
+    ``counts`` are of ``count_owners``. Chains of one colour share a fate, that of their mean stone, when they touch an
+    empty region that no other colour touches, or have two liberties in common. What is pass-alive stays, and what is
+    among the other side's pass-alive territory doesn't.
+    """
+    board = boards[0]
+    points = board.side * board.side
+    marks = np.zeros((3, CELLS), np.uint8)
+    mark_alive(board, 1, marks[1])
+    mark_alive(board, 2, marks[2])
+    parent = np.arange(CELLS)
+    region = np.zeros(CELLS, np.int16)
+    stack = np.empty(CELLS, np.int16)
+    heads = np.empty(CELLS, np.int16)
+    join_by_liberties(board, parent)
+    for move in range(points):
+        p = point_of(board, move)
+        if board.colour[U(p)] == 0 and not region[U(p)]:
+            reach, count = flood(board, p, 1, region, stack, heads)
+            if reach == 1 or reach == 2:
+                for i in range(1, count):
+                    parent[root_of(parent, np.int64(heads[i]))] = root_of(parent, np.int64(heads[0]))
     stones = np.zeros(CELLS, np.int64)
     kept = np.zeros(CELLS, np.int64)
     alive = np.zeros(CELLS, np.bool_)

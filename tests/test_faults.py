@@ -1,0 +1,372 @@
+"""A disk that fails at the n-th write, sync or rename, that is full, and power that goes: nothing that was told as
+stored is lost, and what fails says so in one line."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NAMES = {"an error": 1, "no room once": 2, "a short write": 3, "a full disk": 4, "an end": 5}
+GAMES = 6
+
+needs_compiler = pytest.mark.skipif(
+    shutil.which("cc") is None or sys.platform != "linux", reason="the disk that fails is compiled, for Linux"
+)
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("disk") / "faulty_disk.so"
+    source = ROOT / "tests" / "faulty_disk.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", path, source, "-ldl"], check=True)
+    return path
+
+
+def run(library: Path, folder: Path, *arguments: object) -> list[str]:
+    """What this file says when it is run on the disk."""
+    environment = {**os.environ, "LD_PRELOAD": str(library), "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
+    done = subprocess.run(
+        [sys.executable, __file__, str(folder), *map(str, arguments)], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@needs_compiler
+def test_nothing_told_as_stored_is_lost_by_a_disk_that_fails(library: Path, tmp_path: Path) -> None:
+    assert run(library, tmp_path, "faults", 60) == []
+
+
+@needs_compiler
+def test_nothing_told_as_stored_is_lost_with_the_power(library: Path, tmp_path: Path) -> None:
+    assert run(library, tmp_path, "power", 15) == []
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_nothing_told_as_stored_is_lost_at_any_point(library: Path, tmp_path: Path) -> None:
+    assert run(library, tmp_path / "faults", "faults", 1) == []
+    assert run(library, tmp_path / "power", "power", 1) == []
+
+
+# --- Run on the disk ---
+
+
+class Disk:
+    """The library that this process was started with."""
+
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL(None)
+
+    def arm(self, folder: Path, point: int = 0, kind: int = 0, journal: int = -1) -> None:
+        self._library.disk_arm(os.fsencode(folder), ctypes.c_long(point), kind, journal)
+
+    def told(self, words: str) -> None:
+        self._library.disk_told(words.encode())
+
+    @property
+    def calls(self) -> int:
+        self._library.disk_disarm()
+        return int(self._library.disk_calls())
+
+
+Told = Callable[[str], None]
+
+
+def play(folder: Path, told: Told) -> None:
+    """A match to its end, from wherever it stands, with what the command does around it."""
+    from rich.console import Console
+
+    from arena.cli.events import event_kept, note_event
+    from arena.events.runner import play_event
+    from arena.results.store import Store
+
+    match = the_match()
+    with Store.of(folder, write=True) as store:
+        note_event(store, match)
+        with event_kept(match, store, Console(quiet=True), folder):
+            for update in play_event(match, store, 1, seat=partial(finished, match)):
+                for record in update.records:
+                    told(record.id)
+
+
+def the_match() -> Any:
+    from arena.events.schedule import Match
+    from arena.events.terms import Terms
+    from arena.go.game import Rules
+    from arena.players.registry import Registry
+
+    first, second = map(Registry().resolve, ("human", "random"))
+    return Match(first, second, Terms(Rules.preset("cgos", 5)), GAMES)
+
+
+def finished(match: Any, pairing: Any) -> Any:
+    """A game of two passes, as if somebody had played it."""
+    from arena.go.game import Game
+    from arena.go.record import Record
+
+    game = Game(match.terms.rules)
+    for move in (*pairing.opening, 25, 25):
+        game.play(move)
+    return Record.from_game(
+        game, id=pairing.id, event=match.event, black=pairing.black, white=pairing.white, opening=len(pairing.opening)
+    )
+
+
+def half_played(folder: Path) -> None:
+    from arena.results.store import Store
+
+    play(folder, lambda _: None)
+    with Store.of(folder, write=True) as store:
+        store._connection.execute("DELETE FROM games WHERE seq > 2")
+
+
+def check_match(folder: Path, told: set[str], before: set[str]) -> str:
+    """What is wrong with the results; what was told, and what was there before, has to be."""
+    from arena import ArenaError
+    from arena.results.store import Store, database
+
+    match = the_match()
+    try:
+        if database(folder).exists():
+            with Store.of(folder) as store:
+                if damage := store.damage():
+                    return damage
+                if lost := (told | before) - store.ids(match.event):
+                    return f"lost {sorted(lost)}"
+    except ArenaError as error:  # nothing was stored yet
+        if told | before:
+            return f"{error}"
+    try:
+        play(folder, lambda _: None)
+    except ArenaError as error:
+        return f"doesn't go on: {error}"
+    with Store.of(folder) as store:
+        return "" if store.count() == GAMES and not store.damage() else f"{store.count()} games"
+
+
+def export(folder: Path, told: Told) -> None:
+    from arena.cli.look import export as write_games
+
+    write_games(folder / "sgf", results=folder)
+    told("sgf")
+
+
+def check_export(folder: Path, told: set[str], before: set[str]) -> str:
+    from arena.go.record import read_sgf
+
+    found = [path for path in folder.rglob("*.sgf") if not path.name.startswith(".")]
+    for path in found:
+        read_sgf(path.read_bytes())
+    return f"{len(found)} files" if told and len(found) != GAMES else ""
+
+
+def save_training(folder: Path, told: Told) -> None:
+    """A run's state, then its net in the place of an older one."""
+    from arena import CheckpointError, files
+
+    with files.replacing(folder / "state", error=CheckpointError) as aside:
+        aside.write_bytes(b"new" * 5000)
+    told("state")
+    with files.replacing(folder / "net", error=CheckpointError) as aside:
+        aside.mkdir()
+        for name in ("weights", "manifest"):
+            (aside / name).write_bytes(b"new" * 3000)
+    told("net")
+
+
+def half_trained(folder: Path) -> None:
+    (folder / "net").mkdir(parents=True)
+    (folder / "state").write_bytes(b"old" * 5000)
+    for name in ("weights", "manifest"):
+        (folder / "net" / name).write_bytes(b"old" * 3000)
+
+
+def check_training(folder: Path, told: set[str], before: set[str]) -> str:
+    for name, parts, size in (("state", ["state"], 5000), ("net", ["net/weights", "net/manifest"], 3000)):
+        contents = {(folder / part).read_bytes() if (folder / part).exists() else b"" for part in parts}
+        if contents not in [{b"new" * size}] + [{b"old" * size}] * (name not in told):
+            return f"{name} is {[content[:6] for content in contents]}"
+    return ""
+
+
+Check = Callable[[Path, set[str], set[str]], str]
+SCENES: dict[str, tuple[Callable[[Path], None], Callable[[Path, Told], None], Check]] = {
+    "match": (lambda folder: folder.mkdir(parents=True), play, check_match),
+    "resume": (half_played, play, check_match),
+    "export": (lambda folder: play(folder, lambda _: None), export, check_export),
+    "training": (half_trained, save_training, check_training),
+}
+
+
+def in_a_child(act: Callable[[Told], None], arm: Callable[[], None], disk: Disk) -> tuple[str, set[str], int]:
+    """How it ended (empty: well, or in one line of ours), what it told as stored, and how often it called the disk."""
+    from arena import ArenaError
+
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        end = ""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        arm()
+        try:
+            act(lambda words: os.write(write, f"told {words}\n".encode()) and disk.told(words))
+        except ArenaError as error:
+            end = "" if len(str(error).splitlines()) == 1 else f"{error}"
+        except BaseException as error:
+            end = f"{type(error).__name__}: {error}"
+        calls = disk.calls
+        os.write(write, f"end {json.dumps(end)}\ncalls {calls}\n".encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as file:
+        said = [line.rstrip("\n").split(" ", 1) for line in file]
+    os.waitpid(child, 0)
+    told = {words for key, words in said if key == "told"}
+    ends = [json.loads(words) for key, words in said if key == "end"]
+    calls = [int(words) for key, words in said if key == "calls"]
+    return (ends or [""])[0], told, (calls or [0])[0]
+
+
+def faults(folder: Path, step: int) -> Iterator[str]:
+    """Every ``step``-th point at which a call can fail, in every way; what went wrong."""
+    disk, points = Disk(), 0
+    for name, (prepare, act, check) in SCENES.items():
+        begun = folder / f"{name}-begun"
+        prepare(begun)
+        before = ids_of(begun) if name == "resume" else set[str]()
+        for kind, number in NAMES.items():
+            point = 1 + points % step
+            while True:
+                place = folder / "place"
+                shutil.rmtree(place, ignore_errors=True)
+                shutil.copytree(begun, place)
+
+                end, told, calls = in_a_child(partial(act, place), partial(disk.arm, place, point, number), disk)
+                wrong = end or check(place, told, before)
+                if wrong:
+                    yield f"{name}, {kind} at {point}: {wrong}"
+                points += 1
+                if calls and calls < point:
+                    break
+                point += step
+    print(f"{points} points", file=sys.stderr)
+
+
+def ids_of(folder: Path) -> set[str]:
+    from arena.results.store import Store
+
+    with Store.of(folder) as store:
+        return store.ids(the_match().event)
+
+
+# --- Power ---
+
+
+def power(folder: Path, step: int) -> Iterator[str]:
+    """What the disk holds when the power goes after each ``step``-th call, without what wasn't synced; what is lost."""
+    disk, points = Disk(), 0
+    for name in ("match", "resume", "training"):
+        prepare, act, check = SCENES[name]
+        place = folder / name
+        prepare(place)
+        begun = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+        before = ids_of(place) if name == "resume" else set[str]()
+        journal = os.open(folder / f"{name}.journal", os.O_CREAT | os.O_RDWR)
+
+        end, _, _ = in_a_child(partial(act, place), partial(disk.arm, place, 0, 0, journal), disk)
+        assert not end, end
+        calls = list(journalled(folder / f"{name}.journal"))
+        shutil.rmtree(place)
+        for point in range(1 + points % step, len(calls) + 1, step):
+            told = write_what_is_synced(place, begun, calls[:point])
+            if wrong := check(place, told, before):
+                yield f"{name}, after {point} of {len(calls)} calls ({calls[point - 1][0]}): {wrong}"
+            shutil.rmtree(place, ignore_errors=True)
+            points += 1
+    print(f"{points} points", file=sys.stderr)
+
+
+def journalled(path: Path) -> Iterator[tuple[str, int, Path, bytes]]:
+    with path.open("rb") as file:
+        while head := file.read(32):
+            op, offset, named, size = struct.unpack("<4q", head)
+            yield chr(op), offset, Path(os.fsdecode(file.read(named))), file.read(size)
+
+
+def write_what_is_synced(place: Path, begun: dict[Path, bytes], calls: list[tuple[str, int, Path, bytes]]) -> set[str]:
+    """Make the folder as these calls leave it on the disk: content is there after a sync of its file, a new name after
+    that too, another name and a missing one after a sync of their folder. Returns what was told by then."""
+    live: dict[Path, bytearray] = {path: bytearray(content) for path, content in begun.items()}
+    kept: dict[Path, bytes] = dict(begun)  # on the disk
+    waiting: list[tuple[str, Path, Path]] = []  # renames and removals
+    told = set()
+    for op, offset, path, data in calls:
+        if op == "t":
+            told.add(data.decode())
+        elif op == "w":
+            content = live.setdefault(path, bytearray())
+            content.extend(bytes(max(0, offset + len(data) - len(content))))
+            content[offset : offset + len(data)] = data
+        elif op == "c":
+            content = live.setdefault(path, bytearray())
+            content[:] = content[:offset] + bytes(max(0, offset - len(content)))
+        elif op == "s" and path in live:
+            kept[path] = bytes(live[path])
+        elif op == "s":  # a folder
+            waiting = [change for change in waiting if not settle(kept, path, *change)]
+        elif op == "u":
+            live.pop(path, None)
+            waiting.append((op, path, path))
+        else:
+            move(live, op, path, Path(os.fsdecode(data)))
+            waiting.append((op, path, Path(os.fsdecode(data))))
+    for path, content in kept.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    place.mkdir(parents=True, exist_ok=True)
+    return told
+
+
+def settle(kept: dict[Path, bytes], folder: Path, op: str, path: Path, other: Path) -> bool:
+    """Carry out a change of names that lies in this folder. False when it lies in another."""
+    if other.parent != folder:
+        return False
+    if op == "u":
+        kept.pop(path, None)
+    else:
+        move(kept, op, path, other)
+    return True
+
+
+def move(contents: dict[Path, Any], op: str, path: Path, other: Path) -> None:
+    """Give what is at ``path`` the name ``other``; ``x``: and the other way round."""
+
+    def renamed(known: Path) -> Path:
+        for source, target in [(path, other), (other, path)][: 2 if op == "x" else 1]:
+            if known == source or source in known.parents:
+                return target / known.relative_to(source)
+        return known
+
+    changed = {renamed(known): content for known, content in contents.items() if op == "x" or known != other}
+    contents.clear()
+    contents.update(changed)
+
+
+if __name__ == "__main__":
+    where, what, every = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    where.mkdir(parents=True, exist_ok=True)
+    for line in {"faults": faults, "power": power}[what](where, every):
+        print(line, flush=True)

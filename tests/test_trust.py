@@ -1,0 +1,56 @@
+"""Checkpoints and settings from elsewhere: nothing hangs, nothing leaves its folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from commandline import arena, refused
+
+from arena import CheckpointError, ConfigError
+from bots.nets.checkpoint import SHIPPED, Checkpoint
+from trainers.settings import SL, change
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "weights.safetensors", "model.onnx"])
+@pytest.mark.parametrize("endless", ["pipe", "device"])
+def test_a_checkpoint_of_pipes_or_devices_is_refused_and_not_waited_for(
+    name: str, endless: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "net"
+    shutil.copytree(SHIPPED / "sl-9x9", folder)
+    (folder / name).unlink()
+    if endless == "pipe":
+        os.mkfifo(folder / name)
+    else:
+        (folder / name).symlink_to("/dev/zero")
+    with pytest.raises(CheckpointError, match=f"{name}: can't be read .it is not a regular file"):
+        Checkpoint.open(folder)
+
+
+def test_a_manifest_of_gigabytes_is_not_read(tmp_path: Path) -> None:
+    folder = tmp_path / "net"
+    shutil.copytree(SHIPPED / "sl-9x9", folder)
+    with (folder / "manifest.json").open("r+b") as file:
+        file.truncate(4 << 30)
+    with pytest.raises(CheckpointError, match="longer than 64 MB"):
+        Checkpoint.open(folder)
+
+
+@pytest.mark.parametrize("name", ["../out", "/tmp/out", "a/b", "..", ".hidden", "a\nb", "n" * 101])
+def test_the_name_of_a_run_does_not_lead_out_of_its_folder(name: str) -> None:
+    with pytest.raises(ConfigError, match="can't name a checkpoint"):
+        change(SL(), {"name": name}, "command line")
+
+
+@pytest.mark.parametrize("text", ["x = " + "[" * 100_000 + "]" * 100_000, "[bots.a]\nplayouts = " + "9" * 5000])
+def test_a_table_that_is_too_deep_or_has_numbers_too_long_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
+    (tmp_path / "arena.toml").write_text(text)
+    refused(arena("bots", folder=tmp_path), "arena.toml: isn't valid TOML")
+
+
+def test_a_pipe_in_place_of_arena_toml_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "arena.toml")
+    refused(arena("bots", folder=tmp_path), "arena.toml: can't be read (it is not a regular file)")
