@@ -259,6 +259,12 @@ def test_who_resigns_or_can_not_go_on_has_lost(beginner: Checkpoint, fails: bool
     assert spar(player, Faulty(fails), Limits(), RULES, [1, 2, 3, 4], [()] * 4, slots=2).tolist() == [1, 1, 1, 1]
 
 
+def test_a_fault_of_the_net_that_learns_is_no_lost_game(beginner: Checkpoint) -> None:
+    player = NetPlayer(torch.nn.Identity(), ENCODER, torch.device("cpu"))  # which has no policy
+    with pytest.raises(RuntimeError, match="the net: "):
+        spar(player, Faulty(True), Limits(), RULES, [1, 2], [()] * 2)
+
+
 def test_a_match_against_a_bot_is_that_of_the_exported_net(beginner: Checkpoint) -> None:
     """Move for move the policy bot's game; it has Black first, and points are its own."""
     mcts = Registry().resolve("mcts:playouts=30")

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
 
-from arena import BotFault, IllegalMove
-from arena.contract.bot import Bot, Limits
+from arena.contract.bot import Bot, Decision, Limits
 from arena.events.openings import Opening
-from arena.go.game import Game, Rules
-from arena.go.moves import BLACK, WHITE, Move
+from arena.events.pairing import Pairing
+from arena.events.room import Room
+from arena.go.game import Ending, Game, Rules
+from arena.go.moves import BLACK, WHITE
 from arena.go.planes import encode_games
 from bots.policy import pick
 from trainers.selfplay import NetPlayer
+
+NET, BOT = "the net", "the bot"
+PATIENT = Limits(deadline=3600)
+"""Of the net: its first move may compile it."""
+
+
+class Sparring(Bot):
+    """A net that learns as a bot of a room."""
+
+    def __init__(self, player: NetPlayer):
+        self._player = player
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        return self.choose_all([game], limits)[0]
+
+    def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
+        assert self._player.encoder is not None  # a net has one
+        logits = self._player.logits(encode_games(self._player.encoder, games))
+        return [Decision(pick(game, row, self._player.temperature)) for game, row in zip(games, logits, strict=True)]
 
 
 def spar(
@@ -27,44 +48,23 @@ def spar(
 ) -> np.ndarray:
     """The player's points in a game for each of ``seeds``; (games,) float64: 1 for a win, 1/2 for a draw, 0 for a loss.
 
-    It has Black in the first, the third, ... of the games, whose moves begin with ``openings``, and is asked about all
-    the boards at once where it is to move; ``slots`` games are under way. A fault of the bot's is a game lost by it.
+    It has Black in the first, the third, ... of the games, whose moves begin with ``openings``; ``slots`` games are
+    under way. A fault of the bot's is a game lost by it; one of the net raises RuntimeError.
     """
     points = np.empty(len(seeds))
-    for first in range(0, len(seeds), slots):
-        some = range(first, min(first + slots, len(seeds)))
-        live = {number: _begin(rules, seeds[number], openings[number]) for number in some}
-        while live:
-            mine = {number: game for number, game in live.items() if (game.to_play is BLACK) is (number % 2 == 0)}
-            if mine:
-                assert player.encoder is not None  # a net has one
-                logits = player.logits(encode_games(player.encoder, list(mine.values())))
-                for game, row in zip(mine.values(), logits, strict=True):
-                    game.play(pick(game, row, player.temperature))
-            for number in live.keys() - mine.keys():
-                if not _answer(bot, limits, live[number]):
-                    live[number].resign(live[number].to_play)
-            for number in [number for number, game in live.items() if game.is_over]:
-                outcome = live.pop(number).outcome
-                assert outcome is not None
-                own = BLACK if number % 2 == 0 else WHITE
-                points[number] = 0.5 if outcome.winner is None else float(outcome.winner is own)
+    waiting = deque(
+        Pairing(str(number), number, *((BOT, NET) if number % 2 else (NET, BOT)), opening, seed)
+        for number, (seed, opening) in enumerate(zip(seeds, openings, strict=True))
+    )
+    room = Room({NET: Sparring(player), BOT: bot}, rules, {NET: PATIENT, BOT: limits})
+    while waiting or room.tables:
+        while waiting and len(room.tables) < slots:
+            room.seat(waiting.popleft())
+        for record in room.play_round():
+            outcome = record.outcome
+            assert outcome is not None  # its game is over
+            won = None if outcome.winner is None else outcome.winner is (BLACK if record.black == NET else WHITE)
+            if won is False and outcome.ending in (Ending.CRASH, Ending.TIME, Ending.ILLEGAL):
+                raise RuntimeError(record.reason)
+            points[int(record.id)] = 0.5 if won is None else float(won)
     return points
-
-
-def _begin(rules: Rules, seed: int, opening: Sequence[Move]) -> Game:
-    game = Game(rules, seed)
-    for move in opening:
-        game.play(move)
-    return game
-
-
-def _answer(bot: Bot, limits: Limits, game: Game) -> bool:
-    """Whether the bot played a move; False where it resigns or can't."""
-    try:
-        move = bot.choose(game, limits).move
-        if move is not None:
-            game.play(move)
-    except (BotFault, IllegalMove):
-        return False
-    return move is not None
