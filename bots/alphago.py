@@ -239,5 +239,6 @@ BOT = BotKind(
     check=check,
     heads=("policy", "value"),
     tells_win_rate=True,
+    teachers=True,
     revision=2,
 )

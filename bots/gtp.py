@@ -513,5 +513,11 @@ def katago_rules(rules: Rules) -> str:
 
 
 BOT = BotKind(
-    "any engine over GTP, such as GNU Go or KataGo", config=Config, build=GtpBot, boards=1, check=check, code=code
+    "any engine over GTP, such as GNU Go or KataGo",
+    config=Config,
+    build=GtpBot,
+    boards=1,
+    check=check,
+    external=True,
+    code=code,
 )

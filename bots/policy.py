@@ -110,5 +110,6 @@ BOT = BotKind(
     check=check,
     heads=("policy",),
     tells_win_rate=True,
+    teachers=True,
     revision=1,
 )

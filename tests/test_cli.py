@@ -77,15 +77,15 @@ def test_games_are_listed_rated_and_exported(played: Path, tmp_path: Path) -> No
     done = arena("export", "--sgf", str(tmp_path / "sgf"), folder=played)
     assert "8 games written" in done.stdout
     assert len(list((tmp_path / "sgf").rglob("*.sgf"))) == 8
-    counted = arena("records", "stats", str(tmp_path / "sgf"), folder=played).stdout
+    counted = arena("data", "stats", str(tmp_path / "sgf"), folder=played).stdout
     assert re.search(r"games\s+8\b", counted) and re.search(r"refused\s+0\b", counted)
 
 
 def test_every_command_has_help_and_stands_in_the_readme() -> None:
     readme = (ROOT / "README.md").read_text()
     listed = arena("--help", folder=ROOT).stdout
-    commands = re.findall(r"^│ (\w+)  ", listed[listed.index("Commands") :], re.MULTILINE)
-    assert {"match", "tournament", "bots", "elo", "games", "export", "records", "train"} <= set(commands)
+    commands = re.findall(r"^│ (\w+)  ", listed[listed.index("─ Play ") :], re.MULTILINE)
+    assert {"match", "tournament", "bots", "elo", "games", "export", "data", "train"} <= set(commands)
     for command in commands:
         assert f"arena {command}" in readme
         assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
@@ -257,7 +257,7 @@ WRONG = [
     (("match", "random", "fast-random", "--config", "none.toml"), ("none.toml",)),
     (("elo",), ("results/arena.db", "arena match")),
     (("games",), ("results/arena.db",)),
-    (("records", "stats", "nothing-here"), ("nothing-here",)),
+    (("data", "stats", "nothing-here"), ("nothing-here",)),
     (("bots", "alphgo"), ("did you mean 'alphago'",)),
     (("show", "~nobody-here/game.sgf"), ("no file ~nobody-here/game.sgf",)),
     (("show", "a" * 5000), ("File name too long",)),
@@ -332,7 +332,7 @@ def test_damaged_files_are_refused_in_one_line_and_left_alone(tmp_path: Path) ->
     refused(arena("match", "random", "fast-random", "-n", "2", folder=tmp_path), "arena.db")
     assert database.read_bytes() == before
     (tmp_path / "bad.sgf").write_bytes(b"\x00\xff no game")
-    done = arena("records", "stats", "bad.sgf", folder=tmp_path)
+    done = arena("data", "stats", "bad.sgf", folder=tmp_path)
     assert "refused" in done.stdout + done.stderr and "Traceback" not in done.stderr
 
 

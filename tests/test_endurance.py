@@ -1,6 +1,7 @@
-"""Long events and violent ends: kill -9 at random moments, and 10,000 games in one event. What is kept, not how fast.
+"""Long events and violent ends: kills of 20 kinds at random moments, and 10,000 games in one event. What is kept and
+what is left behind, not how fast.
 
-The whole of it takes minutes: ``-m slow``. A few of the kills and a small event are always run.
+The whole of it takes long: ``-m slow``. Forty kills and a small event are always run.
 """
 
 from __future__ import annotations
@@ -9,24 +10,57 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
-from time import sleep
-from typing import Any
+from signal import SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGSTOP, SIGTERM
+from time import monotonic, sleep
 
 import pytest
+from commandline import ARENA, ROOT
+from learners import STRONG, install, learn
+from remains import command, end_of, family, shared_memory
 
 import arena
-from arena.events.runner import play_event
+from arena import StoreError
 from arena.events.schedule import Match
 from arena.events.terms import Terms
-from arena.go.game import Rules
-from arena.go.record import Record
+from arena.go.game import Ending, Rules
 from arena.players.registry import Registry
 from arena.results.store import Store
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds workers and their memory in /proc")
+pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds processes and their memory in /proc")
+
+LONG = 120.0
+"""Seconds after which an event that doesn't go on has failed."""
+
+ENGINE = [sys.executable, "-I", "-S", str(ROOT / "tests" / "engines" / "scripted.py")]
+
+CONFIG = "".join(
+    f"[bots.{name}]\nkind = 'gtp'\ncommand = \"{' '.join([*ENGINE, mode])}\"\n"
+    for name, mode in (("one", "good"), ("two", "daemons"), ("three", "banner"))
+)
+CONFIG += "[bots.pupil]\nkind = 'learner'\ncheckpoint = 'start'\n"
+
+KILLS = (
+    *((victim, SIGKILL) for victim in ("worker", "workers", "server", "tracker", "guard", "engine", "helper")),
+    *((victim, SIGTERM) for victim in ("worker", "server", "engine")),
+    *((victim, SIGSTOP) for victim in ("worker", "server", "engine")),
+)
+ENDS = (
+    *(("parent", number) for number in (SIGKILL, SIGTERM, SIGINT, SIGHUP)),
+    *(("job", number) for number in (SIGINT, SIGHUP)),
+    ("abandoned", SIGKILL),
+)
+"""What is hit by which signal; what is in ``ENDS`` ends the command. ``abandoned`` is a parent whose workers are
+stopped; a job is a process group; the one guard that is hit has an engine without helpers. What is stopped goes on a
+moment later."""
+
+ENDED = {SIGKILL: -SIGKILL, SIGTERM: 143, SIGINT: 130, SIGHUP: 129}
+"""The exit code of a command after a signal."""
+
 
 PLAY = """
 import sys
@@ -40,29 +74,12 @@ with Store.open(database, write=True) as store:
             print(record.id, flush=True)
 """
 
-Played = dict[str, tuple[Any, ...]]
 
-
-def event(seed: int, games: int, first: str = "uct:playouts=60", second: str = "fast-random") -> Match:
+def event(seed: int, games: int, first: str, second: str) -> Match:
     registry = Registry()
     return Match(
         registry.resolve(first), registry.resolve(second), Terms(Rules.preset("cgos", 7)), games, plies=8, seed=seed
     )
-
-
-def essence(records: Iterator[Record]) -> Played:
-    """All of a game but when it was played and how long it took; an id may be there only once."""
-    listed = list(records)
-    found = {record.id: (record.black_player, record.moves, record.outcome, record.reason) for record in listed}
-    assert len(found) == len(listed)
-    return found
-
-
-def undisturbed(played: Match, folder: Path) -> Played:
-    with Store.open(folder / "undisturbed.db", write=True) as store:
-        for _ in play_event(played, store, 1):
-            pass
-        return essence(store.games(event=played.event))
 
 
 def start(database: Path, seed: int, games: int, *bots: str) -> subprocess.Popen[str]:
@@ -77,71 +94,151 @@ def start(database: Path, seed: int, games: int, *bots: str) -> subprocess.Popen
     )
 
 
-def workers_of(process: int) -> list[int]:
-    """The process numbers of an arena's workers: the children of the process that starts them."""
+class Siege:
+    """A folder where commands are hit by signals; what they keep there and leave behind is watched."""
 
-    def children(number: int) -> list[int]:
-        try:
-            return [int(child) for child in Path(f"/proc/{number}/task/{number}/children").read_text().split()]
-        except FileNotFoundError:  # it has just ended
-            return []
+    def __init__(self, folder: Path, random: Random):
+        self.folder = folder
+        self.temporary = folder / "tmp"
+        self.temporary.mkdir()
+        (folder / "arena.toml").write_text(CONFIG)
+        self._random = random
+        self._shared = shared_memory()
 
-    return [worker for child in children(process) for worker in children(child)]
+    @contextmanager
+    def begun(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+        """The command in a process of its own, the leader of a group; in the end nothing of it is left running."""
+        folders = [str(ROOT), str(ROOT / "tests"), str(self.folder / "site")]
+        variables = {"PYTHONPATH": os.pathsep.join(folders), "TMPDIR": str(self.temporary), "PYTHONUNBUFFERED": "1"}
+        with subprocess.Popen(
+            [*ARENA, *arguments],
+            cwd=self.folder,
+            env={**os.environ, **variables},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            process_group=0,
+            preexec_fn=lambda: signal.signal(SIGHUP, signal.SIG_DFL),
+        ) as process:
+            yield process
+        assert end_of(self.temporary) == []
 
+    def games(self) -> int:
+        with suppress(StoreError), Store.open(self.folder / "results" / "arena.db") as store:
+            return store.count()
+        return 0  # there is no database yet
 
-def kill(process: int) -> bool:
-    """Whether there was something to kill."""
-    try:
-        os.kill(process, signal.SIGKILL)
-    except ProcessLookupError:
+    def harass(self, kills: Sequence[tuple[str, signal.Signals]], *arguments: str) -> None:
+        """Run a command until the last of these kills, one of those that end it. After each new game come three."""
+        left = deque(kills)
+        while left:
+            with self.begun(*arguments) as process:
+                code = None
+                while code is None:
+                    self.wait_for_a_game(process)
+                    batch = 3
+                    while code is None and batch and self.hit(process.pid, *left[0]):
+                        code = ENDED[left[0][1]] if left[0] in ENDS else None
+                        left.popleft()
+                        batch -= 1
+                kept = self.games()
+                output, _ = process.communicate()
+            assert process.returncode == code, output
+            assert kept <= self.games()
+
+    def wait_for_a_game(self, process: subprocess.Popen[str]) -> None:
+        """Wait until another game is stored, and a moment more."""
+        before, until = self.games(), monotonic() + LONG
+        while self.games() == before:
+            assert process.poll() is None, process.communicate()
+            assert monotonic() < until, "no game is stored any more"
+            sleep(0.02)
+        sleep(self._random.uniform(0, 0.1))
+
+    def hit(self, parent: int, victim: str, number: signal.Signals) -> bool:
+        """Whether there was something to hit."""
+        found = family(parent)
+        if victim == "guard":
+            targets = [guard for guard in found.get("guard", []) if command(guard).endswith(" good ")]
+        else:
+            kind = {"workers": "worker", "abandoned": "worker"}.get(victim, victim)
+            targets = [parent] if victim == "job" else found.get(kind, [])
+        if victim not in ("workers", "abandoned") and targets:
+            targets = [self._random.choice(targets)]
+        with suppress(ProcessLookupError):
+            for target in targets:
+                (os.killpg if victim == "job" else os.kill)(target, SIGSTOP if victim == "abandoned" else number)
+            if victim == "abandoned" and targets:
+                os.kill(parent, number)
+            elif number == SIGSTOP:
+                sleep(0.15)
+                for target in targets:
+                    os.kill(target, SIGCONT)
+            return bool(targets)
         return False
-    return True
+
+    def check_engines_games(self) -> None:
+        """The engines play alike whenever they play: games of the same opening and colours are the same."""
+        games = defaultdict(set)
+        with Store.open(self.folder / "results" / "arena.db") as store:
+            for record in store.games():
+                assert record.outcome is not None and record.outcome.ending in (Ending.SCORE, Ending.ILLEGAL)
+                games[record.black, record.white, record.moves[: record.opening]].add(record.moves)
+        assert all(len(moves) == 1 for moves in games.values())
+
+    def check_nothing_is_left(self, seed: str) -> None:
+        """Nothing, once a command has ended by itself: it removes what the killed ones left."""
+        with self.begun("match", "random", "fast-random", "-n", "1", "--size", "5", "--seed", seed) as process:
+            output, _ = process.communicate()
+        assert process.returncode == 0, output
+        assert list(self.temporary.iterdir()) == []
+        until = monotonic() + 10
+        while left := shared_memory() - self._shared:  # that of other tests goes
+            assert monotonic() < until, left
 
 
-def harass(database: Path, seed: int, games: int, random: Random, kills: int) -> tuple[set[str], int]:
-    """Play the event to its end, killing its parent or one of its workers at random moments, at most ``kills`` times.
-
-    The ids that were acknowledged, and how many kills there were.
-    """
-    acknowledged: set[str] = set()
-    killed = 0
-    while True:
-        with start(database, seed, games) as process:
-            assert process.stdout is not None
-            told = []
-            if random.random() < 0.7:  # the others hit the start of the interpreter, of the workers and of the store
-                told += process.stdout.readline().split()
-            while process.poll() is None and killed < kills:
-                sleep(random.uniform(0, 1.5))  # the moment
-                victims = workers_of(process.pid)
-                if not victims or random.random() < 0.5:
-                    killed += kill(process.pid) if process.poll() is None else 0
-                    break
-                killed += kill(random.choice(victims))
-            rest, errors = process.communicate()
-            told += rest.split()
-        assert acknowledged.isdisjoint(told), "a game was played twice"
-        acknowledged |= set(told)
-        if process.returncode == 0:
-            return acknowledged, killed
-        refused = errors.endswith("can't be built: its process ended with SIGKILL\n")  # three starts in a row were hit
-        assert process.returncode == -signal.SIGKILL or refused, errors
+def plays(siege: Siege, kills: Sequence[signal.Signals]) -> None:
+    """A person's game in a pipe, killed after the first move each time."""
+    for number in kills:
+        with siege.begun("play", "random", "--size", "5", "--as", "ada") as process:
+            assert process.stdin is not None and process.stdout is not None
+            process.stdin.write("c3\n")
+            process.stdin.flush()
+            while not (line := process.stdout.readline()).startswith("White plays"):
+                assert line
+            os.kill(process.pid, number)
+    with siege.begun("play", "--resume", "--plain") as process:
+        output, _ = process.communicate("resign\n")
+    assert process.returncode == 0 and "is stored" in output, output
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(200, marks=pytest.mark.slow)])
-def test_kill_9_at_random_moments_loses_no_game_and_changes_none(tmp_path: Path, kills: int) -> None:
-    random = Random(kills)
-    done = seed = 0
-    while done < kills:
-        seed += 1
-        database = tmp_path / f"{seed}.db"
-        played = event(seed, games=25 * min(kills, 12))
-        acknowledged, killed = harass(database, seed, played.games, random, kills - done)
-        with Store.open(database) as store:
-            kept = essence(store.games(event=played.event))
-        assert acknowledged <= kept.keys()
-        assert kept == undisturbed(played, tmp_path / str(seed))
-        done += killed
+@pytest.mark.parametrize("rounds", [1, pytest.param(25, marks=pytest.mark.slow)])
+def test_kills_of_20_kinds_lose_no_game_and_leave_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int
+) -> None:
+    """40 kills a round: of matches and ladders of engines, of a gate, and of a person's game."""
+    install(tmp_path / "site", monkeypatch)
+    for name, rows in (("start", 1000), ("mine", 2000)):
+        learn(tmp_path / "results" / "checkpoints" / name, STRONG, b"", name.encode(), rows=rows)
+    random = Random(rounds)
+    siege = Siege(tmp_path, random)
+    common = ("-n", "100000", "--size", "5", "--workers", "2")
+    for seed in map(str, range(rounds)):
+        kills = [*KILLS, *random.choices([kill for kill in KILLS if kill[0] != "server"], k=19)]  # it starts slowly
+        random.shuffle(kills)
+        ends = random.sample(ENDS, 2)
+        match = ("match", "one", "two", "--seed", seed, "--openings", "3")
+        siege.harass([*kills[:20], ends[0]], *match, *common)
+        ladder = ("ladder", f"climb-{seed}", "one", "two", "three", "--openings", "3")
+        siege.harass([*kills[20:], ends[1]], *ladder, *common)
+        siege.check_engines_games()
+        gate = ("gate", "checkpoint:mine", "--against", "pupil", "--sprt", "0", "5", "--seed", seed)
+        siege.harass(
+            [("worker", SIGTERM), ("workers", SIGKILL), ("server", SIGKILL), ("parent", SIGKILL)], *gate, *common
+        )
+        plays(siege, random.sample(list(ENDED), 2))
+        siege.check_nothing_is_left(seed)
 
 
 def memory_of(process: int) -> int:
@@ -158,7 +255,7 @@ def test_a_long_event_takes_no_more_memory_and_little_room(tmp_path: Path, games
         assert process.stdout is not None
         for _ in range(games // 3):
             process.stdout.readline()
-        before = {number: memory_of(number) for number in (process.pid, *workers_of(process.pid))}
+        before = {number: memory_of(number) for number in (process.pid, *family(process.pid)["worker"])}
         for _ in range(games // 3):  # a third is left, or a quick machine would be done before it is asked
             process.stdout.readline()
         growth = {number: memory_of(number) - size for number, size in before.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -374,6 +375,20 @@ def test_a_file_that_is_no_game_is_refused(text: str, tmp_path: Path) -> None:
 
 
 # Rules, time and chance.
+
+
+@pytest.mark.parametrize(
+    ("preset", "expected"),
+    [
+        ("tromp-taylor", ("POSITIONAL", "AREA", True, "0")),
+        ("chinese", ("POSITIONAL", "AREA", False, "N")),
+        ("japanese", ("SIMPLE", "TERRITORY", False, "0")),
+    ],
+)
+def test_our_rules_have_these_values_in_katagos_words(preset: str, expected: tuple[object, ...]) -> None:
+    told = json.loads(katago_rules(Rules.preset(preset)))
+    assert tuple(told.pop(key) for key in ("ko", "scoring", "suicide", "whiteHandicapBonus")) == expected
+    assert told == {"tax": "NONE", "hasButton": False, "friendlyPassOk": False}
 
 
 def test_rules_are_set_by_name_or_as_katago_has_them() -> None:

@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commandline import ARENA, Done, arena, environment, refused
@@ -52,6 +53,83 @@ def test_every_change_is_said_in_words() -> None:
         "The game is unrated now (stones set up, undo).",
         "ada resigns: White (bot) wins. The game is unrated: stones set up, undo.",
     ]
+
+
+BOTH, SEVEN = (BLACK, WHITE), {"rules": Rules.preset("chinese", 7, 7.0), "diagram": FINAL}
+GAMES: dict[str, dict[str, Any]] = {
+    "black": {},
+    "white": {"people": (WHITE,)},
+    "two people": {"people": BOTH},
+    "handicap": {"rules": Rules.preset("chinese", 9, 0.5), "setup": ((20, 60), ()), "first": WHITE},
+    "corner": {"diagram": ".O...\nO....\n.....\n.....\n....."},
+    "ko": {"people": BOTH, "diagram": ".XO..\nXO.O.\n.XO..\n.....\n....."},
+    "two stones sent": {"people": BOTH, "diagram": ".O.O.\nXXOO.\n.XO..\n.XO..\n.XO.."},
+    "match": {"event": "a match"},
+    "chinese end": SEVEN,
+    "cgos end": SEVEN | {"rules": Rules.preset("cgos", 7, 7.0)},
+    "tromp-taylor end": SEVEN | {"rules": Rules.preset("tromp-taylor", 7, 7.0)},
+    "end of a match": SEVEN | {"event": "a match"},
+}
+TALES = """
+white, bot C3: c3 b2
+    Black plays C3.
+    C3 is taken: a stone lies there already.
+    White plays B2.
+handicap, bot E5: d4
+    2 handicap stones. It is unrated: handicap 2, komi 0.5.
+    White plays E5.
+corner, bot pass: a5
+    A5 is suicide: your own stones there would have no liberty left.
+ko, bot pass: c4 b4
+    B4 retakes the ko at once: play elsewhere first.
+two stones sent, bot pass: pass a5 c5 b5
+    B5 repeats the position after move 1 (superko): play elsewhere first.
+black, bot resign: c3
+    bot resigns: Black (ada) wins.
+black, bot B3 D3 E5: c3 c4 undo c2
+    2 moves taken back. Black is to play move 3.
+    The game is unrated now (undo).
+    White plays E5.
+two people, bot pass: c3 b3 undo
+    1 move taken back. White is to play move 2.
+white, bot C3: undo resign
+    There is no move of yours to take back.
+    ada resigns: Black (bot) wins.
+match, bot B2: c3 undo score
+    There is no help in a match or a tournament; play on, or resign.
+    There is no help in a match or a tournament; play on, or resign.
+chinese end, bot pass: done pass d4 c5 d4 done
+    Dead stones are marked when both sides have passed.
+    Dead: White's 1 stone: B5. Black has 28 points, White 21 and komi 7.
+    No stone lies there; done counts, continue plays on.
+    The game is a draw. The game is unrated: stones set up.
+chinese end, bot pass: pass b5 done
+    No stones are dead.
+    White wins by 4 points. The game is unrated: stones set up, dead stones changed.
+chinese end, bot pass F7: pass continue a5
+    2 moves taken back. Black is to play move 1.
+    White plays F7.
+cgos end, bot pass: pass
+    Black has 25 points, White 22 and komi 7. White wins by 4 points.
+tromp-taylor end, bot pass: pass
+    Black has 25 points, White 22 and komi 7. White wins by 4 points.
+end of a match, bot pass: pass
+    White wins by 4 points.
+"""
+"""A game and what the bot plays, what is typed, and what is said of it, in this order."""
+
+
+@pytest.mark.parametrize(
+    "tale", re.findall(r"^\S.*\n(?:    .*\n)+", TALES, re.MULTILINE), ids=lambda tale: tale.split(":")[0]
+)
+def test_a_game_goes_as_it_is_told(tale: str) -> None:
+    head, *answers = tale.splitlines()
+    game, moves, lines = re.split(", bot |: ", head)
+    with sat(kifu_of(**GAMES[game]), Scripted(*moves.split())) as sitting:
+        words = " ".join(said(sitting, *lines.split()).split())
+    for answer in answers:
+        assert answer.strip() in words
+        words = words.partition(answer.strip())[2]
 
 
 @pytest.mark.parametrize(

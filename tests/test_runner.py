@@ -373,19 +373,6 @@ def test_a_bot_that_hangs_forfeits_on_time_and_the_event_ends(store: Store, life
     assert lifeline.falls_silent(10)
 
 
-def test_a_worker_that_is_killed_from_outside_costs_no_game(store: Store, lifeline: Lifeline) -> None:
-    played = match(scripted("GOOD", "a", lifeline=lifeline.path), scripted("GOOD", "b"), games=300, rules=FIVE)
-    records: list[Record] = []
-    victims: list[int] = []
-    for update in play_event(played, store, 2):
-        records += update.records
-        if update.records and not victims:
-            victims = lifeline.processes(1)
-            os.kill(victims[0], signal.SIGKILL)
-    assert victims
-    assert essence(records) == undisturbed(played) == stored(store, played)
-
-
 def test_the_clock_of_a_worker_that_is_stopped_for_a_while_stands_still(store: Store, lifeline: Lifeline) -> None:
     bot = scripted("PONDERER", "a", lifeline=lifeline.path)
     played = match(bot, scripted("GOOD", "b"), games=2, rules=SHORT)
@@ -521,35 +508,6 @@ def parent(
         env={**os.environ, "PYTHONPATH": os.pathsep.join(folders), "TMPDIR": str(database.parent)},
         process_group=0,
     )
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
-def test_a_match_that_is_killed_loses_no_acknowledged_game_and_resumes(
-    tmp_path: Path, lifeline: Lifeline, how: signal.Signals
-) -> None:
-    played = match(scripted("GOOD", "a", lifeline=lifeline.path), scripted("GOOD", "b"), games=400, rules=FIVE)
-    with parent(tmp_path / "arena.db", "GOOD", 400, lifeline) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        acknowledged = [process.stdout.readline().strip()]
-        if how is signal.SIGINT:
-            os.killpg(process.pid, how)  # to the workers, too
-        else:
-            process.kill()
-        acknowledged += process.stdout.read().split()
-        errors = process.stderr.read()
-    assert lifeline.falls_silent(20)
-    if how is signal.SIGINT:
-        assert errors.count("Traceback") == 1  # the parent's alone
-        assert errors.rstrip().endswith("KeyboardInterrupt")
-    with Store.open(tmp_path / "arena.db", write=True) as store:
-        kept = stored(store, played)
-        assert set(acknowledged) <= set(kept)
-        assert len(kept) < 400
-        expected = undisturbed(played)
-        assert kept.items() <= expected.items()
-        assert len(fresh(play_event(played, store, 1))) == 400 - len(kept)
-        assert stored(store, played) == expected
 
 
 def test_a_job_that_is_stopped_for_a_while_loses_no_game(tmp_path: Path, lifeline: Lifeline) -> None:

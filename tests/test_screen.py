@@ -684,13 +684,6 @@ def test_only_the_first_forfeits_are_listed_at_the_end():
     assert forfeits.note.startswith("And 3 more forfeits.")
 
 
-def test_a_pairing_that_repeats_itself_is_warned_of():
-    match = match_of(games=6, openings=1)
-    lines = facts_of(findings_of(match, *(record_of(match, n, "sl", seed=n % 2) for n in range(6))))
-    assert "alphago against sl, 2 of 6" in lines["Warning"]
-    assert "from 1 pair;" in lines["Elo"]
-
-
 # --- Tables ---
 
 

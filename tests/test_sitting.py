@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from played import Clock
 
-from arena import BotFault, IllegalMove, RecordError, StoreError, UserError
+from arena import BotFault, RecordError, StoreError, UserError
 from arena.contract.bot import Bot, Candidate, Decision, Limits
 from arena.contract.clock import TimeLeft
 from arena.contract.code import Player
@@ -131,11 +131,6 @@ def test_the_bot_answers_and_all_of_it_is_in_the_snapshot() -> None:
             now.stones[0, 0] = 1
 
 
-def test_the_bot_begins_where_it_is_black() -> None:
-    with sat(kifu_of(people=(WHITE,)), Scripted("C3")) as sitting:
-        assert played(settled(sitting, lambda now: now.is_persons_turn)) == "C3"
-
-
 def test_white_begins_where_there_are_handicap_stones_and_the_game_is_unrated() -> None:
     kifu = kifu_of(Rules.preset("chinese", 9, 0.5), setup=((20, 60), ()), first=WHITE)
     with sat(kifu, Scripted("E5")) as sitting:
@@ -146,37 +141,6 @@ def test_white_begins_where_there_are_handicap_stones_and_the_game_is_unrated() 
 KO = ".XO..\nXO.O.\n.XO..\n.....\n....."
 SENDING_TWO = ".O.O.\nXXOO.\n.XO..\n.XO..\n.XO.."
 """White's second stone is taken together with the first; White takes one back: the same board again."""
-
-
-@pytest.mark.parametrize(
-    ("diagram", "moves", "refused", "sentence"),
-    [
-        ("", "C3", "C3", "C3 is taken: a stone lies there already."),
-        (
-            ".O...\nO....\n.....\n.....\n.....",
-            "",
-            "A5",
-            "A5 is suicide: your own stones there would have no liberty left.",
-        ),
-        (KO, "C4", "B4", "B4 retakes the ko at once: play elsewhere first."),
-        (
-            SENDING_TWO,
-            "pass A5 C5",
-            "B5",
-            "B5 repeats the position after move 1 (superko): play elsewhere first.",
-        ),
-    ],
-    ids=["taken", "suicide", "ko", "superko"],
-)
-def test_an_illegal_move_is_explained_in_one_sentence(diagram: str, moves: str, refused: str, sentence: str) -> None:
-    with sat(kifu_of(people=(BLACK, WHITE), diagram=diagram)) as sitting:
-        before = play(sitting, *moves.split())
-        move = move_from_gtp(refused, 5)
-        assert sitting.preview(move).refusal == sentence
-        with pytest.raises(IllegalMove) as error:
-            sitting.play(move)
-        assert str(error.value) == sentence
-        assert sitting.snapshot() == before
 
 
 def test_a_preview_shows_what_would_be_captured() -> None:
@@ -212,11 +176,6 @@ def test_resigning_ends_the_game_for_the_person_even_while_the_bot_thinks() -> N
     assert played(sitting.snapshot()) == "A5" and bot.is_closed and sitting.has_ended
 
 
-def test_the_bot_may_resign() -> None:
-    with sat(kifu_of(), Scripted("resign")) as sitting:
-        assert play(sitting, "C3").outcome == Outcome(BLACK, Ending.RESIGN)
-
-
 @pytest.mark.parametrize(
     ("does", "ending", "reason"),
     [
@@ -240,16 +199,6 @@ def test_a_bot_that_fails_forfeits_and_undo_gives_it_another_chance(
 # --- Taking back ---
 
 
-def test_undo_takes_back_both_moves_and_the_game_is_unrated() -> None:
-    with sat(kifu_of(), Scripted("B3", "D3", "E5")) as sitting:
-        play(sitting, "C3", "C4")
-        sitting.undo()
-        now = sitting.snapshot()
-        assert (played(now), now.to_play, now.unrated, now.helps) == ("C3 B3", BLACK, "undo", (Help.UNDO,))
-        assert played(play(sitting, "C2")) == "C3 B3 C2 E5"
-        assert sitting.record().unrated == "undo"
-
-
 def test_undo_while_the_bot_thinks_takes_back_one_move_and_its_answer_is_thrown_away() -> None:
     bot = Deliberate("B3", "D4")
     with sat(kifu_of(), bot) as sitting:
@@ -259,21 +208,6 @@ def test_undo_while_the_bot_thinks_takes_back_one_move_and_its_answer_is_thrown_
         assert sitting.snapshot().record.moves == ()
         bot.let.set()
         assert played(play(sitting, "C4")) == "C4 D4"
-
-
-def test_with_two_people_undo_takes_back_one_move() -> None:
-    with sat(kifu_of(people=(BLACK, WHITE))) as sitting:
-        play(sitting, "C3", "B3")
-        sitting.undo()
-        assert played(sitting.snapshot()) == "C3"
-
-
-def test_what_is_not_there_can_not_be_taken_back() -> None:
-    with sat(kifu_of(people=(WHITE,)), Scripted("C3")) as sitting:
-        settled(sitting, lambda now: now.is_persons_turn)
-        with pytest.raises(Refused, match="no move of yours"):
-            sitting.undo()
-        assert sitting.snapshot().unrated == ""
 
 
 def test_a_resignation_can_be_taken_back() -> None:
@@ -441,13 +375,6 @@ def test_an_analyst_that_fails_says_why() -> None:
         assert advice is not None and advice.fault == "ValueError: no net" and advice.candidates == ()
 
 
-def test_without_an_analyst_there_is_no_hint() -> None:
-    with sat(kifu_of()) as sitting:
-        with pytest.raises(Refused, match="no bot here"):
-            sitting.hint()
-        assert sitting.snapshot().unrated == ""
-
-
 SETTLED = "X.XO.\nXXXOO\nX.XO.\nXXXOO\nX.XO."
 """Nobody can do anything any more: Black has 15 points by area, White 10."""
 
@@ -477,18 +404,6 @@ FINAL = ".X.XO.O\nXXXXOOO\n.O.XO.O\nXXXXOOO\n.X.XO.O\nXXXXOOO\nXXXXOOO"
 """White's stone at B5 is dead: by area Black owns 28 points, White 21."""
 
 
-@pytest.mark.parametrize(("name", "margin"), [("chinese", 28 - 21 - 6.5), ("japanese", 7 + 1 - 3 - 6.5)])
-def test_after_two_passes_dead_stones_are_proposed_and_counted_under_the_rules(name: str, margin: float) -> None:
-    with sat(kifu_of(Rules.preset(name, 7, 6.5), diagram=FINAL)) as sitting:
-        now = play(sitting, "pass")
-        assert now.phase is Phase.COUNT and now.outcome is None
-        assert now.dead == (2 * 7 + 1,) and now.count is not None and now.count.margin == margin
-        sitting.accept()
-        now = sitting.snapshot()
-        assert now.outcome == Outcome.scored(margin) and now.phase is Phase.OVER and now.dead == (15,)
-        assert Help.DEAD not in now.helps
-
-
 def test_dead_stones_that_a_person_changes_leave_the_game_unrated() -> None:
     with sat(kifu_of(Rules.preset("chinese", 7), diagram=FINAL)) as sitting:
         play(sitting, "pass")
@@ -503,24 +418,6 @@ def test_dead_stones_that_a_person_changes_leave_the_game_unrated() -> None:
         sitting.accept()
         now = sitting.snapshot()
         assert now.outcome == Outcome.scored(25 - 22 - 7.0) and now.helps == (Help.DEAD,)
-
-
-def test_who_does_not_agree_plays_on_and_the_game_stays_rated() -> None:
-    with sat(kifu_of(Rules.preset("chinese", 7), diagram=FINAL), Scripted("pass", "F7")) as sitting:
-        play(sitting, "pass")
-        sitting.play_on()
-        now = sitting.snapshot()
-        assert (now.phase, now.record.moves, now.to_play, now.helps, now.dead) == (Phase.PLAY, (), BLACK, (), None)
-        with pytest.raises(Refused, match="when both sides have passed"):
-            sitting.accept()
-        assert played(play(sitting, "A5")) == "A5 F7"
-
-
-@pytest.mark.parametrize("name", ["cgos", "tromp-taylor"])
-def test_where_all_stones_are_alive_two_passes_are_the_end(name: str) -> None:
-    with sat(kifu_of(Rules.preset(name, 7), diagram=FINAL)) as sitting:
-        now = play(sitting, "pass")
-        assert now.outcome == Outcome.scored(25 - 22 - 7.0) and now.dead == ()
 
 
 @pytest.mark.parametrize("name", ["chinese", "japanese", "cgos"])

@@ -491,18 +491,3 @@ def test_a_terminal_is_left_with_the_standings_and_its_cursor(width: int, height
     plain = re.sub(r"\x1b\[[?\d;]*[a-zA-Z]", "", text)
     assert max(cell_len(line) for line in plain.splitlines()) <= width
     assert "league: a is first after 12 games" in plain
-
-
-def test_an_interrupt_comes_through_after_the_updates_are_closed() -> None:
-    played, events = tournament_of("a", "b"), list[str]()
-
-    def updates() -> Iterator[Update]:
-        try:
-            yield Update((records_of(played)[0],), workers=1)
-            raise KeyboardInterrupt
-        finally:
-            events.append("closed")
-
-    with pytest.raises(KeyboardInterrupt):
-        show_tournament(played, updates(), console_of(80, 24))
-    assert events == ["closed"]

@@ -133,7 +133,7 @@ class Recipe:
     def of(cls, config: Config, registry: Registry) -> Recipe:
         """Raises ConfigError or CheckpointError for a teacher that can't be."""
         teacher = registry.resolve(config.teacher)
-        if not hasattr(teacher.bot_kind.build, "weigh_all"):
+        if not teacher.bot_kind.teachers:
             raise ConfigError(
                 f"teacher = {config.teacher} only tells its move; choose an alphago, or checkpoint:NAME for a net alone"
             )

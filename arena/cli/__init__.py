@@ -38,10 +38,6 @@ as asked, with a line that says why, 130 after Ctrl-C, 143 after SIGTERM and 129
 
 Examples: [bold]arena doctor[/bold] · [bold]arena tutorial[/bold] · [bold]arena match sl alphago -n 100[/bold]
 """
-RECORDS = """Look at game records.
-
-Example: [bold]arena records stats games/[/bold]
-"""
 DATA = """Make datasets of game records, or of games played for them.
 
 Examples: [bold]arena data build games/ --out sets/strong[/bold] · [bold]arena data stats sets/strong[/bold]
@@ -60,42 +56,25 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
-    match.match,
-    match.plan,
-    play.play,
-    tournament.tournament,
-    tournament.ladder,
-    look.bots,
-    look.elo,
-    look.games,
-    look.export,
-    serve.gtp,
-    show.show,
-    inspect.watch,
-    inspect.replay,
-    analyze.analyze,
-    inspect.check,
-    inspect.dossier,
-    report.report,
-    gate.gate,
-    gate.history,
-    doctor.doctor,
-    doctor.init,
-    tutorial.tutorial,
-):
-    app.command()(command)
-app.command("eval")(evaluate.evaluate)
-
-records_app = typer.Typer(no_args_is_help=True, help=manual(RECORDS))
-records_app.command("stats")(look.records_stats)
-app.add_typer(records_app, name="records")
+PANELS = {
+    "Play": (play.play, tutorial.tutorial, analyze.analyze),
+    "Compete": (match.match, tournament.tournament, tournament.ladder, match.plan, inspect.watch),
+    "Results": (look.elo, report.report, inspect.replay, inspect.dossier),
+    "Games": (look.games, show.show, look.export),
+    "Engines": (look.bots, inspect.check, serve.gtp),
+    "Nets": (gate.gate, gate.history),
+    "Setup": (doctor.doctor, doctor.init),
+}
+for panel, commands in PANELS.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
+app.command("eval", rich_help_panel="Nets")(evaluate.evaluate)
 
 data_app = typer.Typer(no_args_is_help=True, help=manual(DATA))
 data_app.command("build")(data.data_build)
 data_app.command("generate")(data.data_generate)
 data_app.command("stats")(data.data_stats)
-app.add_typer(data_app, name="data")
+app.add_typer(data_app, name="data", rich_help_panel="Games")
 
 train_app = typer.Typer(no_args_is_help=True, help=manual(TRAIN))
 train_app.command("sl", context_settings=train.EXTRA)(train.train_sl)
@@ -104,7 +83,7 @@ train_app.command("rollout", context_settings=train.EXTRA)(train.train_rollout)
 train_app.command("ownership", context_settings=train.EXTRA)(train.train_ownership)
 train_app.command("value", context_settings=train.EXTRA)(train.train_value)
 train_app.command("distill", context_settings=train.EXTRA)(train.train_distill)
-app.add_typer(train_app, name="train")
+app.add_typer(train_app, name="train", rich_help_panel="Nets")
 
 add_manuals(app)
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from arena.events.generation import GamesFile, Generation
     from trainers.dataset import Dataset
 
+DATASET = "manifest.json"
+"""The file that makes a folder a dataset."""
+
 Paths = Annotated[list[Path], typer.Argument(help="SGF files, folders, .sgfs(.xz), .zip or .tar.* archives.")]
 
 
@@ -182,20 +185,27 @@ def _summary(generation: Generation, kept: GamesFile) -> str:
 
 
 def data_stats(paths: Paths) -> None:
-    """Tell what a dataset holds, or records that are none yet: games, results, lengths, ratings, years, rejects.
+    """Show what datasets or game records hold: games, positions, results, lengths, and what was refused and why.
 
-    Example: [bold]arena data stats sets/strong[/bold]
+    Examples: [bold]arena data stats sets/strong[/bold] · [bold]arena data stats games/ more.sgfs.xz[/bold]
     """
     from rich.console import Console
+    from rich.progress import track
 
-    from arena.cli.look import records_stats
-    from trainers.dataset import MANIFEST, Dataset
+    from arena.go.collection import read_path, statistics
+    from arena.screen.tables import statistics_table
 
-    datasets = [path for path in paths if (path / MANIFEST).is_file()]
-    for path in datasets:
-        Console().print(dataset_table(Dataset.open(path, verify=True)))
-    if others := [path for path in paths if path not in datasets]:
-        records_stats(others)
+    records = [path for path in paths if not (path / DATASET).is_file()]
+    if len(records) < len(paths):
+        from trainers.dataset import Dataset
+
+        for path in paths:
+            if path not in records:
+                Console().print(dataset_table(Dataset.open(path, verify=True)))
+    if records:
+        items = (item for path in records for item in read_path(path))
+        counted = statistics(track(items, "Reading", console=Console(stderr=True), transient=True, total=None))
+        Console().print(statistics_table(counted))
 
 
 _SETTLED = {

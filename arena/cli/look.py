@@ -135,22 +135,3 @@ def _file_of(id: str) -> Path:
     """Where a game's SGF lies in the folder of an export; an id of a database from elsewhere doesn't lead out of it."""
     parts = [re.sub(r"[^\w.-]|^\.+", "_", part) for part in f"{id}.sgf".split("/") if part]
     return Path(*parts)
-
-
-def records_stats(
-    paths: Annotated[list[Path], typer.Argument(help="SGF files, folders, .sgfs(.xz), .zip or .tar.* archives.")],
-) -> None:
-    """Count games, positions, sizes, rules, results, and what was refused and why.
-
-    Example: [bold]arena records stats games/ more.sgfs.xz[/bold]
-    """
-    from rich.console import Console
-    from rich.progress import track
-
-    from arena.go.collection import read_path, statistics
-    from arena.screen.tables import statistics_table
-
-    console = Console()
-    items = (item for path in paths for item in read_path(path))
-    counted = statistics(track(items, "Reading", console=Console(stderr=True), transient=True, total=None))
-    console.print(statistics_table(counted))

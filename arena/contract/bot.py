@@ -217,9 +217,10 @@ class BotKind:
     ``Mapping[str, str]``. ``boards`` is how many games one player should be given at once: many for nets, 1 for what
     holds one game outside Python.
     ``check(config, size)`` raises a UserError when such a player can't be built here or can't play on that size.
-    ``interactive`` kinds talk to the person at the terminal; kinds with ``tells_win_rate`` have one in their
-    decisions, unless a net is without. A kind whose config has a field ``checkpoint`` plays with what that folder
-    holds, which must have the ``heads`` (policy, value; rollout for a rollout policy).
+    ``interactive`` kinds talk to the person at the terminal. ``external`` kinds are engines over GTP
+    (``bots.gtp.GtpBot``). Kinds with ``tells_win_rate`` have one in their decisions, unless a net is without. Kinds
+    that are ``teachers`` weigh all moves of many games (``weigh_all``). A kind whose config has a field ``checkpoint``
+    plays with what that folder holds, which must have the ``heads`` (policy, value; rollout for a rollout policy).
 
     A bot's code is part of who it is. The ``revision`` of a bot that ships is raised with every change that may change
     its moves; where there is none, a digest of its sources counts, or what ``code(config)`` tells of code outside
@@ -233,6 +234,8 @@ class BotKind:
     check: Callable[[Any, int], str | None] | None = None
     interactive: bool = False
     tells_win_rate: bool = False
+    external: bool = False
+    teachers: bool = False
     heads: tuple[str, ...] = ()
     revision: int = 0
     code: Callable[[Any], str] | None = None

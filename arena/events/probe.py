@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import fmean
 from time import monotonic
+from typing import cast
 
 from arena import BotFault, UserError
 from arena.contract.adjudication import OFF
@@ -124,13 +125,14 @@ def _examine(connection: Connection, entry: Entry, rules: Rules, log: str) -> No
     bot: Bot | None = None
     try:
         bot = _start(entry, rules, report)
-        if isinstance(bot, GtpBot):
-            _set_up(bot, rules, report)
-            _list_commands(bot, entry, report)
+        engine = cast(GtpBot, bot) if entry.bot_kind.external else None
+        if engine is not None:
+            _set_up(engine, rules, report)
+            _list_commands(engine, entry, report)
         _move(bot, entry, rules, report)
-        if isinstance(bot, GtpBot) and (not bot.commands or "final_score" in bot.commands):
-            _compare_scores(bot, rules, report)
-        _end(bot, report)
+        if engine is not None and (not engine.commands or "final_score" in engine.commands):
+            _compare_scores(engine, rules, report)
+        _end(bot, entry, report)
         connection.send(None)
     except (UserError, BotFault) as error:
         report(Finding(step, Verdict.FAILED, str(error)))
@@ -153,7 +155,10 @@ def _start(entry: Entry, rules: Rules, report: Report) -> Bot:
     if entry.bot_kind.boards > 1:
         bot.choose_all([Game(rules)], Limits(simulations=2))
     seconds = monotonic() - started
-    who = " ".join(f"{bot.name} {bot.version}".split()) if isinstance(bot, GtpBot) else f"kind {entry.kind}"
+    who = f"kind {entry.kind}"
+    if entry.bot_kind.external:
+        engine = cast(GtpBot, bot)
+        who = " ".join(f"{engine.name} {engine.version}".split())
     if entry.net:
         who += f", net {Path(dict(entry.settings)['checkpoint']).name} ({entry.net[:8]})"
     report(Finding("start", Verdict.OK, f"{who or 'an engine without a name'}, in {seconds:.1f} s"))
@@ -207,7 +212,7 @@ def _move(bot: Bot, entry: Entry, rules: Rules, report: Report) -> None:
     if outcome is not None and outcome.ending.is_forfeit:
         lost = over[0]
         reason = lost.reason.removeprefix(f"{entry.name}: ")
-        report(Finding("moves", Verdict.FAILED, reason, "" if isinstance(bot, GtpBot) else lost.dossier))
+        report(Finding("moves", Verdict.FAILED, reason, "" if entry.bot_kind.external else lost.dossier))
         return
     words = f"{chosen} legal ones, {fmean(times):.2f} s each, {max(times):.2f} s the slowest"
     if outcome is not None and outcome.ending is Ending.RESIGN:
@@ -246,10 +251,10 @@ def _compare_scores(bot: GtpBot, rules: Rules, report: Report) -> None:
         report(Finding("score", Verdict.NOTE, words))
 
 
-def _end(bot: Bot, report: Report) -> None:
+def _end(bot: Bot, entry: Entry, report: Report) -> None:
     report(Begun("end", 2 * PATIENCE))
     family = _family(os.getpid())
-    memory = _memory(family[1:] if isinstance(bot, GtpBot) else family)
+    memory = _memory(family[1:] if entry.bot_kind.external else family)
     bot.close()
     left = len(_family(os.getpid())) - 1
     if left:

@@ -43,6 +43,9 @@ STARTUP = 300.0
 STARTS = 3
 """How many workers in a row may die while they start; before one has started, an error of its own is enough."""
 
+LAUNCHES = 100
+"""How often in a row the process that starts workers may be gone; it takes a moment to end, and is started again."""
+
 PATIENCE = 2.0
 """Seconds beyond its deadline before a call counts as hanging, and for a worker to go when the event is over."""
 
@@ -212,7 +215,7 @@ class _Crew:
         self._workers: list[_Worker] = []
         self._finished: list[Record] = []  # not durable yet
         self._opened = False  # a worker has started
-        self._failed_starts = 0
+        self._failed_starts = self._failed_launches = 0
         self._taken_in = 0
         self._started = monotonic()
 
@@ -280,12 +283,21 @@ class _Crew:
                     forkserver.ensure_running()  # workers inherit from it; only ``start`` waits until it is ready
                 else:
                     process.start()
-            if process.pid is None:
-                process.start()
-            there.close()
-            os.close(descriptor)
+            try:
+                if process.pid is None:
+                    process.start()
+            except (EOFError, ConnectionError) as error:  # what starts workers was killed: `_staff` tries again
+                here.close()
+                self._failed_launches += 1
+                if self._failed_launches >= LAUNCHES:
+                    raise UserError("workers can't be started: what starts them is killed again and again") from error
+                return
+            finally:
+                there.close()
+                os.close(descriptor)
             worker = _Worker(process, here, CallClock(shared), Path(stderr), solo)
             self._workers.append(worker)
+            self._failed_launches = 0
         if self._paused:
             worker.send(PAUSE)
 

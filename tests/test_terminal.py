@@ -1,4 +1,4 @@
-"""Keys choose a board, pause, explain and quit, and the terminal is left as it was found, whatever happens."""
+"""Keys, the mouse, drawing in place and on the whole screen; the terminal is left as it was found, whatever happens."""
 
 from __future__ import annotations
 
@@ -126,13 +126,6 @@ def test_keys_come_at_once_and_unseen_and_the_settings_come_back(line: tuple[int
     assert b"n" not in os.read(person, 1000)
 
 
-def test_the_settings_come_back_after_an_error_too(line: tuple[int, int]) -> None:
-    before = termios.tcgetattr(line[1])
-    with pytest.raises(ZeroDivisionError), Keyboard(lambda key: None, line[1]):
-        raise ZeroDivisionError
-    assert termios.tcgetattr(line[1]) == before
-
-
 def test_a_terminal_that_goes_away_is_told_and_no_error(line: tuple[int, int]) -> None:
     typed = SimpleQueue[Typed]()
     with Keyboard(typed.put, line[1]):
@@ -140,11 +133,13 @@ def test_a_terminal_that_goes_away_is_told_and_no_error(line: tuple[int, int]) -
         assert typed.get(timeout=20) == Gone()
 
 
-def test_the_mouse_is_asked_for_and_left_alone_in_the_end(line: tuple[int, int]) -> None:
+def test_settings_and_the_mouse_are_as_before_after_an_error(line: tuple[int, int]) -> None:
     person, program = line
+    before = termios.tcgetattr(program)
     with pytest.raises(ZeroDivisionError), Keyboard(lambda typed: None, program, mouse=True):
         asked = os.read(person, 1000)
         raise ZeroDivisionError
+    assert termios.tcgetattr(program) == before
     left = os.read(person, 1000)
     for mode in (b"1000", b"1003", b"1006", b"2004"):
         assert b"\x1b[?%sh" % mode in asked and b"\x1b[?%sl" % mode in left
@@ -339,10 +334,10 @@ def test_a_screen_never_blinks_not_even_as_its_size_changes() -> None:
 
 
 def test_a_real_match_pauses_quits_and_goes_on(tmp_path: Path) -> None:
-    match = ["-c", "from arena.cli import main; main()", "match", "random", "fast-random", "-n", "1500"]
+    match = ["-c", "from arena.cli import main; main()", "match", "random", "fast-random", "-n", "600"]
     match += ["--workers", "1"]
     with Terminal(*match, cwd=tmp_path) as terminal:
-        terminal.until(lambda lines: any(re.search(r"[1-9]\d* of 1500", line) for line in lines))
+        terminal.until(lambda lines: any(re.search(r"[1-9]\d* of 600", line) for line in lines))
         for key in "np":
             terminal.press(key)
         terminal.press(" ")
@@ -352,11 +347,88 @@ def test_a_real_match_pauses_quits_and_goes_on(tmp_path: Path) -> None:
         terminal.press("q")
         assert terminal.until_it_ends() == 130
         assert terminal.is_sane
-        stored = int(re.search(r"Stopped\. (\d+) of 1500 games are stored", terminal.text)[1])  # type: ignore[index]
+        stored = int(re.search(r"Stopped\. (\d+) of 600 games are stored", terminal.text)[1])  # type: ignore[index]
     with Store.open(tmp_path / "results" / "arena.db") as store:
-        assert store.count() == stored < 1500
+        assert store.count() == stored < 600
     with Terminal(*match, cwd=tmp_path, width=100) as terminal:
-        terminal.until(f"{stored} of 1500 played earlier")
+        terminal.until(f"{stored} of 600 played earlier")
         assert terminal.until_it_ends() == 0
     with Store.open(tmp_path / "results" / "arena.db") as store:
-        assert store.count() == 1500
+        assert store.count() == 600
+
+
+# --- The whole terminal ---
+
+MODES = {mode << 5 for mode in (1000, 1003, 1006, 2004)}
+"""Of the mouse and of pasted text, as pyte notes them."""
+
+ECHO = """
+import sys
+from rich.console import Console
+from rich.text import Text
+from arena.screen.terminal import Stage
+
+print("before")
+said = []
+with Stage(Console(), lambda: said.append("stops"), lambda: said.append("goes on")) as stage:
+    while "q" not in said:
+        stage.draw([Text(f"{stage.size[0]} columns"), *map(Text, said[-8:])])
+        typed = stage.next()
+        if typed is not None:
+            said.append(getattr(typed, "key", "") or getattr(typed, "text", "") or str(typed).replace("Act.", ""))
+        if "x" in said:
+            raise ValueError("no more")
+"""
+
+
+def test_all_that_is_done_comes_in_order_and_the_first_screen_comes_back() -> None:
+    with Terminal("-c", ECHO) as terminal:
+        terminal.until("80 columns")
+        assert "before" not in terminal.text and set(terminal.screen.mode) >= MODES and terminal.screen.cursor.hidden
+        terminal.press("d4\r\x1b[A\x1b[200~two words\x1b[201~\x1b[<0;3;2M\x1b")
+        terminal.until("escape")
+        assert terminal.lines[1:8] == [
+            "d",
+            "4",
+            "enter",
+            "up",
+            "two words",
+            "Mouse(act=<CLICK: 1>, row=1, column=2)",
+            "escape",
+        ]
+        terminal.resize(50, 10)
+        terminal.until("50 columns")
+        terminal.press("q")
+        assert terminal.until_it_ends() == 0
+        assert "before" in terminal.text and "columns" not in terminal.text
+        assert terminal.is_sane and not MODES & set(terminal.screen.mode)
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, "error"])
+def test_the_whole_screen_goes_whatever_ends_it(end: signal.Signals | str) -> None:
+    with Terminal("-c", ECHO, width=100) as terminal:
+        terminal.until("100 columns")
+        if isinstance(end, signal.Signals):
+            os.kill(terminal.job, end)
+        else:
+            terminal.press("x")
+        assert terminal.until_it_ends() == {signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGINT: -2, "error": 1}[end]
+        assert terminal.is_sane and not MODES & set(terminal.screen.mode)
+        assert "no more" in terminal.text or end != "error"
+
+
+@pytest.mark.parametrize("by", ["key", "signal"])
+def test_a_stopped_process_gives_the_terminal_back_until_it_goes_on(by: str) -> None:
+    with Terminal("-c", ECHO) as terminal:
+        terminal.until("80 columns")
+        if by == "key":
+            terminal.press("\x1a")
+        else:
+            os.kill(terminal.job, signal.SIGTSTP)
+        terminal.until("stopped, sane")
+        assert "before" in terminal.text and not terminal.screen.cursor.hidden and not MODES & set(terminal.screen.mode)
+        terminal.press("go on\n")
+        terminal.until("goes on")
+        assert terminal.lines[:3] == ["80 columns", "stops", "goes on"]
+        terminal.press("q")
+        assert terminal.until_it_ends() == 0

@@ -1,0 +1,72 @@
+"""What processes that are killed leave behind: other processes, temporary files, shared memory (Linux). No tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic, sleep
+
+MEMORY = Path("/dev/shm")
+
+
+def processes(folder: Path) -> list[str]:
+    """The command lines of the processes that keep temporary files in this folder; of those that run, even stopped."""
+    return [line for _, line in _processes(folder)]
+
+
+def _processes(folder: Path) -> Iterator[tuple[int, str]]:
+    mark = f"TMPDIR={folder}".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                state = (process / "stat").read_text().rpartition(")")[2].split()[0]
+                if state != "Z":
+                    yield int(process.name), (process / "cmdline").read_text().replace("\0", " ")
+
+
+def end_of(folder: Path, seconds: float = 30.0) -> list[str]:
+    """The processes that still run after so many seconds, none as soon as all have ended."""
+    until = monotonic() + seconds
+    while (left := processes(folder)) and monotonic() < until:
+        sleep(0.02)
+    return left
+
+
+def shared_memory() -> set[str]:
+    """The names of all shared memory and semaphores."""
+    return {path.name for path in MEMORY.iterdir()} if MEMORY.is_dir() else set()
+
+
+def family(process: int) -> dict[str, list[int]]:
+    """An arena's process numbers by what they are: ``server`` starts the ``worker``s, and a ``guard`` the ``engine``,
+    whose own processes are ``helper``s."""
+    found: dict[str, list[int]] = {"parent": [process]}
+
+    def add(kind: str, number: int) -> None:
+        found.setdefault(kind, []).append(number)
+
+    for child in children(process):
+        if "resource_tracker" in command(child):
+            add("tracker", child)
+        elif "forkserver" in command(child):
+            add("server", child)
+            for worker in children(child):
+                add("worker", worker)
+                for guard in children(worker):
+                    add("guard", guard)
+                    for below in children(guard):
+                        add("engine" if "scripted.py" in command(below) else "helper", below)
+    return found
+
+
+def children(process: int) -> list[int]:
+    with suppress(OSError):
+        return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    return []
+
+
+def command(process: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ")
+    return ""
