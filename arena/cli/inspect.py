@@ -249,9 +249,9 @@ def replay(
 
 def _spread(store: Store, event: str, limit: int | None) -> list[Record]:
     """So many games of an event, from its first to its last. Raises StoreError."""
-    records = list(store.games(event=store.event(event).id))
-    wanted = len(records) if limit is None else min(limit, len(records))
-    return [records[index * len(records) // wanted] for index in range(wanted)]
+    ids = [score.id for score in store.scores(event=store.event(event).id)]
+    wanted = len(ids) if limit is None else min(limit, len(ids))
+    return [store.game(ids[index * len(ids) // wanted]) for index in range(wanted)]
 
 
 def dossier(
@@ -280,8 +280,8 @@ def dossier(
     console = Console()
     with Store.of(results) as store:
         if game is None:
-            lost = list(store.games(event=event, forfeits=True, newest_first=True))
-            console.print(forfeits_sheet(lost[:limit], len(lost)))
+            lost = store.games(event=event, forfeits=True, newest_first=True, limit=limit)
+            console.print(forfeits_sheet(lost, store.count(event=event, forfeits=True)))
             return
         record = store.find_game(game)
         players = store.players()

@@ -78,7 +78,7 @@ class Crosstable:
     @property
     def lengths(self) -> list[int]:
         """The moves of each game, openings counted, the shortest first."""
-        return sorted(length for tally in self._tallies.values() for length in tally.lengths)
+        return sorted(length for tally in self._tallies.values() for length in tally.lengths.elements())
 
     def meetings(self, player: str, other: str | None = None) -> WinDrawLoss:
         """All games of a player, or those against one other, as the player saw them."""

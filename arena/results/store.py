@@ -93,14 +93,18 @@ _CREATE = (
     f"PRAGMA user_version = {SCHEMA}",
 )
 
-_SUMMED = " || '|' || ".join(
-    f"ifnull({column}, '')"
-    for column in (
-        *("id", "event", "black", "white", "black_player", "white_player", "rules", "setup", "first", "opening"),
-        *("seed", "winner", "ending", "margin", "black_score", "adjudged", "unrated", "hex(canonical)", "hex(moves)"),
-    )
+_SUMMED = (
+    "printf('%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s', "
+    "id, event, black, white, black_player, white_player, rules, setup, first, opening, "
+    "seed, winner, ending, margin, black_score, adjudged, unrated, hex(canonical), hex(moves))"
 )
 """What the checksum of a game is of: all that says who played what, and how it ended."""
+
+_NUMBER = """
+    CASE WHEN event IN (SELECT id FROM events) AND rtrim(id, '0123456789') = event || '/'
+    THEN CAST(substr(id, length(event) + 2) AS INTEGER) END
+"""
+"""Of a match's game, from 1; NULL for other games."""
 
 _SUM_UP = f"UPDATE games SET checksum = crc32({_SUMMED}) WHERE checksum IS NULL"
 
@@ -338,9 +342,7 @@ class Store:
         ``player`` is a name or an identity, of either colour; ``forfeits`` leaves only games that a fault ended;
         ``limit`` keeps the first so many in that order.
         """
-        condition, values = _condition(event=event, player=player, size=size)
-        if forfeits:
-            condition += " AND ending IN ('time', 'illegal', 'crash')"
+        condition, values = _condition(event=event, player=player, size=size, forfeits=forfeits)
         order = "DESC" if newest_first else "ASC"
         values["limit"] = -1 if limit is None else max(0, limit)
         return (record for _, record in self._numbered(f"{condition} ORDER BY seq {order} LIMIT :limit", values))
@@ -355,9 +357,8 @@ class Store:
             cursor.row_factory = None
             yield from _scores_from_rows(cursor.execute(query, values), self.path)
 
-    def changed_games(self, *, event: str | None = None) -> list[str]:
+    def _changed(self, condition: str, values: dict[str, Any]) -> list[str]:
         """The ids of games that were changed since they were stored, as far as a checksum tells."""
-        condition, values = _condition(event=event)
         query = f"SELECT id FROM games WHERE {condition} AND checksum <> crc32({_SUMMED}) ORDER BY seq"
         if self._schema < 5:
             return []
@@ -381,9 +382,16 @@ class Store:
         with _in_one_line(self.path):
             return {row["identity"]: row["name"] for row in self._connection.execute(query, {"event": event})}
 
-    def count(self, *, event: str | None = None, player: str | None = None, size: int | None = None) -> int:
+    def count(
+        self,
+        *,
+        event: str | None = None,
+        player: str | None = None,
+        size: int | None = None,
+        forfeits: bool = False,
+    ) -> int:
         """How many games ``games`` would give."""
-        condition, values = _condition(event=event, player=player, size=size)
+        condition, values = _condition(event=event, player=player, size=size, forfeits=forfeits)
         with _in_one_line(self.path):
             return int(self._connection.execute(f"SELECT count(*) FROM games WHERE {condition}", values).fetchone()[0])
 
@@ -407,35 +415,50 @@ class Store:
         Left out are games without an outcome, unrated ones, those of a player whose identity isn't known or with
         itself, and those of a match that wait for earlier ones of it: games that are over first are the short ones.
         """
-        if changed := self.changed_games(event=event):
-            raise StoreError(f"{self.path} is damaged: {_changed(changed)}; restore it from a copy")
         condition, values = _condition(event=event)
         if pool is not None:
             condition += " AND rules = :rules AND setup IS :setup"
             values |= {"rules": pool.rules, "setup": pool.setup}
-        planned = "CASE WHEN json_valid(plan) THEN json_extract(plan, '$.games') END" if self._schema >= 2 else "NULL"
+        if changed := self._changed(condition, values):
+            raise StoreError(f"{self.path} is damaged: {_changed(changed)}; restore it from a copy")
+        condition += f" AND {self._rated}"
+        late = "FALSE"
+        if limits := self._limits(condition, values):
+            values["limits"] = json.dumps(limits)
+            late = f"{_NUMBER} > (SELECT value FROM json_each(:limits) WHERE key = event)"
         query = f"""
-            WITH rated AS (
-                SELECT event, black_player, white_player, canonical, black_score,
-                CASE WHEN event IN (SELECT id FROM events) AND rtrim(id, '0123456789') = event || '/'
-                    THEN CAST(substr(id, length(event) + 2) AS INTEGER) END AS number
-                FROM games WHERE {condition} AND {self._rated}
-            ), placed AS (
-                SELECT *, row_number() OVER (PARTITION BY event ORDER BY number) AS place FROM rated
-            ), reaches AS (
-                SELECT event, max(number) AS reach FROM placed WHERE number = place GROUP BY event
-            ), plans AS (
-                SELECT id AS event, {planned} AS planned FROM events
-            )
             SELECT black_player, white_player, sum(black_score), count(*) FROM (
                 SELECT DISTINCT black_player, white_player, canonical, black_score
-                FROM placed LEFT JOIN reaches USING (event) LEFT JOIN plans USING (event)
-                WHERE number IS NULL
-                OR (number <= reach AND (number % 2 = 0 OR number < reach OR number = planned))
+                FROM games WHERE {condition} AND NOT ifnull({late}, FALSE)
             ) GROUP BY black_player, white_player ORDER BY black_player, white_player
         """
         with _in_one_line(self.path):
             return [ResultRow(*row) for row in self._connection.execute(query, values)]
+
+    def _limits(self, condition: str, values: dict[str, Any]) -> dict[str, int]:
+        """Up to which number the games of a match count; of matches of which some wait for earlier ones."""
+        numbered = f"SELECT event, {_NUMBER} AS number FROM games WHERE {condition} AND number NOT NULL"
+        planned = "CASE WHEN json_valid(plan) THEN json_extract(plan, '$.games') END" if self._schema >= 2 else "NULL"
+        sums = f"""
+            SELECT event, games, last, {planned} FROM
+            (SELECT event, count(*) AS games, max(number) AS last FROM ({numbered}) GROUP BY event)
+            JOIN events ON events.id = event
+        """
+        before_a_gap = f"""
+            SELECT ifnull(max(number), 0) FROM
+            (SELECT number, row_number() OVER (ORDER BY number) AS place FROM ({numbered} AND event = :match))
+            WHERE number = place
+        """
+        limits = {}
+        with _in_one_line(self.path):
+            for event, games, last, wanted in self._connection.execute(sums, values).fetchall():
+                reach = last
+                if games != last:
+                    reach = self._connection.execute(before_a_gap, values | {"match": event}).fetchone()[0]
+                limit = reach - (reach % 2 and reach != wanted)
+                if limit < last:
+                    limits[event] = limit
+        return limits
 
     @property
     def _rated(self) -> str:
@@ -460,7 +483,7 @@ class Store:
         in a line; empty when it is sound."""
         with _in_one_line(self.path):
             found = [str(row[0]) for row in self._connection.execute("PRAGMA integrity_check(3)")]
-        return _one_line("; ".join(found)) if found != ["ok"] else _changed(self.changed_games())
+        return _one_line("; ".join(found)) if found != ["ok"] else _changed(self._changed("TRUE", {}))
 
     # --- Events and players ---
 
@@ -528,6 +551,16 @@ class Store:
             raise StoreError(f"{what} in {self.path} is damaged (its settings aren't JSON); restore it from a copy")
 
     # --- Inside ---
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """For a reader: what is read meanwhile is of one moment, whatever others store."""
+        with _in_one_line(self.path):
+            self._connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._connection.execute("ROLLBACK")
 
     def _numbered(self, condition: str, values: dict[str, Any]) -> Iterator[tuple[int, Record]]:
         with _in_one_line(self.path):
@@ -663,13 +696,14 @@ def _one_line(text: str) -> str:
 
 
 def _condition(
-    *, event: str | None = None, player: str | None = None, size: int | None = None
+    *, event: str | None = None, player: str | None = None, size: int | None = None, forfeits: bool = False
 ) -> tuple[str, dict[str, Any]]:
     """An SQL condition and the values it names."""
     given = {
         "event = :event": event,
         ":player IN (black, white, black_player, white_player)": player,
         "size = :size": size,
+        "ending IN ('time', 'illegal', 'crash')": forfeits or None,
     }
     condition = " AND ".join(["TRUE", *(text for text, value in given.items() if value is not None)])
     return condition, {"event": event, "player": player, "size": size}
@@ -734,16 +768,14 @@ def _scores_from_rows(rows: Iterable[tuple[Any, ...]], path: Path) -> Iterator[S
 
     outcomes: dict[tuple[Any, ...], Outcome | None] = {}
     colours = {None: None, 1: Colour.BLACK, 2: Colour.WHITE}
-    same: dict[str, str] = {}  # names and dates come again and again
     for *known, winner, ending, margin, summed, checksum in rows:
         try:
             _check_sum(summed, checksum)
             end = winner, ending, margin
             if end not in outcomes:
                 outcomes[end] = None if ending is None else Outcome(colours[winner], Ending(ending), margin)
-            known[2:7] = [same.setdefault(text, text) for text in known[2:7]]
             known[9], known[13] = colours[known[9]], colours[known[13]]
-            yield Score._make([*known, outcomes[end]])
+            yield Score._make((*known, outcomes[end]))
         except (ValueError, KeyError) as error:
             raise StoreError(_damaged(known[1], path, error)) from error
 
