@@ -58,7 +58,7 @@ app = typer.Typer(
 )
 PANELS = {
     "Play": (play.play, tutorial.tutorial, analyze.analyze),
-    "Compete": (match.match, tournament.tournament, tournament.ladder, match.plan, inspect.watch),
+    "Compete": (match.match, tournament.tournament, match.plan, inspect.watch),
     "Results": (look.elo, report.report, inspect.replay, inspect.dossier),
     "Games": (look.games, show.show, look.export),
     "Engines": (look.bots, inspect.check, serve.gtp),
