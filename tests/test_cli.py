@@ -197,10 +197,10 @@ def test_a_ladder_of_arena_toml_goes_on_and_takes_players(tmp_path: Path) -> Non
 
 def test_a_plan_plays_the_beginning_of_the_match_once(tmp_path: Path) -> None:
     match = ("random", "fast-random", *SMALL, "--komi", "0.5")
-    first = arena("plan", *match, "--to-see", "40", folder=tmp_path)
+    first = arena("match", *match, "--plan", "--to-see", "40", folder=tmp_path)
     assert "A pilot of 10 games, which are the beginning of this match" in first.stdout, first.stderr
     assert re.search(r"the 95 % interval is ±40 Elo +[\d,]+ +[\d.]+ (s|min|h)", first.stdout)
-    again = arena("plan", *match, "--to-see", "80", folder=tmp_path, columns=40)
+    again = arena("match", *match, "--plan", "--to-see", "80", folder=tmp_path, columns=40)
     assert "pilot" not in again.stdout
     assert "foretold from 10 games" in " ".join(again.stdout.split())
     assert max(map(len, again.stdout.splitlines())) <= 40
@@ -224,13 +224,14 @@ WRONG = [
     (("tournament", "x", "random", "mcts", "--style", "ladder", "--to-see", "0"), ("--to-see", "from 1 to 1000")),
     (("tournament", "x", "random", "mcts", "--style", "ladder", "-n", "0"), ("0 games", "at least 1")),
     (("tournament", "x", "random", "mcts", "--to-see", "50"), ("to_see belongs to a ladder", "--style ladder")),
-    (("plan", "random", "mcts", "--to-see", "nan"), ("--to-see nan", "from 1 to 1000")),
-    (("plan", "random", "mtcs"), ("mtcs", "did you mean 'mcts'")),
+    (("match", "random", "mcts", "--plan", "--to-see", "nan"), ("--to-see nan", "from 1 to 1000")),
+    (("match", "random", "mcts", "--to-see", "30"), ("--to-see belongs to a plan", "--plan")),
+    (("match", "random", "mcts", "--plan", "-n", "9"), ("leave out --games",)),
     (("match", "random", "mcts", "--adjudicate", "agre=1"), ("agre", "resign", "off")),
     (("match", "random", "mcts", "--book", "nowhere.sgf"), ("nowhere.sgf", "no such file")),
     (("match", "random", "mcts", "--plies", "-1"), ("-1 plies", "at least 0")),
     (("match", "random", "mcts", "--plies", "0", "--book", "x.sgf"), ("--plies 0 leaves nothing of a book",)),
-    (("plan", "human", "mcts"), ("a person can't be asked", "name a bot")),
+    (("match", "human", "mcts", "--plan"), ("a person can't be asked", "name a bot")),
     (("tournament", "random", "sl", "mcts"), ("'random' is a bot", "arena tournament league random sl mcts")),
     (("tournament", "mcts:playouts=9", "sl"), ("is a bot", "arena tournament league mcts:playouts=9 sl")),
     (("tournament", "x", "random"), ("at least 2 bots",)),
