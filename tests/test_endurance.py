@@ -230,7 +230,7 @@ def test_kills_of_20_kinds_lose_no_game_and_leave_nothing_behind(
         ends = random.sample(ENDS, 2)
         match = ("match", "one", "two", "--seed", seed, "--openings", "3")
         siege.harass([*kills[:20], ends[0]], *match, *common)
-        ladder = ("ladder", f"climb-{seed}", "one", "two", "three", "--openings", "3")
+        ladder = ("tournament", f"climb-{seed}", "one", "two", "three", "--style", "ladder", "--openings", "3")
         siege.harass([*kills[20:], ends[1]], *ladder, *common)
         siege.check_engines_games()
         gate = ("gate", "checkpoint:mine", "--against", "pupil", "--sprt", "0", "5", "--seed", seed)

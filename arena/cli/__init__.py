@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import Annotated, NoReturn
 
@@ -56,9 +57,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-PANELS = {
+PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Play": (play.play, tutorial.tutorial, analyze.analyze),
-    "Compete": (match.match, tournament.tournament, tournament.ladder, match.plan, inspect.watch),
+    "Compete": (match.match, tournament.tournament, inspect.watch),
     "Results": (look.elo, report.report, inspect.replay, inspect.dossier),
     "Games": (look.games, show.show, look.export),
     "Engines": (look.bots, inspect.check, serve.gtp),
