@@ -75,7 +75,7 @@ def test_games_are_listed_rated_and_exported(played: Path, tmp_path: Path) -> No
     assert "3 of 8 games" in arena("games", "-n", "3", folder=played).stdout
     arena("elo", "--csv", str(tmp_path / "elo.csv"), folder=played)
     assert (tmp_path / "elo.csv").read_text() == (played / "results" / "elo.csv").read_text()
-    done = arena("export", "--sgf", str(tmp_path / "sgf"), folder=played)
+    done = arena("games", "--sgf", str(tmp_path / "sgf"), folder=played)
     assert "8 games written" in done.stdout
     assert len(list((tmp_path / "sgf").rglob("*.sgf"))) == 8
     counted = arena("data", "stats", str(tmp_path / "sgf"), folder=played).stdout
@@ -86,7 +86,7 @@ def test_every_command_has_help_and_stands_in_the_readme() -> None:
     readme = (ROOT / "README.md").read_text()
     listed = arena("--help", folder=ROOT).stdout
     commands = re.findall(r"^│ (\w+)  ", listed[listed.index("─ Play ") :], re.MULTILINE)
-    assert {"match", "tournament", "bots", "elo", "games", "export", "data", "train"} <= set(commands)
+    assert {"match", "tournament", "bots", "elo", "games", "show", "data", "train"} <= set(commands)
     for command in commands:
         assert f"arena {command}" in readme
         assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
@@ -262,6 +262,7 @@ WRONG = [
     (("match", "random", "fast-random", "--config", "none.toml"), ("none.toml",)),
     (("elo",), ("results/arena.db", "arena match")),
     (("games",), ("results/arena.db",)),
+    (("games", "--sgf", "x", "--replay"), ("--sgf and --replay", "choose one")),
     (("data", "stats", "nothing-here"), ("nothing-here",)),
     (("bots", "alphgo"), ("did you mean 'alphago'",)),
     (("show", "~nobody-here/game.sgf"), ("no file ~nobody-here/game.sgf",)),
@@ -552,7 +553,7 @@ def test_an_export_does_not_leave_its_folder_and_writes_aside(tmp_path: Path) ->
     with Store.of(tmp_path / "results", write=True) as store:
         record = next(store.games())
         store.append([replace(record, id=f"../../{record.id}\x1b[2J")])
-    done = arena("export", "--sgf", "out/games", folder=tmp_path)
+    done = arena("games", "--sgf", "out/games", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     written = [path for path in tmp_path.rglob("*.sgf*")]
     assert len(written) == 3 and all(path.is_relative_to(tmp_path / "out" / "games") for path in written)

@@ -60,8 +60,8 @@ app = typer.Typer(
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Play": (play.play, tutorial.tutorial, analyze.analyze),
     "Compete": (match.match, tournament.tournament, inspect.watch),
-    "Results": (look.elo, report.report, inspect.replay, inspect.dossier),
-    "Games": (look.games, show.show, look.export),
+    "Results": (look.elo, report.report),
+    "Games": (look.games, show.show),
     "Engines": (look.bots, inspect.check, serve.gtp),
     "Nets": (gate.gate, gate.history),
     "Setup": (doctor.doctor, doctor.init),
