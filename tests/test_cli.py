@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from time import monotonic
@@ -105,7 +106,7 @@ def test_the_bots_are_listed_with_settings_and_one_is_explained(played: Path) ->
     for word in ("mcts", "playouts=2000", "sl-9x9", "alphago"):
         assert word in listed
     explained = arena("bots", "mcts", folder=played).stdout
-    assert "playouts" in explained and "simulations a move" in explained
+    assert "playouts" in explained and "simulations per move" in " ".join(explained.split())
 
 
 def test_a_sequential_test_ends_a_match_as_soon_as_it_is_decided(tmp_path: Path) -> None:
@@ -549,10 +550,11 @@ def test_python_files_of_the_current_folder_are_not_run(tmp_path: Path) -> None:
 
 def test_an_export_does_not_leave_its_folder_and_writes_aside(tmp_path: Path) -> None:
     assert arena("match", "random", "fast-random", "-n", "2", "--size", "5", folder=tmp_path).returncode == 0
-    with closing(sqlite3.connect(tmp_path / "results" / "arena.db")) as connection, connection:
-        connection.execute("UPDATE games SET id = '../../' || id || char(27) || '[2J' WHERE seq = 1")
+    with Store.of(tmp_path / "results", write=True) as store:
+        record = next(store.games())
+        store.append([replace(record, id=f"../../{record.id}\x1b[2J")])
     done = arena("games", "--sgf", "out/games", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     written = [path for path in tmp_path.rglob("*.sgf*")]
-    assert len(written) == 2 and all(path.is_relative_to(tmp_path / "out" / "games") for path in written)
+    assert len(written) == 3 and all(path.is_relative_to(tmp_path / "out" / "games") for path in written)
     assert all(path.name.isprintable() and path.suffix == ".sgf" for path in written)

@@ -176,7 +176,10 @@ def test_an_entry_that_was_changed_meanwhile_is_left_alone(folder: Path) -> None
         (("mine", "--against", "mcts"), ["mine: is not a rollout policy"]),
         (("mine", "--against", "learner", "--config", "none.toml"), ["none.toml: can't be read"]),
         (("mine", "--against", "learner", "--config", "broken.toml"), ["broken.toml: isn't valid TOML"]),
-        (("mine", "--against", "learner", "--config", "/dev/null"), ["/dev/null is no file"]),
+        (
+            ("mine", "--against", "learner", "--config", "/dev/null"),
+            ["/dev/null: can't be read (it is not a regular file"],
+        ),
     ],
 )
 def test_what_can_not_be_gated_is_refused_in_a_line_and_nothing_is_left(
