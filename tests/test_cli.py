@@ -291,7 +291,7 @@ def in_shell(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("words", ["bots --help", "init"])
+@pytest.mark.parametrize("words", ["bots --help", "doctor --init"])
 def test_a_full_disk_under_the_output_is_one_line(words: str, tmp_path: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("the system has no /dev/full")

@@ -64,7 +64,7 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Games": (look.games, show.show),
     "Engines": (look.bots, inspect.check, serve.gtp),
     "Nets": (gate.gate,),
-    "Setup": (doctor.doctor, doctor.init),
+    "Setup": (doctor.doctor,),
 }
 for panel, commands in PANELS.items():
     for command in commands:
