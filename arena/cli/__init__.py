@@ -63,7 +63,7 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Results": (look.elo, report.report),
     "Games": (look.games, show.show),
     "Engines": (look.bots, inspect.check, serve.gtp),
-    "Nets": (gate.gate, gate.history),
+    "Nets": (gate.gate,),
     "Setup": (doctor.doctor, doctor.init),
 }
 for panel, commands in PANELS.items():
