@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from time import monotonic
@@ -74,7 +75,7 @@ def test_games_are_listed_rated_and_exported(played: Path, tmp_path: Path) -> No
     assert "3 of 8 games" in arena("games", "-n", "3", folder=played).stdout
     arena("elo", "--csv", str(tmp_path / "elo.csv"), folder=played)
     assert (tmp_path / "elo.csv").read_text() == (played / "results" / "elo.csv").read_text()
-    done = arena("export", "--sgf", str(tmp_path / "sgf"), folder=played)
+    done = arena("games", "--sgf", str(tmp_path / "sgf"), folder=played)
     assert "8 games written" in done.stdout
     assert len(list((tmp_path / "sgf").rglob("*.sgf"))) == 8
     counted = arena("data", "stats", str(tmp_path / "sgf"), folder=played).stdout
@@ -85,7 +86,7 @@ def test_every_command_has_help_and_stands_in_the_readme() -> None:
     readme = (ROOT / "README.md").read_text()
     listed = arena("--help", folder=ROOT).stdout
     commands = re.findall(r"^│ (\w+)  ", listed[listed.index("─ Play ") :], re.MULTILINE)
-    assert {"match", "tournament", "bots", "elo", "games", "export", "data", "train"} <= set(commands)
+    assert {"match", "tournament", "bots", "elo", "games", "show", "data", "train"} <= set(commands)
     for command in commands:
         assert f"arena {command}" in readme
         assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
@@ -105,7 +106,7 @@ def test_the_bots_are_listed_with_settings_and_one_is_explained(played: Path) ->
     for word in ("mcts", "playouts=2000", "sl-9x9", "alphago"):
         assert word in listed
     explained = arena("bots", "mcts", folder=played).stdout
-    assert "playouts" in explained and "simulations a move" in explained
+    assert "playouts" in explained and "simulations per move" in " ".join(explained.split())
 
 
 def test_a_sequential_test_ends_a_match_as_soon_as_it_is_decided(tmp_path: Path) -> None:
@@ -137,7 +138,7 @@ def test_a_tournament_of_arena_toml_goes_on_takes_players_and_knows_who_changed(
     assert "league: gauntlet of 2 bots, 2 games, 5x5" in first.stdout, first.stderr
     assert re.search(r"league: (random|quick) is first after 2 games", first.stdout)
     toml.write_text(LEAGUE.replace('"quick"]', '"quick", "fast-random"]'))
-    joined = arena("tournament", "league", "--round-robin", *ONE, folder=tmp_path)
+    joined = arena("tournament", "league", "--style", "round-robin", *ONE, folder=tmp_path)
     assert "league: round robin of 3 bots, 6 games" in joined.stdout
     assert "2 of 6 games were played earlier" in joined.stdout
     assert len((tmp_path / "results" / "elo.csv").read_text().splitlines()) == 4
@@ -183,22 +184,24 @@ style = "ladder"
 
 def test_a_ladder_of_arena_toml_goes_on_and_takes_players(tmp_path: Path) -> None:
     (tmp_path / "arena.toml").write_text(CLIMB)
-    first = arena("ladder", "climb", *ONE, folder=tmp_path)
+    first = arena("tournament", "climb", *ONE, folder=tmp_path)
     assert "climb: ladder of 2 bots, 8 games, 5x5" in first.stdout, first.stderr
     assert "Neighbours are told apart to" in first.stdout or "No two neighbours" in first.stdout
     joined = arena("tournament", "climb", "random", "fast-random", "mcts:playouts=3", "-n", "14", *ONE, folder=tmp_path)
     assert "8 of 14 games were played earlier" in joined.stdout, joined.stderr
     assert "after 14 games" in joined.stdout
-    refused(arena("ladder", "climb", "--block", "6", folder=tmp_path), "ladder 'climb'", "block 4, not 6")
-    refused(arena("tournament", "climb", "--round-robin", folder=tmp_path), "to_see and block are of a ladder")
+    refused(arena("tournament", "climb", "--block", "6", folder=tmp_path), "ladder 'climb'", "block 4, not 6")
+    refused(arena("tournament", "climb", "--style", "gauntlet", folder=tmp_path), "'climb': block belongs to a ladder")
+    (tmp_path / "arena.toml").unlink()
+    refused(arena("tournament", "climb", "random", "mcts", folder=tmp_path), "a stored ladder", "--style ladder")
 
 
 def test_a_plan_plays_the_beginning_of_the_match_once(tmp_path: Path) -> None:
     match = ("random", "fast-random", *SMALL, "--komi", "0.5")
-    first = arena("plan", *match, "--to-see", "40", folder=tmp_path)
+    first = arena("match", *match, "--plan", "--to-see", "40", folder=tmp_path)
     assert "A pilot of 10 games, which are the beginning of this match" in first.stdout, first.stderr
     assert re.search(r"the 95 % interval is ±40 Elo +[\d,]+ +[\d.]+ (s|min|h)", first.stdout)
-    again = arena("plan", *match, "--to-see", "80", folder=tmp_path, columns=40)
+    again = arena("match", *match, "--plan", "--to-see", "80", folder=tmp_path, columns=40)
     assert "pilot" not in again.stdout
     assert "foretold from 10 games" in " ".join(again.stdout.split())
     assert max(map(len, again.stdout.splitlines())) <= 40
@@ -216,20 +219,22 @@ def test_openings_come_from_a_book(tmp_path: Path) -> None:
 
 
 WRONG = [
-    (("ladder", "x", "random"), ("a ladder takes at least 2 bots",)),
-    (("ladder", "x"), ("no tournament 'x'", "arena ladder x A B C")),
-    (("ladder", "x", "random", "mcts", "--block", "3"), ("a block of 3 games", "even")),
-    (("ladder", "x", "random", "mcts", "--to-see", "0"), ("--to-see 0", "from 1 to 1000")),
-    (("ladder", "x", "random", "mcts", "-n", "0"), ("0 games", "at least 1")),
-    (("plan", "random", "mcts", "--to-see", "nan"), ("--to-see nan", "from 1 to 1000")),
-    (("plan", "random", "mtcs"), ("mtcs", "did you mean 'mcts'")),
+    (("tournament", "x", "random", "--style", "ladder"), ("a ladder takes at least 2 bots",)),
+    (("tournament", "x", "random", "mcts", "--style", "swiss"), ("--style", "swiss", "round-robin, gauntlet, ladder")),
+    (("tournament", "x", "random", "mcts", "--style", "ladder", "--block", "3"), ("a block of 3 games", "even")),
+    (("tournament", "x", "random", "mcts", "--style", "ladder", "--to-see", "0"), ("--to-see", "from 1 to 1000")),
+    (("tournament", "x", "random", "mcts", "--style", "ladder", "-n", "0"), ("0 games", "at least 1")),
+    (("tournament", "x", "random", "mcts", "--to-see", "50"), ("to_see belongs to a ladder", "--style ladder")),
+    (("match", "random", "mcts", "--plan", "--to-see", "nan"), ("--to-see nan", "from 1 to 1000")),
+    (("match", "random", "mcts", "--to-see", "30"), ("--to-see belongs to a plan", "--plan")),
+    (("match", "random", "mcts", "--plan", "-n", "9"), ("leave out --games",)),
     (("match", "random", "mcts", "--adjudicate", "agre=1"), ("agre", "resign", "off")),
     (("match", "random", "mcts", "--book", "nowhere.sgf"), ("nowhere.sgf", "no such file")),
     (("match", "random", "mcts", "--plies", "-1"), ("-1 plies", "at least 0")),
     (("match", "random", "mcts", "--plies", "0", "--book", "x.sgf"), ("--plies 0 leaves nothing of a book",)),
-    (("plan", "human", "mcts"), ("a person can't be asked", "name a bot")),
+    (("match", "human", "mcts", "--plan"), ("a person can't be asked", "name a bot")),
     (("tournament", "random", "sl", "mcts"), ("'random' is a bot", "arena tournament league random sl mcts")),
-    (("ladder", "mcts:playouts=9", "sl", "random"), ("is a bot", "arena ladder league mcts:playouts=9 sl random")),
+    (("tournament", "mcts:playouts=9", "sl"), ("is a bot", "arena tournament league mcts:playouts=9 sl")),
     (("tournament", "x", "random"), ("at least 2 bots",)),
     (("tournament", "x", "random", "mcts", "random"), ("'random' is given twice",)),
     (("tournament", "x", "mcts", "uct"), ("'mcts' and 'uct' are the same bot",)),
@@ -257,6 +262,7 @@ WRONG = [
     (("match", "random", "fast-random", "--config", "none.toml"), ("none.toml",)),
     (("elo",), ("results/arena.db", "arena match")),
     (("games",), ("results/arena.db",)),
+    (("games", "--sgf", "x", "--replay"), ("--sgf and --replay", "choose one")),
     (("data", "stats", "nothing-here"), ("nothing-here",)),
     (("bots", "alphgo"), ("did you mean 'alphago'",)),
     (("show", "~nobody-here/game.sgf"), ("no file ~nobody-here/game.sgf",)),
@@ -285,7 +291,7 @@ def in_shell(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("words", ["bots --help", "init"])
+@pytest.mark.parametrize("words", ["bots --help", "doctor --init"])
 def test_a_full_disk_under_the_output_is_one_line(words: str, tmp_path: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("the system has no /dev/full")
@@ -544,10 +550,11 @@ def test_python_files_of_the_current_folder_are_not_run(tmp_path: Path) -> None:
 
 def test_an_export_does_not_leave_its_folder_and_writes_aside(tmp_path: Path) -> None:
     assert arena("match", "random", "fast-random", "-n", "2", "--size", "5", folder=tmp_path).returncode == 0
-    with closing(sqlite3.connect(tmp_path / "results" / "arena.db")) as connection, connection:
-        connection.execute("UPDATE games SET id = '../../' || id || char(27) || '[2J' WHERE seq = 1")
-    done = arena("export", "--sgf", "out/games", folder=tmp_path)
+    with Store.of(tmp_path / "results", write=True) as store:
+        record = next(store.games())
+        store.append([replace(record, id=f"../../{record.id}\x1b[2J")])
+    done = arena("games", "--sgf", "out/games", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     written = [path for path in tmp_path.rglob("*.sgf*")]
-    assert len(written) == 2 and all(path.is_relative_to(tmp_path / "out" / "games") for path in written)
+    assert len(written) == 3 and all(path.is_relative_to(tmp_path / "out" / "games") for path in written)
     assert all(path.name.isprintable() and path.suffix == ".sgf" for path in written)

@@ -431,7 +431,7 @@ def test_an_empty_file_changes_nothing(tmp_path: Path, registry: Registry) -> No
         ('[tournaments.x]\nbots = "sl"\n', "{file}: [tournaments.x]: bots = 'sl' is no list of names"),
         ("[tournaments.x]\nbots = [5]\n", "{file}: [tournaments.x]: bots = [5] is no list of names"),
         ("[tournaments.x]\ngames = 2.5\n", "{file}: [tournaments.x]: games = 2.5 is not a whole number"),
-        ('[tournaments.x]\nstyle = "swiss"\n', "style = 'swiss' is none of round robin, gauntlet"),
+        ('[tournaments.x]\nstyle = "swiss"\n', "style = 'swiss' is none of round-robin, gauntlet, ladder"),
         ("[bots.checkpoint]\nkind = 'uct'\n", "{file}: 'checkpoint' is no name for a bot"),
         ("[bots.'a:b']\nkind = 'uct'\n", "{file}: 'a:b' is no name for a bot; use letters"),
         ("[bots.''] \nkind = 'uct'\n", "{file}: '' is no name for a bot"),

@@ -185,7 +185,9 @@ def news(store: Store, played: Tournament | Ladder) -> Iterator[str]:
     kind = next(kind for kind in kinds if kind in played.settings)
     if kind not in stored:
         other = next((other for other in kinds if other in stored), "match")
-        raise ConfigError(f"'{played.name}' is a stored {other}; take another name for the {kind}")
+        style = {"tournament": "round-robin", "ladder": "ladder"}.get(other)
+        hint = f" (to go on with it: --style {style})" if style else ""
+        raise ConfigError(f"'{played.name}' is a stored {other}{hint}; take another name for the {kind}")
     old, new = _flat(stored), _flat(json.loads(json.dumps(played.settings)))
     changed = [key for key in (new | old) if old.get(key) != new.get(key)]
     if changed:

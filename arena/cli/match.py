@@ -1,4 +1,4 @@
-"""The commands of two players: a match, and how long one would take."""
+"""The command of two players: a match, or how long one would take."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from arena import ConfigError
 from arena.cli import complete, events
 from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_theme, registry_of, takes_terms
 from arena.cli.seats import seat_at
-from arena.players.tables import TermsTable
+from arena.players.tables import TermsTable, first_given
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from arena.events.schedule import Match
     from arena.events.tally import Tally
     from arena.results.store import Store
+    from arena.screen.board import Theme
 
 SPRT_GAMES = 5_000
 """Where a sequential test ends at the latest unless told otherwise."""
@@ -27,19 +30,19 @@ PILOT = 10
 
 FORETELLING = 8
 
-First = Annotated[
-    str,
-    typer.Argument(
-        metavar="A", help="A bot: NAME, NAME:setting=value,... or checkpoint:PATH.", autocompletion=complete.bots
-    ),
-]
-Second = Annotated[str, typer.Argument(metavar="B", help="The bot it meets.", autocompletion=complete.bots)]
+PLANNED = 30.0
+"""The Elo difference that a plan is for, by default."""
 
 
 @takes_terms()
 def match(
-    first: First,
-    second: Second,
+    first: Annotated[
+        str,
+        typer.Argument(
+            metavar="A", help="A bot: NAME, NAME:setting=value,... or checkpoint:PATH.", autocompletion=complete.bots
+        ),
+    ],
+    second: Annotated[str, typer.Argument(metavar="B", help="The bot it meets.", autocompletion=complete.bots)],
     games: Annotated[
         int | None,
         typer.Option("-n", "--games", help="How many games, at most with --sprt; 100, or 5000.", show_default=False),
@@ -57,100 +60,99 @@ def match(
     alpha: Annotated[float, typer.Option(help="The risk of accepting ELO1 where ELO0 is true.")] = 0.05,
     beta: Annotated[float, typer.Option(help="The risk of accepting ELO0 where ELO1 is true.")] = 0.05,
     new: Annotated[bool, typer.Option("--new", help="Start afresh instead of resuming.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Estimate how many games, and how long, the match takes.")
+    ] = False,
+    to_see: Annotated[
+        float | None,
+        typer.Option(
+            "--to-see",
+            metavar="ELO",
+            help="With --plan: the Elo difference to be measured (default 30).",
+            show_default=False,
+        ),
+    ] = None,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
     """Play A against B with colours swapped, live, until N games are stored.
 
-    The same command goes on where an earlier one stopped, and a larger -n adds games. How many it takes: arena plan.
+    The same command goes on where an earlier one stopped, and a larger -n adds games.
+
+    --plan estimates instead how many games, and how long, it takes to measure an Elo difference between A and B. It
+    counts the stored games of the same match. If there are hardly any, it plays and stores the first ten of them.
 
     Examples: [bold]arena match sl alphago -n 100[/bold] · [bold]arena match uct:playouts=500 uct:playouts=2000[/bold] ·
     [bold]arena match checkpoint:new sl --sprt 0 35[/bold] · [bold]arena match mcts gnugo --limits seconds=1[/bold] ·
-    [bold]arena match mcts@seconds=1 mcts@seconds=4 --book games.sgf --plies 8[/bold]
+    [bold]arena match mcts@seconds=1 mcts@seconds=4 --book games.sgf --plies 8[/bold] ·
+    [bold]arena match mcts:playouts=500 mcts:playouts=600 --plan --to-see 30[/bold]
     """
     from rich.console import Console
 
-    from arena.events.runner import Control
     from arena.events.schedule import Match
     from arena.results.store import Store
-    from arena.screen.match import show_match
 
-    console, control = Console(), Control()
+    console = Console()
+    say, processes = events.printer(console), events.count_workers(workers)
+    if plan:
+        extra = {"--sprt": sprt is not None, "--games": games is not None, "--new": new}
+        for option in (option for option, given in extra.items() if given):
+            raise ConfigError(f"--plan plays no match; leave out {option}")
+        if not 1 <= first_given(to_see, PLANNED) <= 1000:
+            raise ConfigError(f"--to-see {to_see:g} can't be planned for; give from 1 to 1000 Elo")
+    elif to_see is not None:
+        raise ConfigError("--to-see belongs to a plan; add --plan, or leave it out")
     test = None if sprt is None else events.sequential_test(sprt, alpha, beta)
-    if games is None:
-        games = 100 if test is None else SPRT_GAMES
-    processes = events.count_workers(workers)
-    registry, say = registry_of(config, results), events.printer(console)
+    games = PILOT if plan else first_given(games, 100 if test is None else SPRT_GAMES)
+    registry = registry_of(config, results)
     theme = read_theme(None, registry)
     agreed = events.read_terms(terms, say)
-    one, other = (events.read_player(registry, name, terms, or_person=True) for name in (first, second))
+    one, other = (events.read_player(registry, name, terms, or_person=not plan) for name in (first, second))
     played = Match(one, other, agreed, games, test=test)
-    events.say_if_used_in_turn(agreed, games, say)
     agreed.openings_for(games)  # those that don't exist are refused before anything is stored
+    if plan:
+        _plan(played, first_given(to_see, PLANNED), processes, console, results, theme)
+        return
+    events.say_if_used_in_turn(agreed, games, say)
     with Store.of(results, write=True) as store:
         played = replace(played, run=max(1, _runs(store, played) + new))
         for line in events.changes(store, played.players.values()):
             say(line)
         events.note_event(store, played)
-        with events.event_kept(played, store, console, results):
-            updates = events.play_published(played, store, processes, control, seat_at(played, theme))
-            show_match(played, updates, console, control=control, theme=theme)
+        _play(played, store, processes, console, results, theme)
 
 
-@takes_terms()
-def plan(
-    first: First,
-    second: Second,
-    to_see: Annotated[
-        float, typer.Option("--to-see", metavar="ELO", help="The difference that is to be seen, in Elo.")
-    ] = 30.0,
-    terms: TermsTable = NO_TERMS,
-    workers: events.Workers = 0,
-    results: Results = Path(RESULTS),
-    config: ConfigFile = None,
-) -> None:
-    """Foretell how many games and how much time it takes to see a difference of so many Elo between A and B.
-
-    It counts the stored games of the same match. Where there are hardly any, the first ten are played and stored: the
-    beginning of the match that [bold]arena match[/bold] goes on with when it gets the same options.
-
-    Example: [bold]arena plan mcts:playouts=500 mcts:playouts=600 --to-see 30[/bold]
-    """
-    from rich.console import Console
-
-    from arena.events.runner import Control
-    from arena.events.schedule import Match
+def _plan(played: Match, to_see: float, workers: int, console: Console, results: Path, theme: Theme) -> None:
+    """Estimate from the match's stored games. Where there are hardly any, ``played`` is the pilot to play first."""
     from arena.results.store import Store, database
-    from arena.screen.match import show_match
     from arena.screen.tables import plan_sheet
 
-    if not 1 <= to_see <= 1000:
-        raise ConfigError(f"--to-see {to_see:g} can't be planned for; give from 1 to 1000 Elo")
-    console, control = Console(), Control()
-    processes = events.count_workers(workers)
-    registry, say = registry_of(config, results), events.printer(console)
-    theme = read_theme(None, registry)
-    agreed = events.read_terms(terms, say)
-    one, other = (events.read_player(registry, name, terms) for name in (first, second))
-    played = Match(one, other, agreed, PILOT)
     if database(results).exists():
         with Store.of(results) as store:
             tally = _stored(store, played)
         if tally.games >= FORETELLING:
-            console.print(plan_sheet(tally, to_see, processes))
+            console.print(plan_sheet(tally, to_see, workers))
             return
-    played.pairings()
     with Store.of(results, write=True) as store:
         played = replace(played, run=max(1, _runs(store, played)))
         if played.event not in {event.id for event in store.events()}:  # else its plan is larger
             events.note_event(store, played)
-        say(f"A pilot of {PILOT} games, which are the beginning of this match:")
-        with events.event_kept(played, store, console, results):
-            updates = events.play_published(played, store, processes, control)
-            show_match(played, updates, console, control=control, theme=theme)
+        events.printer(console)(f"A pilot of {PILOT} games, which are the beginning of this match:")
+        _play(played, store, workers, console, results, theme)
         tally = _stored(store, played)
     console.print()
-    console.print(plan_sheet(tally, to_see, processes))
+    console.print(plan_sheet(tally, to_see, workers))
+
+
+def _play(played: Match, store: Store, workers: int, console: Console, results: Path, theme: Theme) -> None:
+    """Play it live, and say what it came to."""
+    from arena.events.runner import Control
+    from arena.screen.match import show_match
+
+    control = Control()
+    with events.event_kept(played, store, console, results):
+        updates = events.play_published(played, store, workers, control, seat_at(played, theme))
+        show_match(played, updates, console, control=control, theme=theme)
 
 
 def _runs(store: Store, played: Match) -> int:

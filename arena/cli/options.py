@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Callable, Sequence
+from dataclasses import Field, fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from arena.contract.settings import read_value
 from arena.players.tables import TermsTable
 
 if TYPE_CHECKING:
@@ -43,14 +44,27 @@ ThemeName = Annotated[
 NO_TERMS = TermsTable()
 
 
-def takes_terms(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replace a command's parameter ``terms`` by an option for each field of TermsTable, without those ``left_out``."""
-    shown = [item for item in fields(TermsTable) if item.name not in left_out]
+SHORT = {"games": "-n"}
+"""Options of terms that have a short form."""
+
+
+def takes_terms(
+    *left_out: str, table: type[TermsTable] = TermsTable
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Replace a command's parameter ``terms`` by an option for each field of ``table``, without those ``left_out``;
+    fields that other tables lack come first. The command raises ConfigError for a value that a field doesn't take."""
+    shown = [item for item in fields(table) if item.name not in left_out]
+    shown.sort(key=lambda item: item in fields(TermsTable))
+
+    def checked(item: Field[Any], value: Any) -> Any:
+        option = f"--{item.name.replace('_', '-')}"
+        return None if value is None else read_value(value, item, option)
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def run(**given: Any) -> None:
-            command(terms=TermsTable(**{item.name: given.pop(item.name) for item in shown}), **given)
+            terms = table(**{item.name: checked(item, given.pop(item.name)) for item in shown})
+            command(terms=terms, **given)
 
         parameters = []
         for parameter in inspect.signature(command, eval_str=True).parameters.values():
@@ -59,7 +73,13 @@ def takes_terms(*left_out: str) -> Callable[[Callable[..., None]], Callable[...,
                 continue
             for item in shown:
                 kind = {"int": int, "float": float, "str": str}[str(item.type).removesuffix(" | None")]
-                option = typer.Option(help=item.metadata["help"], show_default=False)
+                names = [SHORT[item.name], f"--{item.name}"] if item.name in SHORT else []
+                option = typer.Option(
+                    *names,
+                    help=item.metadata["help"],
+                    show_default=False,
+                    autocompletion=_offer(item.metadata["choices"]),
+                )
                 annotation: Any = Annotated[kind | None, option]
                 made = inspect.Parameter(item.name, parameter.KEYWORD_ONLY, default=None, annotation=annotation)
                 parameters.append(made)
@@ -68,6 +88,11 @@ def takes_terms(*left_out: str) -> Callable[[Callable[..., None]], Callable[...,
         return run
 
     return decorate
+
+
+def _offer(choices: Sequence[str]) -> Callable[[], list[str]] | None:
+    """What completes an option that takes one of these."""
+    return (lambda: list(choices)) if choices else None
 
 
 def registry_of(config: Path | None, results: Path) -> Registry:

@@ -61,7 +61,7 @@ ARENA_TOML = """\
 # [tournaments.league]
 # bots = ["random", "mcts", "sl", "alphago", "mcts:playouts=5000"]
 # games = 40               # of each two players
-# style = "round robin"    # or "gauntlet": the first against the rest; or "ladder"
+# style = "round-robin"    # or "gauntlet": the first against the rest; or "ladder"
 # size = 9                 # and komi, rules, openings, book, plies, seed, limits, adjudicate
 
 # Colours of the boards, live or not: dark, light or high-contrast. The variable ARENA_THEME goes before it.

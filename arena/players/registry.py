@@ -211,12 +211,12 @@ class Registry:
                 listed.append(entry)
         return listed
 
-    def tournament(self, name: str, command: str = "tournament") -> TournamentTable:
-        """What arena.toml declares under this name. Raises ConfigError with a suggestion; ``command`` asks for it."""
+    def tournament(self, name: str) -> TournamentTable:
+        """What arena.toml declares under this name. Raises ConfigError with a suggestion."""
         if name not in self._tournaments:
             hint = suggest(name, self._tournaments)
             words = f"no tournament '{name}' is declared in arena.toml{hint}"
-            raise ConfigError(f"{words}{'' if hint else ';'} name its bots, as in: arena {command} {name} A B C")
+            raise ConfigError(f"{words}{'' if hint else ';'} name its bots, as in: arena tournament {name} A B C")
         return self._tournaments[name]
 
     @property

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from arena import ConfigError
 from arena.contract.bot import setting
@@ -15,6 +15,9 @@ T = TypeVar("T")
 
 TABLES = {"bots": "[bots.NAME]", "tournaments": "[tournaments.NAME]", "screen": "[screen]"}
 """The tables, and how each is written."""
+
+STYLES = ("round-robin", "gauntlet", "ladder")
+"""Who meets whom in a tournament."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +47,35 @@ class TermsTable:
         "win rate for the loser; resign: the loser does. play-on: share of these games that go on, as a check.",
     )
 
-    def over(self, table: TermsTable) -> TermsTable:
+    def over(self, table: Self) -> Self:
         """These terms, with what they lack from ``table``."""
-        names = [wanted.name for wanted in fields(TermsTable)]
-        return TermsTable(**{name: first_given(getattr(self, name), getattr(table, name)) for name in names})
+        own = {item.name: getattr(self, item.name) for item in fields(self)}
+        return replace(table, **{name: value for name, value in own.items() if value not in (None, ())})
 
 
 @dataclass(frozen=True, slots=True)
 class TournamentTable(TermsTable):
-    """One ``[tournaments.NAME]`` of an arena.toml; None is what it doesn't say. ``bots`` are named as when typed."""
+    """One ``[tournaments.NAME]`` of an arena.toml, or the same as options; None is what isn't given. ``bots`` are named
+    as when typed."""
 
     bots: tuple[str, ...] = ()
-    games: int | None = setting(None, "games of each two players; of all together in a ladder")
-    style: str | None = setting(None, "who meets whom", choices=("round robin", "gauntlet", "ladder"))
-    to_see: float | None = setting(None, "the Elo to which a ladder tells neighbours apart")
-    block: int | None = setting(None, "games of a meeting in a round of a ladder")
+    style: str | None = setting(
+        None, "Who meets whom: round-robin, gauntlet or ladder (default round-robin).", choices=STYLES
+    )
+    games: int | None = setting(
+        None,
+        "Games of each pair of bots (default 20). In a ladder, the maximum for all together (default 100 for each bot; "
+        "5000 with --to-see).",
+    )
+    to_see: float | None = setting(
+        None,
+        "Ladder only: stop when the Elo difference of all neighbours is known to within this, with 95 % confidence.",
+        low=1,
+        high=1000,
+    )
+    block: int | None = setting(
+        None, "Ladder only: games of a pair in a round, an even number (default 8). More keep more workers busy."
+    )
 
 
 def first_given(*values: Any) -> Any:
