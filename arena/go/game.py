@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import lru_cache
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from arena import ConfigError, IllegalMove
+from arena.files import check_keys
 from arena.go import kernels
 from arena.go.board import Board
 from arena.go.moves import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, gtp_from_move, pass_move, star_points
@@ -73,8 +75,13 @@ class Rules:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Rules:
-        """The rules whose ``asdict`` became JSON. Raises ValueError, TypeError or KeyError for what is no rules."""
-        return cls(**{**data, "scoring": Scoring(data["scoring"])})
+        """The rules whose ``asdict`` became JSON. Raises ConfigError, ValueError, TypeError or KeyError for what is no
+        rules."""
+        check_keys(data, cls, "rules", error=ConfigError, hint="they are damaged")
+        rules = cls(**{**data, "scoring": Scoring(data["scoring"])})
+        if not (MIN_SIZE <= rules.size <= MAX_SIZE and rules.move_limit > 0 and isfinite(rules.komi)):
+            raise ValueError(f"no game is played by {rules}")
+        return rules
 
     def to_json(self) -> str:
         """What ``from_json`` reads, once parsed; the same text for equal rules."""

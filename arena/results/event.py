@@ -206,6 +206,7 @@ class Report(Findings):
         self.created = event.created
         self.settings: dict[str, Any] = json.loads(event.settings)
         self.kind = Kind.of(self.settings)
+        self.rules = Rules.from_json(self.settings["rules"])
         self.participants = tuple(participants)
         stored = [game for game in games if game.outcome is not None]
         self.stored = len(stored)
@@ -239,10 +240,6 @@ class Report(Findings):
 
     def _ends(self) -> set[int]:
         return {round(len(self.games) * part / MOMENTS) for part in range(1, MOMENTS + 1)}
-
-    @cached_property
-    def rules(self) -> Rules:
-        return Rules.from_json(self.settings["rules"])
 
     @cached_property
     def course(self) -> list[Moment]:
