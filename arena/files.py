@@ -31,6 +31,8 @@ _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2(2)
 _HERE = -100  # AT_FDCWD: paths are relative to the current folder
 
 _SCRATCH, _OWNER = "arena-", "owner"
+_LONGEST_BASE = 64
+"""Bytes of a folder's path, so that the path of a socket in a folder below it has at most 107."""
 
 GAMES_FOLDERS = ("/usr/games", "/usr/local/games")
 """Where systems put engines, which is not on root's PATH."""
@@ -193,12 +195,14 @@ def lock_file(file: IO[bytes]) -> None:
 @cache
 def scratch() -> Path:
     """A folder for temporary files of this process and those that it starts. It goes when this process ends; where it
-    was killed, the next one that calls this removes it."""
-    for left in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*/{_OWNER}"):
+    was killed, the next one that calls this removes it. It is in TMPDIR, unless sockets there had too long a path."""
+    base = tempfile.gettempdir()
+    base = base if len(os.fsencode(base)) <= _LONGEST_BASE else "/tmp"
+    for left in Path(base).glob(f"{_SCRATCH}*/{_OWNER}"):
         with suppress(OSError), left.open("rb") as found:
             lock_file(found)  # else its owner runs
             shutil.rmtree(left.parent, ignore_errors=True)
-    hidden = Path(tempfile.mkdtemp(prefix=f".{_SCRATCH}"))
+    hidden = Path(tempfile.mkdtemp(prefix=f".{_SCRATCH}", dir=base))
     owner = lock(hidden / _OWNER)
     folder = hidden.rename(hidden.with_name(hidden.name[1:]))  # from now on it can be found, and is locked
     atexit.register(_leave, folder, owner)

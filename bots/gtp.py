@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arena import BotFault, BotKilled, BotTimeout, ConfigError
+from arena.contract import guard
 from arena.contract.bot import Bot, BotKind, Decision, Limits, setting
 from arena.contract.code import digest_of
 from arena.files import find_program
-from arena.gtp import guard
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
     from arena.go.game import Game, Rules

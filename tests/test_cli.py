@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from time import monotonic
@@ -74,7 +75,7 @@ def test_games_are_listed_rated_and_exported(played: Path, tmp_path: Path) -> No
     assert "3 of 8 games" in arena("games", "-n", "3", folder=played).stdout
     arena("elo", "--csv", str(tmp_path / "elo.csv"), folder=played)
     assert (tmp_path / "elo.csv").read_text() == (played / "results" / "elo.csv").read_text()
-    done = arena("export", "--sgf", str(tmp_path / "sgf"), folder=played)
+    done = arena("games", "--sgf", str(tmp_path / "sgf"), folder=played)
     assert "8 games written" in done.stdout
     assert len(list((tmp_path / "sgf").rglob("*.sgf"))) == 8
     counted = arena("data", "stats", str(tmp_path / "sgf"), folder=played).stdout
@@ -85,7 +86,7 @@ def test_every_command_has_help_and_stands_in_the_readme() -> None:
     readme = (ROOT / "README.md").read_text()
     listed = arena("--help", folder=ROOT).stdout
     commands = re.findall(r"^│ (\w+)  ", listed[listed.index("─ Play ") :], re.MULTILINE)
-    assert {"match", "tournament", "bots", "elo", "games", "export", "data", "train"} <= set(commands)
+    assert {"match", "tournament", "bots", "elo", "games", "show", "data", "train"} <= set(commands)
     for command in commands:
         assert f"arena {command}" in readme
         assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
@@ -105,7 +106,7 @@ def test_the_bots_are_listed_with_settings_and_one_is_explained(played: Path) ->
     for word in ("mcts", "playouts=2000", "sl-9x9", "alphago"):
         assert word in listed
     explained = arena("bots", "mcts", folder=played).stdout
-    assert "playouts" in explained and "simulations a move" in explained
+    assert "playouts" in explained and "simulations per move" in " ".join(explained.split())
 
 
 def test_a_sequential_test_ends_a_match_as_soon_as_it_is_decided(tmp_path: Path) -> None:
@@ -261,6 +262,7 @@ WRONG = [
     (("match", "random", "fast-random", "--config", "none.toml"), ("none.toml",)),
     (("elo",), ("results/arena.db", "arena match")),
     (("games",), ("results/arena.db",)),
+    (("games", "--sgf", "x", "--replay"), ("--sgf and --replay", "choose one")),
     (("data", "stats", "nothing-here"), ("nothing-here",)),
     (("bots", "alphgo"), ("did you mean 'alphago'",)),
     (("show", "~nobody-here/game.sgf"), ("no file ~nobody-here/game.sgf",)),
@@ -289,7 +291,7 @@ def in_shell(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("words", ["bots --help", "init"])
+@pytest.mark.parametrize("words", ["bots --help", "doctor --init"])
 def test_a_full_disk_under_the_output_is_one_line(words: str, tmp_path: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("the system has no /dev/full")
@@ -548,10 +550,11 @@ def test_python_files_of_the_current_folder_are_not_run(tmp_path: Path) -> None:
 
 def test_an_export_does_not_leave_its_folder_and_writes_aside(tmp_path: Path) -> None:
     assert arena("match", "random", "fast-random", "-n", "2", "--size", "5", folder=tmp_path).returncode == 0
-    with closing(sqlite3.connect(tmp_path / "results" / "arena.db")) as connection, connection:
-        connection.execute("UPDATE games SET id = '../../' || id || char(27) || '[2J' WHERE seq = 1")
-    done = arena("export", "--sgf", "out/games", folder=tmp_path)
+    with Store.of(tmp_path / "results", write=True) as store:
+        record = next(store.games())
+        store.append([replace(record, id=f"../../{record.id}\x1b[2J")])
+    done = arena("games", "--sgf", "out/games", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     written = [path for path in tmp_path.rglob("*.sgf*")]
-    assert len(written) == 2 and all(path.is_relative_to(tmp_path / "out" / "games") for path in written)
+    assert len(written) == 3 and all(path.is_relative_to(tmp_path / "out" / "games") for path in written)
     assert all(path.name.isprintable() and path.suffix == ".sgf" for path in written)

@@ -78,7 +78,7 @@ def test_findings_are_shown_a_line_each_with_what_to_do_below(tmp_path: Path) ->
     assert lines[1].split()[1:3] == ["ok", "terminal"]
     assert lines[3].split()[1:3] == ["failed", "config"] and "no checkpoint 'none'" in lines[3]
     assert lines[4].strip() == "Correct [bots.x], or put # before its lines."
-    assert "arena init" in findings(place(tmp_path), "config")[0].text
+    assert "arena doctor --init" in findings(place(tmp_path), "config")[0].text
 
 
 def test_lines_to_copy_stay_lines_on_a_terminal() -> None:
@@ -195,7 +195,7 @@ def test_a_package_that_cannot_be_imported_is_a_finding_and_the_next_step_is_tak
     assert found[1].text.startswith("ModuleNotFoundError: ")
 
 
-# --- arena init ---
+# --- arena doctor --init ---
 
 
 def test_the_example_is_the_repositorys_own_and_holds_nothing_until_it_is_changed() -> None:
@@ -217,13 +217,14 @@ def test_every_table_of_the_example_holds_when_its_signs_are_taken_away(tmp_path
 
 
 def test_init_writes_the_example_once(tmp_path: Path) -> None:
-    assert arena("init", "new/place", folder=tmp_path).returncode == 0
+    assert arena("doctor", "--init", "new/place", folder=tmp_path).returncode == 0
     path = tmp_path / "new" / "place" / "arena.toml"
     assert path.read_text() == ARENA_TOML
     path.write_text("mine")
-    refused(arena("init", "new/place", folder=tmp_path), "is there already", "--force")
+    refused(arena("doctor", "--init", "new/place", folder=tmp_path), "is there already", "--force")
     assert path.read_text() == "mine"
-    assert arena("init", "new/place", "--force", folder=tmp_path).returncode == 0
+    assert arena("doctor", "--init", "new/place", "--force", folder=tmp_path).returncode == 0
     assert path.read_text() == ARENA_TOML
-    refused(arena("init", "new/place/arena.toml", folder=tmp_path), "is a file")
+    refused(arena("doctor", "--init", "new/place/arena.toml", folder=tmp_path), "is a file")
     assert os.listdir(path.parent) == ["arena.toml"]
+    refused(arena("doctor", "new/place", folder=tmp_path), "belong to --init")

@@ -18,7 +18,7 @@ from arena.events.terms import Terms
 from arena.go.game import Ending
 from arena.go.record import Record
 from arena.results.store import Event, Store
-from arena.screen.dossier import forfeits_sheet, show_dossier
+from arena.screen.dossier import show_dossier
 
 MATCH = match_of("alphago", "sl", games=12)
 REASON = "sl: RuntimeError: no idea what to play"
@@ -50,10 +50,10 @@ def test_a_dossier_tells_who_why_where_and_how_to_see_it_again(width: int, heigh
     record, player = crash(), entry("sl")
     players = {player.identity: Player(player.identity, "sl", "policy", json.dumps({"temperature": 0.5}), "4b86c7a8ff")}
     console = console_of(width, height, terminal=False, encoding=encoding)
-    show_dossier(record, players, f"arena replay {record.id}", console)
+    show_dossier(record, players, f"arena show {record.id} --replay", console)
     shown = output_of(console)
     assert f"sl forfeited game {record.id} at move {len(record.moves) + 1}: crash" in shown
-    assert REASON in shown and f"arena replay {record.id}" in shown
+    assert REASON in shown and f"arena show {record.id} --replay" in shown
     assert "temperature=0.5" in shown and "net 4b86c7a8" in shown
     assert "RuntimeError: no idea\n" in shown and "\x07" not in shown
     assert record.to_sgf() in shown
@@ -61,7 +61,7 @@ def test_a_dossier_tells_who_why_where_and_how_to_see_it_again(width: int, heigh
 
 def test_a_game_without_a_fault_says_so() -> None:
     console = console_of(80, 24, terminal=False)
-    show_dossier(record_of(MATCH, 0, "sl"), {}, "arena replay 1", console)
+    show_dossier(record_of(MATCH, 0, "sl"), {}, "arena show 1 --replay", console)
     assert "ended without a fault: W+2.5 after 24 moves" in output_of(console)
 
 
@@ -69,19 +69,9 @@ def test_a_forfeit_on_an_empty_board_is_shown() -> None:
     bare = Match(entry("a"), entry("b"), Terms(MATCH.terms.rules, plies=0), 2)
     record = replace(record_of(bare, 0, "a", Ending.TIME, "b: late"), moves=(), opening=0)
     console = console_of(80, 24, terminal=False)
-    show_dossier(record, {}, "arena replay 1", console)
+    show_dossier(record, {}, "arena show 1 --replay", console)
     shown = output_of(console)
     assert "at move 1: time" in shown and "after 0 moves; ● a to play" in shown and "Nothing was written down" in shown
-
-
-def test_a_list_names_who_lost_and_why() -> None:
-    console = console_of(120, 24, terminal=False)
-    console.print(forfeits_sheet([crash()], 1))
-    shown = output_of(console)
-    assert "sl" in shown and "crash" in shown and "no idea what to play" in shown and "1 game lost by a fault" in shown
-    console = console_of(80, 24, terminal=False)
-    console.print(forfeits_sheet([], 0))
-    assert "No game was lost by a fault." in output_of(console)
 
 
 @pytest.mark.parametrize("text", ["whole", "/00012", "12", "event/12", "00012"])
@@ -100,8 +90,13 @@ def test_a_part_that_many_ids_have_lists_them_and_an_unknown_one_is_refused(stor
 
 def test_dossiers_on_the_command_line(store: Store, tmp_path: Path) -> None:
     store.close()
-    listed = arena("dossier", folder=tmp_path, columns=120)
-    assert listed.returncode == 0 and "1 game lost by a fault" in listed.stdout
-    shown = arena("dossier", "2", folder=tmp_path)
-    assert "sl forfeited" in shown.stdout and f"arena replay {crash().id}" in shown.stdout
-    refused(arena("dossier", "99", folder=tmp_path), "no game '99'", "arena games")
+    listed = arena("games", "--forfeits", folder=tmp_path, columns=140)
+    assert listed.returncode == 0 and "1 game." in listed.stdout
+    assert "crash: sl: " in listed.stdout and "no idea what to play" in listed.stdout
+    assert "no such games" in arena("games", "--forfeits", "--player", "nobody", folder=tmp_path).stdout
+    for given in (("show", "2"), ("show", "2", "--dossier")):
+        shown = arena(*given, folder=tmp_path)
+        assert "sl forfeited" in shown.stdout and f"arena show {crash().id} --replay" in shown.stdout
+    assert "forfeited" not in arena("show", "2", "--move", "1", folder=tmp_path).stdout
+    assert "ended without a fault" in arena("show", "1", "--dossier", folder=tmp_path).stdout
+    refused(arena("show", "99", "--dossier", folder=tmp_path), "no game '99'", "arena games")

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 from signal import SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGSTOP, SIGTERM
+from tempfile import mkdtemp
 from time import monotonic, sleep
 
 import pytest
@@ -77,9 +78,8 @@ with Store.open(database, write=True) as store:
 
 def event(seed: int, games: int, first: str, second: str) -> Match:
     registry = Registry()
-    return Match(
-        registry.resolve(first), registry.resolve(second), Terms(Rules.preset("cgos", 7)), games, plies=8, seed=seed
-    )
+    terms = Terms(Rules.preset("cgos", 7), plies=8, seed=seed)
+    return Match(registry.resolve(first), registry.resolve(second), terms, games)
 
 
 def start(database: Path, seed: int, games: int, *bots: str) -> subprocess.Popen[str]:
@@ -99,8 +99,7 @@ class Siege:
 
     def __init__(self, folder: Path, random: Random):
         self.folder = folder
-        self.temporary = folder / "tmp"
-        self.temporary.mkdir()
+        self.temporary = Path(mkdtemp(prefix="siege-"))  # not below ``folder``: sockets have short paths
         (folder / "arena.toml").write_text(CONFIG)
         self._random = random
         self._shared = shared_memory()

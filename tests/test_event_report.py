@@ -335,7 +335,7 @@ def test_cycles_and_faults_are_pointed_out(store: Store) -> None:
     text = printed(read_report(store))
     assert "one scale of strength doesn't explain it" in text
     assert f"{pairing.white}: broke" in text
-    assert f"arena dossier {pairing.id}" in text
+    assert f"arena show {pairing.id}" in text
 
 
 def test_players_without_a_measured_distance_are_put_in_order(store: Store) -> None:

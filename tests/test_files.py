@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 from commandline import environment
@@ -126,7 +128,18 @@ def test_keys_are_checked_by_the_fields_of_a_dataclass(change: dict[str, object]
 SCRATCH = "import sys; from arena.files import scratch; print(scratch(), flush=True); sys.stdin.readline()"
 
 
-def test_a_temporary_folder_goes_with_its_process_or_at_the_start_of_the_next(tmp_path: Path) -> None:
+def test_a_temporary_folder_has_a_path_that_is_short_enough_for_sockets(tmp_path: Path) -> None:
+    deep = tmp_path / ("x" * 100)
+    deep.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", SCRATCH], env=environment(TMPDIR=str(deep)), capture_output=True, text=True, input=""
+    )
+    assert Path(done.stdout.strip()).parent == Path("/tmp") and not any(deep.iterdir())
+
+
+def test_a_temporary_folder_goes_with_its_process_or_at_the_start_of_the_next() -> None:
+    tmp_path = Path(mkdtemp(prefix="t-"))
+
     def begun() -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-c", SCRATCH],
@@ -151,3 +164,4 @@ def test_a_temporary_folder_goes_with_its_process_or_at_the_start_of_the_next(tm
             last.communicate("")
         running.communicate("")
     assert not left.exists() and [path.name for path in tmp_path.iterdir()] == ["arena-of-mine"]
+    shutil.rmtree(tmp_path)

@@ -122,7 +122,9 @@ def test_a_weaker_checkpoint_changes_nothing_but_its_own_manifest(folder: Path) 
     assert [said["verdict"] for said in gates_of(weak)] == ["rejected"]
     assert Checkpoint.open(weak).weights.read_bytes() == weights
     told = arena(
-        "history", "learner", "--config", "bots.toml", "--csv", "h.csv", "--png", "h.png", folder=folder, columns=140
+        *("gate", "--history", "learner", "--config", "bots.toml", "--csv", "h.csv", "--png", "h.png"),
+        folder=folder,
+        columns=140,
     )
     assert re.search(r"1\* +mine +no gate .*\n2 +weak-\w+ +rejected ", told.stdout)
     assert [row["verdict"] for row in csv.DictReader((folder / "h.csv").open())] == ["", "rejected"]
@@ -174,7 +176,10 @@ def test_an_entry_that_was_changed_meanwhile_is_left_alone(folder: Path) -> None
         (("mine", "--against", "mcts"), ["mine: is not a rollout policy"]),
         (("mine", "--against", "learner", "--config", "none.toml"), ["none.toml: can't be read"]),
         (("mine", "--against", "learner", "--config", "broken.toml"), ["broken.toml: isn't valid TOML"]),
-        (("mine", "--against", "learner", "--config", "/dev/null"), ["/dev/null is no file"]),
+        (
+            ("mine", "--against", "learner", "--config", "/dev/null"),
+            ["/dev/null: can't be read (it is not a regular file"],
+        ),
     ],
 )
 def test_what_can_not_be_gated_is_refused_in_a_line_and_nothing_is_left(
@@ -188,21 +193,23 @@ def test_what_can_not_be_gated_is_refused_in_a_line_and_nothing_is_left(
 
 
 def test_history_refuses_what_has_none(folder: Path) -> None:
-    refused(arena("history", "random", folder=folder), "random plays without a checkpoint")
-    refused(arena("history", "learner", "--over", "days", folder=folder), "choose rows, minutes, gates")
-    refused(arena("history", "learner", "--png", "x.png", folder=folder), "no two checkpoints with games")
-    shown = arena("history", "learner", folder=folder, columns=140).stdout
+    refused(arena("gate", "--history", "random", folder=folder), "random plays without a checkpoint")
+    refused(arena("gate", "mine", "--history", "learner", folder=folder), "leave out the checkpoint")
+    refused(arena("gate", "mine", "--csv", "h.csv", folder=folder), "--csv and --png belong to --history")
+    refused(arena("gate", folder=folder), "name a checkpoint")
+    refused(arena("gate", "--history", "learner", "--png", "x.png", folder=folder), "no two checkpoints with games")
+    shown = arena("gate", "--history", "learner", folder=folder, columns=140).stdout
     assert "start" in shown and "No gate was played for it here: arena gate CHECKPOINT --against learner" in shown
 
 
 def test_history_tells_of_a_gate_that_was_played_elsewhere(folder: Path) -> None:
     """The manifest of the net that ships has it; another entry with that net didn't win it."""
-    told = arena("history", "alphago", folder=folder, columns=140).stdout
+    told = arena("gate", "--history", "alphago", folder=folder, columns=140).stdout
     gate = Checkpoint.open(SHIPPED / "distilled-9x9").manifest.gates[-1]
     assert "accepted elsewhere" in told
     assert f"{gate['elo']:+.1f} on {gate['opponent_checkpoint']} ({gate['games']})" in told
     (folder / "arena.toml").write_text('[bots.mine]\nkind = "policy"\ncheckpoint = "distilled-9x9"\n')
-    told = arena("history", "mine", folder=folder, columns=140).stdout
+    told = arena("gate", "--history", "mine", folder=folder, columns=140).stdout
     assert "no gate" in told and "elsewhere" not in told
 
 
@@ -427,7 +434,7 @@ def test_history_fits_any_screen_and_loses_nothing(pupil: History, width: int, e
     shown = "".join("".join(drawn(history_sheet(pupil), width, encoding)).split())
     for word in ("old", "bad", "new", "next", "accepted", "rejected", "undecided"):
         assert word in shown
-    for over, signs in ((Over.ROWS, "234"), (Over.MINUTES, "234"), (Over.GATES, "1234")):
+    for over, signs in ((Over.ROWS, "234"), (Over.GATES, "1234")):
         lines = drawn(HistoryPlot(pupil, over), width, encoding)
         plot = "".join(line.partition("│" if encoding == "utf-8" else "|")[2] for line in lines[2:16])
         assert set(plot) & set("123456789") == set(signs)

@@ -157,6 +157,16 @@ def test_arrows_point_down_only() -> None:
     assert wrong == []
 
 
+def test_the_house_has_few_rooms_and_few_arrows_between_them() -> None:
+    arrows = {
+        (layer(module_of(found.path))[1], layer(found.module)[1])
+        for found in IMPORTS
+        if found.module.partition(".")[0] in OURS
+    }
+    assert sum(map(len, LAYERS)) <= 18
+    assert sum(one != other for one, other in arrows) <= 80
+
+
 def test_no_module_waits_for_itself_to_be_imported() -> None:
     graph: dict[str, set[str]] = {name: set() for name in MODULES}
     for found in IMPORTS:

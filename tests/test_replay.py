@@ -204,14 +204,18 @@ def test_progress_and_differences_are_shown_on_any_terminal(width: int, encoding
 
 def test_games_are_replayed_on_the_command_line(tmp_path: Path) -> None:
     arena("match", "fast-random", "mcts:playouts=9", "-n", "4", "--size", "7", folder=tmp_path)
-    done = arena("replay", "3", "--show", folder=tmp_path)
+    done = arena("show", "3", "--replay", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "/00003  identical: " in done.stdout and "A B C D E F G" in done.stdout and "\x1b" not in done.stdout
     with Store.open(tmp_path / "results" / "arena.db", write=True) as store:
         event = store.events()[0]
         record = store.find_game("2")
         store.append([replace(record, id=f"{event.id}/00009", moves=(*record.moves[:-3], *record.moves[-2:]))])
-    every = arena("replay", "--event", event.id, folder=tmp_path)
+    every = arena("games", "--replay", "--event", event.id, folder=tmp_path)
     assert every.returncode == 1
     assert "/00009  differs at move" in every.stdout and "4 of 5 games are identical; 1 differs" in every.stdout
-    refused(arena("replay", folder=tmp_path), "give a game's id")
+    sample = arena("games", "--replay", "-n", "2", folder=tmp_path)
+    assert sample.returncode == 0 and "2 of 2 games are identical" in sample.stdout
+    refused(arena("games", "--replay", "--event", "none", folder=tmp_path), "no such games to play again")
+    (tmp_path / "game.sgf").write_text("(;SZ[9];B[ee])")
+    refused(arena("show", "game.sgf", "--replay", folder=tmp_path), "game.sgf", "a stored game", "its id")

@@ -123,18 +123,18 @@ def test_plain_says_positions_in_words_and_draws_nothing() -> None:
 
 def test_the_tutorial_runs_in_a_pipe(tmp_path: Path) -> None:
     typed = "12\n13\nx9\nc3\nc3\nresign\n"
-    done = arena_alone("tutorial", "--from", "10", "--plain", folder=tmp_path, columns=200, typed=typed)
+    done = arena_alone("play", "--tutorial", "--from", "10", "--plain", folder=tmp_path, columns=200, typed=typed)
     assert done.returncode == 0, done.stderr
     assert "Not 12." in done.stdout and "> 13" in done.stdout
     assert "There is no point X9" in done.stdout and "C3 is taken" in done.stdout
     assert "beginner resigns: White (fast-random) wins." in done.stdout and "unrated" not in done.stdout
-    assert "arena tutorial --from 11 --against mcts" in " ".join(done.stdout.split())
+    assert "arena play mcts --tutorial --from 11" in " ".join(done.stdout.split())
     assert "\x1b" not in done.stdout and not list(tmp_path.iterdir())
 
 
 def test_a_person_learns_at_a_terminal(tmp_path: Path) -> None:
     with Terminal(
-        "-c", "from arena.cli import main; main()", "tutorial", width=60, height=40, cwd=tmp_path
+        "-c", "from arena.cli import main; main()", "play", "--tutorial", width=60, height=40, cwd=tmp_path
     ) as terminal:
         terminal.until("type C3")
         terminal.press("b2\r")
@@ -147,5 +147,7 @@ def test_a_person_learns_at_a_terminal(tmp_path: Path) -> None:
 
 
 def test_whom_to_play_is_checked_before_the_lessons(tmp_path: Path) -> None:
-    refused(arena("tutorial", "--against", "human", folder=tmp_path), "a person can't be asked")
-    refused(arena("tutorial", "--against", "leela", folder=tmp_path), "unknown bot")
+    refused(arena("play", "human", "--tutorial", folder=tmp_path), "a person can't be asked")
+    refused(arena("play", "leela", "--tutorial", folder=tmp_path), "unknown bot")
+    refused(arena("play", "mcts", "--tutorial", "--size", "9", folder=tmp_path), "BOT, --from and --plain only")
+    refused(arena("play", "mcts", "--from", "3", folder=tmp_path), "--from belongs to the tutorial")

@@ -27,7 +27,6 @@ from arena.cli import (
     show,
     tournament,
     train,
-    tutorial,
 )
 from arena.cli.manual import add_manuals, manual
 from arena.cli.streams import abandon_output, disarm_rich, one_line, open_closed_streams
@@ -37,7 +36,7 @@ ABOUT = """Play Go bots against each other, rate them, and see whether the new o
 Each command explains itself, with examples: [bold]arena match --help[/bold]. The exit code is 2 for what can't be done
 as asked, with a line that says why, 130 after Ctrl-C, 143 after SIGTERM and 129 after SIGHUP.
 
-Examples: [bold]arena doctor[/bold] · [bold]arena tutorial[/bold] · [bold]arena match sl alphago -n 100[/bold]
+Examples: [bold]arena doctor[/bold] · [bold]arena play --tutorial[/bold] · [bold]arena match sl alphago -n 100[/bold]
 """
 DATA = """Make datasets of game records, or of games played for them.
 
@@ -58,13 +57,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Play": (play.play, tutorial.tutorial, analyze.analyze),
+    "Play": (play.play, analyze.analyze),
     "Compete": (match.match, tournament.tournament, inspect.watch),
-    "Results": (look.elo, report.report, inspect.replay, inspect.dossier),
-    "Games": (look.games, show.show, look.export),
+    "Results": (look.elo, report.report),
+    "Games": (look.games, show.show),
     "Engines": (look.bots, inspect.check, serve.gtp),
-    "Nets": (gate.gate, gate.history),
-    "Setup": (doctor.doctor, doctor.init),
+    "Nets": (gate.gate,),
+    "Setup": (doctor.doctor,),
 }
 for panel, commands in PANELS.items():
     for command in commands:

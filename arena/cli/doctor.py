@@ -1,4 +1,4 @@
-"""The commands of a new place: what the arena stands on there, and an arena.toml to begin with."""
+"""The command of a new place: what the arena stands on there, and an arena.toml to begin with."""
 
 from __future__ import annotations
 
@@ -14,8 +14,14 @@ CONFIG = "arena.toml"
 
 
 def doctor(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(help="With --init: where to put the file (default: here).", show_default=False),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON instead.")] = False,
     run: Annotated[bool, typer.Option("--run", help="Start the engines that arena.toml names, too.")] = False,
+    init: Annotated[bool, typer.Option("--init", help="Instead write an arena.toml that explains itself.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="With --init: write over an arena.toml.")] = False,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
@@ -25,7 +31,11 @@ def doctor(
     arena.toml, and engines on the PATH that could be bots. The commands that arena.toml names are only listed unless
     --run is given. The exit code is 1 when something failed.
 
-    Examples: [bold]arena doctor[/bold] · [bold]arena doctor --json > doctor.json[/bold]
+    --init writes an arena.toml of examples, all commented out: bots of your own, engines, tournaments. Commands run in
+    that folder read it, and keep their results beside it.
+
+    Examples: [bold]arena doctor[/bold] · [bold]arena doctor --json > doctor.json[/bold] ·
+    [bold]arena doctor --init[/bold] · [bold]arena doctor --init ~/go[/bold]
     """
     import json
 
@@ -35,6 +45,11 @@ def doctor(
     from arena.results.doctor import Place, examine
     from arena.screen.check import show_check
 
+    if init:
+        _write_example(folder or Path(), force)
+        return
+    if folder is not None or force:
+        raise ConfigError("FOLDER and --force belong to --init; add it, or leave them out")
     console = Console()
     default = Path(CONFIG)
     place = Place(results, config or (default if default.exists() else None), console.encoding, console.width, run=run)
@@ -49,16 +64,9 @@ def doctor(
         raise typer.Exit(1)
 
 
-def init(
-    folder: Annotated[Path, typer.Argument(help="Where to put it; made where missing.")] = Path("."),
-    force: Annotated[bool, typer.Option("--force", help="Write over an arena.toml that is there.")] = False,
-) -> None:
-    """Write an arena.toml that explains itself: bots of your own, engines, tournaments, all commented out.
-
-    Commands run in that folder read it, and keep their results beside it.
-
-    Examples: [bold]arena init[/bold] · [bold]arena init ~/go[/bold]
-    """
+def _write_example(folder: Path, force: bool) -> None:
+    """Write the arena.toml that explains itself. Raises ConfigError where it can't be, and where one is there already
+    unless ``force`` is true."""
     from arena.players.example import ARENA_TOML
 
     path = folder / CONFIG

@@ -45,11 +45,13 @@ class Wanted:
 @takes_terms("openings", "plies", "book")
 def gate(
     checkpoint: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            help="The new checkpoint: a name, a folder, or checkpoint:NAME.", autocompletion=complete.checkpoints
+            help="The new checkpoint: a name, a folder, or checkpoint:NAME.",
+            show_default=False,
+            autocompletion=complete.checkpoints,
         ),
-    ],
+    ] = None,
     against: Annotated[
         str | None,
         typer.Option(
@@ -77,6 +79,21 @@ def gate(
     beta: Annotated[float, typer.Option(help="The risk of rejecting what is stronger by ELO1.")] = 0.05,
     games: Annotated[int, typer.Option("-n", "--games", help="How many games at most.")] = SPRT_GAMES,
     terms: TermsTable = NO_TERMS,
+    history: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ENTRY",
+            help="Instead show this entry's checkpoints over time, with the result of each gate.",
+            show_default=False,
+            autocompletion=complete.trained,
+        ),
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the history to this table, too.", show_default=False)
+    ] = None,
+    png: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the history into this picture, too.", show_default=False)
+    ] = None,
     workers: events.Workers = 0,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
@@ -88,15 +105,28 @@ def gate(
 
     Accepted, the net is copied to results/checkpoints/NAME-HASH, where training on doesn't change it, and ENTRY's
     checkpoint in arena.toml is that copy from then on; the rest of the file stays as it is. Either way the games are
-    stored and the checkpoint's manifest says what came out; arena history ENTRY shows it.
+    stored and the checkpoint's manifest says what came out.
+
+    --history ENTRY shows the entry's checkpoints, what their gates said, and how strong each is: Elo by all stored
+    games, above the entry's first checkpoint, with 95 % intervals.
 
     The exit code is 0 for accepted, 1 for rejected or undecided, 2 for an error.
 
     Examples: [bold]arena gate mine[/bold] · [bold]arena gate results/checkpoints/mine --against alphago[/bold] ·
-    [bold]arena gate mine --as alphago:visits=50 --sprt 0 20 -n 1000[/bold]
+    [bold]arena gate mine --as alphago:visits=50 --sprt 0 20 -n 1000[/bold] ·
+    [bold]arena gate --history sl --png sl.png --csv sl.csv[/bold]
     """
     from arena.results.gate import Ruling
 
+    if history is not None:
+        if checkpoint is not None:
+            raise ConfigError("--history plays no gate; leave out the checkpoint")
+        _show_history(history, csv, png, results, config)
+        return
+    if csv is not None or png is not None:
+        raise ConfigError("--csv and --png belong to --history ENTRY; 'arena report' draws a match")
+    if checkpoint is None:
+        raise ConfigError("name a checkpoint, as in: arena gate mine; or --history ENTRY")
     wanted = Wanted(checkpoint, against, played_as, sprt, alpha, beta, games, terms, workers, results, config)
     if run_gate(wanted) is not Ruling.ACCEPTED:
         raise typer.Exit(1)
@@ -291,46 +321,23 @@ def _note(found: _Found, evidence: Evidence) -> tuple[list[Path], list[str]]:
     return noted, notes
 
 
-def history(
-    entry: Annotated[str, typer.Argument(help="An entry that has a net, such as sl.", autocompletion=complete.trained)],
-    over: Annotated[
-        str | None,
-        typer.Option(
-            help="Draw over rows of training, minutes of it, or gates; rows where they differ.", show_default=False
-        ),
-    ] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write the table to this file, too.", show_default=False)] = None,
-    png: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw it into this picture, too.", show_default=False)
-    ] = None,
-    results: Results = Path(RESULTS),
-    config: ConfigFile = None,
-) -> None:
-    """Tell an entry's checkpoints over time: what its gates let in and turned away, and how strong each is.
-
-    Elo is by all stored games, above the entry's first checkpoint, with 95 % intervals.
-
-    Example: [bold]arena history sl --png sl.png --csv sl.csv[/bold]
-    """
+def _show_history(entry: str, csv: Path | None, png: Path | None, results: Path, config: Path | None) -> None:
+    """Print an entry's checkpoints over time, what its gates said of them and how strong each is; write that, too."""
     from rich.console import Console
 
-    from arena.results.gate import Over
     from arena.results.gate import history as read_history
     from arena.results.store import Store, database
     from arena.screen.gate import HistoryPlot, history_sheet
 
     console = Console()
-    if over is not None and over not in list(Over):
-        raise ConfigError(f"--over {over} can't be; choose {', '.join(Over)}")
     player = _entry(registry_of(config, results), entry)
     if database(results).exists():
         with Store.of(results) as store:
             found = read_history(player, store)
     else:
         found = read_history(player, None)
-    scale = found.scale if over is None else Over(over)
     console.print(history_sheet(found))
-    console.print(HistoryPlot(found, scale))
+    console.print(HistoryPlot(found, found.scale))
     if csv is not None:
         from arena import files
         from arena.results.gate import to_csv
@@ -340,5 +347,5 @@ def history(
     if png is not None:
         from arena.screen.pages import draw_history
 
-        draw_history(found, scale, png)
+        draw_history(found, found.scale, png)
         print(f"Written to {png}.")

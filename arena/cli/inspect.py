@@ -1,8 +1,7 @@
-"""The commands that look closer: at a bot before it plays, a running event, a stored game, a fault."""
+"""The commands that look closer: at a bot before it plays, and at a running event."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,21 +10,15 @@ import typer
 
 from arena import UserError
 from arena.cli import complete
-from arena.cli.events import count_workers, printer
 from arena.cli.options import RESULTS, ConfigFile, Results, read_theme, registry_of
 
 if TYPE_CHECKING:
     from arena.contract.finding import Begun, Finding
     from arena.go.game import Rules
-    from arena.go.record import Record
     from arena.players.registry import Entry, Registry
     from arena.results.live import Look
     from arena.results.store import Event as StoredEvent
     from arena.results.store import Store
-
-
-REFUSED = 5
-"""Games that can't be played again, and are named."""
 
 
 def check(
@@ -171,119 +164,3 @@ def _not_running(store: Store, look: Look | None, wanted: StoredEvent | None) ->
         return f"no event is running in {store.path.parent}, and none was played"
     latest = f"{shown.id} isn't running" if wanted else f"no event is running in {store.path.parent}"
     return f"{latest}; {'see it' if wanted else f'the latest is {shown.id}'}: arena report {shown.id}"
-
-
-def replay(
-    game: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[ID]", help="A game's id, its beginning, its end or its number.", autocompletion=complete.games
-        ),
-    ] = None,
-    event: Annotated[
-        str | None,
-        typer.Option(help="Play this event's games again instead.", show_default=False, autocompletion=complete.events),
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option("-n", "--limit", help="So many of them, spread over it.", min=1, show_default=False)
-    ] = None,
-    show: Annotated[bool, typer.Option("--show", help="Draw the position where each ends or differs.")] = False,
-    workers: Annotated[int, typer.Option(help="Processes that play; 0 for one a core.")] = 0,
-    results: Results = Path(RESULTS),
-    config: ConfigFile = None,
-) -> None:
-    """Play a stored game again, from its seed and with the settings and nets of then, and say where it differs.
-
-    The exit code is 0 when all comes out the same, and 1 when something differs. The store stays as it is.
-
-    Examples: [bold]arena replay league/1b2c3d4e/00012[/bold] · [bold]arena replay 12 --show[/bold] ·
-    [bold]arena replay --event league -n 20[/bold]
-    """
-    from contextlib import closing
-
-    from rich.console import Console
-
-    from arena.results.replay import Casting, ReplayError, play_again
-    from arena.results.store import Store
-    from arena.screen.dossier import show_replay
-
-    if (game is None) == (event is None):
-        raise UserError("give a game's id, as in: arena replay 12; or --event NAME. 'arena games' lists both")
-    processes, console = count_workers(workers), Console()
-    say = printer(console)
-    with Store.of(results) as store:
-        casting = Casting(store, registry_of(config, results), results)
-        records = [store.find_game(game)] if game is not None else _spread(store, event or "", limit)
-    cast, refused = {}, []
-    for record in records:
-        try:
-            cast[record.id] = casting.cast(record)
-        except ReplayError as error:
-            if game is not None:
-                raise
-            refused.append(f"{record.id} can't be played again: {error}")
-    for note in dict.fromkeys(note for played in cast.values() for note in played.notes):
-        say(f"{note}.")
-    doubts = list(dict.fromkeys(doubt for played in cast.values() for doubt in played.doubts))
-    if doubts:
-        say(f"Needn't come out the same: {'; '.join(doubts)}.")
-    games = {record.id: record for record in records if record.id in cast}
-    updates = play_again([(record, cast[id]) for id, record in games.items()], processes)
-    with closing(updates):
-        try:
-            compared = show_replay(games, updates, console, show)
-        except KeyboardInterrupt:
-            raise SystemExit(130) from None
-    for words in refused[:REFUSED]:
-        say(words)
-    same = sum(found.is_identical for found in compared)
-    if event is not None:
-        parts = [f"{same} of {len(records)} games are identical"]
-        different = len(compared) - same
-        parts += [f"{different} differ{'s' if different == 1 else ''}"] * bool(different)
-        parts += [f"{len(refused)} can't be played again"] * bool(refused)
-        say(f"{'; '.join(parts)}.")
-    if same < len(records):
-        raise typer.Exit(1)
-
-
-def _spread(store: Store, event: str, limit: int | None) -> list[Record]:
-    """So many games of an event, from its first to its last. Raises StoreError."""
-    records = list(store.games(event=store.event(event).id))
-    wanted = len(records) if limit is None else min(limit, len(records))
-    return [records[index * len(records) // wanted] for index in range(wanted)]
-
-
-def dossier(
-    game: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[ID]", help="A game's id, its beginning, its end or its number.", autocompletion=complete.games
-        ),
-    ] = None,
-    event: Annotated[
-        str | None,
-        typer.Option(help="List those of this event only.", show_default=False, autocompletion=complete.events),
-    ] = None,
-    limit: Annotated[int, typer.Option("-n", "--limit", help="List the newest so many.", min=1)] = 20,
-    results: Results = Path(RESULTS),
-) -> None:
-    """List the games that a fault ended, or tell all about one: who, why, the traceback, the position, the SGF.
-
-    Examples: [bold]arena dossier[/bold] · [bold]arena dossier league/1b2c3d4e/00012[/bold]
-    """
-    from rich.console import Console
-
-    from arena.results.store import Store
-    from arena.screen.dossier import forfeits_sheet, show_dossier
-
-    console = Console()
-    with Store.of(results) as store:
-        if game is None:
-            lost = list(store.games(event=event, forfeits=True, newest_first=True))
-            console.print(forfeits_sheet(lost[:limit], len(lost)))
-            return
-        record = store.find_game(game)
-        players = store.players()
-    again = ["arena", "replay", record.id, *(["--results", str(results)] if results != Path(RESULTS) else [])]
-    show_dossier(record, players, shlex.join(again), console)

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from arena import UserError
 from arena.cli import complete
+from arena.cli.events import Workers
 from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
+from arena.cli.show import show_again
 
 if TYPE_CHECKING:
-    pass
+    from arena.go.record import Record
+
+LISTED = 20
+"""Games that are listed by default."""
 
 Event = Annotated[
     str | None, typer.Option(help="Games of this event only.", show_default=False, autocompletion=complete.events)
@@ -92,43 +99,67 @@ def elo(
 def games(
     event: Event = None,
     player: Player = None,
-    limit: Annotated[int, typer.Option("-n", "--limit", help="The newest so many.", min=1)] = 20,
+    forfeits: Annotated[bool, typer.Option("--forfeits", help="Only games that a bot lost by a fault.")] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "-n",
+            "--limit",
+            help="Number of games, the newest first (default 20; all with --sgf). With --replay, this many are spread "
+            "over all of them (default all).",
+            min=1,
+            show_default=False,
+        ),
+    ] = None,
+    sgf: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write an SGF file of each game here instead.", show_default=False),
+    ] = None,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Play the games again instead, and say where they differ.")
+    ] = False,
+    workers: Workers = 0,
     results: Results = Path(RESULTS),
+    config: ConfigFile = None,
 ) -> None:
-    """List stored games, the newest first.
+    """List stored games, the newest first; or write them as SGF files; or play them again.
 
-    Examples: [bold]arena games[/bold] · [bold]arena games --event league -n 50[/bold]
+    With --replay the bots play each game again from its seed, with the settings and nets of then. The exit code is 0
+    if all games come out the same, and 1 if one differs. The database stays as it is.
+
+    Examples: [bold]arena games[/bold] · [bold]arena games --event league --forfeits[/bold] ·
+    [bold]arena games --player alphago --sgf games[/bold] · [bold]arena games --event league -n 20 --replay[/bold]
     """
     from rich.console import Console
 
     from arena.results.store import Store
     from arena.screen.tables import games_table
 
+    if sgf is not None and replay:
+        raise UserError("--sgf and --replay are two different things to do; choose one")
+    wanted: dict[str, Any] = {"event": event, "player": player, "forfeits": forfeits}
     with Store.of(results) as store:
-        found = list(store.games(event=event, player=player, limit=limit, newest_first=True))
-        Console().print(games_table(found, store.count(event=event, player=player)))
+        total = store.count(**wanted)
+        if sgf is not None:
+            chosen = store.games(**wanted, limit=limit, newest_first=limit is not None)
+            _write_sgf(chosen, sgf, total if limit is None else min(limit, total))
+        elif replay:
+            every, again = list(store.games(**wanted)), min(limit or total, total)
+            spread = [every[index * total // again] for index in range(again)]
+            show_again(spread, store, workers, results, config)
+        else:
+            found = list(store.games(**wanted, limit=limit or LISTED, newest_first=True))
+            Console().print(games_table(found, total))
 
 
-def export(
-    sgf: Annotated[Path, typer.Option(help="Folder for one SGF file a game.", show_default=False)],
-    event: Event = None,
-    player: Player = None,
-    results: Results = Path(RESULTS),
-) -> None:
-    """Write stored games as SGF files.
-
-    Example: [bold]arena export --sgf games --player alphago[/bold]
-    """
+def _write_sgf(games: Iterable[Record], folder: Path, total: int) -> None:
     from rich.progress import track
 
     from arena import files
-    from arena.results.store import Store
 
-    with Store.of(results) as store:
-        total = store.count(event=event, player=player)
-        for record in track(store.games(event=event, player=player), "Writing", total=total, transient=True):
-            files.write(sgf / _file_of(record.id), record.to_sgf() + "\n", sync=False)
-    print(f"{total} games written to {sgf}.")
+    for record in track(games, "Writing", total=total, transient=True):
+        files.write(folder / _file_of(record.id), record.to_sgf() + "\n", sync=False)
+    print(f"{total} games written to {folder}.")
 
 
 def _file_of(id: str) -> Path:

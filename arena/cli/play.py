@@ -17,6 +17,7 @@ from arena import ConfigError, StoreError, UserError
 from arena.cli import events
 from arena.cli.options import RESULTS, ConfigFile, Results, ThemeName, read_theme, registry_of
 from arena.cli.seats import Wish, arranged, opponents_of
+from arena.cli.tutorial import teach_rules
 
 if TYPE_CHECKING:
     from arena.go.moves import Colour
@@ -76,6 +77,19 @@ def play(
         bool, typer.Option("--fair", help="Colour, handicap and komi that make it even, by your ratings here.")
     ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the last game, or with that of an id.")] = False,
+    tutorial: Annotated[
+        bool, typer.Option("--tutorial", help="Learn the rules of Go in ten screens, then play a first game.")
+    ] = False,
+    first: Annotated[
+        int | None,
+        typer.Option(
+            "--from",
+            help="With --tutorial: the screen to begin with (default 1; 11 is the game).",
+            min=1,
+            max=11,
+            show_default=False,
+        ),
+    ] = None,
     plain: Annotated[
         bool, typer.Option("--plain", help="Every change said in words, for screen readers and logs.")
     ] = False,
@@ -93,10 +107,14 @@ def play(
     The game is kept after every move, whatever happens to the terminal; --resume goes on. Finished games are stored
     beside those of bots, and count for arena elo unless you had help (undo, hint, score), a handicap or another komi.
 
+    --tutorial teaches the rules on a 5x5 board. Each screen asks for a move or a number; type hint, skip, back or quit
+    at any time. The game at its end is against BOT, by default fast-random, which plays anywhere.
+
     Examples: [bold]arena play alphago[/bold] · [bold]arena play mcts:playouts=200 --size 5 --color white[/bold] ·
     [bold]arena play alphago --fair --as ada[/bold] · [bold]arena play mcts --time main=600,byoyomi=30[/bold] ·
     [bold]arena play sl --handicap 3 --rules japanese[/bold] · [bold]arena play --resume[/bold] ·
-    [bold]arena play random --plain < moves.txt[/bold]
+    [bold]arena play random --plain < moves.txt[/bold] · [bold]arena play --tutorial[/bold] ·
+    [bold]arena play mcts --tutorial --from 11[/bold]
     """
     from rich.console import Console
 
@@ -107,6 +125,15 @@ def play(
     from arena.screen.plain_play import Lines
     from arena.screen.play import Look, sit_down
 
+    given = (color, size, komi, rules, handicap, time, name, seed)
+    is_own = fair or any(value is not None for value in given)
+    if tutorial:
+        if is_own or resume or ascii_only:
+            raise ConfigError("the tutorial has its own board and rules; give BOT, --from and --plain only")
+        teach_rules(bot or "fast-random", first or 1, plain, results, config)
+        return
+    if first is not None:
+        raise ConfigError("--from belongs to the tutorial; add --tutorial, or leave it out")
     console = Console()
     say = events.printer(console)
     registry = registry_of(config, results)
@@ -114,8 +141,7 @@ def play(
     _store_finished(results, say)
     with ExitStack() as stack:
         if resume:
-            given = (color, size, komi, rules, handicap, time, name, seed)
-            if any(value is not None for value in given) or fair:
+            if is_own:
                 raise ConfigError(
                     "a game that goes on keeps its players, rules and clock; give --resume and its id only"
                 )

@@ -1,35 +1,16 @@
-"""The command that teaches the rules."""
+"""The part of ``arena play`` that teaches the rules."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from arena.cli import complete
-from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
+from arena.cli.options import registry_of
 
 
-def tutorial(
-    first: Annotated[int, typer.Option("--from", help="Begin with this screen; 11 is the game.", min=1, max=11)] = 1,
-    against: Annotated[
-        str, typer.Option(help="Whom the game at the end is played against.", autocompletion=complete.bots)
-    ] = "fast-random",
-    plain: Annotated[
-        bool, typer.Option("--plain", help="Say positions in words instead of drawing them, as for a screen reader.")
-    ] = False,
-    results: Results = Path(RESULTS),
-    config: ConfigFile = None,
-) -> None:
-    """Learn the rules of Go in ten screens on a 5x5 board, then play a first game.
-
-    Each screen asks for a move or a number. Type hint, skip, back or quit at any time; answers may come from a pipe,
-    too. The game is against fast-random, which plays anywhere; mcts is hard to beat.
-
-    Examples: [bold]arena tutorial[/bold] · [bold]arena tutorial --from 11 --against mcts[/bold]
-    """
+def teach_rules(against: str, first: int, plain: bool, results: Path, config: Path | None) -> None:
+    """The tutorial from screen ``first`` on, then a game against this bot; in a terminal or a pipe. Raises UserError
+    for a bot that can't be played on its board."""
     from random import SystemRandom
 
     from rich.console import Console
@@ -48,7 +29,7 @@ def tutorial(
         teach(talk, first)
         play(talk, entry.build(), entry.name, SystemRandom().getrandbits(31), lines)
     except Left as left:
-        farewell(talk, [f"Go on later with: arena tutorial --from {left.number}"])
+        farewell(talk, [f"Go on later with: arena play --tutorial --from {left.number}"])
         return
     except KeyboardInterrupt:
         print()
@@ -56,7 +37,7 @@ def tutorial(
     farewell(
         talk,
         [
-            "Those are all the rules. Again, and harder: arena tutorial --from 11 --against mcts. "
+            "Those are all the rules. Again, and harder: arena play mcts --tutorial --from 11. "
             "On a real board: arena play mcts --size 9."
         ],
     )

@@ -23,12 +23,12 @@ from typing import Any
 from arena import UserError
 from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Bot, Limits
+from arena.contract.guard import SET_PDEATHSIG, control
 from arena.events.pairing import Pairing
 from arena.events.pulse import BEAT, Pulse
 from arena.events.room import Room, Table, Turn
 from arena.files import scratch
 from arena.go.game import Game, Rules
-from arena.gtp.guard import SET_PDEATHSIG, control
 from arena.players.registry import Entry
 
 GLANCE = 0.25

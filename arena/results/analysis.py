@@ -165,11 +165,10 @@ def _positions(record: Record) -> Iterator[Game]:
 
 
 def _evaluate(games: Sequence[Game], bot: Bot, limits: Limits) -> Iterator[Evaluation]:
-    searches = type(bot).analyse is not Bot.analyse
     try:
         decisions = bot.choose_all(games, limits)
         # a search goes on from what it has learnt of a game: here it is asked for that, and for hardly any more
-        candidates = [bot.analyse(game, Limits(simulations=1)) if searches else [] for game in games]
+        candidates = [bot.analyse(game, Limits(simulations=1)) for game in games]
     except BotFault as fault:
         raise AnalysisError(f"the bot failed: {' '.join(str(fault).split())}") from fault
     for game, decision, weighed in zip(games, decisions, candidates, strict=True):

@@ -348,7 +348,7 @@ def _config(place: Place) -> Iterator[Begun | Finding]:
 
     if place.config is None:
         Registry(None, place.results)  # raises what is wrong with installed packages of bots
-        yield Finding("config", Verdict.OK, "no arena.toml here; 'arena init' writes one that explains itself")
+        yield Finding("config", Verdict.OK, "no arena.toml here; 'arena doctor --init' writes one that explains itself")
         return
     registry = Registry(place.config, place.results)
     own = [entry for entry in registry.entries if entry.source == str(place.config)]

@@ -150,7 +150,6 @@ class Over(StrEnum):
     """What an entry's strength is drawn over."""
 
     ROWS = "rows"
-    MINUTES = "minutes"
     GATES = "gates"
 
 
@@ -174,7 +173,7 @@ class Version:
 
     def place(self, over: Over) -> float:
         """Where it stands on that scale; 0 where its training isn't known any more."""
-        return {Over.ROWS: float(self.rows), Over.MINUTES: self.minutes, Over.GATES: float(self.number)}[over]
+        return {Over.ROWS: float(self.rows), Over.GATES: float(self.number)}[over]
 
 
 @dataclass(frozen=True, slots=True)

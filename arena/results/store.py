@@ -339,9 +339,7 @@ class Store:
         ``player`` is a name or an identity, of either colour; ``forfeits`` leaves only games that a fault ended;
         ``limit`` keeps the first so many in that order.
         """
-        condition, values = _condition(event=event, player=player, size=size)
-        if forfeits:
-            condition += " AND ending IN ('time', 'illegal', 'crash')"
+        condition, values = _condition(event=event, player=player, size=size, forfeits=forfeits)
         order = "DESC" if newest_first else "ASC"
         values["limit"] = -1 if limit is None else max(0, limit)
         return (record for _, record in self._numbered(f"{condition} ORDER BY seq {order} LIMIT :limit", values))
@@ -382,9 +380,16 @@ class Store:
         with _in_one_line(self.path):
             return {row["identity"]: row["name"] for row in self._connection.execute(query, {"event": event})}
 
-    def count(self, *, event: str | None = None, player: str | None = None, size: int | None = None) -> int:
+    def count(
+        self,
+        *,
+        event: str | None = None,
+        player: str | None = None,
+        size: int | None = None,
+        forfeits: bool = False,
+    ) -> int:
         """How many games ``games`` would give."""
-        condition, values = _condition(event=event, player=player, size=size)
+        condition, values = _condition(event=event, player=player, size=size, forfeits=forfeits)
         with _in_one_line(self.path):
             return int(self._connection.execute(f"SELECT count(*) FROM games WHERE {condition}", values).fetchone()[0])
 
@@ -669,7 +674,7 @@ def _one_line(text: str) -> str:
 
 
 def _condition(
-    *, event: str | None = None, player: str | None = None, size: int | None = None
+    *, event: str | None = None, player: str | None = None, size: int | None = None, forfeits: bool = False
 ) -> tuple[str, dict[str, Any]]:
     """An SQL condition and the values it names."""
     given = {
@@ -678,6 +683,8 @@ def _condition(
         "size = :size": size,
     }
     condition = " AND ".join(["TRUE", *(text for text, value in given.items() if value is not None)])
+    if forfeits:
+        condition += " AND ending IN ('time', 'illegal', 'crash')"
     return condition, {"event": event, "player": player, "size": size}
 
 

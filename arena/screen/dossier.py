@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 
 from rich.console import Console
@@ -17,7 +17,7 @@ from arena.screen import style
 from arena.screen.board import draw_board, stone_sign
 from arena.screen.progress import show_bar
 from arena.screen.style import some
-from arena.screen.tables import Sheet, print_facts
+from arena.screen.tables import print_facts
 
 
 def show_dossier(record: Record, players: Mapping[str, Player], command: str, console: Console) -> None:
@@ -75,20 +75,6 @@ def loser(record: Record) -> str:
     """Who lost; empty for a draw or an unknown outcome."""
     winner = record.outcome.winner if record.outcome is not None else None
     return "" if winner is None else record.white if winner is BLACK else record.black
-
-
-def forfeits_sheet(records: Iterable[Record], total: int) -> Sheet:
-    """Games that a fault has ended, out of ``total`` such games."""
-    rows = []
-    for record in records:
-        assert record.outcome is not None
-        who = loser(record)
-        rows.append((record.id, who, str(record.outcome.ending), record.reason.removeprefix(f"{who}: ")))
-    if not rows:
-        return Sheet((), (), "No game was lost by a fault.")
-    shown = some(total, "game") if len(rows) == total else f"{len(rows)} of {total} games"
-    note = f"{shown} lost by a fault; 'arena dossier ID' tells all about one."
-    return Sheet(("game", "lost by", "fault", "reason"), rows, note, flexible=(0, 1, 3))
 
 
 def _player(record: Record, colour: Colour, players: Mapping[str, Player]) -> str:

@@ -37,7 +37,7 @@ def gate_lines(evidence: Evidence, folder: Path, change: Change | None, noted: S
         games = some(evidence.games.games, "game")
         yield f"Undecided after {games}: {entry} stays as it is, with {against}. More games (-n) go on from here."
     manifests = "".join(f", {folder / 'manifest.json'}" for folder in noted)
-    yield f"The evidence: event {evidence.match.event}{manifests}; see arena history {entry}."
+    yield f"The evidence: event {evidence.match.event}{manifests}; see arena gate --history {entry}."
 
 
 def _undo(change: Change) -> str:
@@ -157,4 +157,4 @@ class HistoryPlot:
         canvas.put(column, end + (step if is_least else -step), signs.up if is_least else signs.down)
 
 
-_SCALES = {Over.ROWS: "rows of training", Over.MINUTES: "minutes of training", Over.GATES: "the gates"}
+_SCALES = {Over.ROWS: "rows of training", Over.GATES: "the gates"}

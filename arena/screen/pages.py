@@ -251,7 +251,7 @@ def _draw_versions(axes: Axes, rated: Sequence[Version], over: Over, anchor: str
         if found:
             axes.plot([], [], color=COLOURS[number], marker=marker, linestyle="", label=words)
     axes.margins(x=0.15)
-    axes.set_xlabel({Over.ROWS: "training rows", Over.MINUTES: "minutes of training", Over.GATES: "gate"}[over])
+    axes.set_xlabel({Over.ROWS: "training rows", Over.GATES: "gate"}[over])
     if over is Over.ROWS:
         axes.xaxis.set_major_formatter(_thousands)
     if over is Over.GATES:

@@ -315,7 +315,7 @@ def _forfeits(forfeits: Sequence[Forfeit], most: int) -> Sheet:
     rows = [(forfeit.id, str(forfeit.ending), forfeit.reason) for forfeit in forfeits[:most]]
     more = len(forfeits) - len(rows)
     note = f"And {some(more, 'more forfeit')}. " * (more > 0)
-    note += f"What is known of one: arena dossier {rows[0][0]}"
+    note += f"All that is known of one: arena show {rows[0][0]}"
     return Sheet(("game", "fault", "what happened"), rows, note, flexible=(0, 2))
 
 

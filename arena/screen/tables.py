@@ -232,6 +232,8 @@ def games_table(records: Iterable[Played], total: int) -> Sheet:
         outcome = record.outcome
         result = "?" if outcome is None else outcome.brief
         ending = "" if outcome is None else record.reason or str(outcome.ending)
+        if outcome is not None and outcome.ending.is_forfeit and record.reason:
+            ending = f"{outcome.ending}: {record.reason}"
         if record.unrated:
             ending += f" (unrated: {record.unrated})"
         rows.append((record.id, record.black, record.white, result, str(record.length), ending))
