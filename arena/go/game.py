@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from arena import ConfigError, IllegalMove
-from arena.files import check_keys
 from arena.go import kernels
 from arena.go.board import Board
 from arena.go.moves import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, gtp_from_move, pass_move, star_points
@@ -75,10 +74,12 @@ class Rules:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Rules:
-        """The rules whose ``asdict`` became JSON. Raises ConfigError, ValueError, TypeError or KeyError for what is no
-        rules."""
-        check_keys(data, cls, "rules", error=ConfigError, hint="they are damaged")
+        """The rules whose ``asdict`` became JSON. Raises ValueError, TypeError or KeyError for what is no rules."""
         rules = cls(**{**data, "scoring": Scoring(data["scoring"])})
+        for name, usual in asdict(cls()).items():
+            value = getattr(rules, name)
+            if type(value) is not type(usual) and (type(value), type(usual)) != (int, float):
+                raise ValueError(f"rules have no {name} {value!r}")
         if not (MIN_SIZE <= rules.size <= MAX_SIZE and rules.move_limit > 0 and isfinite(rules.komi)):
             raise ValueError(f"no game is played by {rules}")
         return rules
