@@ -14,8 +14,8 @@ from arena.events.schedule import Match
 from arena.go.record import Record, Score
 from arena.screen.match import MatchView
 
-MOST = 40
-"""Bytes a game that two tables of hashes may take, with room to sort the new ones in."""
+MOST = 100
+"""Bytes a game that two tables of hashes may take, those that aren't sorted in yet among them."""
 
 
 @dataclass

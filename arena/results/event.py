@@ -209,6 +209,7 @@ class Report(Findings):
         self.created = event.created
         self.settings: dict[str, Any] = json.loads(event.settings)
         self.kind = Kind.of(self.settings)
+        self.rules = Rules.from_json(self.settings["rules"])
         self.participants = tuple(participants)
         self.stored = self.counted = 0
         self.dates: tuple[str, str] | None = None  # the first and the last
@@ -251,10 +252,6 @@ class Report(Findings):
         if game.date:
             first, last = self.dates or (game.date, game.date)
             self.dates = min(first, game.date), max(last, game.date)
-
-    @cached_property
-    def rules(self) -> Rules:
-        return Rules.from_json(self.settings["rules"])
 
     @cached_property
     def course(self) -> list[Moment]:

@@ -186,7 +186,10 @@ def league(
     if pool is None and event is None:
         pool = next(iter(store.pools()), None)
     rows = store.result_rows(pool, event=event)
-    results = [Result(row.black, row.white, row.black_points, row.games) for row in rows]
+    try:
+        results = [Result(row.black, row.white, row.black_points, row.games) for row in rows]
+    except ValueError as error:
+        raise StoreError(f"{store.path} is damaged ({error}); restore it from a copy") from error
     if not results:
         return None
     return rate_all(results, tell_apart(store.players()), anchor)

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 from zlib import crc32
 
-from arena import StoreBusy, StoreError, __version__, files
+from arena import ConfigError, StoreBusy, StoreError, __version__, files
 from arena.contract.code import Player
+from arena.files import FOREIGN
 
 if TYPE_CHECKING:  # players and results are read without games: these pull in the compiler
     from arena.go.game import Outcome, Rules
@@ -404,7 +405,12 @@ class Store:
         with _in_one_line(self.path):
             pools = [Pool(*row) for row in self._connection.execute(query)]
         for pool in pools:
-            self._check_object("a game's rules", pool.rules)
+            try:
+                str(pool)
+            except FOREIGN as error:
+                raise StoreError(
+                    f"a game's rules or handicap in {self.path} are damaged; restore it from a copy"
+                ) from error
         return pools
 
     def result_rows(self, pool: Pool | None = None, *, event: str | None = None) -> list[ResultRow]:
@@ -545,7 +551,7 @@ class Store:
         """Raises StoreError for a text that isn't an object of JSON: no arena wrote it."""
         try:
             is_object = isinstance(json.loads(text), dict)
-        except (ValueError, RecursionError):
+        except FOREIGN:
             is_object = False
         if not is_object:
             raise StoreError(f"{what} in {self.path} is damaged (its settings aren't JSON); restore it from a copy")
@@ -571,7 +577,7 @@ class Store:
         try:
             _check_sum(row["summed"], row["kept"])
             return _record_from_row(row)
-        except (ValueError, TypeError, KeyError, struct.error) as error:
+        except (*FOREIGN, ConfigError, struct.error) as error:
             raise StoreError(_damaged(row["id"], self.path, error)) from error
 
     @contextmanager
@@ -743,7 +749,7 @@ def _row_from_record(record: Record) -> dict[str, Any]:
 
 
 def _record_from_row(row: sqlite3.Row) -> Record:
-    """Raises ValueError, TypeError, KeyError or struct.error when the row doesn't hold a record."""
+    """Raises what is in FOREIGN, ConfigError or struct.error when the row doesn't hold a record."""
     from arena.go.moves import Colour
     from arena.go.record import Record
 
@@ -775,8 +781,8 @@ def _scores_from_rows(rows: Iterable[tuple[Any, ...]], path: Path) -> Iterator[S
             if end not in outcomes:
                 outcomes[end] = None if ending is None else Outcome(colours[winner], Ending(ending), margin)
             known[9], known[13] = colours[known[9]], colours[known[13]]
-            yield Score._make((*known, outcomes[end]))
-        except (ValueError, KeyError) as error:
+            yield Score._make([*known, outcomes[end]])
+        except FOREIGN as error:
             raise StoreError(_damaged(known[1], path, error)) from error
 
 

@@ -12,6 +12,7 @@ from arena.contract.code import Player
 from arena.contract.settings import plain
 from arena.events.schedule import Match, event_from_json
 from arena.events.tally import Judge
+from arena.files import FOREIGN
 from arena.go.record import Played
 from arena.results.event import Kind, Participant, Report
 from arena.results.league import tell_apart
@@ -50,7 +51,7 @@ def readable(store: Store, event: Event) -> Iterator[None]:
     """Raises StoreError for an event whose settings, players and games don't belong together."""
     try:
         yield
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except FOREIGN as error:
         detail = f"{type(error).__name__}: {error}"
         raise StoreError(f"event '{event.id}' in {store.path} is damaged ({detail}); restore it from a copy") from error
 
