@@ -262,6 +262,9 @@ def _table(path: Path, text: str, parse: Any, form: str, error: type[UserError],
     return content
 
 
+FOREIGN = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
+"""What is raised by code that takes data of others for its own: the file is at fault, not the code."""
+
 _FORMS: dict[str, tuple[tuple[type, ...], str]] = {
     "str": ((str,), "text"),
     "int": ((int,), "a whole number"),
@@ -283,11 +286,11 @@ def check_keys(
     hint: str,
     optional: Collection[str] = (),
 ) -> None:
-    """Whether an object of JSON has the fields of a dataclass, each of its type, and no others. Raises ``error``, which
-    begins with ``where``, names the key and what is allowed, and ends with ``hint``."""
+    """Whether an object of JSON has the fields of a dataclass, each of its type where JSON has that, and no others.
+    Raises ``error``, which begins with ``where``, names the key and what is allowed, and ends with ``hint``."""
     known = {field.name: str(field.type).partition("[")[0] for field in fields(kind)}
     for name, form in known.items():
-        types, word = _FORMS[form]
+        types, word = _FORMS.get(form, ((object,), ""))
         if name not in content:
             if name not in optional:
                 raise error(f"{where}: '{name}' is missing; {hint}")

@@ -1,19 +1,26 @@
-"""What a GTP session looks like from its first byte to its last, against a text that is kept."""
+"""What a GTP session and an analysis look like from the first byte to the last, against texts that are kept."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from commandline import arena_alone
+from commandline import arena, arena_alone
 
-GOLDEN = Path(__file__).parent / "golden" / "gtp.txt"
-"""Lines that begin with ``>`` are sent, the others are the answers. The bot draws lots alike on every processor."""
+GOLDEN = Path(__file__).parent / "golden"
+"""In ``gtp.txt`` lines that begin with ``>`` are sent, the others are the answers. Both bots draw lots alike on every
+processor and have no net."""
 
 
 def test_a_gtp_session_is_the_golden_one_byte_by_byte(tmp_path: Path) -> None:
-    golden = GOLDEN.read_text(encoding="utf-8")
+    golden = (GOLDEN / "gtp.txt").read_text(encoding="utf-8")
     sent = re.findall(r"^>(.*)\n", golden, re.MULTILINE)
     answers = re.sub(r"^>.*\n", "", golden, flags=re.MULTILINE)
     done = arena_alone("gtp", "random", "--seed", "1", folder=tmp_path, typed="".join(f"{line}\n" for line in sent))
     assert (done.stdout, done.returncode) == (answers, 0), done.stderr
+
+
+def test_an_analysis_is_the_golden_one(tmp_path: Path) -> None:
+    (tmp_path / "game.sgf").write_text("(;GM[1]FF[4]SZ[7]KM[7]RU[cgos];B[dd];W[cc];B[ce];W[bd];B[])")
+    done = arena("analyze", "game.sgf", "--bot", "mcts", "--visits", "40", "-n", "1", folder=tmp_path)
+    assert (done.stdout, done.returncode) == ((GOLDEN / "analysis.txt").read_text(encoding="utf-8"), 0), done.stderr

@@ -94,7 +94,7 @@ def test_random_games_meet_ko_superko_and_suicide() -> None:
     assert {"ko", "superko", "suicide", "taken"} <= seen
 
 
-@pytest.mark.parametrize("switch", ["NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"])
+@pytest.mark.parametrize("switch", ["NUMBA_DISABLE_JIT", pytest.param("NUMBA_BOUNDSCHECK", marks=pytest.mark.slow)])
 def test_the_kernels_also_agree_uncompiled_and_with_checked_bounds(switch: str) -> None:
     folder = Path(__file__).parent
     code = (

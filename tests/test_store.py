@@ -747,7 +747,7 @@ def test_scores_are_the_games_without_their_moves(path: Path) -> None:
     ],
 )
 def test_rows_that_no_arena_wrote_are_one_line(path: Path, change_: str, words: str) -> None:
-    settings = '{"names": ["a", "b"], "players": ["1", "2"]}'
+    settings = f'{{"names": ["a", "b"], "players": ["1", "2"], "rules": {Rules().to_json()}}}'
     with Store.open(path, write=True) as store:
         store.add_players([Player("1", "a", "uct", "{}"), Player("2", "b", "uct", "{}")])
         store.add_event(Event("e", "2026-01-01", settings))

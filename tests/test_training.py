@@ -420,7 +420,9 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize(("processes", "ending"), [(1, signal.SIGTERM), (2, signal.SIGINT)])
+@pytest.mark.parametrize(
+    ("processes", "ending"), [(1, signal.SIGTERM), pytest.param(2, signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_a_signal_leaves_a_good_checkpoint(tiny: sl.Config, tmp_path: Path, processes: int, ending: int) -> None:
     settings = asdict(tiny)
     settings |= {"max_rows": None, "max_minutes": 10.0, "processes": processes}

@@ -8,8 +8,16 @@ from pathlib import Path
 
 import pytest
 from commandline import arena, refused
+from small_nets import HEADS, small_model, small_net
 
 from arena import CheckpointError, ConfigError
+from arena.events.runner import play_event
+from arena.events.schedule import Match
+from arena.events.terms import Terms
+from arena.go.game import Ending, Rules
+from arena.go.moves import BLACK, WHITE
+from arena.players.registry import Registry
+from arena.results.store import Store
 from bots.nets.checkpoint import SHIPPED, Checkpoint
 from trainers.settings import SL, change
 
@@ -54,3 +62,21 @@ def test_a_table_that_is_too_deep_or_has_numbers_too_long_is_refused_in_one_line
 def test_a_pipe_in_place_of_arena_toml_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "arena.toml")
     refused(arena("bots", folder=tmp_path), "arena.toml: can't be read (it is not a regular file)")
+
+
+def test_a_net_whose_answer_is_not_a_number_in_mid_game_forfeits_with_a_dossier(store: Store, tmp_path: Path) -> None:
+    net = small_net(tmp_path / "net", small_model(HEADS, "nan"))
+    player, opponent = map(Registry().resolve, (f"policy:checkpoint={net}", "fast-random"))
+    for _ in play_event(Match(player, opponent, Terms(Rules.preset("cgos", 5), plies=0), 1), store, 1):
+        pass
+    (record,) = store.games()
+    assert record.outcome is not None and record.outcome.ending is Ending.CRASH
+    assert record.outcome.winner is (WHITE if record.black == player.name else BLACK)
+    assert "its policy must be 26 finite numbers a position" in record.reason
+    assert "Traceback" in record.dossier and record.moves
+
+
+def test_a_net_that_computes_for_ever_is_given_up_at_its_deadline(tmp_path: Path) -> None:
+    small_net(tmp_path / "endless", small_model(HEADS, "endless"))
+    done = arena("check", "policy:checkpoint=endless@deadline=0.2", "--size", "5", folder=tmp_path)
+    assert done.returncode == 1 and "no answer within 3.2 s" in done.stdout

@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from arena import CheckpointError
-from bots.nets.catalogue import Net, load_network, network_from
+from bots.nets.catalogue import Net, load_network, load_weights, network_from
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.network import Network, NetworkConfig
 
@@ -35,7 +34,7 @@ def start_from(network: Net, checkpoint: Checkpoint) -> None:
     other = {key for key in given if key != "area" and wanted.get(key) != given[key]}
     alike = wanted.keys() == given.keys()
     if alike and not other:
-        network.load_state_dict(load_file(checkpoint.weights), strict=False)
+        load_weights(network, checkpoint, strict=False)
     elif alike and isinstance(network, Network) and other <= GROWING and all(given[key] < wanted[key] for key in other):
         small = load_network(checkpoint)
         assert isinstance(small, Network)  # its shape is told in the same words

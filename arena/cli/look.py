@@ -144,8 +144,9 @@ def games(
             chosen = store.games(**wanted, limit=limit, newest_first=limit is not None)
             _write_sgf(chosen, sgf, total if limit is None else min(limit, total))
         elif replay:
-            every, again = list(store.games(**wanted)), min(limit or total, total)
-            spread = [every[index * total // again] for index in range(again)]
+            again = min(limit or total, total)
+            places = {index * total // again for index in range(again)}
+            spread = [game for place, game in enumerate(store.games(**wanted)) if place in places]
             show_again(spread, store, workers, results, config)
         else:
             found = list(store.games(**wanted, limit=limit or LISTED, newest_first=True))

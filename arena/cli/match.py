@@ -156,10 +156,9 @@ def _stored(store: Store, played: Match) -> Tally:
     for event in store.events():
         if event.id.rpartition("-")[0] == played.key:
             judge = Judge(first, second)
-            counted = [game for score in store.scores(event=event.id) for game in judge.add(score)]
-            if tally is None:
-                tally = judge.tally
-            else:
-                for game in counted:
-                    tally.add(game)
+            for score in store.scores(event=event.id):
+                for game in judge.add(score):
+                    if tally is not None:
+                        tally.add(game)
+            tally = tally or judge.tally
     return tally or Tally(first, second)

@@ -58,7 +58,7 @@ def report(
                 raise UserError("--list takes no event and writes nothing; leave one of them out")
             console.print(overviews_sheet(overviews(store)))
             return
-        found = read_report(store, event)
+        found = read_report(store, event, keep=csv is not None or html is not None)
     written = []
     if csv is not None:
         from arena.results.frames import write_event_csv

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from arena.people.sitting import Opponent
     from arena.players.registry import Entry, Registry
     from arena.screen.board import Theme
+    from arena.screen.plain_play import Lines
 
 COLOURS = ("black", "white", "nigiri")
 
@@ -111,21 +112,23 @@ def opponents_of(bots: Mapping[Colour, Entry], rules: Rules) -> dict[Colour, Opp
 
 def seat_at(event: Event, theme: Theme) -> Callable[[Pairing], Record]:
     """Sits people down to their games of an event. Who leaves one raises KeyboardInterrupt, as Ctrl-C does."""
-    from datetime import UTC, datetime
-
-    from rich.console import Console
-
-    from arena.contract.bot import Limits
-    from arena.go.moves import Colour
-    from arena.go.record import Record
-    from arena.people.kifu import Kifu
-    from arena.people.sitting import Sitting
-    from arena.screen.plain_play import Lines
-    from arena.screen.play import Look, sit_down
-
-    console, lines = Console(), Lines(sys.stdin)
+    lines: Lines | None = None
 
     def play(pairing: Pairing) -> Record:
+        from datetime import UTC, datetime
+
+        from rich.console import Console
+
+        from arena.contract.bot import Limits
+        from arena.go.moves import Colour
+        from arena.go.record import Record
+        from arena.people.kifu import Kifu
+        from arena.people.sitting import Sitting
+        from arena.screen.plain_play import Lines
+        from arena.screen.play import Look, sit_down
+
+        nonlocal lines
+        lines = lines or Lines(sys.stdin)
         names = dict(zip(Colour, (pairing.black, pairing.white), strict=True))
         seats = {colour: event.players[name] for colour, name in names.items()}
         bots = {colour: seat for colour, seat in seats.items() if not seat.is_person}
@@ -144,7 +147,7 @@ def seat_at(event: Event, theme: Theme) -> Callable[[Pairing], Record]:
         )
         time = next((seats[colour].limits for colour in people if seats[colour].limits.time), Limits())
         with Sitting(Kifu(record, people, time), opponents_of(bots, event.terms.rules)) as sitting:
-            sit_down(sitting, console, lines, Look(theme=theme))
+            sit_down(sitting, Console(), lines, Look(theme=theme))
         if not sitting.snapshot().is_over:
             raise KeyboardInterrupt
         return sitting.record()

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext
@@ -53,6 +53,9 @@ SOLO_LIVES = 3
 """How often a game may take its worker down when it is played alone, before the bot on the move forfeits it."""
 
 MAX_AHEAD = 64
+
+RESUMED = 1000
+"""Games of an earlier run that one update tells of."""
 
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end a command."""
@@ -113,22 +116,21 @@ def play_event(
 ) -> Iterator[Update]:
     """Play what ``event`` is missing in ``store``, yielding updates several times a second until all is durable.
 
-    The first update carries what was played before. A match with a test ends with the update that decides it. Closing
+    The first updates carry what was played before. A match with a test ends with the update that decides it. Closing
     the generator stops the workers and stores every game they had finished. While another program holds the store,
     games are played on and wait. Games with a person in them are played by ``seat``, one at a time. Raises UserError
     when a bot can't be built, and Unstored when the event is ended while games wait.
     """
     course = event.course(store.scores(event=event.event))
-    played = Update(tuple(game for game in store.scores(event=event.event) if course.add(game)), resumed=True)
     updates = _rest(event, course, store, workers, control or Control(), seat or _no_seat)
     judge = event.judge() if isinstance(event, Match) and event.test is not None else None
     with closing(updates):
-        for update in chain([played], updates):
+        for update in chain(_resumed(course, store.scores(event=event.event)), updates):
             yield update
             if judge is not None:
                 for record in update.records:
                     judge.add(record)
-                if judge.is_decided:
+                if judge.is_decided and not update.resumed:
                     with suppress(Unstored):  # what is over besides doesn't count
                         updates.close()
                     return
@@ -150,6 +152,14 @@ def _rest(
             yield Update((record,))
         if not with_people:
             return
+
+
+def _resumed(course: Course, games: Iterator[Played]) -> Iterator[Update]:
+    """What was played before, some games at a time, so that they are never in memory all at once."""
+    known = (game for game in games if course.add(game))
+    yield Update(tuple(islice(known, RESUMED)), resumed=True)
+    while some := tuple(islice(known, RESUMED)):
+        yield Update(some, resumed=True)
 
 
 def _missing(event: Event, course: Course, with_people: bool = False) -> list[Pairing]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
@@ -26,6 +26,7 @@ from arena.events.pairing import (
 )
 from arena.events.tally import Judge
 from arena.events.terms import Terms, require
+from arena.files import FOREIGN, check_keys
 from arena.go.game import Rules
 from arena.go.record import Played
 from arena.players.registry import Entry
@@ -217,6 +218,7 @@ def _slug(name: str) -> str:
 
 # --- Events as text ---
 
+T = TypeVar("T")
 _KINDS: dict[str, type[Match | Tournament | Ladder]] = {"match": Match, "tournament": Tournament, "ladder": Ladder}
 
 
@@ -234,30 +236,46 @@ def event_from_json(text: str) -> Match | Tournament | Ladder:
         made = _KINDS[data.pop("event")]
         read: dict[str, Callable[[Any], Any]] = {
             "rules": Rules.from_json,
-            "adjudication": lambda value: Adjudication(**value),
+            "adjudication": lambda value: _made(Adjudication, value),
             "book": _tuples,
             "style": Style,
             "first": _entry,
             "second": _entry,
             "entries": lambda value: tuple(map(_entry, value)),
-            "test": lambda value: value and Sprt(**value),
-            "gate": lambda value: value and Gate(**value),
+            "test": lambda value: value and _made(Sprt, value),
+            "gate": lambda value: value and _made(Gate, value),
         }
         if data.get("gate") and "elo0" in data["gate"]:  # as it was before any match could have a test
             data["test"] = {key: data["gate"].pop(key) for key in ("elo0", "elo1", "alpha", "beta")}
-        values = {key: read[key](value) if key in read else value for key, value in data.items()}
-        terms = Terms(**{wanted.name: values.pop(wanted.name) for wanted in fields(Terms) if wanted.name in values})
-        return made(terms=terms, **values)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        terms = {wanted.name: data.pop(wanted.name) for wanted in fields(Terms) if wanted.name in data}
+        _check(Terms, terms)
+        _check(made, data)
+        values, common = (
+            {key: read[key](value) if key in read else value for key, value in some.items()} for some in (data, terms)
+        )
+        return made(terms=Terms(**common), **values)
+    except FOREIGN as error:
         detail = f"{type(error).__name__}: {error}" if text else "there is none"
         raise ConfigError(f"the stored plan of an event can't be read ({detail}); play it again") from error
 
 
 def _entry(data: dict[str, Any]) -> Entry:
+    _check(Entry, data)
     given = data | {"settings": _tuples(data["settings"])}
     if "limits" in given:
         given["limits"] = Limits(**given["limits"])
     return Entry(**given)
+
+
+def _made(kind: type[T], data: dict[str, Any]) -> T:
+    _check(kind, data)
+    return kind(**data)
+
+
+def _check(kind: type[Any], data: dict[str, Any]) -> None:
+    """Whether each value has its type; what is missing has its default, or else the constructor says so."""
+    every = [wanted.name for wanted in fields(kind)]
+    check_keys(data, kind, "the stored plan of an event", error=ConfigError, hint="play it again", optional=every)
 
 
 def _tuples(rows: Iterable[Iterable[Any]]) -> tuple[tuple[Any, ...], ...]:

@@ -45,7 +45,7 @@ class Tally:
         self.first = first
         self.second = second
         self.forfeits: list[Forfeit] = []
-        self.lengths: list[int] = []  # moves of each game, openings counted
+        self.lengths: Counter[int] = Counter()  # games by their moves, openings counted
         self.played_on = 0  # games that went on to their end after the rule had named a winner
         self.overturned = 0  # of these, those that ended otherwise
         self._results: Counter[tuple[Colour, Ending, float]] = Counter()  # the first player's colour, ending and points
@@ -60,28 +60,29 @@ class Tally:
 
     def add(self, record: Played) -> None:
         """Count a game. Raises ValueError, and then has changed nothing, when it is of other players or unfinished."""
-        if {record.black, record.white} != {self.first, self.second} or self.first == self.second:
+        is_black = record.black == self.first
+        other = record.white if is_black else record.black
+        if other != self.second or self.first not in (record.black, record.white) or self.first == self.second:
             raise ValueError(f"game '{record.id}' is not one of {self.first} against {self.second}")
         outcome = record.outcome
         if outcome is None:
             raise ValueError(f"game '{record.id}' has no outcome")
-        colour = BLACK if record.black == self.first else WHITE
-        points = outcome.black_score if colour is BLACK else 1 - outcome.black_score
+        colour = BLACK if is_black else WHITE
+        points = outcome.black_score if is_black else 1 - outcome.black_score
         self._results[colour, outcome.ending, points] += 1
-        self.lengths.append(record.length)
-        self._add_check(record, outcome)
+        self.lengths[record.length] += 1
+        if record.adjudged is not None:
+            self._add_check(record, outcome)
         self._add_seconds(record, outcome)
         if outcome.ending.is_forfeit:
             loser = record.white if outcome.winner is BLACK else record.black
             self.forfeits.append(Forfeit(record.id, outcome.ending, record.reason or f"{loser}: {outcome.ending}"))
-        digest = hash((colour is BLACK, points, record.canonical))
+        digest = hash((is_black, points, record.canonical))
         if self._seen.add(digest):
             self._distinct[colour, points] += 1
         self._add_to_pair(record, digest, points)
 
     def _add_check(self, record: Played, outcome: Outcome) -> None:
-        if record.adjudged is None:
-            return
         from arena.go.game import Ending
 
         if outcome.ending is not Ending.ADJUDICATED and not outcome.ending.is_forfeit:
@@ -90,16 +91,14 @@ class Tally:
 
     def _add_seconds(self, record: Played, outcome: Outcome) -> None:
         chosen = record.length - record.opening
-        opener = record.first if record.opening % 2 == 0 else record.first.opponent
-        turns = {opener: (chosen + 1) // 2, opener.opponent: chosen // 2}
-        if outcome.winner is not None and outcome.ending not in _BY_MOVES:
-            turns[outcome.winner.opponent] += 1  # the turn that the game ended with has no move
-        for colour, name, seconds in (
-            (BLACK, record.black, record.black_seconds),
-            (WHITE, record.white, record.white_seconds),
-        ):
-            self._seconds[name] += seconds
-            self._turns[name] += turns[colour]
+        begins = (record.first is BLACK) is (record.opening % 2 == 0)  # Black, after the opening
+        by_black = (chosen + begins) // 2
+        self._seconds[record.black] += record.black_seconds
+        self._seconds[record.white] += record.white_seconds
+        self._turns[record.black] += by_black
+        self._turns[record.white] += chosen - by_black
+        if outcome.winner is not None and outcome.ending not in _BY_MOVES:  # the last turn has no move
+            self._turns[record.white if outcome.winner is BLACK else record.black] += 1
 
     def _add_to_pair(self, record: Played, digest: int, points: float) -> None:
         event, _, number = record.id.rpartition("/")
@@ -223,6 +222,8 @@ class Judge:
             return []
         self._waiting[number] = record
         counted: list[Played] = []
+        if number > self._next + 1:
+            return counted
         while (pair := self._take_pair()) and not self.is_decided:
             for game in pair:
                 if game.outcome is not None:
@@ -237,11 +238,11 @@ class Judge:
 
     def _take_pair(self) -> list[Played]:
         """The next two games, or the last one where their number is odd; nothing while one is missing."""
-        numbers = [self._next, self._next + 1][: 1 if self._next == self._games else 2]
-        if not all(number in self._waiting for number in numbers):
+        first, last = self._next, self._next + (self._next != self._games)
+        if first not in self._waiting or last not in self._waiting:
             return []
-        self._next += len(numbers)
-        return [self._waiting.pop(number) for number in numbers]
+        self._next = last + 1
+        return [self._waiting.pop(number) for number in range(first, self._next)]
 
 
 class Seen:

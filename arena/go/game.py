@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import lru_cache
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,14 @@ class Rules:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Rules:
         """The rules whose ``asdict`` became JSON. Raises ValueError, TypeError or KeyError for what is no rules."""
-        return cls(**{**data, "scoring": Scoring(data["scoring"])})
+        rules = cls(**{**data, "scoring": Scoring(data["scoring"])})
+        for name, usual in asdict(cls()).items():
+            value = getattr(rules, name)
+            if type(value) is not type(usual) and (type(value), type(usual)) != (int, float):
+                raise ValueError(f"rules have no {name} {value!r}")
+        if not (MIN_SIZE <= rules.size <= MAX_SIZE and rules.move_limit > 0 and isfinite(rules.komi)):
+            raise ValueError(f"no game is played by {rules}")
+        return rules
 
     def to_json(self) -> str:
         """What ``from_json`` reads, once parsed; the same text for equal rules."""

@@ -191,7 +191,7 @@ class Findings:
 
 class Report(Findings):
     """Everything that is known of a stored event. ``games`` are those that count; of a match, those that its
-    ``judge`` counts, in their order."""
+    ``judge`` counts, in their order. There are as many as ``counted`` says, or none where they aren't kept."""
 
     def __init__(
         self,
@@ -200,49 +200,58 @@ class Report(Findings):
         games: Iterable[Played],
         planned: int | None = None,
         judge: Judge | None = None,
+        *,
+        total: int,
+        keep: bool,
     ):
-        """Games without an outcome are left out. A match comes with its judge."""
+        """Of ``total`` games, those without an outcome are left out. A match comes with its judge."""
         super().__init__(event.id, Crosstable({one.key: one.name for one in participants}), planned, judge)
         self.created = event.created
         self.settings: dict[str, Any] = json.loads(event.settings)
         self.kind = Kind.of(self.settings)
+        self.rules = Rules.from_json(self.settings["rules"])
         self.participants = tuple(participants)
-        stored = [game for game in games if game.outcome is not None]
-        self.stored = len(stored)
-        self.games: list[Played] = stored if judge is None else []
+        self.stored = self.counted = 0
+        self.dates: tuple[str, str] | None = None  # the first and the last
+        self.games: list[Played] = []
+        self._keep = keep
         self._stages: list[tuple[int, PairCounts | list[Result]]] = []  # games, and what was to be rated by then
+        stored = (game for game in games if game.outcome is not None)
         if judge is None:
-            ends = self._ends()
-            for number, game in enumerate(stored, 1):
+            ends = _ends(total)
+            for game in stored:
+                self.stored += 1
                 self.table.add(game)
-                if number in ends:
-                    self._stages.append((number, self.table.rated))
+                self._count(game)
+                if self.counted in ends:
+                    self._stages.append((self.counted, self.table.rated))
         else:
-            self._judge(judge, stored)
+            self._judge(judge, stored, max(1, total // KEPT_STAGES))
 
-    def _judge(self, judge: Judge, stored: list[Played]) -> None:
+    def _judge(self, judge: Judge, stored: Iterable[Played], step: int) -> None:
         """Count the games of a match. How many count isn't known before: more stages are kept than are shown."""
         stages: dict[int, PairCounts] = {}
-        step = max(1, len(stored) // KEPT_STAGES)
         for game in stored:
-            near = (len(self.games) + 2) // step > len(self.games) // step
+            self.stored += 1
+            near = (self.counted + 2) // step > self.counted // step
             before = judge.tally.counts if near else None
             counted = judge.add(game)
             for place, one in enumerate(counted, 1):
-                self.games.append(one)
-                if before is not None and len(self.games) % step == 0:
-                    stages[len(self.games)] = judge.tally.counts if place == len(counted) else before
-        if self.games:
+                self._count(one)
+                if before is not None and self.counted % step == 0:
+                    stages[self.counted] = judge.tally.counts if place == len(counted) else before
+        if self.counted:
             self.table.take(judge.tally)
-        ends = {end - end % step for end in self._ends()}
+        ends = {end - end % step for end in _ends(self.counted)}
         self._stages += [(number, counts) for number, counts in stages.items() if number in ends]
 
-    def _ends(self) -> set[int]:
-        return {round(len(self.games) * part / MOMENTS) for part in range(1, MOMENTS + 1)}
-
-    @cached_property
-    def rules(self) -> Rules:
-        return Rules.from_json(self.settings["rules"])
+    def _count(self, game: Played) -> None:
+        self.counted += 1
+        if self._keep:
+            self.games.append(game)
+        if game.date:
+            first, last = self.dates or (game.date, game.date)
+            self.dates = min(first, game.date), max(last, game.date)
 
     @cached_property
     def course(self) -> list[Moment]:
@@ -257,3 +266,8 @@ class Report(Findings):
                 elo = {one.player: one.elo for one in standings if one.player != self.anchor}
                 moments.append(Moment(games, elo))
         return moments
+
+
+def _ends(games: int) -> set[int]:
+    """The last games of so many equal parts."""
+    return {round(games * part / MOMENTS) for part in range(1, MOMENTS + 1)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -202,23 +202,7 @@ class History:
 
 def history(entry: Entry, store: Store | None) -> History:
     """What the stored gates of an entry say of its checkpoints; ``entry`` is as it plays now."""
-    versions: list[Version] = []
-    for event, found in [] if store is None else _gates(entry.name, store):
-        candidate, present = found.match.first, found.match.second
-        if present.net not in {version.net for version in versions}:
-            versions.append(_by_no_gate(present, len(versions) + 1))
-        versions.append(
-            Version(
-                len(versions) + 1,
-                found.gate.checkpoint,
-                candidate.identity,
-                candidate.net,
-                found.gate.rows,
-                found.gate.minutes,
-                event.created,
-                found,
-            )
-        )
+    versions = [] if store is None else _by_gates(entry.name, store)
     if entry.net not in {version.net for version in versions}:
         versions.append(_by_no_gate(entry, len(versions) + 1))
     playing = max(version.number for version in versions if version.net == entry.net)
@@ -236,19 +220,43 @@ def history(entry: Entry, store: Store | None) -> History:
     return History(entry.name, tuple(versions))
 
 
-def _gates(entry: str, store: Store) -> Iterator[tuple[Event, Evidence]]:
-    """The entry's gates, the oldest first, with all their games judged."""
+def _by_gates(entry: str, store: Store) -> list[Version]:
+    """Whom the entry's gates compared, the oldest gate first."""
+    versions: list[Version] = []
     for event in store.events():
-        if json.loads(event.settings).get("gate", {}).get("entry") != entry:
-            continue
-        match = event_from_json(event.plan)
-        if isinstance(match, Match):
-            with readable(store, event):
-                judge = match.judge()
-                for record in store.scores(event=event.id):
-                    judge.add(record)
-                found = Evidence(match, judge)
-            yield event, found
+        with readable(store, event):
+            found = _evidence(entry, store, event)
+            if found is None:
+                continue
+            candidate, present = found.match.first, found.match.second
+            if present.net not in {version.net for version in versions}:
+                versions.append(_by_no_gate(present, len(versions) + 1))
+            versions.append(
+                Version(
+                    len(versions) + 1,
+                    found.gate.checkpoint,
+                    candidate.identity,
+                    candidate.net,
+                    found.gate.rows,
+                    found.gate.minutes,
+                    event.created,
+                    found,
+                )
+            )
+    return versions
+
+
+def _evidence(entry: str, store: Store, event: Event) -> Evidence | None:
+    """What the games of an event say, all judged, if it is a gate of the entry."""
+    if json.loads(event.settings).get("gate", {}).get("entry") != entry:
+        return None
+    match = event_from_json(event.plan)
+    if not isinstance(match, Match) or match.gate is None:
+        return None
+    judge = match.judge()
+    for record in store.scores(event=event.id):
+        judge.add(record)
+    return Evidence(match, judge)
 
 
 def _by_no_gate(entry: Entry, number: int) -> Version:

@@ -78,7 +78,7 @@ class Crosstable:
     @property
     def lengths(self) -> list[int]:
         """The moves of each game, openings counted, the shortest first."""
-        return sorted(length for tally in self._tallies.values() for length in tally.lengths)
+        return sorted(length for tally in self._tallies.values() for length in tally.lengths.elements())
 
     def meetings(self, player: str, other: str | None = None) -> WinDrawLoss:
         """All games of a player, or those against one other, as the player saw them."""
@@ -186,7 +186,10 @@ def league(
     if pool is None and event is None:
         pool = next(iter(store.pools()), None)
     rows = store.result_rows(pool, event=event)
-    results = [Result(row.black, row.white, row.black_points, row.games) for row in rows]
+    try:
+        results = [Result(row.black, row.white, row.black_points, row.games) for row in rows]
+    except ValueError as error:
+        raise StoreError(f"{store.path} is damaged ({error}); restore it from a copy") from error
     if not results:
         return None
     return rate_all(results, tell_apart(store.players()), anchor)

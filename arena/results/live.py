@@ -103,7 +103,7 @@ def publish(
 def _followed(live: Live, update: Update, seconds: float, paused: bool) -> Live:
     """What is told after an update that came so many seconds after the last."""
     if update.resumed:
-        return replace(live, resumed=len(update.records))
+        return replace(live, resumed=live.resumed + len(update.records))
     elapsed, waited = live.elapsed + seconds, live.waited
     if waited is None and (update.records or update.glances):
         waited = elapsed

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 from zlib import crc32
 
-from arena import StoreBusy, StoreError, __version__, files
+from arena import ConfigError, StoreBusy, StoreError, __version__, files
 from arena.contract.code import Player
+from arena.files import FOREIGN
 
 if TYPE_CHECKING:  # players and results are read without games: these pull in the compiler
     from arena.go.game import Outcome, Rules
@@ -93,14 +94,18 @@ _CREATE = (
     f"PRAGMA user_version = {SCHEMA}",
 )
 
-_SUMMED = " || '|' || ".join(
-    f"ifnull({column}, '')"
-    for column in (
-        *("id", "event", "black", "white", "black_player", "white_player", "rules", "setup", "first", "opening"),
-        *("seed", "winner", "ending", "margin", "black_score", "adjudged", "unrated", "hex(canonical)", "hex(moves)"),
-    )
+_SUMMED = (
+    "printf('%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s', "
+    "id, event, black, white, black_player, white_player, rules, setup, first, opening, "
+    "seed, winner, ending, margin, black_score, adjudged, unrated, hex(canonical), hex(moves))"
 )
 """What the checksum of a game is of: all that says who played what, and how it ended."""
+
+_NUMBER = """
+    CASE WHEN event IN (SELECT id FROM events) AND rtrim(id, '0123456789') = event || '/'
+    THEN CAST(substr(id, length(event) + 2) AS INTEGER) END
+"""
+"""Of a match's game, from 1; NULL for other games."""
 
 _SUM_UP = f"UPDATE games SET checksum = crc32({_SUMMED}) WHERE checksum IS NULL"
 
@@ -353,9 +358,8 @@ class Store:
             cursor.row_factory = None
             yield from _scores_from_rows(cursor.execute(query, values), self.path)
 
-    def changed_games(self, *, event: str | None = None) -> list[str]:
+    def _changed(self, condition: str, values: dict[str, Any]) -> list[str]:
         """The ids of games that were changed since they were stored, as far as a checksum tells."""
-        condition, values = _condition(event=event)
         query = f"SELECT id FROM games WHERE {condition} AND checksum <> crc32({_SUMMED}) ORDER BY seq"
         if self._schema < 5:
             return []
@@ -401,7 +405,12 @@ class Store:
         with _in_one_line(self.path):
             pools = [Pool(*row) for row in self._connection.execute(query)]
         for pool in pools:
-            self._check_object("a game's rules", pool.rules)
+            try:
+                str(pool)
+            except FOREIGN as error:
+                raise StoreError(
+                    f"a game's rules or handicap in {self.path} are damaged; restore it from a copy"
+                ) from error
         return pools
 
     def result_rows(self, pool: Pool | None = None, *, event: str | None = None) -> list[ResultRow]:
@@ -412,35 +421,50 @@ class Store:
         Left out are games without an outcome, unrated ones, those of a player whose identity isn't known or with
         itself, and those of a match that wait for earlier ones of it: games that are over first are the short ones.
         """
-        if changed := self.changed_games(event=event):
-            raise StoreError(f"{self.path} is damaged: {_changed(changed)}; restore it from a copy")
         condition, values = _condition(event=event)
         if pool is not None:
             condition += " AND rules = :rules AND setup IS :setup"
             values |= {"rules": pool.rules, "setup": pool.setup}
-        planned = "CASE WHEN json_valid(plan) THEN json_extract(plan, '$.games') END" if self._schema >= 2 else "NULL"
+        if changed := self._changed(condition, values):
+            raise StoreError(f"{self.path} is damaged: {_changed(changed)}; restore it from a copy")
+        condition += f" AND {self._rated}"
+        late = "FALSE"
+        if limits := self._limits(condition, values):
+            values["limits"] = json.dumps(limits)
+            late = f"{_NUMBER} > (SELECT value FROM json_each(:limits) WHERE key = event)"
         query = f"""
-            WITH rated AS (
-                SELECT event, black_player, white_player, canonical, black_score,
-                CASE WHEN event IN (SELECT id FROM events) AND rtrim(id, '0123456789') = event || '/'
-                    THEN CAST(substr(id, length(event) + 2) AS INTEGER) END AS number
-                FROM games WHERE {condition} AND {self._rated}
-            ), placed AS (
-                SELECT *, row_number() OVER (PARTITION BY event ORDER BY number) AS place FROM rated
-            ), reaches AS (
-                SELECT event, max(number) AS reach FROM placed WHERE number = place GROUP BY event
-            ), plans AS (
-                SELECT id AS event, {planned} AS planned FROM events
-            )
             SELECT black_player, white_player, sum(black_score), count(*) FROM (
                 SELECT DISTINCT black_player, white_player, canonical, black_score
-                FROM placed LEFT JOIN reaches USING (event) LEFT JOIN plans USING (event)
-                WHERE number IS NULL
-                OR (number <= reach AND (number % 2 = 0 OR number < reach OR number = planned))
+                FROM games WHERE {condition} AND NOT ifnull({late}, FALSE)
             ) GROUP BY black_player, white_player ORDER BY black_player, white_player
         """
         with _in_one_line(self.path):
             return [ResultRow(*row) for row in self._connection.execute(query, values)]
+
+    def _limits(self, condition: str, values: dict[str, Any]) -> dict[str, int]:
+        """Up to which number the games of a match count; of matches of which some wait for earlier ones."""
+        numbered = f"SELECT event, {_NUMBER} AS number FROM games WHERE {condition} AND number NOT NULL"
+        planned = "CASE WHEN json_valid(plan) THEN json_extract(plan, '$.games') END" if self._schema >= 2 else "NULL"
+        sums = f"""
+            SELECT event, games, last, {planned} FROM
+            (SELECT event, count(*) AS games, max(number) AS last FROM ({numbered}) GROUP BY event)
+            JOIN events ON events.id = event
+        """
+        before_a_gap = f"""
+            SELECT ifnull(max(number), 0) FROM
+            (SELECT number, row_number() OVER (ORDER BY number) AS place FROM ({numbered} AND event = :match))
+            WHERE number = place
+        """
+        limits = {}
+        with _in_one_line(self.path):
+            for event, games, last, wanted in self._connection.execute(sums, values).fetchall():
+                reach = last
+                if games != last:
+                    reach = self._connection.execute(before_a_gap, values | {"match": event}).fetchone()[0]
+                limit = reach - (reach % 2 and reach != wanted)
+                if limit < last:
+                    limits[event] = limit
+        return limits
 
     @property
     def _rated(self) -> str:
@@ -465,7 +489,7 @@ class Store:
         in a line; empty when it is sound."""
         with _in_one_line(self.path):
             found = [str(row[0]) for row in self._connection.execute("PRAGMA integrity_check(3)")]
-        return _one_line("; ".join(found)) if found != ["ok"] else _changed(self.changed_games())
+        return _one_line("; ".join(found)) if found != ["ok"] else _changed(self._changed("TRUE", {}))
 
     # --- Events and players ---
 
@@ -527,12 +551,22 @@ class Store:
         """Raises StoreError for a text that isn't an object of JSON: no arena wrote it."""
         try:
             is_object = isinstance(json.loads(text), dict)
-        except (ValueError, RecursionError):
+        except FOREIGN:
             is_object = False
         if not is_object:
             raise StoreError(f"{what} in {self.path} is damaged (its settings aren't JSON); restore it from a copy")
 
     # --- Inside ---
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """For a reader: what is read meanwhile is of one moment, whatever others store."""
+        with _in_one_line(self.path):
+            self._connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._connection.execute("ROLLBACK")
 
     def _numbered(self, condition: str, values: dict[str, Any]) -> Iterator[tuple[int, Record]]:
         with _in_one_line(self.path):
@@ -543,7 +577,7 @@ class Store:
         try:
             _check_sum(row["summed"], row["kept"])
             return _record_from_row(row)
-        except (ValueError, TypeError, KeyError, struct.error) as error:
+        except (*FOREIGN, ConfigError, struct.error) as error:
             raise StoreError(_damaged(row["id"], self.path, error)) from error
 
     @contextmanager
@@ -675,10 +709,9 @@ def _condition(
         "event = :event": event,
         ":player IN (black, white, black_player, white_player)": player,
         "size = :size": size,
+        "ending IN ('time', 'illegal', 'crash')": forfeits or None,
     }
     condition = " AND ".join(["TRUE", *(text for text, value in given.items() if value is not None)])
-    if forfeits:
-        condition += " AND ending IN ('time', 'illegal', 'crash')"
     return condition, {"event": event, "player": player, "size": size}
 
 
@@ -716,7 +749,7 @@ def _row_from_record(record: Record) -> dict[str, Any]:
 
 
 def _record_from_row(row: sqlite3.Row) -> Record:
-    """Raises ValueError, TypeError, KeyError or struct.error when the row doesn't hold a record."""
+    """Raises what is in FOREIGN, ConfigError or struct.error when the row doesn't hold a record."""
     from arena.go.moves import Colour
     from arena.go.record import Record
 
@@ -741,17 +774,15 @@ def _scores_from_rows(rows: Iterable[tuple[Any, ...]], path: Path) -> Iterator[S
 
     outcomes: dict[tuple[Any, ...], Outcome | None] = {}
     colours = {None: None, 1: Colour.BLACK, 2: Colour.WHITE}
-    same: dict[str, str] = {}  # names and dates come again and again
     for *known, winner, ending, margin, summed, checksum in rows:
         try:
             _check_sum(summed, checksum)
             end = winner, ending, margin
             if end not in outcomes:
                 outcomes[end] = None if ending is None else Outcome(colours[winner], Ending(ending), margin)
-            known[2:7] = [same.setdefault(text, text) for text in known[2:7]]
             known[9], known[13] = colours[known[9]], colours[known[13]]
             yield Score._make([*known, outcomes[end]])
-        except (ValueError, KeyError) as error:
+        except FOREIGN as error:
             raise StoreError(_damaged(known[1], path, error)) from error
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -12,6 +12,7 @@ from arena.contract.code import Player
 from arena.contract.settings import plain
 from arena.events.schedule import Match, event_from_json
 from arena.events.tally import Judge
+from arena.files import FOREIGN
 from arena.go.record import Played
 from arena.results.event import Kind, Participant, Report
 from arena.results.league import tell_apart
@@ -33,16 +34,16 @@ class Overview:
     created: str
 
 
-def read_report(store: Store, id: str | None = None) -> Report:
-    """The event of this id, or the one that was played last. Raises StoreError when there is none, or no arena can have
-    stored it."""
+def read_report(store: Store, id: str | None = None, *, keep: bool = True) -> Report:
+    """The event of this id, or the one that was played last; ``keep`` its games, too. Raises StoreError when there is
+    none, or no arena can have stored it."""
     event = store.event(id if id is not None else _latest(store))
-    read = store.games if store.count(event=event.id) <= MOST_SGF else store.scores
-    with readable(store, event):
-        games: list[Played] = list(read(event=event.id))  # before the players: while it is played, both may grow
+    total = store.count(event=event.id)
+    with readable(store, event), store.unchanged():  # while it is played, games and players may grow
+        games: Iterable[Played] = (store.games if total <= MOST_SGF else store.scores)(event=event.id)
         participants, planned = _participants(store, store.event(event.id))
         judge = _judge(event, participants) if Kind.of(json.loads(event.settings)) is Kind.MATCH else None
-        return Report(event, participants, games, planned, judge)
+        return Report(event, participants, games, planned, judge, total=total, keep=keep)
 
 
 @contextmanager
@@ -50,7 +51,7 @@ def readable(store: Store, event: Event) -> Iterator[None]:
     """Raises StoreError for an event whose settings, players and games don't belong together."""
     try:
         yield
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except FOREIGN as error:
         detail = f"{type(error).__name__}: {error}"
         raise StoreError(f"event '{event.id}' in {store.path} is damaged ({detail}); restore it from a copy") from error
 

@@ -157,7 +157,7 @@ def _draw_estimate(axes: Axes, elo: Estimate, at: float, colour: str, marker: st
 def _draw_course(axes: Axes, report: Report) -> None:
     """A curve with its 95 % band for everybody but the player at 0; arrows where one side only is bounded."""
     axes.axhline(0, color=COLOURS[-1], linewidth=0.8)
-    later = [moment for moment in report.course if moment.games >= len(report.games) / 4]
+    later = [moment for moment in report.course if moment.games >= report.counted / 4]
     seen: list[float] = [0.0]
     for name, (colour, marker) in _styles(report).items():
         known = [(moment.games, moment.elo[name]) for moment in report.course if name in moment.elo]
@@ -174,7 +174,7 @@ def _draw_course(axes: Axes, report: Report) -> None:
         seen += [end for moment in later if name in moment.elo for end in moment.elo[name].ends]
     room = max(5.0, 0.06 * (max(seen) - min(seen)))
     axes.set_ylim(min(seen) - room, max(seen) + room)
-    axes.set_xlim(0, len(report.games) * 1.02)
+    axes.set_xlim(0, report.counted * 1.02)
     axes.set_xlabel("games")
     axes.set_ylabel(f"Elo above {shorten(report.anchor, NAME)}")
     _legend_below(axes, 2)

@@ -92,22 +92,17 @@ def terms(report: Report) -> tuple[tuple[str, str], ...]:
         ("Limits", "; ".join(_limits(report))),
         ("Adjudged", _adjudication(settings.get("adjudication"))),
     ]
-    if report.games:
-        dates = sorted(record.date for record in report.games if record.date)
-        between = (
-            f", {dates[0]} to {dates[-1]}"
-            if dates and dates[0] != dates[-1]
-            else "".join(f", {date}" for date in dates[:1])
-        )
-        lines.append(("Games", f"{_progress(report)}{between}"))
+    if report.counted:
+        dates = " to ".join(dict.fromkeys(report.dates or ()))
+        lines.append(("Games", f"{_progress(report)}{', ' if dates else ''}{dates}"))
     return tuple(lines)
 
 
 def _progress(report: Report) -> str:
     stored, planned = report.stored, report.planned
     if report.judge is not None and report.judge.is_decided:
-        after = stored - len(report.games)
-        return f"{len(report.games)}, and {after} after the test was decided" if after else f"{stored}"
+        after = stored - report.counted
+        return f"{report.counted}, and {after} after the test was decided" if after else f"{stored}"
     if planned is None or planned <= stored:
         return f"{stored}"
     most = "at most " if report.kind is Kind.LADDER else ""

@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from arena import CheckpointError, ConfigError
+from arena.files import reason
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.classics import FAMILIES, Classic, ClassicConfig
 from bots.nets.network import Network, NetworkConfig
@@ -76,11 +77,17 @@ def load_network(checkpoint: Checkpoint) -> Net:
     rollout policy."""
     checkpoint.require_net()
     network = network_from(checkpoint.manifest.network)
-    try:
-        network.load_state_dict(load_file(checkpoint.weights))
-    except (SafetensorError, RuntimeError) as error:  # tensors of other names or shapes
-        raise CheckpointError(f"{checkpoint.weights}: doesn't fit the net of its manifest ({error})") from error
+    load_weights(network, checkpoint)
     return network
+
+
+def load_weights(network: Net, checkpoint: Checkpoint, strict: bool = True) -> None:
+    """Give a net the weights of a checkpoint; unless ``strict``, those that it lacks stay. Raises CheckpointError for
+    weights of another net."""
+    try:
+        network.load_state_dict(load_file(checkpoint.weights), strict=strict)
+    except (SafetensorError, RuntimeError) as error:  # tensors of other names or shapes
+        raise CheckpointError(f"{checkpoint.weights}: doesn't fit the net of its manifest ({reason(error)})") from error
 
 
 def parameters(network: nn.Module) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from math import isfinite
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 import onnxruntime
 
 from arena import CheckpointError, ConfigError
+from arena.files import reason
 from arena.go.game import Game, Rules
 from arena.go.kernels import random_move
 from arena.go.planes import Encoder, encode_game, find_encoder
@@ -74,15 +76,26 @@ class OnnxModel:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         options.log_severity_level = 3
-        try:
-            self._session = onnxruntime.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # ONNX Runtime's own errors share no base class
-            raise CheckpointError(f"{path}: ONNX Runtime can't load it ({error}); export the net again") from error
-        self.outputs = {output.name for output in self._session.get_outputs()}
+        self._path = path
+        with self._in_one_line("load"):
+            self._session = onnxruntime.InferenceSession(
+                os.fspath(path), options, providers=["CPUExecutionProvider"], enable_fallback=0
+            )  # a fallback prints
+            self.outputs = {output.name for output in self._session.get_outputs()}
 
     def run(self, asked: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
-        answers: list[np.ndarray] = self._session.run(list(asked), {"planes": planes})
+        with self._in_one_line("run"):
+            answers: list[np.ndarray] = self._session.run(list(asked), {"planes": planes})
         return answers
+
+    @contextmanager
+    def _in_one_line(self, does: str) -> Iterator[None]:
+        """Whatever ONNX Runtime raises becomes a CheckpointError: its own errors share no base class."""
+        try:
+            yield
+        except Exception as error:
+            words = f"{self._path}: ONNX Runtime can't {does} it ({reason(error)}); export the net again"
+            raise CheckpointError(words) from error
 
 
 class Evaluator:
@@ -153,24 +166,27 @@ class Evaluator:
         Raises CheckpointError for a size that the net can't play.
         """
         given = self._checked(planes)
+        moves = given.shape[-1] ** 2 + 1
         if not self.has_value:
             (policy,) = self._model.run([POLICY], given)
-            self._require_numbers(policy, given)
+            self._require_numbers(policy, given, POLICY, moves)
             return policy, np.full(len(policy), np.nan, np.float32)
         policy, value = self._model.run([POLICY, VALUE], given)
-        self._require_numbers(policy, given)
-        if value.shape != (len(given), 3) or not isfinite(value.sum(dtype=np.float64)):
-            raise CheckpointError(f"{self.checkpoint.manifest.name}: its value must be 3 finite numbers a position")
+        self._require_numbers(policy, given, POLICY, moves)
+        self._require_numbers(value, given, VALUE, 3)
         odds = np.exp(value.astype(np.float64) - value.max(1, keepdims=True))  # (B, 3): win, draw, loss
         win_rate = (odds[:, 0] + 0.5 * odds[:, 1]) / odds.sum(1)
         return policy, win_rate.astype(np.float32)
 
-    def _require_numbers(self, policy: np.ndarray, given: np.ndarray) -> None:
-        """Raise CheckpointError for a policy of another shape, or one that isn't of finite numbers: a sum tells."""
-        moves = given.shape[-1] ** 2 + 1
-        if policy.shape != (len(given), moves) or not isfinite(policy.sum(dtype=np.float64)):
+    def _require_numbers(self, answer: np.ndarray, given: np.ndarray, what: str, columns: int) -> None:
+        """Raise CheckpointError for an answer of another shape, or one that isn't of finite numbers: a sum tells."""
+        if (
+            getattr(answer, "dtype", None) != np.float32
+            or answer.shape != (len(given), columns)
+            or not isfinite(answer.sum(dtype=np.float64))
+        ):
             raise CheckpointError(
-                f"{self.checkpoint.manifest.name}: its policy must be {moves} finite numbers a position"
+                f"{self.checkpoint.manifest.name}: its {what} must be {columns} finite numbers a position"
             )
 
     def foresee_owners(self, planes: np.ndarray) -> np.ndarray:
@@ -178,7 +194,9 @@ class Evaluator:
 
         ``planes`` are those of ``evaluate``, which raises the same. Only a net that ``has_ownership`` can be asked.
         """
-        (logits,) = self._model.run([OWNERSHIP], self._checked(planes))
+        given = self._checked(planes)
+        (logits,) = self._model.run([OWNERSHIP], given)
+        self._require_numbers(logits, given, OWNERSHIP, given.shape[-1] ** 2)
         return np.tanh(logits / 2)
 
     def _checked(self, planes: np.ndarray) -> np.ndarray:

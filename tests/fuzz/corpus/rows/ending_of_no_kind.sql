@@ -1,0 +1,1 @@
+UPDATE games SET ending = 'x', moves = x'ff' WHERE rowid = 1;

@@ -1,0 +1,1 @@
+UPDATE games SET rules = '{}' WHERE rowid = 1;

@@ -1,0 +1,1 @@
+UPDATE games SET setup = '[]' WHERE rowid = 3;

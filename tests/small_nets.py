@@ -1,0 +1,118 @@
+"""Nets of a few kilobytes in ONNX, sound or doctored, as checkpoints that a bot loads. Nothing is trained; no tests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from bots.nets.checkpoint import MANIFEST, MODEL, WEIGHTS, Manifest, to_json
+
+SIZE, PLANES = 5, 17
+SOUND = "sound"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """One output: (B, ``columns``) logits, all 0 but where ``fill`` is another number. ``rank`` is how many axes it
+    has, ``type`` one of ONNX's; ``alone`` leaves out the axis of positions, as if there were one for all."""
+
+    columns: int = SIZE * SIZE + 1
+    fill: float = 0.0
+    rank: int = 2
+    type: str = "FLOAT"
+    alone: bool = False
+
+
+HEADS = {"policy": Head(), "value": Head(3)}
+
+
+def small_model(heads: Mapping[str, Head], flaw: str = SOUND) -> bytes:
+    """``flaw`` is what the policy does when a single position with a stone on it is evaluated, which is never so while
+    a net is loaded: "nan" or "endless", else nothing."""
+    constants = {
+        "flat": np.array([-1, PLANES * SIZE * SIZE], np.int64),
+        "one": np.array([1], np.int64),
+        "parts": np.array([1, 1, PLANES - 2], np.int64),
+        "for ever": np.array(2**62, np.int64),
+        "true": np.array(True),
+        "no axes": np.array([0], np.int64),
+        "bad": np.array(np.nan, np.float32),
+    }
+    nodes = [helper.make_node("Reshape", ["planes", "flat"], ["rows"])]
+    outputs = []
+    for name, head in heads.items():
+        constants[f"{name} weights"] = np.full((PLANES * SIZE * SIZE, head.columns), head.fill, np.float32)
+        nodes.append(helper.make_node("MatMul", ["rows", f"{name} weights"], [f"{name} sums"]))
+        last = f"{name} sums"
+        if name == "policy" and flaw != SOUND:
+            nodes += _flawed(last, flaw)
+            last = "flawed"
+        if head.alone:
+            nodes.append(helper.make_node("ReduceSum", [last, "no axes"], [f"{name} alone"], keepdims=0))
+            last = f"{name} alone"
+        for axis in range(2, head.rank):
+            nodes.append(helper.make_node("Unsqueeze", [last, "no axes"], [f"{name} {axis}"]))
+            last = f"{name} {axis}"
+        kind = getattr(TensorProto, head.type)
+        nodes.append(helper.make_node("Cast", [last], [name], to=kind))
+        outputs.append(helper.make_tensor_value_info(name, kind, None))
+    given = helper.make_tensor_value_info("planes", TensorProto.FLOAT, ["positions", PLANES, SIZE, SIZE])
+    tensors = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "small", [given], outputs, tensors)
+    return onnx.ModelProto.SerializeToString(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    )
+
+
+def _flawed(logits: str, flaw: str) -> list[onnx.NodeProto]:
+    """Nodes from ``logits`` to "flawed"."""
+    same = [helper.make_node("Identity", [logits], ["as before"])]
+    if flaw == "nan":
+        worse = [helper.make_node("Add", [logits, "bad"], ["worse"])]
+    else:
+        body = helper.make_graph(
+            [helper.make_node("Identity", [name], [f"{name} next"]) for name in ("go on", "carried")],
+            "body",
+            [
+                helper.make_tensor_value_info("turn", TensorProto.INT64, []),
+                helper.make_tensor_value_info("go on", TensorProto.BOOL, []),
+                helper.make_tensor_value_info("carried", TensorProto.FLOAT, None),
+            ],
+            [
+                helper.make_tensor_value_info("go on next", TensorProto.BOOL, []),
+                helper.make_tensor_value_info("carried next", TensorProto.FLOAT, None),
+            ],
+        )
+        worse = [helper.make_node("Loop", ["for ever", "true", logits], ["worse"], body=body)]
+    branches = {
+        name: helper.make_graph(nodes, name, [], [helper.make_tensor_value_info(out, TensorProto.FLOAT, None)])
+        for name, nodes, out in (("then_branch", worse, "worse"), ("else_branch", same, "as before"))
+    }
+    return [
+        helper.make_node("Split", ["planes", "parts"], ["own", "theirs", "rest"], axis=1),
+        helper.make_node("Shape", ["planes"], ["batch"], start=0, end=1),
+        helper.make_node("Equal", ["batch", "one"], ["is single"]),
+        helper.make_node("ReduceMax", ["theirs"], ["any"], keepdims=0),
+        helper.make_node("Cast", ["any"], ["is played"], to=TensorProto.BOOL),
+        helper.make_node("And", ["is single", "is played"], ["is time"]),
+        helper.make_node("If", ["is time"], ["flawed"], **branches),
+    ]
+
+
+def small_net(folder: Path, model: bytes, weights: bytes = b"", **changed: object) -> Path:
+    """A checkpoint of these files, whose manifest has what is ``changed`` in it; returns its folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {MODEL: model, WEIGHTS: weights}
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    manifest = Manifest(folder.name, {}, "arena-17", PLANES, SIZE, SIZE, SIZE, "cgos", 7.0, files=hashes)
+    (folder / MANIFEST).write_text(to_json({**json.loads(to_json(asdict(manifest))), **changed}))
+    return folder

@@ -1,0 +1,60 @@
+"""What a running event keeps of the games that are over: hashes of them, which tell repeated ones, and sums."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+from played import match_of, record_of
+
+from arena.events.runner import RESUMED, Update, play_event
+from arena.events.schedule import Match
+from arena.go.record import Record, Score
+from arena.screen.match import MatchView
+
+MOST = 100
+"""Bytes a game that two tables of hashes may take, those that aren't sorted in yet among them."""
+
+
+@dataclass
+class Stored:
+    """Keeps games that it makes up as they are asked for, all of them different."""
+
+    match: Match
+    games: int
+
+    def scores(self, *, event: str) -> Iterator[Score]:
+        first = record_of(self.match, 0, "sl")
+        known = {name: getattr(first, name) for name in Score._fields if name not in ("seq", "id", "canonical")}
+        for number in range(1, self.games + 1):
+            black, white = ("black", "white") if number % 2 else ("white", "black")
+            players = {"black": known[black], "white": known[white]}
+            digest = blake2b(b"%d" % number, digest_size=16).digest()
+            yield Score(seq=number, id=f"{event}/{number:05d}", canonical=digest, **(known | players))
+
+    def count(self, *, event: str) -> int:
+        return self.games
+
+    def append(self, records: Sequence[Record], patience: float) -> None:
+        raise AssertionError("nothing is left to be played")
+
+    def check_place(self) -> None:
+        pass
+
+
+def test_the_process_of_an_event_keeps_nothing_of_a_game_but_its_hashes() -> None:
+    match = replace(match_of("alphago", "sl", games=2), games=9_000)
+    match = replace(match, terms=replace(match.terms, openings=4))
+    view = MatchView(match)
+    taken = {}
+    for number, update in enumerate(play_event(match, Stored(match, match.games), 1)):
+        assert update == Update(update.records, resumed=True) and len(update.records) <= RESUMED
+        view.add(update)
+        if number == 0:
+            tracemalloc.start()
+        taken[view.tally.games] = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert (view.stored, view.resumed, view.tally.games, view.tally.repeats) == (9_000, 9_000, 9_000, 0)
+    assert (taken[9_000] - taken[1_000]) / 8_000 < MOST
