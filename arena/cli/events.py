@@ -7,13 +7,15 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from arena import ConfigError, UserError
 from arena.cli.options import cores, read_limits
+from arena.cli.seats import seat_at
 from arena.contract.code import keep_source, kept
 from arena.players.tables import TermsTable, first_given
 
@@ -22,12 +24,12 @@ if TYPE_CHECKING:
 
     from arena.contract.code import Player
     from arena.events.openings import Opening
-    from arena.events.pairing import Pairing
-    from arena.events.runner import Control, Update
     from arena.events.schedule import Ladder, Match, Sprt, Terms, Tournament
-    from arena.go.record import Record
     from arena.players.registry import Entry, Registry
     from arena.results.store import Store
+    from arena.screen.board import Theme
+
+View = TypeVar("View")
 
 Workers = Annotated[int, typer.Option(help="Processes that play; 0 for one a core.")]
 
@@ -90,20 +92,26 @@ def sequential_test(hypotheses: tuple[float, float], alpha: float, beta: float) 
         raise ConfigError(f"--sprt: {error}") from None
 
 
-def play_published(
-    event: Match | Tournament | Ladder,
-    store: Store,
-    workers: int,
-    control: Control,
-    seat: Callable[[Pairing], Record] | None = None,
-) -> Iterator[Update]:
-    """Play an event, people's games by ``seat``, and tell ``arena watch`` of it meanwhile."""
-    from arena.events.runner import play_event
-    from arena.results.live import publish
+@dataclass(frozen=True, slots=True)
+class Live:
+    """How events are played and shown: their people sit at this terminal."""
 
-    updates = play_event(event, store, workers, control, seat)
-    command = shlex.join(["arena", *sys.argv[1:]])
-    return publish(updates, event, store.path, control=control, command=command)
+    console: Console
+    results: Path
+    workers: int
+    theme: Theme
+
+    def play(self, event: Match | Tournament | Ladder, store: Store, show: Callable[..., View]) -> View:
+        """Play what is missing of an event, ``show`` it meanwhile, here and to ``arena watch``; returns what that saw.
+        Whatever ends it, the ratings are written."""
+        from arena.events.runner import Control, play_event
+        from arena.results.live import publish
+
+        control, command = Control(), shlex.join(["arena", *sys.argv[1:]])
+        with event_kept(event, store, self.console, self.results):
+            updates = play_event(event, store, self.workers, control, seat_at(event, self.theme))
+            published = publish(updates, event, store.path, control=control, command=command)
+            return show(event, published, self.console, control=control, theme=self.theme)
 
 
 @contextmanager

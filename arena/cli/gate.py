@@ -139,16 +139,14 @@ def run_gate(wanted: Wanted) -> Ruling:
     """
     from rich.console import Console
 
-    from arena.events.runner import Control
     from arena.results.gate import Evidence, Ruling
     from arena.results.store import Store
     from arena.screen.gate import gate_lines
     from arena.screen.match import show_match
 
-    console, control = Console(), Control()
-    say = events.printer(console)
-    processes = events.count_workers(wanted.workers)
+    console, workers = Console(), events.count_workers(wanted.workers)
     theme = read_theme(None, registry_of(wanted.config, wanted.results))
+    live, say = events.Live(console, wanted.results, workers, theme), events.printer(console)
     found = _find(wanted, say)
     try:
         found.match.pairings()  # openings that don't exist are refused before anything is stored
@@ -156,9 +154,7 @@ def run_gate(wanted: Wanted) -> Ruling:
             for line in events.changes(store, found.match.players.values()):
                 say(line)
             events.note_event(store, found.match)
-            with events.event_kept(found.match, store, console, wanted.results):
-                updates = events.play_published(found.match, store, processes, control)
-                view = show_match(found.match, updates, console, control=control, theme=theme)
+            view = live.play(found.match, store, show_match)
             evidence = Evidence(found.match, view.judge)
             changed = _adopt(found, wanted) if evidence.ruling is Ruling.ACCEPTED else None
     except UserError:

@@ -11,16 +11,12 @@ import typer
 from arena import ConfigError
 from arena.cli import complete, events
 from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_theme, registry_of, takes_terms
-from arena.cli.seats import seat_at
 from arena.players.tables import TermsTable, first_given
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from arena.events.schedule import Match
     from arena.events.tally import Tally
     from arena.results.store import Store
-    from arena.screen.board import Theme
 
 SPRT_GAMES = 5_000
 """Where a sequential test ends at the latest unless told otherwise."""
@@ -91,6 +87,7 @@ def match(
 
     from arena.events.schedule import Match
     from arena.results.store import Store
+    from arena.screen.match import show_match
 
     console = Console()
     say, processes = events.printer(console), events.count_workers(workers)
@@ -105,13 +102,13 @@ def match(
     test = None if sprt is None else events.sequential_test(sprt, alpha, beta)
     games = PILOT if plan else first_given(games, 100 if test is None else SPRT_GAMES)
     registry = registry_of(config, results)
-    theme = read_theme(None, registry)
+    live = events.Live(console, results, processes, read_theme(None, registry))
     agreed = events.read_terms(terms, say)
     one, other = (events.read_player(registry, name, terms, or_person=not plan) for name in (first, second))
     played = Match(one, other, agreed, games, test=test)
     agreed.openings_for(games)  # those that don't exist are refused before anything is stored
     if plan:
-        _plan(played, first_given(to_see, PLANNED), processes, console, results, theme)
+        _plan(played, first_given(to_see, PLANNED), live)
         return
     events.say_if_used_in_turn(agreed, games, say)
     with Store.of(results, write=True) as store:
@@ -119,40 +116,30 @@ def match(
         for line in events.changes(store, played.players.values()):
             say(line)
         events.note_event(store, played)
-        _play(played, store, processes, console, results, theme)
+        live.play(played, store, show_match)
 
 
-def _plan(played: Match, to_see: float, workers: int, console: Console, results: Path, theme: Theme) -> None:
+def _plan(played: Match, to_see: float, live: events.Live) -> None:
     """Estimate from the match's stored games. Where there are hardly any, ``played`` is the pilot to play first."""
     from arena.results.store import Store, database
+    from arena.screen.match import show_match
     from arena.screen.tables import plan_sheet
 
-    if database(results).exists():
-        with Store.of(results) as store:
+    if database(live.results).exists():
+        with Store.of(live.results) as store:
             tally = _stored(store, played)
         if tally.games >= FORETELLING:
-            console.print(plan_sheet(tally, to_see, workers))
+            live.console.print(plan_sheet(tally, to_see, live.workers))
             return
-    with Store.of(results, write=True) as store:
+    with Store.of(live.results, write=True) as store:
         played = replace(played, run=max(1, _runs(store, played)))
         if played.event not in {event.id for event in store.events()}:  # else its plan is larger
             events.note_event(store, played)
-        events.printer(console)(f"A pilot of {PILOT} games, which are the beginning of this match:")
-        _play(played, store, workers, console, results, theme)
+        events.printer(live.console)(f"A pilot of {PILOT} games, which are the beginning of this match:")
+        live.play(played, store, show_match)
         tally = _stored(store, played)
-    console.print()
-    console.print(plan_sheet(tally, to_see, workers))
-
-
-def _play(played: Match, store: Store, workers: int, console: Console, results: Path, theme: Theme) -> None:
-    """Play it live, and say what it came to."""
-    from arena.events.runner import Control
-    from arena.screen.match import show_match
-
-    control = Control()
-    with events.event_kept(played, store, console, results):
-        updates = events.play_published(played, store, workers, control, seat_at(played, theme))
-        show_match(played, updates, console, control=control, theme=theme)
+    live.console.print()
+    live.console.print(plan_sheet(tally, to_see, live.workers))
 
 
 def _runs(store: Store, played: Match) -> int:

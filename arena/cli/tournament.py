@@ -13,16 +13,12 @@ import typer
 from arena import ConfigError
 from arena.cli import complete, events
 from arena.cli.options import RESULTS, ConfigFile, Results, read_theme, registry_of, takes_terms
-from arena.cli.seats import seat_at
 from arena.players.tables import TournamentTable, first_given
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from arena.events.schedule import Ladder, Tournament
     from arena.players.registry import Registry
     from arena.results.league import Crosstable
-    from arena.screen.board import Theme
 
 LADDER_GAMES = 100
 """Games of a ladder for each of its bots, by default."""
@@ -81,7 +77,7 @@ def tournament(
     if of_ladder and given.style != "ladder":
         raise ConfigError(f"tournament '{name}': {of_ladder[0]} belongs to a ladder; use --style ladder, or drop it")
     played = _event(name, given, registry, events.printer(console))
-    _play(played, processes, console, results, read_theme(None, registry))
+    _play(played, events.Live(console, results, processes, read_theme(None, registry)))
 
 
 def _declared(registry: Registry, name: str, bots: list[str] | None) -> TournamentTable:
@@ -109,24 +105,21 @@ def _event(name: str, given: TournamentTable, registry: Registry, say: Callable[
     return Tournament(name, entries, terms, games, Style((given.style or "round-robin").replace("-", " ")))
 
 
-def _play(played: Tournament | Ladder, workers: int, console: Console, results: Path, theme: Theme) -> None:
-    """Play it live, and say what it came to."""
-    from arena.events.runner import Control
+def _play(played: Tournament | Ladder, live: events.Live) -> None:
+    """Play it, and say what it came to."""
     from arena.events.schedule import Ladder
     from arena.results.store import Store
     from arena.screen.tournament import show_tournament
 
     played.pairings()  # openings that don't exist are refused before anything is stored
-    control = Control()
-    with Store.of(results, write=True) as store:
+    say = events.printer(live.console)
+    with Store.of(live.results, write=True) as store:
         for line in chain(events.changes(store, played.entries), events.news(store, played)):
-            events.printer(console)(line)
+            say(line)
         events.note_event(store, played)
-        with events.event_kept(played, store, console, results):
-            updates = events.play_published(played, store, workers, control, seat_at(played, theme))
-            view = show_tournament(played, updates, console, control=control, theme=theme)
-            if isinstance(played, Ladder):
-                events.printer(console)(_precision(view.tally))
+        view = live.play(played, store, show_tournament)
+        if isinstance(played, Ladder):
+            say(_precision(view.tally))
 
 
 def _precision(table: Crosstable) -> str:
