@@ -158,9 +158,9 @@ def check_match(folder: Path, told: set[str], before: set[str]) -> str:
 
 
 def export(folder: Path, told: Told) -> None:
-    from arena.cli.look import export as write_games
+    from arena.cli.look import games
 
-    write_games(folder / "sgf", results=folder)
+    games(sgf=folder / "sgf", results=folder)
     told("sgf")
 
 
@@ -211,8 +211,8 @@ SCENES: dict[str, tuple[Callable[[Path], None], Callable[[Path, Told], None], Ch
 }
 
 
-def in_a_child(act: Callable[[Told], None], arm: Callable[[], None], disk: Disk) -> tuple[str, set[str], int]:
-    """How it ended (empty: well, or in one line of ours), what it told as stored, and how often it called the disk."""
+def in_a_child(act: Callable[[Told], None], arm: Callable[[], None], disk: Disk) -> tuple[str, set[str], int | None]:
+    """How it ended (empty: well, or in one line of ours), what it told as stored, and its calls of the disk (None if it died)."""
     from arena import ArenaError
 
     read, write = os.pipe()
@@ -237,7 +237,7 @@ def in_a_child(act: Callable[[Told], None], arm: Callable[[], None], disk: Disk)
     told = {words for key, words in said if key == "told"}
     ends = [json.loads(words) for key, words in said if key == "end"]
     calls = [int(words) for key, words in said if key == "calls"]
-    return (ends or [""])[0], told, (calls or [0])[0]
+    return (ends or [""])[0], told, (calls or [None])[0]
 
 
 def faults(folder: Path, step: int) -> Iterator[str]:
@@ -259,7 +259,7 @@ def faults(folder: Path, step: int) -> Iterator[str]:
                 if wrong:
                     yield f"{name}, {kind} at {point}: {wrong}"
                 points += 1
-                if calls and calls < point:
+                if calls is not None and calls < point:
                     break
                 point += step
     print(f"{points} points", file=sys.stderr)
