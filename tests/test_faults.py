@@ -212,8 +212,8 @@ SCENES: dict[str, tuple[Callable[[Path], None], Callable[[Path, Told], None], Ch
 
 
 def in_a_child(act: Callable[[Told], None], arm: Callable[[], None], disk: Disk) -> tuple[str, set[str], int | None]:
-    """How it ended (empty: well, or in one line of ours), what it told as stored, and how often it called the disk (None:
-    it died)."""
+    """How it ended (empty: well, or in one line of ours), what it told as stored, and its calls of the disk, None if it
+    died."""
     from arena import ArenaError
 
     read, write = os.pipe()
