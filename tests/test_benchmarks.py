@@ -94,6 +94,7 @@ def test_a_position_is_legal_and_so_are_its_right_moves(position) -> None:
     assert len(position.right) < legal.sum(), "every move is right: nothing is asked"
 
 
+@pytest.mark.slow
 def test_a_search_solves_the_easy_positions() -> None:
     easy = [position for position in POSITIONS if position.is_easy]
     assert len(easy) >= 15

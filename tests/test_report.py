@@ -149,7 +149,7 @@ def test_seconds_are_spread_over_the_moves_that_were_chosen():
     tally.add(record(1, "new", ending=Ending.RESIGN, black_seconds=5.0, white_seconds=3.0))  # old has Black and resigns
     assert tally.seconds_a_move("old") == pytest.approx((3 + 5) / (3 + 4))
     assert tally.seconds_a_move("new") == pytest.approx((6 + 3) / (3 + 3))
-    assert tally.lengths == [10, 10]
+    assert tally.lengths == {10: 2}
 
 
 def test_after_an_odd_opening_white_chooses_first():

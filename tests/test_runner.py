@@ -445,6 +445,7 @@ def test_a_bot_that_can_not_be_built_is_the_users_to_mend(store: Store, kind: st
     assert store.count() == 0
 
 
+@pytest.mark.slow  # the siege of test_endurance kills workers, too
 def test_a_worker_that_is_killed_as_it_starts_is_replaced(store: Store, tmp_path: Path) -> None:
     bad = scripted("SECOND_KILLED", marker=str(tmp_path / "starts"))
     played = match(bad, scripted("HANG", seed=seeds(4)[0]), games=4, deadline=0.5)
@@ -510,6 +511,7 @@ def parent(
     )
 
 
+@pytest.mark.slow  # the siege of test_endurance stops and kills jobs, too
 def test_a_job_that_is_stopped_for_a_while_loses_no_game(tmp_path: Path, lifeline: Lifeline) -> None:
     played = match(scripted("PONDERER", "a", lifeline=lifeline.path), scripted("GOOD", "b"), games=3, rules=FIVE)
     with parent(tmp_path / "arena.db", "PONDERER", 3, lifeline, deadline=0.3) as process:

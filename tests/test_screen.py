@@ -733,7 +733,7 @@ def test_the_table_of_games_has_ids_results_and_reasons():
     rows = [line.split() for line in lines]
     assert [f"{match.event}/00001", "alphago", "sl", "W+R", "24", "resign"] in rows
     assert [f"{match.event}/00002", "sl", "alphago", "draw", "24", "score"] in rows
-    assert [f"{match.event}/00003", "alphago", "sl", "W+F", "24", "alphago:", "broke"] in rows
+    assert [f"{match.event}/00003", "alphago", "sl", "W+F", "24", "crash:", "alphago:", "broke"] in rows
     assert "3 of 340 games." in words_of(lines)
 
 

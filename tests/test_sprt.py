@@ -148,7 +148,7 @@ def judge_of(updates: Iterable[object], match: Match) -> Judge:
 # --- One judge for all ---
 
 
-@pytest.mark.parametrize("elo", [0, 150])
+@pytest.mark.parametrize("elo", [pytest.param(0, marks=pytest.mark.slow), 150])
 def test_a_decided_match_played_again_plays_nothing_and_prints_what_its_report_says(
     site: Path, tmp_path: Path, elo: int
 ) -> None:

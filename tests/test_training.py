@@ -379,7 +379,7 @@ def test_a_run_can_start_from_a_checkpoint_of_the_same_shape(tiny: sl.Config, tm
         sl.train(replace(tiny, name="wider", net="alphago-2x16", start=str(classic)), tmp_path)
 
 
-@pytest.mark.parametrize("shape", ["3x16", "2x24", "7x40"])
+@pytest.mark.parametrize("shape", ["3x16", "2x24", pytest.param("7x40", marks=pytest.mark.slow)])
 def test_a_larger_net_begins_by_saying_what_the_smaller_one_says_and_learns_from_there(
     shape: str, tiny: sl.Config, tmp_path: Path
 ) -> None:
