@@ -34,26 +34,18 @@ def analyze(
     ],
     bot: Annotated[
         str | None,
-        typer.Option(
-            help="Who analyses; alphago unless given, over 13x13 mcts.",
-            show_default=False,
-            autocompletion=complete.analysts,
-        ),
+        typer.Option(help="Who analyses; alphago unless given, over 13x13 mcts.", autocompletion=complete.analysts),
     ] = None,
     visits: Annotated[
-        int | None,
-        typer.Option(help="Visits or playouts a position; the bot's own unless given.", min=1, show_default=False),
+        int | None, typer.Option(help="Visits or playouts a position; the bot's own unless given.", min=1)
     ] = None,
-    seconds: Annotated[
-        float | None, typer.Option(help="Seconds a position, instead or besides.", min=0.001, show_default=False)
-    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="Seconds a position, instead or besides.", min=0.001)] = None,
     marked: Annotated[
         int, typer.Option("-n", "--mistakes", help="Mark so many of each side's largest mistakes.", min=0)
     ] = 3,
-    csv: Annotated[Path | None, typer.Option(help="Write a row a move to this file.", show_default=False)] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write a row a move to this file.")] = None,
     sgf: Annotated[
-        Path | None,
-        typer.Option(help="Write the game with comments, win rates and best moves to this file.", show_default=False),
+        Path | None, typer.Option(help="Write the game with comments, win rates and best moves to this file.")
     ] = None,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
@@ -91,10 +83,7 @@ def analyze(
     console, errors = Console(), Console(stderr=True)
     words = headline(record, entry.name)
     console.print(
-        style.spell(words, console.options.ascii_only),
-        soft_wrap=not console.is_terminal,
-        markup=False,
-        highlight=False,
+        style.spell(words, console.options.ascii_only), soft_wrap=not console.is_terminal, markup=False, highlight=False
     )
     found = []
     stopped = False

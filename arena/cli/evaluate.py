@@ -16,25 +16,17 @@ def evaluate(
     checkpoint: Annotated[
         str, typer.Argument(help="A checkpoint's name or folder.", autocompletion=complete.checkpoints)
     ],
-    data: Annotated[
-        list[Path], typer.Option(help="SGF files, folders or archives to measure on; repeatable.", show_default=False)
-    ],
-    since: Annotated[
-        str, typer.Option("--from", help="Only games of this day or later, as 2018-03-01.", show_default=False)
-    ] = "",
+    data: Annotated[list[Path], typer.Option(help="SGF files, folders or archives to measure on; repeatable.")],
+    since: Annotated[str, typer.Option("--from", help="Only games of this day or later, as 2018-03-01.")] = "",
     positions: Annotated[int, typer.Option(help="About so many positions, of games drawn by chance; 0 for all.")] = 0,
     size: Annotated[int, typer.Option(help="Only games on boards of this size.")] = 9,
     symmetries: Annotated[
         bool, typer.Option("--symmetries", help="Ask under all 8 symmetries; 8 times slower.")
     ] = False,
-    playouts: Annotated[
-        int, typer.Option(help="Guess owners by so many playouts, too.", min=0, show_default=False)
-    ] = 0,
+    playouts: Annotated[int, typer.Option(help="Guess owners by so many playouts, too.", min=0)] = 0,
     seed: Annotated[int, typer.Option(help="Which games are drawn.")] = 1,
-    plot: Annotated[Path | None, typer.Option(help="Draw the figures into this PNG, too.", show_default=False)] = None,
-    csv: Annotated[
-        Path | None, typer.Option(help="Write the figures of each move into this file, too.", show_default=False)
-    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the figures into this PNG, too.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the figures of each move into this file, too.")] = None,
     results: Results = Path(RESULTS),
 ) -> None:
     """Measure how well a net foresees moves, results and ownership in games that it hasn't learned from.

@@ -47,9 +47,7 @@ def gate(
     checkpoint: Annotated[
         str | None,
         typer.Argument(
-            help="The new checkpoint: a name, a folder, or checkpoint:NAME.",
-            show_default=False,
-            autocompletion=complete.checkpoints,
+            help="The new checkpoint: a name, a folder, or checkpoint:NAME.", autocompletion=complete.checkpoints
         ),
     ] = None,
     against: Annotated[
@@ -58,7 +56,6 @@ def gate(
             metavar="ENTRY",
             help="The entry whose net it is to replace. Unless given: the one with the trainer's name, where there is "
             "one with a net (such as rl); else mcts for a rollout policy, and sl for a net.",
-            show_default=False,
             autocompletion=complete.trained,
         ),
     ] = None,
@@ -68,7 +65,6 @@ def gate(
             "--as",
             metavar="BOT",
             help="Try both nets in this bot, such as alphago:visits=50, in place of ENTRY's own settings.",
-            show_default=False,
         ),
     ] = None,
     sprt: Annotated[
@@ -84,16 +80,11 @@ def gate(
         typer.Option(
             metavar="ENTRY",
             help="Instead show this entry's checkpoints over time, with the result of each gate.",
-            show_default=False,
             autocompletion=complete.trained,
         ),
     ] = None,
-    csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the history to this table, too.", show_default=False)
-    ] = None,
-    png: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the history into this picture, too.", show_default=False)
-    ] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the history to this table, too.")] = None,
+    png: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the history into this picture, too.")] = None,
     workers: events.Workers = 0,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,

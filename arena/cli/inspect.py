@@ -31,7 +31,7 @@ def check(
         ),
     ] = None,
     size: Annotated[int, typer.Option(help="Board size, 5 to 19.")] = 9,
-    komi: Annotated[float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above.", show_default=False)] = None,
+    komi: Annotated[float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above.")] = None,
     rules: Annotated[str, typer.Option(help="cgos, tromp-taylor, chinese or japanese.")] = "cgos",
     run: Annotated[bool, typer.Option("--run", help="Without names: start the engines of arena.toml, too.")] = False,
     results: Results = Path(RESULTS),

@@ -21,18 +21,13 @@ if TYPE_CHECKING:
 LISTED = 20
 """Games that are listed by default."""
 
-Event = Annotated[
-    str | None, typer.Option(help="Games of this event only.", show_default=False, autocompletion=complete.events)
-]
-Player = Annotated[
-    str | None, typer.Option(help="Games of this player only.", show_default=False, autocompletion=complete.players)
-]
+Event = Annotated[str | None, typer.Option(help="Games of this event only.", autocompletion=complete.events)]
+Player = Annotated[str | None, typer.Option(help="Games of this player only.", autocompletion=complete.players)]
 
 
 def bots(
     name: Annotated[
-        str | None,
-        typer.Argument(help="Explain this bot's settings.", show_default=False, autocompletion=complete.bots),
+        str | None, typer.Argument(help="Explain this bot's settings.", autocompletion=complete.bots)
     ] = None,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
@@ -62,10 +57,10 @@ def bots(
 
 
 def elo(
-    size: Annotated[int | None, typer.Option(help="Only games on this board size.", show_default=False)] = None,
-    rules: Annotated[str | None, typer.Option(help="Only games by these rules.", show_default=False)] = None,
-    komi: Annotated[float | None, typer.Option(help="Only games with this komi.", show_default=False)] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write the table to this file, too.", show_default=False)] = None,
+    size: Annotated[int | None, typer.Option(help="Only games on this board size.")] = None,
+    rules: Annotated[str | None, typer.Option(help="Only games by these rules.")] = None,
+    komi: Annotated[float | None, typer.Option(help="Only games with this komi.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the table to this file, too.")] = None,
     results: Results = Path(RESULTS),
 ) -> None:
     """Rate all players from all stored games: joint Bradley-Terry, 95 % intervals.
@@ -108,12 +103,10 @@ def games(
             help="Number of games, the newest first (default 20; all with --sgf). With --replay, this many are spread "
             "over all of them (default all).",
             min=1,
-            show_default=False,
         ),
     ] = None,
     sgf: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Write an SGF file of each game here instead.", show_default=False),
+        Path | None, typer.Option(metavar="FOLDER", help="Write an SGF file of each game here instead.")
     ] = None,
     replay: Annotated[
         bool, typer.Option("--replay", help="Play the games again instead, and say where they differ.")

@@ -40,8 +40,7 @@ def match(
     ],
     second: Annotated[str, typer.Argument(metavar="B", help="The bot it meets.", autocompletion=complete.bots)],
     games: Annotated[
-        int | None,
-        typer.Option("-n", "--games", help="How many games, at most with --sprt; 100, or 5000.", show_default=False),
+        int | None, typer.Option("-n", "--games", help="How many games, at most with --sprt; 100, or 5000.")
     ] = None,
     terms: TermsTable = NO_TERMS,
     workers: events.Workers = 0,
@@ -50,7 +49,6 @@ def match(
         typer.Option(
             metavar="ELO0 ELO1",
             help="Stop as soon as it is shown that A is stronger by ELO1 rather than ELO0, or the reverse.",
-            show_default=False,
         ),
     ] = None,
     alpha: Annotated[float, typer.Option(help="The risk of accepting ELO1 where ELO0 is true.")] = 0.05,
@@ -61,12 +59,7 @@ def match(
     ] = False,
     to_see: Annotated[
         float | None,
-        typer.Option(
-            "--to-see",
-            metavar="ELO",
-            help="With --plan: the Elo difference to be measured (default 30).",
-            show_default=False,
-        ),
+        typer.Option("--to-see", metavar="ELO", help="With --plan: the Elo difference to be measured (default 30)."),
     ] = None,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,

@@ -42,36 +42,27 @@ def play(
             "With --resume, the id of a game.",
         ),
     ] = None,
-    color: Annotated[
-        str | None, typer.Option(help="black (the default), white, or nigiri to draw for it.", show_default=False)
-    ] = None,
-    size: Annotated[int | None, typer.Option(help="Board size, 5 to 19 (default 9).", show_default=False)] = None,
-    komi: Annotated[
-        float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above, 0.5 with a handicap.", show_default=False)
-    ] = None,
+    color: Annotated[str | None, typer.Option(help="black (the default), white, or nigiri to draw for it.")] = None,
+    size: Annotated[int | None, typer.Option(help="Board size, 5 to 19 (default 9).")] = None,
+    komi: Annotated[float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above, 0.5 with a handicap.")] = None,
     rules: Annotated[
         str | None,
         typer.Option(
             help="chinese (the default) or japanese, where dead stones are agreed on after two passes; cgos or "
-            "tromp-taylor, where all stones on the board are alive.",
-            show_default=False,
+            "tromp-taylor, where all stones on the board are alive."
         ),
     ] = None,
-    handicap: Annotated[
-        int | None, typer.Option(help="Stones that Black has on the board first, 2 to 9.", show_default=False)
-    ] = None,
+    handicap: Annotated[int | None, typer.Option(help="Stones that Black has on the board first, 2 to 9.")] = None,
     time: Annotated[
         str | None,
         typer.Option(
             metavar="TEXT",
             help="A clock for you and for a bot without limits of its own: main=600 (seconds for the game), "
             "main=300,byoyomi=30, or byoyomi=60,stones=5.",
-            show_default=False,
         ),
     ] = None,
     name: Annotated[
-        str | None,
-        typer.Option("--as", metavar="NAME", help="Your name on the ladder; your login's.", show_default=False),
+        str | None, typer.Option("--as", metavar="NAME", help="Your name on the ladder; your login's.")
     ] = None,
     fair: Annotated[
         bool, typer.Option("--fair", help="Colour, handicap and komi that make it even, by your ratings here.")
@@ -83,11 +74,7 @@ def play(
     first: Annotated[
         int | None,
         typer.Option(
-            "--from",
-            help="With --tutorial: the screen to begin with (default 1; 11 is the game).",
-            min=1,
-            max=11,
-            show_default=False,
+            "--from", help="With --tutorial: the screen to begin with (default 1; 11 is the game).", min=1, max=11
         ),
     ] = None,
     plain: Annotated[
@@ -95,9 +82,7 @@ def play(
     ] = False,
     ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII signs only.")] = False,
     theme: ThemeName = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Where all chance starts: of nigiri, and of the bot.", show_default=False)
-    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Where all chance starts: of nigiri, and of the bot.")] = None,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:

@@ -15,25 +15,17 @@ def report(
     event: Annotated[
         str | None,
         typer.Argument(
-            help="A match, tournament or ladder; the one played last unless given.",
-            show_default=False,
-            autocompletion=complete.events,
+            help="A match, tournament or ladder; the one played last unless given.", autocompletion=complete.events
         ),
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the events instead.")] = False,
     csv: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Write standings, crosstable, LOS, endings and games there.", show_default=False
-        ),
+        Path | None, typer.Option(metavar="DIR", help="Write standings, crosstable, LOS, endings and games there.")
     ] = None,
     plot: Annotated[bool, typer.Option("--plot", help="Draw the ratings here, too.")] = False,
-    png: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the ratings into this picture.", show_default=False)
-    ] = None,
+    png: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the ratings into this picture.")] = None,
     html: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write all of it, with plots and games, as one page.", show_default=False),
+        Path | None, typer.Option(metavar="FILE", help="Write all of it, with plots and games, as one page.")
     ] = None,
     results: Results = Path(RESULTS),
 ) -> None:

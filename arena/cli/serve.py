@@ -20,7 +20,7 @@ def gtp(
         ),
     ],
     size: Annotated[int, typer.Option(help="Board size until the controller sets one, 5 to 19.")] = 9,
-    komi: Annotated[float | None, typer.Option(help="Komi until set; 7 on 9x9, 7.5 above.", show_default=False)] = None,
+    komi: Annotated[float | None, typer.Option(help="Komi until set; 7 on 9x9, 7.5 above.")] = None,
     rules: Annotated[str, typer.Option(help="cgos, tromp-taylor, chinese or japanese.")] = "cgos",
     seed: Annotated[
         int | None, typer.Option(help="Where all chance starts; another one each time unless given.")

@@ -35,8 +35,7 @@ def show(
         ),
     ],
     move: Annotated[
-        int | None,
-        typer.Option("--move", "-m", help="Begin with the position after so many moves.", min=0, show_default=False),
+        int | None, typer.Option("--move", "-m", help="Begin with the position after so many moves.", min=0)
     ] = None,
     dossier: Annotated[
         bool,

@@ -35,8 +35,7 @@ Name = Annotated[
     ),
 ]
 Bots = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[A B C ...]", help="Who plays.", show_default=False, autocompletion=complete.bots),
+    list[str] | None, typer.Argument(metavar="[A B C ...]", help="Who plays.", autocompletion=complete.bots)
 ]
 
 
