@@ -1,4 +1,4 @@
-"""The command for people: a game against a bot, or of two people, in the terminal or in a pipe."""
+"""The command for people: a game against a bot, or of two people, in the terminal or in a pipe; and the tutorial."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from arena import ConfigError, StoreError, UserError
 from arena.cli import events
 from arena.cli.options import RESULTS, ConfigFile, Results, ThemeName, read_theme, registry_of
 from arena.cli.seats import Wish, arranged, opponents_of
-from arena.cli.tutorial import teach_rules
 
 if TYPE_CHECKING:
     from arena.go.moves import Colour
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from arena.players.registry import Entry, Registry
     from arena.results.analysis import Evaluation
     from arena.screen.viewer import Evaluate
+
 
 ANALYSTS = ("alphago", "mcts")
 """Who gives hints where the bot that is played can't: the first that plays on the size."""
@@ -291,3 +291,47 @@ def _stored_ids(results: Path) -> set[str]:
         return set()
     with Store.of(results) as store:
         return store.ids(EVENT)
+
+
+def teach_rules(against: str, first: int, plain: bool, results: Path, config: Path | None) -> None:
+    """The tutorial from screen ``first`` on, then a game against this bot; in a terminal or a pipe. Raises UserError
+    for a bot that can't be played on its board."""
+    from random import SystemRandom
+
+    from rich.console import Console
+
+    from arena.people.tutorial import SIZE
+    from arena.screen.plain_play import Lines
+    from arena.screen.tutorial import Left, Talk, farewell, play, teach
+
+    entry = registry_of(config, results).resolve(against)
+    entry.checked(SIZE)
+    at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    console = Console(no_color=True) if plain else Console()
+    lines = Lines(sys.stdin)
+    talk = Talk(console, input if at_terminal else _read, plain, waits=at_terminal and not plain)
+    try:
+        teach(talk, first)
+        play(talk, entry.build(), entry.name, SystemRandom().getrandbits(31), lines)
+    except Left as left:
+        farewell(talk, [f"Go on later with: arena play --tutorial --from {left.number}"])
+        return
+    except KeyboardInterrupt:
+        print()
+        raise SystemExit(130) from None
+    farewell(
+        talk,
+        [
+            "Those are all the rules. Again, and harder: arena play mcts --tutorial --from 11. "
+            "On a real board: arena play mcts --size 9."
+        ],
+    )
+
+
+def _read(prompt: str) -> str:
+    """A line of a pipe; what was read stands in the output as if typed."""
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    print(f"{prompt}{line.rstrip()}")
+    return line

@@ -125,7 +125,7 @@ def _read_pairs(texts: list[str]) -> dict[str, str]:
 
 def _gate(folder: Path, results: Path) -> None:
     """``arena gate`` with its exit code."""
-    from arena.cli.gate import Wanted, run_gate
+    from arena.cli.nets import Wanted, run_gate
     from arena.results.gate import Ruling
 
     if run_gate(Wanted(str(folder), results=results)) is not Ruling.ACCEPTED:
