@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 import signal
 from collections.abc import Callable
@@ -322,9 +323,9 @@ def test_a_run_leaves_a_player_its_figures_and_its_games(small: Config, beginner
     assert all(0 <= progress.share <= 1 and 0 <= progress.black <= 1 for progress in seen)
     assert seen[0].divergence < 1e-6 and seen[-1].divergence > 1e-5
     training = tmp_path / "training" / "small"
-    lines = (training / METRICS_FILE).read_text().splitlines()
-    assert len(lines) == 5 and lines[0].startswith("step,rows,minutes,games_per_second")
-    rows = [int(line.split(",")[1]) for line in lines[1:]]
+    lines = [json.loads(line) for line in (training / METRICS_FILE).read_text().splitlines()]
+    assert len(lines) == 4 and {"games_per_second", "policy_loss", "grad_norm", "learning_rate"} <= lines[0].keys()
+    rows = [line["rows"] for line in lines]
     assert manifest.rows == rows[-1] > 4 * 4 * 5
     games = [read_sgf(line) for line in (training / "games.sgfs").read_text().splitlines()]
     assert len(games) == 4 + 4 + 16 and {games[0].black, games[0].white} == {"small@2", "beginner"}

@@ -36,7 +36,7 @@ from bots.nets.network import Answer, expected_result
 from trainers import data, sl
 from trainers.data import DRAW, LOSS, WIN
 from trainers.export import describe, export
-from trainers.loop import Plan, Run, Workers, keep_freed_memory, pick_device, refuse_torchrun, to_tensors
+from trainers.loop import Plan, Run, Workers, pick_device, prepare, refuse_torchrun, to_tensors
 from trainers.progress import Iteration, Rating
 from trainers.selfplay import NetPlayer, Played, by_colour, draw_seeds, groups_on, play, sensible_moves
 from trainers.settings import ADJUSTABLE, write_file
@@ -269,11 +269,9 @@ class _Training:
     """What one call of ``train`` works with."""
 
     def __init__(self, config: Config, results: Path, bot: Entry | None, on_progress: Callable[[Iteration], None]):
-        keep_freed_memory()
-        torch.set_num_threads(config.threads)
         self.config, self.on_progress = config, on_progress
         self.rules = rules_of(config)
-        self.device = pick_device(config.device, Workers())
+        self.device = prepare(config, Workers())
         self.start = Checkpoint.open(find(config.start, results))
         self.encoder = find_encoder(self.start.manifest.encoder)
         self.folder = results / "training" / config.name
@@ -332,7 +330,7 @@ class _Training:
             "length": float(played.games.lengths.mean()),
             **figures,
         }
-        state.log(**{name: float(f"{figure:.5g}") for name, figure in figures.items()})
+        state.log(**figures)
         if state.step_count % config.eval_every == 0 and not state.stop_asked:
             self._rate(config.eval_games)
             self._spar()
@@ -376,7 +374,8 @@ class _Training:
             places = np.flatnonzero(played.deciders == LEARNER)
         places = np.random.default_rng([config.seed, 3, iteration]).permutation(places)
         moves = moves_of(played, places, gained[places])
-        sums = dict.fromkeys(("loss", "policy_loss", "entropy", "others_loss", "divergence"), 0.0)
+        names = ("loss", "policy_loss", "entropy", "others_loss", "divergence")
+        sums = torch.zeros(len(names), device=self.device)
         compared = 0
         state.forget()
         for begin in range(0, len(places), config.micro_batch_size):
@@ -387,15 +386,13 @@ class _Training:
             losses = self._losses(batch, moves.part(begin, config.micro_batch_size).to(self.device), compare)
             total = losses.total(config)
             (total * (len(some) / len(games))).backward()
-            for name, mean in zip(
-                sums, (total, losses.policy, losses.entropy, losses.others, losses.divergence), strict=True
-            ):
-                sums[name] += float(mean.detach()) * len(some) / len(places)
-        sums["divergence"] *= len(places) / compared
+            means = torch.stack([total, losses.policy, losses.entropy, losses.others, losses.divergence])
+            sums += means.detach() * (len(some) / len(places))
+        sums[-1] *= len(places) / compared
         self.learner.remember(returns_of(games.winners, np.where(is_black, 0, 1)), is_black, iteration)
         self.learner.positions += len(places)
-        state.update(sums["loss"], len(places), 0.0)
-        return sums
+        state.update(len(places), dict(zip(names, sums, strict=True)))
+        return state.figures(1)
 
     def _advantages(self, played: Played) -> np.ndarray:
         """Of all moves, whoever decided them; (all moves,) float32."""
