@@ -260,7 +260,7 @@ def test_who_resigns_or_can_not_go_on_has_lost(beginner: Checkpoint, fails: bool
 
 
 def test_a_fault_of_the_net_that_learns_is_no_lost_game(beginner: Checkpoint) -> None:
-    player = NetPlayer(torch.nn.Identity(), ENCODER, torch.device("cpu"))  # which has no policy
+    player = NetPlayer(named_network("gocnn-2x8", 17, 5), ENCODER, torch.device("cpu"))  # which has no policy
     with pytest.raises(RuntimeError, match="the net: "):
         spar(player, Faulty(True), Limits(), RULES, [1, 2], [()] * 2)
 
