@@ -288,7 +288,7 @@ class _Training:
         settings |= {"start": self.start.identity}
         plan = Plan.of(config, max_steps=config.max_iterations)
         self.state = Run(self.learner, plan, self.folder, settings, tensorboard=config.tensorboard)
-        self.players: dict[nn.Module, NetPlayer] = {}
+        self.players: dict[Net, NetPlayer] = {}
         self.ratings: list[Rating] = []
         self.bot = bot
         self.beside = ThreadPoolExecutor(1, "sparring")
@@ -347,7 +347,7 @@ class _Training:
         if state.step_count % config.eval_every == 0 and not state.stop_asked:
             self._rate(config.eval_games)
             self._spar()
-        self._take_rating()
+        self._take_rating(wait=state.is_over)
         self.on_progress(
             Iteration(
                 iteration=state.step_count,
@@ -363,9 +363,7 @@ class _Training:
             )
         )
 
-    def _play(
-        self, nets: tuple[nn.Module, nn.Module], games: int, temperature: float, seed: int, seeds: np.ndarray
-    ) -> Played:
+    def _play(self, nets: tuple[Net, Net], games: int, temperature: float, seed: int, seeds: np.ndarray) -> Played:
         """Games of the learner, who is ``nets[0]``, with an opponent; two after another share an opening, and the
         learner has Black in the first."""
         is_black = np.arange(games) % 2 == 0
@@ -376,7 +374,7 @@ class _Training:
         threads, groups = self.config.num_workers, groups_on(self.device)
         return play(players, seats, self.rules, seeds, twice, threads=threads, groups=groups)
 
-    def _player(self, net: nn.Module, temperature: float) -> NetPlayer:
+    def _player(self, net: Net, temperature: float) -> NetPlayer:
         """A player with the weights that the net has now; always the same one, so that a GPU captures it once."""
         if net not in self.players:
             self.players[net] = NetPlayer(net, self.encoder, self.device, bf16=self.config.bf16)

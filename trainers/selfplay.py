@@ -19,7 +19,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
-from torch import nn
 
 from arena import ConfigError, IllegalMove
 from arena.events.openings import Opening
@@ -39,6 +38,7 @@ from arena.go.kernels import (
 )
 from arena.go.planes import HISTORY, NO_MOVE, Encoder, Positions, final_owners
 from arena.go.record import Record
+from bots.nets.catalogue import Net
 from bots.nets.gpu import TorchModel
 from trainers.data import BLACK_WON, DRAWN, WHITE_WON, Games
 
@@ -216,7 +216,7 @@ class NetPlayer:
     """A net in torch that may still learn: it plays with the weights that it had when it was last refreshed."""
 
     def __init__(
-        self, network: nn.Module, encoder: Encoder, device: torch.device, temperature: float = 1.0, bf16: bool = False
+        self, network: Net, encoder: Encoder, device: torch.device, temperature: float = 1.0, bf16: bool = False
     ):
         self.encoder: Encoder | None = encoder
         self.temperature = temperature

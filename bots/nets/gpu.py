@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, fx, nn
-from torch.fx.experimental.optimization import fuse
+from torch import Tensor
 
-from bots.nets.catalogue import load_network
+from bots.nets.catalogue import Net, load_network
 from bots.nets.checkpoint import Checkpoint
-from bots.nets.network import Answer
+from bots.nets.network import Network, folded
 
 SMALLEST, LARGEST = 8, 4096
 """Positions in a captured batch; between them are the powers of 2. Batches are filled up to the next, and larger ones
@@ -40,14 +39,15 @@ class TorchModel:
     outputs: set[str]
     """What it can be asked for, of the parts of ``Answer``."""
 
-    def __init__(self, network: nn.Module, device: torch.device, bf16: bool = True):
+    def __init__(self, network: Net, device: torch.device, bf16: bool = True):
         """``network`` may go on learning: ``refresh`` takes over what it has learned."""
         self._network, self._device = network, device
         self._type = torch.bfloat16 if bf16 else torch.float32
         self._net = self._folded()
-        answer = next(node for node in self._net.graph.nodes if node.target is Answer)
-        self.outputs = {name for name, part in zip(Answer._fields, answer.args, strict=True) if part is not None}
-        self._asked: dict[tuple[str, ...], fx.GraphModule] = {}
+        size = getattr(network.config, "size", 0) or 9  # the only one that some play, or any
+        planes = torch.zeros((1, network.config.planes, size, size), device=device, dtype=self._type)
+        with torch.inference_mode():
+            self.outputs = {name for name, part in self._net(planes)._asdict().items() if part is not None}
         self._graphs: dict[tuple[tuple[str, ...], torch.Size], _Captured] = {}
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
 
@@ -71,34 +71,21 @@ class TorchModel:
             parts = [self._run_captured(heads, torch.from_numpy(planes[first : first + LARGEST])) for first in starts]
             return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
-    def _folded(self) -> fx.GraphModule:
-        """The network as it is now, in evaluation mode and ready for the device."""
-        learning = self._network.training
-        folded = fuse(self._network.eval())
-        assert isinstance(folded, fx.GraphModule)
-        self._network.train(learning)
-        folded.to(self._device, self._type, memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in hints
-        for norm in folded.modules():
-            if isinstance(norm, nn.BatchNorm2d):  # follows a sum; its running means need more than 8 bits
-                norm.float()
-        return folded.requires_grad_(False)
+    def _folded(self) -> Net:
+        """The network as it is now, ready to be asked."""
+        net = folded(self._network)
+        net.to(self._device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in hints
+        for layer in net.modules():
+            if isinstance(layer, torch.nn.BatchNorm2d):  # follows a sum; its running means need more than 8 bits
+                continue
+            for parameter in layer.parameters(recurse=False):
+                parameter.data = parameter.to(self._type)
+        return net
 
     def _answer(self, heads: tuple[str, ...], planes: Tensor) -> list[Tensor]:
-        if heads not in self._asked:
-            self._asked[heads] = self._only(heads)
         given = planes.to(self._type, memory_format=torch.channels_last)
-        return [part.float() for part in self._asked[heads](given)]
-
-    def _only(self, heads: tuple[str, ...]) -> fx.GraphModule:
-        """The folded net, with the same weights, that computes no more than these parts of the answer."""
-        graph = fx.Graph()
-        answer = graph.graph_copy(self._net.graph, {})
-        assert isinstance(answer, fx.Node)  # which makes the Answer
-        graph.output(tuple(answer.args[Answer._fields.index(head)] for head in heads))
-        module = fx.GraphModule(self._net, graph)
-        module.graph.eliminate_dead_code()
-        module.recompile()
-        return module
+        answer = self._net(given, heads) if isinstance(self._net, Network) else self._net(given)
+        return [getattr(answer, head).float() for head in heads]
 
     def _run_captured(self, heads: tuple[str, ...], planes: Tensor) -> list[np.ndarray]:
         count = len(planes)
