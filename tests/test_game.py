@@ -1,7 +1,5 @@
 """The rules on known positions, drawn as diagrams, and on random games; the kernels' own twin is in test_kernels.py."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -246,7 +244,6 @@ def test_a_forfeit_says_so() -> None:
     for ending, sgf in {Ending.TIME: "W+T", Ending.ILLEGAL: "W+F", Ending.CRASH: "W+F"}.items():
         game = Game(Rules.preset())
         game.end(Outcome(WHITE, ending))
-        assert game.outcome is not None
         assert game.outcome.sgf == sgf and ending.is_forfeit and game.outcome.black_score == 0
     assert not any(other.is_forfeit for other in (Ending.SCORE, Ending.RESIGN, Ending.MOVE_LIMIT))
 

@@ -1,7 +1,5 @@
 """Our bots served over GTP: a scripted transport for every command, then real processes, GNU Go if there is one."""
 
-from __future__ import annotations
-
 import json
 import random
 import re
@@ -590,7 +588,6 @@ def test_the_command_refuses_what_it_can_not_serve(tmp_path: Path) -> None:
 @needs_gnugo
 def test_gnu_go_agrees_on_stones_captures_and_legal_moves(peer: Opener) -> None:
     """Random legal moves by random colours, now and then taken back."""
-    assert GNUGO is not None
     size, moves = 9, 120
     gnugo = peer([GNUGO, "--mode", "gtp", "--chinese-rules"])
     server = server_of(rules="japanese", size=size)  # simple ko, as GNU Go has it

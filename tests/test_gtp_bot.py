@@ -1,7 +1,5 @@
 """The bot for outside engines, against real processes: a scripted one with many faults, and GNU Go if there is one."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -97,7 +95,6 @@ def game_of(moves: str = "", size: int = 9, seed: int = 0, black: str = "", whit
 
 def play_on(bot: GtpBot, game: Game, limits: Limits = LIMITS) -> None:
     move = bot.choose(game, limits).move
-    assert move is not None
     game.play(move)
 
 
@@ -167,7 +164,6 @@ def test_seconds_a_move_become_time_settings_once_a_game(scripted: Opener, engin
 
 def on_a_clock(bot: GtpBot, limits: Limits, spent: list[float]) -> None:
     """One game in which the bot's moves take so many seconds of its clock."""
-    assert limits.time is not None
     clock, game = Clock(limits.time), game_of()
     for seconds in spent:
         play_on(bot, game, replace(limits.at(clock, 9, len(game.moves)), deadline=20.0))
@@ -529,7 +525,6 @@ def test_gnu_go_plays_a_whole_game_to_a_score() -> None:
     while not game.is_over:
         if game.to_play is WHITE:
             move = bot.choose(game, LIMITS).move
-            assert move is not None
         else:
             mask = game.sensible_moves()
             points = np.flatnonzero(mask[:-1])
@@ -551,6 +546,5 @@ def test_gnu_go_plays_a_whole_game_on_a_clock() -> None:
     while room.tables:
         records += room.play_round()
     players["gnugo"].close()
-    assert records[0].outcome is not None
     assert (records[0].outcome.ending, records[0].outcome.winner) == (Ending.SCORE, BLACK)
     assert 0 < records[0].black_seconds

@@ -1,7 +1,5 @@
 """A person's game on the whole screen: cursor, mouse, typed words, overlays, the count, the review, every size."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -92,7 +90,6 @@ def type_in(seat: Seat, *words: str) -> None:
 
 def mouse(seat: Seat, act: Act, point: str, width: int = 80, height: int = 24) -> None:
     picture = seat.picture(width, height)
-    assert picture.top is not None
     row, column = divmod(move_from_gtp(point, 5), 5)
     seat.do(Mouse(act, picture.top + 1 + row, 4 + 2 * column), picture)
 

@@ -1,7 +1,5 @@
 """Records: SGF there and back, what is refused and why, files and archives of many games."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

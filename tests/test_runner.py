@@ -1,7 +1,5 @@
 """Events with real worker processes and a real database: what is played, what is kept, and what dies with what."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import select
@@ -344,7 +342,6 @@ def test_a_bot_that_takes_its_process_down_forfeits_that_game_alone(store: Store
     moves = {int(id[-5:]) - 1: game[3] for id, game in expected.items()}
     for number, loser, reason in ((1, "segfault", "SIGSEGV"), (2, "leave", "exit code 3")):
         record = records.pop(number)
-        assert record.outcome is not None
         assert record.outcome.ending is Ending.CRASH
         assert record.outcome.winner is not None
         assert (record.black if record.outcome.black_score else record.white) != loser
@@ -363,7 +360,6 @@ def test_a_bot_that_hangs_forfeits_on_time_and_the_event_ends(store: Store, life
     records = {int(record.id[-5:]) - 1: record for record in fresh(play_event(played, store, 1))}
     assert monotonic() - start < 60
     hung = records[1]
-    assert hung.outcome is not None
     assert (hung.outcome.ending, hung.outcome.black_score) == (Ending.TIME, 0.0)
     assert hung.black == "hang"
     assert hung.reason == "hang: no answer within 0.5 s"
@@ -515,7 +511,6 @@ def parent(
 def test_a_job_that_is_stopped_for_a_while_loses_no_game(tmp_path: Path, lifeline: Lifeline) -> None:
     played = match(scripted("PONDERER", "a", lifeline=lifeline.path), scripted("GOOD", "b"), games=3, rules=FIVE)
     with parent(tmp_path / "arena.db", "PONDERER", 3, lifeline, deadline=0.3) as process:
-        assert process.stdout is not None
         first = process.stdout.readline().strip()
         os.killpg(process.pid, signal.SIGSTOP)  # as Ctrl-Z in a pipe: the parent, its workers, what starts them
         wait(3.0)

@@ -1,7 +1,5 @@
 """The tree search: what UCT and PUCT promise, with a scripted net in place of a trained one."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -408,7 +406,6 @@ def test_after_an_exception_in_the_net_a_decision_is_that_of_a_fresh_bot(
     bot, fresh = AlphaGo(config), AlphaGo(config)
     games = [game_of("E5"), game_of("E5 C3", seed=2)]
     for game, decision in zip(games, bot.choose_all(games, Limits()), strict=True):
-        assert decision.move is not None
         game.play(decision.move)
     evaluate, left = bot._net.evaluate, [2]
 
@@ -524,7 +521,6 @@ def test_playouts_tell_whose_the_points_will_be(knowledge: uct.Knowledge) -> Non
     wall = " ".join(f"C{row} D{row}" for row in range(1, 10))
     forest, slot = grown(game_of(wall), 400, knowledge)
     owned = forest.ownership(slot, 9)
-    assert owned is not None
     board = owned.reshape(9, 9)
     assert board[:, 2].min() > 0.7 and board[:, 3].max() < -0.5
     assert board[:, 7].mean() < 0
@@ -622,7 +618,6 @@ def check_endings(forest: tree.Forest, slot: int, node: int, game: Game) -> int:
         mover, after = game.to_play, game.copy()
         after.play(tree.move_from_point(int(nodes.point[slot, child]), size))
         if after.is_over:
-            assert after.outcome is not None
             expected = after.outcome.black_score
             assert nodes.value[slot, child] == (expected if mover is BLACK else 1 - expected)
             checked += 1

@@ -1,7 +1,5 @@
 """A person's game without any picture: turns, undo, clocks, advice, dead stones, and the file it is kept in."""
 
-from __future__ import annotations
-
 import random
 import threading
 from collections.abc import Callable, Sequence
@@ -383,7 +381,6 @@ def test_an_estimate_of_a_settled_board_is_its_count() -> None:
     with sat(kifu_of(diagram=SETTLED)) as sitting:
         sitting.score(20)
         estimate = settled(sitting, lambda now: now.estimate is not None).estimate
-        assert estimate is not None
         assert (estimate.margin, estimate.playouts) == (15 - 10 - 7, 20)
         owners = np.frombuffer(estimate.ownership, np.int8).reshape(5, 5)
         assert (owners[:, :3] == 100).all() and (owners[:, 3:] == -100).all()

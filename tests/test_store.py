@@ -1,7 +1,5 @@
 """The results database: what comes back, what happens to it when a process, a disk or a neighbour misbehaves."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import random
