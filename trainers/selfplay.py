@@ -234,7 +234,7 @@ class NetPlayer:
     def logits(self, planes: np.ndarray) -> np.ndarray:
         self.network.eval()
         tensor = torch.from_numpy(planes)
-        if self._device.type == "cuda":
+        if self._device.type != "cpu":
             tensor = tensor.pin_memory().to(self._device, non_blocking=True)
         with torch.no_grad(), torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16):
             answer = self._asked(tensor.to(memory_format=torch.channels_last))
