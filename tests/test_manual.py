@@ -1,7 +1,5 @@
 """The help of every command, with examples that would run; and what a shell completes."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator
@@ -12,8 +10,7 @@ import typer
 from commandline import ROOT, arena, arena_alone
 from played import match_of, record_of
 
-from arena.cli import app, complete
-from arena.cli.manual import manual
+from arena.cli import app, complete, manual
 from arena.contract.code import Player
 from arena.results.store import Event, Store
 

@@ -1,7 +1,5 @@
 """Nets at play: checkpoints verify themselves, exports answer as torch does, answers don't depend on the batch."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -258,15 +258,20 @@ def _help(work: Callable[[Workers], object], workers: Workers, meeting: str) -> 
         distributed.destroy_process_group()
 
 
+GPU = "cuda"
+"""What torch calls the devices that trainers learn on where there are any; a test names a pretended one."""
+
+
 def pick_device(name: str, workers: Workers) -> torch.device:
     """The device ``name`` (auto, cpu, cuda) means for this process. Raises ConfigError when it isn't there."""
     if name not in ("auto", "cpu", "cuda"):
         raise ConfigError(f"unknown device '{name}'; there are auto, cpu, cuda")
-    if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
+    devices = torch.get_device_module(GPU)
+    if name == "cpu" or (name == "auto" and not devices.is_available()):
         return torch.device("cpu")
-    if not torch.cuda.is_available():
+    if not devices.is_available():
         raise ConfigError("device cuda: torch sees none; use device cpu")
-    return torch.device("cuda", workers.rank % torch.cuda.device_count())
+    return torch.device(GPU, workers.rank % devices.device_count())
 
 
 class Target(NamedTuple):
@@ -283,7 +288,7 @@ def to_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Target]:
 
     def moved(array: np.ndarray) -> Tensor:
         tensor = torch.from_numpy(array)
-        return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
+        return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
     planes = moved(batch.planes).to(memory_format=torch.channels_last)
     return planes, Target(*(moved(part) for part in (batch.moves, batch.results, batch.owners, batch.scores)))
@@ -432,7 +437,9 @@ class Run:
         path = self.folder / STATE_FILE
         metadata = {"format": STATE_FORMAT, "counters": json.dumps(counters)}
         with replacing(path, error=CheckpointError) as aside:
-            save_file({name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()}, aside, metadata)
+            save_file(
+                {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}, aside, metadata
+            )
         self._saved = time.monotonic()
         return path
 

@@ -421,14 +421,14 @@ class _Training:
         if config.baseline == "none":
             return returns
         if config.baseline == "colour":
-            return returns - self.learner.baselines.numpy(force=True).astype(np.float32)[plies % 2]
+            return returns - self.learner.baselines.cpu().numpy().astype(np.float32)[plies % 2]
         forecasts = np.empty(len(places), np.float32)
         for begin in range(0, len(places), config.micro_batch_size):
             some = places[begin : begin + config.micro_batch_size]
             batch = data.encode_positions(games, self.encoder, some, np.zeros_like(some), config.num_workers)
             planes, _ = to_tensors(batch, self.device)
             with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=config.bf16):
-                forecasts[some] = expected_result(self.learner(planes).to(torch.float32).value).numpy(force=True)
+                forecasts[some] = expected_result(self.learner(planes).to(torch.float32).value).cpu().numpy()
         return advantages(games, forecasts, config.gae_lambda)
 
     def _losses(self, batch: data.Batch, moves: Moves, compare: bool) -> Losses:

@@ -26,20 +26,18 @@ Paths = Annotated[list[Path], typer.Argument(help="SGF files, folders, .sgfs(.xz
 
 def data_build(
     paths: Paths,
-    out: Annotated[Path, typer.Option(help="The new folder.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The new folder.")],
     size: Annotated[int, typer.Option(help="Board size.", min=2, max=19)] = 9,
-    rules: Annotated[list[str] | None, typer.Option(help="Only these rules; repeatable.", show_default=False)] = None,
-    komi: Annotated[list[float] | None, typer.Option(help="Only this komi; repeatable.", show_default=False)] = None,
+    rules: Annotated[list[str] | None, typer.Option(help="Only these rules; repeatable.")] = None,
+    komi: Annotated[list[float] | None, typer.Option(help="Only this komi; repeatable.")] = None,
     rating: Annotated[float, typer.Option(help="Elo that both must have at least; 0 asks for none.", min=0)] = 0,
-    rank: Annotated[str, typer.Option(help="Rank that both must have at least, as 5k or 1d.", show_default=False)] = "",
+    rank: Annotated[str, typer.Option(help="Rank that both must have at least, as 5k or 1d.")] = "",
     game_results: Annotated[
         str, typer.Option("--with-result", help="any, known, or scored (counted at the end).")
     ] = "any",
     shortest: Annotated[int, typer.Option("--min-moves", help="Shorter games are left out.", min=1)] = 1,
     longest: Annotated[int, typer.Option("--max-moves", help="Longer games are left out.", min=1)] = 3000,
-    test_from: Annotated[
-        str, typer.Option(help="Games of this day or later are the test, as 2018-03-01.", show_default=False)
-    ] = "",
+    test_from: Annotated[str, typer.Option(help="Games of this day or later are the test, as 2018-03-01.")] = "",
     test: Annotated[float, typer.Option(help="Without a day: the share that is the test.", min=0, max=1)] = 0.0,
     validation: Annotated[float, typer.Option(help="The share kept aside of the others.", min=0, max=1)] = 0.01,
     dead_stones: Annotated[
@@ -86,12 +84,10 @@ def data_generate(
     bots: Annotated[
         list[str],
         typer.Argument(
-            metavar="BOT...",
-            help="One bot, against itself; or several, each with each.",
-            autocompletion=complete.bots,
+            metavar="BOT...", help="One bot, against itself; or several, each with each.", autocompletion=complete.bots
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The file: games.sgfs, a game a line.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The file: games.sgfs, a game a line.")],
     games: Annotated[int, typer.Option("-n", "--games", help="How many games.", min=1)] = 100,
     terms: TermsTable = NO_TERMS,
     workers: events.Workers = 0,

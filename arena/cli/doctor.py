@@ -14,10 +14,7 @@ CONFIG = "arena.toml"
 
 
 def doctor(
-    folder: Annotated[
-        Path | None,
-        typer.Argument(help="With --init: where to put the file (default: here).", show_default=False),
-    ] = None,
+    folder: Annotated[Path | None, typer.Argument(help="With --init: where to put the file (default: here).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON instead.")] = False,
     run: Annotated[bool, typer.Option("--run", help="Start the engines that arena.toml names, too.")] = False,
     init: Annotated[bool, typer.Option("--init", help="Instead write an arena.toml that explains itself.")] = False,

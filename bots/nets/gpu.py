@@ -66,7 +66,7 @@ class TorchModel:
         heads = tuple(asked)
         with torch.inference_mode():
             if self._stream is None:
-                return [part.numpy() for part in self._answer(heads, torch.from_numpy(planes))]
+                return [part.cpu().numpy() for part in self._answer(heads, torch.from_numpy(planes))]
             starts = range(0, max(1, len(planes)), LARGEST)
             parts = [self._run_captured(heads, torch.from_numpy(planes[first : first + LARGEST])) for first in starts]
             return [np.concatenate(part) for part in zip(*parts, strict=True)]
@@ -83,7 +83,7 @@ class TorchModel:
         return net
 
     def _answer(self, heads: tuple[str, ...], planes: Tensor) -> list[Tensor]:
-        given = planes.to(self._type, memory_format=torch.channels_last)
+        given = planes.to(self._device).to(self._type, memory_format=torch.channels_last)
         answer = self._net(given, heads) if isinstance(self._net, Network) else self._net(given)
         return [getattr(answer, head).float() for head in heads]
 
@@ -98,7 +98,7 @@ class TorchModel:
         with torch.cuda.stream(self._stream):
             captured.given.copy_(captured.pinned, non_blocking=True)
             captured.graph.replay()
-            return [part[:count].numpy(force=True) for part in captured.told]
+            return [part[:count].cpu().numpy() for part in captured.told]
 
     def _capture(self, heads: tuple[str, ...], shape: torch.Size) -> _Captured:
         """After three runs, in which cuDNN chooses its algorithms (https://docs.pytorch.org/docs/stable/notes/cuda.html,
