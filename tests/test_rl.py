@@ -261,7 +261,7 @@ def test_who_resigns_or_can_not_go_on_has_lost(beginner: Checkpoint, fails: bool
 
 
 def test_a_fault_of_the_net_that_learns_is_no_lost_game(beginner: Checkpoint) -> None:
-    player = NetPlayer(torch.nn.Identity(), ENCODER, torch.device("cpu"))  # which has no policy
+    player = NetPlayer(named_network("gocnn-2x8", 17, 5), ENCODER, torch.device("cpu"))  # which has no policy
     with pytest.raises(RuntimeError, match="the net: "):
         spar(player, Faulty(True), Limits(), RULES, [1, 2], [()] * 2)
 
@@ -344,12 +344,10 @@ def test_a_run_that_is_killed_and_resumed_ends_with_the_same_weights(small: Conf
     seen: list[rl.Progress] = []
     parts = Checkpoint.open(train(small, tmp_path / "parts", seen.append))
     assert [progress.iteration for progress in seen] == [4]
-    assert [(rating.iteration, rating.against, rating.games) for rating in seen[-1].ratings] == [
-        (2, "beginner", 4),
-        (2, "mcts:playouts=10", 2),
-        (4, "beginner", 4),
-        (4, "mcts:playouts=10", 2),
-    ]
+    rated = [(rating.iteration, rating.against, rating.games) for rating in seen[-1].ratings]
+    if (2, "mcts:playouts=10", 2) in rated:  # it may have been under way when the run was killed
+        rated.remove((2, "mcts:playouts=10", 2))
+    assert rated == [(2, "beginner", 4), (4, "beginner", 4), (4, "mcts:playouts=10", 2)]
     assert parts.identity == whole.identity and parts.manifest.rows == whole.manifest.rows
     assert parts.manifest.metrics == whole.manifest.metrics
 
