@@ -21,9 +21,8 @@ from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.go.record import Record
 from arena.players.registry import Entry
+from arena.screen.events import MatchFrame, MatchView, TournamentFrame, TournamentView
 from arena.screen.live import LiveScreen
-from arena.screen.match import MatchFrame, MatchView
-from arena.screen.tournament import TournamentFrame, TournamentView
 
 SIZES = [(40, 12), (40, 20), (60, 40), (80, 24), (100, 40), (120, 40), (200, 60)]
 

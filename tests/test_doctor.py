@@ -22,7 +22,7 @@ from arena.players.registry import Registry
 from arena.results import doctor
 from arena.results.doctor import Place, examine
 from arena.results.store import Store
-from arena.screen.check import show_check
+from arena.screen.progress import show_check
 
 OK, NOTE, FAILED = Verdict.OK, Verdict.NOTE, Verdict.FAILED
 

@@ -31,8 +31,8 @@ from arena.players.registry import Entry, Registry
 from arena.ratings import Estimate, Sprt
 from arena.results.gate import Evidence, History, Over, Ruling, entry_for, history, to_csv
 from arena.results.store import Store
-from arena.screen.gate import HistoryPlot, history_sheet
 from arena.screen.pages import draw_history
+from arena.screen.report import HistoryPlot, history_sheet
 from bots.nets import checkpoint, rollout
 from bots.nets.checkpoint import MANIFEST, SHIPPED, Checkpoint, add_gate, find
 

@@ -25,8 +25,8 @@ from arena.people.adviser import Analyst
 from arena.people.kifu import Kifu, KifuFile, Phase
 from arena.people.sitting import Opponent, Sitting
 from arena.results.analysis import Evaluation, analyse
+from arena.screen.play import Seat
 from arena.screen.play_frame import clock_words
-from arena.screen.seat import Seat
 from arena.screen.terminal import Act, Gone, Mouse, Paste, Press, Stage
 from arena.screen.viewer import Review, remarks_of, show_review
 

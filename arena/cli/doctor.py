@@ -40,7 +40,7 @@ def doctor(
 
     from arena.contract.finding import Finding, Verdict
     from arena.results.doctor import Place, examine
-    from arena.screen.check import show_check
+    from arena.screen.progress import show_check
 
     if init:
         _write_example(folder or Path(), force)

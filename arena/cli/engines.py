@@ -81,7 +81,7 @@ def check(
 
     from arena.contract.finding import Verdict
     from arena.go.game import Rules
-    from arena.screen.check import show_check
+    from arena.screen.progress import show_check
 
     preset = Rules.preset(rules, size, komi)
     registry = registry_of(config, results)

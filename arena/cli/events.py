@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from arena.players.registry import Entry, Registry
     from arena.results.store import Store
     from arena.screen.board import Theme
-
-View = TypeVar("View")
 
 Workers = Annotated[int, typer.Option(help="Processes that play; 0 for one a core.")]
 
@@ -101,11 +99,12 @@ class Live:
     workers: int
     theme: Theme
 
-    def play(self, event: Match | Tournament | Ladder, store: Store, show: Callable[..., View]) -> View:
-        """Play what is missing of an event, ``show`` it meanwhile, here and to ``arena watch``; returns what that saw.
+    def play(self, event: Match | Tournament | Ladder, store: Store) -> Any:
+        """Play what is missing of an event and show it meanwhile, here and to ``arena watch``; returns the view of it.
         Whatever ends it, the ratings are written."""
         from arena.events.runner import Control, play_event
         from arena.results.live import publish
+        from arena.screen.events import show
 
         control, command = Control(), shlex.join(["arena", *sys.argv[1:]])
         with event_kept(event, store, self.console, self.results):

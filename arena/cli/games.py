@@ -190,7 +190,7 @@ def show(
 
 def _print_dossier(record: Record, results: Path, console: Console) -> None:
     from arena.results.store import Store
-    from arena.screen.dossier import show_dossier
+    from arena.screen.game import show_dossier
 
     with Store.of(results) as store:
         players = store.players()
@@ -207,7 +207,7 @@ def show_again(records: Sequence[Record], store: Store, workers: int, results: P
     from rich.console import Console
 
     from arena.results.replay import Casting, ReplayError, play_again
-    from arena.screen.dossier import show_replay
+    from arena.screen.game import show_replay
 
     if not records:
         raise UserError("there are no such games to play again; 'arena games' lists all")
@@ -295,7 +295,7 @@ def analyze(
     from arena import files
     from arena.results.analysis import AnalysisError, analyse, as_csv, evaluation_count, notes, patient
     from arena.screen import style
-    from arena.screen.analysis import AnalysisSheet, headline
+    from arena.screen.game import AnalysisSheet, analysis_headline
     from arena.screen.progress import show_bar
 
     registry = registry_of(config, results)
@@ -309,7 +309,7 @@ def analyze(
     entry = replace(entry, name=f"{entry.name}@{limits}" if str(limits) and not str(entry.limits) else entry.name)
     entry.checked(record.rules.size)
     console, errors = Console(), Console(stderr=True)
-    words = headline(record, entry.name)
+    words = analysis_headline(record, entry.name)
     console.print(
         style.spell(words, console.options.ascii_only), soft_wrap=not console.is_terminal, markup=False, highlight=False
     )

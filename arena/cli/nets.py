@@ -133,8 +133,7 @@ def run_gate(wanted: Wanted) -> Ruling:
 
     from arena.results.gate import Evidence, Ruling
     from arena.results.store import Store
-    from arena.screen.gate import gate_lines
-    from arena.screen.match import show_match
+    from arena.screen.report import gate_lines
 
     console, workers = Console(), events.count_workers(wanted.workers)
     theme = read_theme(None, registry_of(wanted.config, wanted.results))
@@ -146,7 +145,7 @@ def run_gate(wanted: Wanted) -> Ruling:
             for line in events.changes(store, found.match.players.values()):
                 say(line)
             events.note_event(store, found.match)
-            view = live.play(found.match, store, show_match)
+            view = live.play(found.match, store)
             evidence = Evidence(found.match, view.judge)
             changed = _adopt(found, wanted) if evidence.ruling is Ruling.ACCEPTED else None
     except UserError:
@@ -315,7 +314,7 @@ def _show_history(entry: str, csv: Path | None, png: Path | None, results: Path,
 
     from arena.results.gate import history as read_history
     from arena.results.store import Store, database
-    from arena.screen.gate import HistoryPlot, history_sheet
+    from arena.screen.report import HistoryPlot, history_sheet
 
     console = Console()
     player = _entry(registry_of(config, results), entry)

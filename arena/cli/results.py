@@ -134,7 +134,7 @@ def watch(
     from arena.events.schedule import event_from_json
     from arena.results.live import End, Watch, look_at
     from arena.results.store import Store
-    from arena.screen.watch import show_watched
+    from arena.screen.events import show_watched
 
     console, theme = Console(), read_theme(None, registry_of(None, results))
     with Store.of(results) as store:

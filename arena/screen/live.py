@@ -414,11 +414,9 @@ class LiveScreen(Generic[V]):
         return Hint(tuple(words.replace("space pause", space) for words in hints))
 
 
-def show_event(
-    screen: LiveScreen[Any], updates: Iterator[Update], console: Console, head: str, progress: Callable[[], str]
-) -> None:
+def show_event(screen: LiveScreen[Any], updates: Iterator[Update], console: Console) -> None:
     """Show an event until its updates end or it is decided: live on a terminal, where keys choose the board that is
-    shown, pause, and quit as Ctrl-C does; elsewhere plain lines, ``head`` and then ``progress`` as it goes on.
+    shown, pause, and quit as Ctrl-C does; elsewhere plain lines, the view's ``head`` and then its ``progress``.
 
     What ends it early, such as KeyboardInterrupt, leaves the last state on the screen and comes through after
     ``updates`` has been closed; SIGTERM is a SystemExit.
@@ -429,7 +427,7 @@ def show_event(
         if is_live:
             _show_live(screen, updates, console)
         else:
-            _show_lines(screen.view, updates, console, head, progress)
+            _show_lines(screen.view, updates, console)
     finally:
         close = getattr(updates, "close", None)
         if close is not None:
@@ -474,14 +472,12 @@ def _waiting(console: Console) -> Status:
     return console.status(Text(words, style.LABEL), spinner="line" if ascii_only else "dots")
 
 
-def _show_lines(
-    view: EventView[Any], updates: Iterator[Update], console: Console, head: str, progress: Callable[[], str]
-) -> None:
+def _show_lines(view: EventView[Any], updates: Iterator[Update], console: Console) -> None:
     def write(text: str) -> None:
         console.print(Text(style.spell(text, console.options.ascii_only)), soft_wrap=True)
 
     games = view.event.games
-    write(head)
+    write(view.head)
     written, tenths = view.clock(), 0
     for update in updates:
         if update.waiting and not view.waiting:
@@ -492,20 +488,10 @@ def _show_lines(
         elif update.records and view.stored < games:
             waited = view.clock() - written
             if waited >= max(LINE_EVERY, view.elapsed / 100) or 10 * view.stored // games > tenths:
-                write(progress())
+                write(view.progress)
                 written = view.clock()
         tenths = 10 * view.stored // games
     view.finish()
-
-
-def pace(view: EventView[Any]) -> list[str]:
-    """How fast it goes and how long it will take, for a line."""
-    parts = []
-    if view.games_a_second is not None:
-        parts.append(style.rate(view.games_a_second, "games"))
-    if view.seconds_left is not None:
-        parts.append(f"about {style.duration(view.seconds_left)} left")
-    return parts
 
 
 def setting_line(event: Event) -> str:

@@ -20,8 +20,12 @@ from arena import IllegalMove
 from arena.people.kifu import Phase, Snapshot
 from arena.people.sitting import Refused, Sitting
 from arena.screen import style
-from arena.screen.commands import COUNTING, PLAYING, UNRATED, Commands, Left, listed
 from arena.screen.sentences import (
+    COUNTING,
+    PLAYING,
+    UNRATED,
+    Commands,
+    Left,
     Manner,
     advice_words,
     count_words,
@@ -29,6 +33,7 @@ from arena.screen.sentences import (
     drawn,
     estimate_words,
     introduction,
+    listed,
     result_words,
     sentence,
     side,
