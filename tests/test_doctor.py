@@ -17,7 +17,7 @@ from commandline import ROOT, arena, refused
 from played import console_of, output_of
 
 from arena.contract.finding import Finding, Verdict
-from arena.players.example import ARENA_TOML, engine_command, engine_table
+from arena.players.bot_file import ARENA_TOML, engine_command, engine_table
 from arena.players.registry import Registry
 from arena.results import doctor
 from arena.results.doctor import Place, examine

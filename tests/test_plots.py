@@ -23,9 +23,8 @@ from arena.go.game import Ending, Rules
 from arena.players.registry import Entry
 from arena.ratings import Bound, Estimate, Interval
 from arena.results.event import Moment, Place, Report
-from arena.results.nets import Trained, trained_players
 from arena.results.store import Store
-from arena.results.stored import read_report
+from arena.results.stored import Trained, read_report, trained_players
 from arena.screen.chart import EloBars, EloCourse
 from arena.screen.pages import MOST_SGF, draw_png, draw_svgs, page, write_page
 from bots.nets.checkpoint import MODEL, WEIGHTS, Manifest, save

@@ -98,7 +98,7 @@ def report(
 
         written += write_event_csv(found, csv)
     if png is not None or html is not None:
-        from arena.results.nets import trained_players
+        from arena.results.stored import trained_players
         from arena.screen.pages import draw_png, draw_svgs, write_page
 
         trained = trained_players(found, results)
