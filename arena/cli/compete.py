@@ -81,10 +81,9 @@ def match(
     [bold]arena match mcts@seconds=1 mcts@seconds=4 --book games.sgf --plies 8[/bold] ·
     [bold]arena match mcts:playouts=500 mcts:playouts=600 --plan --to-see 30[/bold]
     """
-    from rich.console import Console
-
     from arena.events.schedule import Match
     from arena.results.store import Store
+    from arena.screen.style import Console
 
     console = Console()
     say, processes = events.printer(console), events.count_workers(workers)
@@ -204,7 +203,7 @@ def tournament(
     [bold]arena tournament check checkpoint:new sl alphago --style gauntlet -n 100[/bold] ·
     [bold]arena tournament nets checkpoint:a checkpoint:b checkpoint:c --style ladder --to-see 50[/bold]
     """
-    from rich.console import Console
+    from arena.screen.style import Console
 
     processes, console = events.count_workers(workers), Console()
     registry = registry_of(config, results)

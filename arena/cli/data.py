@@ -57,9 +57,9 @@ def data_build(
     Examples: [bold]arena data build games/ --out sets/strong --rating 2400 --test-from 2018-03-01[/bold] ·
     [bold]arena data build ogs.zip --out sets/people --rank 1d --dead-stones[/bold]
     """
-    from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+    from arena.screen.style import Console
     from trainers.data import day_of
     from trainers.dataset import Parting, Sieve, build
 
@@ -101,9 +101,8 @@ def data_generate(
     Examples: [bold]arena data generate mcts:playouts=200 --games 1000 --out games.sgfs[/bold] ·
     [bold]arena data build games.sgfs --out sets/own[/bold]
     """
-    from rich.console import Console
-
     from arena.events.generation import GamesFile, Generation
+    from arena.screen.style import Console
 
     console = Console()
     processes = events.count_workers(workers)
@@ -131,11 +130,10 @@ def _generate(generation: Generation, kept: GamesFile, processes: int) -> None:
     from contextlib import closing
     from time import monotonic
 
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from arena.events.runner import play_event
-    from arena.screen.style import duration
+    from arena.screen.style import Console, duration
 
     console = Console(stderr=True)
     columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
@@ -185,10 +183,10 @@ def data_stats(paths: Paths) -> None:
 
     Examples: [bold]arena data stats sets/strong[/bold] · [bold]arena data stats games/ more.sgfs.xz[/bold]
     """
-    from rich.console import Console
     from rich.progress import track
 
     from arena.go.collection import read_path, statistics
+    from arena.screen.style import Console
     from arena.screen.tables import statistics_table
 
     records = [path for path in paths if not (path / DATASET).is_file()]

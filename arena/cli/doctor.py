@@ -36,11 +36,10 @@ def doctor(
     """
     import json
 
-    from rich.console import Console
-
     from arena.contract.finding import Finding, Verdict
     from arena.results.doctor import Place, examine
     from arena.screen.progress import show_check
+    from arena.screen.style import Console
 
     if init:
         _write_example(folder or Path(), force)

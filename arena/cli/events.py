@@ -20,14 +20,13 @@ from arena.contract.code import keep_source, kept
 from arena.players.tables import TermsTable, first_given
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from arena.contract.code import Player
     from arena.events.openings import Opening
     from arena.events.schedule import Ladder, Match, Sprt, Terms, Tournament
     from arena.players.registry import Entry, Registry
     from arena.results.store import Store
     from arena.screen.board import Theme
+    from arena.screen.style import Console
 
 Workers = Annotated[int, typer.Option(help="Processes that play; 0 for one a core.")]
 

@@ -50,18 +50,17 @@ def show_dossier(record: Record, players: Mapping[str, Player], command: str, co
 
 def print_position(record: Record, number: int, console: Console) -> None:
     """The board after so many moves of a game, the last of them marked and named, and who was to play."""
-    ascii_only = console.options.ascii_only
     moves, size = record.moves[:number], record.rules.size
     game = replace(record, moves=moves, outcome=None).replay()
-    for line in draw_board(game.board.stones, moves[-1] if moves else None, ascii_only=ascii_only):
+    for line in draw_board(game.board.stones, moves[-1] if moves else None):
         console.print(line)
     turns = [(colour, record.black if colour is BLACK else record.white) for colour in Colour]
     turn, player = turns[0 if game.to_play is BLACK else 1]
     words = f"after {some(number, 'move')}"
     if moves:
-        words += f", the last {stone_sign(turn.opponent, ascii_only)} {gtp_from_move(moves[-1], size)}"
+        words += f", the last {stone_sign(turn.opponent)} {gtp_from_move(moves[-1], size)}"
     if not game.is_over:
-        words += f"; {stone_sign(turn, ascii_only)} {player} to play"
+        words += f"; {stone_sign(turn)} {player} to play"
     style.say(words, console)
 
 
@@ -176,18 +175,16 @@ class AnalysisSheet:
             cells.append("" if move is None else gtp_from_move(move.before.best, size) + mark)
             if with_line:
                 cells.append("" if move is None or move.is_best else spelled(move.before.line, size, LINE))
-            table.add_row(*(style.spell(cell, options.ascii_only) for cell in cells), style="bold" if mark else "")
+            table.add_row(*cells, style="bold" if mark else "")
         return table
 
     def _words(
         self, moves: Sequence[PlayedMove], worst: dict[Colour, list[PlayedMove]], options: ConsoleOptions
     ) -> Iterator[Text]:
-        size, ascii_only = self.record.rules.size, options.ascii_only
+        size = self.record.rules.size
         label = "Black wins "
         rates = [evaluation.win_rate for evaluation in self.evaluations]
-        yield Text(
-            style.spell(label + style.sparkline(_fitted(rates, options.max_width - len(label)), 999), ascii_only)
-        )
+        yield Text(label + style.sparkline(_fitted(rates, options.max_width - len(label)), 999))
         for colour, found in worst.items():
             own = [move for move in moves if move.colour is colour]
             if not own:
@@ -202,7 +199,7 @@ class AnalysisSheet:
             ]
             if listed:
                 words += f" The largest mistake{'s' * (len(listed) > 1)}: {', '.join(listed)}."
-            yield Text(style.spell(words, ascii_only))
+            yield Text(words)
         yield Text(
             "Black %: how likely Black wins after the move; score: who is ahead then, by whose each point will be. "
             "Loss: points of win rate that the move cost whoever played it. '!' marks the largest mistakes.",

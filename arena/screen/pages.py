@@ -461,4 +461,4 @@ def _line(record: Record) -> str:
 
 def _html(words: str) -> str:
     """As it may stand in HTML, in text and in quotes."""
-    return escape(style.spell(words, ascii_only=False))
+    return escape(style.spell(words))

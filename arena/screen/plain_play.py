@@ -14,7 +14,6 @@ from threading import Thread
 from typing import TextIO
 
 from rich.console import Console
-from rich.text import Text
 
 from arena import IllegalMove
 from arena.people.kifu import Phase, Snapshot
@@ -79,7 +78,7 @@ def show_plainly(sitting: Sitting, console: Console, manner: Manner, lines: Line
 
     At a terminal, commands are heard while the bot thinks, too; from a pipe, each when the one before is done.
     """
-    talk = Talk(sitting, _sayer(console, manner.ascii_only), manner)
+    talk = Talk(sitting, _sayer(console), manner)
     sitting.subscribe(lines.wake)
     talk.begin()
     prompted = False
@@ -107,12 +106,10 @@ def show_plainly(sitting: Sitting, console: Console, manner: Manner, lines: Line
                 return
 
 
-def _sayer(console: Console, ascii_only: bool) -> Callable[[str], None]:
-    ascii_only = ascii_only or console.options.ascii_only
-
+def _sayer(console: Console) -> Callable[[str], None]:
     def say(text: str) -> None:
         for line in text.split("\n"):
-            console.print(Text(style.spell(line, ascii_only)), soft_wrap=not console.is_terminal)
+            style.say(line, console)
 
     return say
 

@@ -5,7 +5,7 @@ How it looks is ``play_frame``'s; the game itself, and that nothing of it is los
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -69,7 +69,6 @@ class Seat:
         kept: Path | None = None,
         can_review: bool = True,
         theme: Theme = DARK,
-        ascii_only: bool = False,
         clock: Callable[[], float] = monotonic,
     ):
         """``kept`` is the game's file."""
@@ -94,7 +93,6 @@ class Seat:
         self._commands = Commands(sitting, kept, more)
         self._can_review = can_review
         self._theme = theme
-        self._ascii_only = ascii_only
         self._clock = clock
         self._busy_with: tuple[Colour | None, int] | None = None  # who is waited for, and after which move
         self._busy_since = 0.0
@@ -331,7 +329,7 @@ class Seat:
         if self.shows_help:
             known = AFTER if self.snapshot.is_over else COUNTING if self.snapshot.phase is Phase.COUNT else PLAYING
             words = HELP.format(listed({name: what for name, what in known.items() if name != "board"}))
-            lines = folded(words, width, height, self._ascii_only)
+            lines = folded(words, width, height)
             for line in lines:
                 line.truncate(width, overflow="crop")
             return Picture(lines, self.snapshot.size, None)
@@ -341,7 +339,7 @@ class Seat:
             self.snapshot,
             target,
             self._preview(target),
-            style.spell(self.line, False),
+            style.spell(self.line),
             typed is not None,
             self.message,
             self.shows_hints,
@@ -349,7 +347,6 @@ class Seat:
             self._clock() - self._busy_since,
             self._can_review,
             self._theme,
-            self._ascii_only,
         )
         return frame.scene().fit(width, height)
 
@@ -359,10 +356,9 @@ STARTING = "Getting ready; the first time, compiling takes up to a minute."
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a game is shown: ``plain`` in words, else in which characters and colours."""
+    """How a game is shown: ``plain`` in words, else in which colours."""
 
     plain: bool = False
-    ascii_only: bool = False
     theme: Theme = DARK
 
 
@@ -384,18 +380,17 @@ def sit_down(
     ``kept`` is the game's file; ``evaluate`` is asked for a review after the end. Ctrl-C comes through as
     KeyboardInterrupt, a signal to end as SystemExit; whatever comes, the game is as the sitting has kept it.
     """
-    look = replace(look, ascii_only=look.ascii_only or console.options.ascii_only)
     if has_stage(console) and not look.plain:
         _show(sitting, console, look, kept, evaluate)
     else:
-        manner = Manner(look.plain, not look.plain, look.ascii_only, console.width, kept)
+        manner = Manner(look.plain, not look.plain, console.width, kept)
         show_plainly(sitting, console, manner, lines)
 
 
 def _show(sitting: Sitting, console: Console, look: Look, kept: Path | None, evaluate: Evaluate | None) -> None:
     """Play on the whole terminal, as long as the game is looked at or until the terminal is gone."""
-    theme, ascii_only = look.theme, look.ascii_only
-    seat = Seat(sitting, kept=kept, can_review=evaluate is not None, theme=theme, ascii_only=ascii_only)
+    theme = look.theme
+    seat = Seat(sitting, kept=kept, can_review=evaluate is not None, theme=theme)
     with Stage(console, sitting.pause, sitting.go_on) as stage:
         sitting.subscribe(lambda: stage.tell(None))
         seat.message = STARTING
@@ -407,11 +402,11 @@ def _show(sitting: Sitting, console: Console, look: Look, kept: Path | None, eva
         while _play(seat, stage) and evaluate is not None:
             people = seat.snapshot.people
             whose = people[0] if len(people) == 1 else None
-            review = Review(sitting.record(), whose, theme=theme, ascii_only=ascii_only)
+            review = Review(sitting.record(), whose, theme=theme)
             if not show_review(review, evaluate, stage):
                 break
     if seat.snapshot.phase is Phase.OVER:
-        console.print(Text(style.spell(result_words(seat.snapshot), ascii_only)))
+        console.print(Text(style.spell(result_words(seat.snapshot))))
 
 
 def _play(seat: Seat, stage: Stage) -> bool:

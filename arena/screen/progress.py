@@ -53,7 +53,7 @@ def show_bar(name: str, total: int, console: Console) -> Iterator[tuple[Progress
 @contextmanager
 def show_counting(name: str, total: int, console: Console | None = None) -> Iterator[Callable[[int], None]]:
     """A bar with the count while the block lasts; the function that it yields is to be called with what is done."""
-    console = console or Console(stderr=True)
+    console = console or style.Console(stderr=True)
     named = TextColumn("{task.description}")
     columns = (SpinnerColumn(), named, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -74,7 +74,7 @@ def show_training(
     with _showing(
         name,
         "reading the records",
-        console or Console(stderr=True),
+        console or style.Console(stderr=True),
         figures=lambda progress: _training_words(progress, right),
     ) as show:
         yield show
@@ -88,7 +88,7 @@ def show_self_play(name: str, console: Console | None = None) -> Iterator[Callab
     with _showing(
         name,
         "the first games",
-        console or Console(stderr=True),
+        console or style.Console(stderr=True),
         figures=_self_play_words,
         events=lambda progress: [_match_words(match) for match in progress.ratings],
         below=lambda progress: [ShareCurve(progress.ratings)],
@@ -131,8 +131,7 @@ def _showing(
         def draw(progress: Any) -> None:
             done, left = (monotonic() - begun) / 60, progress.minutes_left
             bar.update(task, completed=done, total=None if left is None else done + left, description=name)
-            text = style.spell(figures(progress), console.options.ascii_only)
-            live.update(Group(bar, Text(text, overflow="fold"), *below(progress)))
+            live.update(Group(bar, Text(figures(progress), overflow="fold"), *below(progress)))
 
         yield draw
 
@@ -176,7 +175,7 @@ class ShareCurve:
         last = max(match.iteration for match in self.ratings)
         latest = {match.against: match for match in self.ratings}
         labels = {SHARE_ROWS - 1: "100 %", SHARE_ROWS // 2: "50 %", 0: "0 %"}
-        canvas = Canvas(Scale(0.0, 1.0, SHARE_ROWS), options.max_width, options.ascii_only, labels)
+        canvas = Canvas(Scale(0.0, 1.0, SHARE_ROWS), options.max_width, labels)
         signs = canvas.signs
         points = dict(zip(latest, signs.point + signs.other * len(latest), strict=False))
         for column in range(canvas.columns):
@@ -188,11 +187,10 @@ class ShareCurve:
             canvas.put(column, match.share, points[match.against])
         yield from canvas.lines("0", f"{last:,} iterations")
         for against, match in latest.items():
-            yield Text(style.spell(f"{points[against]} {_match_words(match)}", options.ascii_only), overflow="fold")
+            yield Text(f"{points[against]} {_match_words(match)}", overflow="fold")
 
 
 SIGNS = {Verdict.OK: "✓", Verdict.NOTE: "!", Verdict.FAILED: "✗"}
-ASCII_SIGNS = {Verdict.OK: "+", Verdict.NOTE: "!", Verdict.FAILED: "x"}
 STYLES = {Verdict.OK: "", Verdict.NOTE: style.WARNING, Verdict.FAILED: style.WARNING}
 
 VERDICTS, STEPS = 9, 10
@@ -201,9 +199,8 @@ VERDICTS, STEPS = 9, 10
 def show_check(name: str, steps: Iterator[Begun | Finding], console: Console) -> Verdict:
     """Show the steps as they come, a line each, and return the worst that was found."""
     worst = Verdict.OK
-    console.print(Text(style.spell(name, console.options.ascii_only), "bold"))
-    spinner = "line" if console.options.ascii_only else "dots"
-    with console.status("", spinner=spinner) as status:
+    console.print(Text(style.spell(name), "bold"))
+    with console.status("") as status:
         for step in steps:
             if isinstance(step, Begun):
                 status.update(Text(f"{step.step}: up to {step.seconds:.0f} s", style.LABEL))
@@ -215,10 +212,8 @@ def show_check(name: str, steps: Iterator[Begun | Finding], console: Console) ->
 
 def _print(found: Finding, console: Console) -> None:
     """A line, on a terminal as many as it takes, and what belongs below it."""
-    ascii_only = console.options.ascii_only
-    details = [Text(style.spell(f"    {line}", ascii_only), style.LABEL) for line in found.details.splitlines()]
-    sign = (ASCII_SIGNS if ascii_only else SIGNS)[found.verdict]
-    words = (f"  {sign} {found.verdict}", found.step, style.spell(found.text, ascii_only))
+    details = [Text(style.spell(f"    {line}"), style.LABEL) for line in found.details.splitlines()]
+    words = (f"  {SIGNS[found.verdict]} {found.verdict}", found.step, style.spell(found.text))
     if not console.is_terminal:
         line = f"{words[0]:{VERDICTS + 2}}{words[1]:{STEPS}}{words[2]}"
         console.print(line, *details, sep="\n", soft_wrap=True, markup=False, highlight=False)

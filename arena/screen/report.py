@@ -477,7 +477,7 @@ class HistoryPlot:
         if len(versions) < 2:
             return
         scale = Scale.over([end for _, elo in versions for end in elo.ends], HEIGHT)
-        canvas = Canvas(scale, options.max_width, options.ascii_only)
+        canvas = Canvas(scale, options.max_width)
         places = [version.place(self.over) for version, _ in versions]
         low, high = min(places), max(places)
         taken: set[int] = set()
@@ -490,7 +490,7 @@ class HistoryPlot:
             self._draw(canvas, column, elo, _mark(version))
         yield Text()
         title = f"Elo above {self.history.anchor} over {_SCALES[self.over]}"
-        yield Text(style.spell(title, options.ascii_only), "bold")
+        yield Text(title, "bold")
         yield from canvas.lines(f"{low:,.0f}", f"{high:,.0f}")
 
     def _draw(self, canvas: Canvas, column: int, elo: Estimate, mark: str) -> None:

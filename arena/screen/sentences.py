@@ -17,7 +17,7 @@ from arena.people.counting import Count, Estimate
 from arena.people.kifu import Advice, Phase, Snapshot, Turn
 from arena.people.sitting import Refused, Sitting
 from arena.screen import style
-from arena.screen.board import AREAS, ASCII_AREAS, ASCII_SMALL, OWNED, SMALL, Overlay, board_width, draw_board
+from arena.screen.board import AREAS, OWNED, SMALL, Overlay, board_width, draw_board
 from arena.screen.style import some
 
 SHOWN_CANDIDATES = 3
@@ -28,11 +28,10 @@ SHOWN_MOVES = 6
 @dataclass(frozen=True, slots=True)
 class Manner:
     """How a plain front talks: whether the board is told ``in_words`` or drawn, whether it is shown after every
-    answer, in which signs and how wide, and where the game is kept."""
+    answer, how wide, and where the game is kept."""
 
     in_words: bool = True
     with_board: bool = False
-    ascii_only: bool = False
     width: int = 80
     kept: Path | None = None
 
@@ -166,19 +165,15 @@ def drawn(now: Snapshot, manner: Manner, ownership: bytes | None = None) -> str:
     """The position as text, and what its signs mean. Without gaps, and so without brackets around the last move, where
     it is too wide."""
     dead = set(now.dead or ())
-    board = draw_board(
-        now.stones, now.last, ascii_only=manner.ascii_only, ownership=ownership, overlay=Overlay(taken=dead)
-    )
+    board = draw_board(now.stones, now.last, ownership=ownership, overlay=Overlay(taken=dead))
     lines = [line.plain.rstrip() for line in board]
     if board_width(now.size) > manner.width:
         lines = [line[:3].ljust(3) + line[4::2] for line in lines]
     notes = _below(now)
-    small, areas = (ASCII_SMALL, ASCII_AREAS) if manner.ascii_only else (SMALL, AREAS)
     if dead:
-        notes.append(f"{small[1]} and {small[2]} are dead stones.")
+        notes.append(f"{SMALL[1]} and {SMALL[2]} are dead stones.")
     elif ownership is not None:
-        areas = ASCII_AREAS if manner.ascii_only else AREAS
-        notes.append(f"{areas[1]} is likely to be Black's, {areas[2]} White's.")
+        notes.append(f"{AREAS[1]} is likely to be Black's, {AREAS[2]} White's.")
     return "\n".join([*lines, *notes])
 
 

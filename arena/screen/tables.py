@@ -59,64 +59,55 @@ class Sheet:
     numbers: tuple[int, ...] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        ascii_only = options.ascii_only
         if self.rows:
-            yield (
-                self._table(ascii_only)
-                if self._least_width(ascii_only) <= options.max_width
-                else self._cards(ascii_only)
-            )
+            yield self._table() if self._least_width <= options.max_width else self._cards()
         if self.note and self.rows:
             yield Text()
         if self.note:
-            yield _text(self.note, ascii_only, style.LABEL)
+            yield _text(self.note, style.LABEL)
 
-    def _least_width(self, ascii_only: bool) -> int:
+    @property
+    def _least_width(self) -> int:
         """Below this the table can't be read."""
         lines = [self.columns, *self.rows]
-        widths = [
-            max(cell_len(style.spell(line[index], ascii_only)) for line in lines) for index in range(len(self.columns))
-        ]
+        widths = [max(cell_len(line[index]) for line in lines) for index in range(len(self.columns))]
         least = [min(LEAST, width) if index in self.flexible else width for index, width in enumerate(widths)]
         return sum(least) + 2 * len(least)
 
-    def _table(self, ascii_only: bool) -> Table:
+    def _table(self) -> Table:
         named = any(self.columns)
         table = Table(box=box.SIMPLE_HEAD if named else None, padding=(0, 1, 0, 0), show_edge=False, show_header=named)
         for index, column in enumerate(self.columns):
             table.add_column(
-                _text(column, ascii_only),
+                _text(column),
                 justify="right" if index in self.numbers else "left",
                 no_wrap=index not in self.flexible,
                 overflow="fold",
             )
         for row in self.rows:
-            table.add_row(*(_text(cell, ascii_only) for cell in row))
+            table.add_row(*(_text(cell) for cell in row))
         return table
 
-    def _cards(self, ascii_only: bool) -> Table:
+    def _cards(self) -> Table:
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(no_wrap=True)
         table.add_column(overflow="fold")
         for row in self.rows:
             for index, (column, cell) in enumerate(zip(self.columns, row, strict=True)):
                 if cell:
-                    table.add_row(
-                        _text(column, ascii_only, style.LABEL), _text(cell, ascii_only, "" if index else "bold")
-                    )
+                    table.add_row(_text(column, style.LABEL), _text(cell, "" if index else "bold"))
             table.add_row()
         return table
 
 
-def _text(words: str, ascii_only: bool, text_style: str = "") -> Text:
-    return Text(style.spell(words, ascii_only), text_style, overflow="fold")
+def _text(words: str, text_style: str = "") -> Text:
+    return Text(style.spell(words), text_style, overflow="fold")
 
 
 def print_facts(headline: str, facts: Sequence[tuple[str, str]], console: Console) -> None:
     """A headline, then labels and texts; where there is no terminal, a line each, however long."""
-    ascii_only = console.options.ascii_only
-    lines = [(label, style.spell(text, ascii_only)) for label, text in facts]
-    title = Text(style.spell(headline, ascii_only), "bold")
+    lines = [(label, style.spell(text)) for label, text in facts]
+    title = Text(style.spell(headline), "bold")
     if not console.is_terminal:
         console.print(title, soft_wrap=True)
         for label, text in lines:
