@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from rich.cells import cell_len
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
 from arena.events.schedule import Ladder, Match, Pairing, Tournament
 from arena.events.terms import Terms
@@ -23,6 +23,7 @@ from arena.go.record import Record
 from arena.players.registry import Entry
 from arena.screen.events import MatchFrame, MatchView, TournamentFrame, TournamentView
 from arena.screen.live import LiveScreen
+from arena.screen.style import Console
 
 SIZES = [(40, 12), (40, 20), (60, 40), (80, 24), (100, 40), (120, 40), (200, 60)]
 

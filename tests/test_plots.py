@@ -13,7 +13,6 @@ from xml.etree import ElementTree
 
 import pytest
 from rich.cells import cell_len
-from rich.console import Console
 from stored_events import earlier_wins, finished, games_of, player, store_event
 
 from arena import ConfigError, StoreError
@@ -27,6 +26,7 @@ from arena.results.store import Store
 from arena.results.stored import Trained, read_report, trained_players
 from arena.screen.chart import EloBars, EloCourse
 from arena.screen.pages import MOST_SGF, draw_png, draw_svgs, page, write_page
+from arena.screen.style import Console
 from bots.nets.checkpoint import MODEL, WEIGHTS, Manifest, save
 
 RULES = Rules.preset("cgos", 7)

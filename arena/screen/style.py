@@ -5,6 +5,7 @@ Colours never carry a fact alone. They are blue and orange, which colour-blind p
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -64,6 +65,10 @@ _ASCII = str.maketrans(
 )
 
 
+_BETWEEN_WORDS = re.compile(r"(?<=[\w)%.!?]) · (?=[\w(!=?/←→'])")
+"""A dot that parts words; on a board it is an empty point."""
+
+
 def spell(text: str) -> str:
     """A text from anywhere in one line, its control signs out."""
     return text if text.isprintable() else "".join(sign if sign.isprintable() else " " for sign in text)
@@ -88,7 +93,7 @@ class Console(rich.console.Console):
 def _in_ascii(segment: Segment) -> Segment:
     if segment.control or segment.text.isascii():
         return segment
-    text = segment.text.translate(_ASCII)
+    text = _BETWEEN_WORDS.sub(" | ", segment.text).translate(_ASCII)
     return Segment("".join(sign if sign.isascii() else "?" * cell_len(sign) for sign in text), segment.style)
 
 
