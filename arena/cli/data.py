@@ -249,3 +249,7 @@ def dataset_table(dataset: Dataset) -> Table:
             if name != "GNUGO" or dataset.manifest.gnugo:
                 table.add_row(_SETTLED[name], f"{count:,}", "", "")
     return table
+
+
+COMMANDS = {"build": data_build, "generate": data_generate, "stats": data_stats}
+SETTINGS: dict[str, bool] = {}
