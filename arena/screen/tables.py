@@ -315,51 +315,34 @@ def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:
     """Moves; results and ownership, where the games tell them; how far forecasts can be trusted."""
     from trainers.evaluation import calibration_error, phases
 
-    named = phases(evaluation)
-    whole = evaluation.figures()
+    named, whole = phases(evaluation), evaluation.figures()
+
+    def sheet(note: str, columns: Mapping[str, tuple[str, Callable[[Any], str]]]) -> Sheet:
+        """A line for each phase, a column for each figure, by its name and how it is written."""
+        rows = [(part, *(write(getattr(one, field)) for field, write in columns.values())) for part, one in named]
+        return Sheet(("moves", *columns), rows, note, numbers=tuple(range(1, len(columns) + 1)))
+
     if not isnan(whole.top1):
-        yield Sheet(
-            columns=("moves", "positions", "top-1", "top-3", "top-5", "loss"),
-            rows=[
-                (
-                    part,
-                    f"{one.positions:,}",
-                    _share(one.top1),
-                    _share(one.top3),
-                    _share(one.top5),
-                    _number(one.policy_loss),
-                )
-                for part, one in named
-            ],
-            note=f"{name}: which move was played; the loss is in nats. The 95 % interval of all top-1, by games, is ± "
+        yield sheet(
+            f"{name}: which move was played; the loss is in nats. The 95 % interval of all top-1, by games, is ± "
             f"{_share(evaluation.top1_error) or 'unknown'}. The probability of the likeliest move is off by "
             f"{calibration_error(evaluation.moves):.1%}, the win rate by {calibration_error(evaluation.wins):.1%}.",
-            numbers=(1, 2, 3, 4, 5),
+            {
+                "positions": ("positions", "{:,}".format),
+                **{f"top-{most}": (f"top{most}", _share) for most in (1, 3, 5)},
+                "loss": ("policy_loss", _number),
+            },
         )
     if not isnan(whole.value_error):
-        yield Sheet(
-            columns=("moves", "value error", "constant", "points off"),
-            rows=[
-                (part, _number(one.value_error), _number(one.value_floor), _number(one.score_error))
-                for part, one in named
-            ],
-            note="who won: mean squared error from -1 to 1, beside that of the best constant; and by how much.",
-            numbers=(1, 2, 3),
+        errors = {"value error": "value_error", "constant": "value_floor", "points off": "score_error"}
+        yield sheet(
+            "who won: mean squared error from -1 to 1, beside that of the best constant; and by how much.",
+            {name: (field, _number) for name, field in errors.items()},
         )
     if not isnan(whole.ownership):
-        yield Sheet(
-            columns=("moves", "owners", "by stone", "by nearest stone", "by playouts", "Brier"),
-            rows=[
-                (
-                    part,
-                    _share(one.ownership),
-                    _share(one.by_stone),
-                    _share(one.by_nearest),
-                    _share(one.by_playouts),
-                    _number(one.brier),
-                )
-                for part, one in named
-            ],
-            note="whose each point was at the end: the share foreseen, beside that of simple guesses.",
-            numbers=(1, 2, 3, 4, 5),
+        shares = {"owners": "ownership", "by stone": "by_stone", "by nearest stone": "by_nearest"}
+        yield sheet(
+            "whose each point was at the end: the share foreseen, beside that of simple guesses.",
+            {name: (field, _share) for name, field in (shares | {"by playouts": "by_playouts"}).items()}
+            | {"Brier": ("brier", _number)},
         )
