@@ -2,8 +2,6 @@
 tournaments share. No tests.
 """
 
-from __future__ import annotations
-
 import io
 import random
 import re

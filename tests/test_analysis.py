@@ -1,7 +1,5 @@
 """What a bot thinks of a game's positions, what moves cost by that, and the files and tables it is told in."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What lies over a board: cursor, a stone not yet placed, dead stones, letters; themes. It reads without colours."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from played import lines_of

@@ -1,7 +1,5 @@
 """A look at bots before an event, in real processes: what is found, how it is shown, and that nothing is left."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from contextlib import closing

@@ -1,7 +1,5 @@
 """What the arena stands on, in places that are right and in places that are not; and a place to begin with."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

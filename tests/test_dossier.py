@@ -1,7 +1,5 @@
 """What is shown of games that a fault ended, and how a game is found by a part of its id."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

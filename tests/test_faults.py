@@ -1,8 +1,6 @@
 """A disk that fails at the n-th write, sync or rename, that is full, and power that goes: nothing that was told as
 stored is lost, and what fails says so in one line."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

@@ -1,7 +1,5 @@
 """The gate: who is let in and who isn't, what is written and what never changes, and what history says of it later."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -382,7 +380,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
             (next_one, new, 0.5, 4000),
         ):
             match = gate_match(candidate, present, 100)
-            assert match.gate is not None
             match = replace(match, gate=replace(match.gate, rows=rows, minutes=rows / 100))
             store_event(opened, match, results(match, share))
         plain = Match(old, new, Terms(RULES), 2)

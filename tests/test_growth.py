@@ -1,7 +1,5 @@
 """What a running event keeps of the games that are over: hashes of them, which tell repeated ones, and sums."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The help of every command, with examples that would run; and what a shell completes."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

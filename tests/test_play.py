@@ -1,7 +1,5 @@
 """``arena play``: a person's game in words, from a pipe or at a terminal, kept whatever happens, stored at its end."""
 
-from __future__ import annotations
-
 import io
 import re
 import subprocess
@@ -307,7 +305,6 @@ def test_a_handicap_puts_stones_on_the_board_and_a_drawn_colour_is_explained(
         options = ("random", "--color", "nigiri", "--size", "5", "--seed", str(seed), "--plain", "--as", "ada")
         done = typed(monkeypatch, tmp_path, "quit", *options)
         drawn = re.search(r"took (\d+) stones and ada guessed (odd|even), so plays (Black|White)", done.stdout)
-        assert drawn is not None
         assert (drawn[3] == "Black") == (int(drawn[1]) % 2 == (drawn[2] == "odd"))
         assert f"ada ({drawn[3]})" in done.stdout
 

@@ -1,7 +1,5 @@
 """Pictures of ratings: in the terminal, as PNG, as SVG in a page that needs nothing else; and the page itself."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import re

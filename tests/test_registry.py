@@ -1,7 +1,5 @@
 """Names that can play: what ships, what is typed, what arena.toml and installed packages add, and how they clash."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import sys

@@ -1,7 +1,5 @@
 """Stored games played again by real workers: what comes out the same, what doesn't and why, what can't be played."""
 
-from __future__ import annotations
-
 import json
 from contextlib import closing
 from dataclasses import replace

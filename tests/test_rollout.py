@@ -1,7 +1,5 @@
 """The rollout policy: its features against a slow twin, what its playouts draw, training in small, its checkpoint."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A game is stepped through: what keys and the mouse do, what is seen at every size, what a pipe gets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Keys, the mouse, drawing in place and on the whole screen; the terminal is left as it was found, whatever happens."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

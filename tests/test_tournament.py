@@ -1,7 +1,5 @@
 """Tournaments: who meets whom, what a stored one plays when it goes on, what its games add up to, and its screen."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -405,7 +403,6 @@ def test_a_ladder_shows_its_round_and_the_widest_interval_between_neighbours() -
     clock.now += 1
     view.add(Update())
     gap = widest_gap(view.league.ratings)  # type: ignore[union-attr]
-    assert gap is not None
     above, below = (view.tally.players[identity] for identity in gap[:2])
     for width, height in SIZES:
         words = words_of(lines_of(screen_of(view), width, height))
@@ -430,7 +427,6 @@ def test_everybody_is_rated_once_a_second_and_in_the_end() -> None:
     view, records = TournamentView(played, clock), records_of(played)
 
     def rated() -> int:
-        assert view.league is not None
         return sum(standing.games for standing in view.league.standings) // 2
 
     view.add(Update((records[0],), workers=1))
