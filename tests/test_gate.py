@@ -16,7 +16,6 @@ import pytest
 from commandline import arena, refused
 from learners import STRONG, WEAK, install, learn
 from rich.cells import cell_len
-from rich.console import Console
 from stored_events import finished, player, store_event
 
 from arena import ConfigError
@@ -30,8 +29,9 @@ from arena.players.registry import Entry, Registry
 from arena.ratings import Estimate, Sprt
 from arena.results.gate import Evidence, History, Over, Ruling, entry_for, history, to_csv, training
 from arena.results.store import Store
-from arena.screen.gate import HistoryPlot, history_sheet
 from arena.screen.pages import draw_history
+from arena.screen.report import HistoryPlot, history_sheet
+from arena.screen.style import Console
 from bots.nets import checkpoint, rollout
 from bots.nets.checkpoint import MANIFEST, SHIPPED, Checkpoint, add_gate, find
 

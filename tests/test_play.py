@@ -26,9 +26,9 @@ from arena.results.store import Store
 from arena.screen.plain_play import Lines, Manner, show_plainly
 
 
-def said(sitting: Sitting, *lines: str, width: int = 200, **manner: object) -> str:
+def said(sitting: Sitting, *lines: str, width: int = 200, encoding: str = "utf-8", **manner: object) -> str:
     """What a plain front says to these lines, as one text."""
-    console = console_of(width, 25, terminal=False)
+    console = console_of(width, 25, terminal=False, encoding=encoding)
     typed = Lines(io.StringIO("".join(f"{line}\n" for line in lines)))
     show_plainly(sitting, console, Manner(width=width, **manner), typed)  # type: ignore[arg-type]
     return output_of(console)
@@ -158,7 +158,7 @@ def test_the_board_is_told_row_by_row_or_drawn() -> None:
         told = said(sitting, "c3", "c4", "board")
         assert "Row 5: white D.\nRow 4: black C.\nRow 3: black C; white B.\nAll other rows are empty.\n" in told
         assert "Last move: White D5." in told
-        drawn = said(sitting, "board", in_words=False, ascii_only=True)
+        drawn = said(sitting, "board", in_words=False, encoding="ascii")
     assert (
         "    A B C D E\n 5  . . .(O).\n 4  . . X . .\n 3  . O X . .\n 2  . . . . .\n 1  . . . . .\nLast move: White D5."
         in drawn
@@ -196,7 +196,7 @@ def test_dead_stones_are_marked_by_typing_points() -> None:
 
 def test_with_small_letters_dead_stones_are_drawn() -> None:
     with sat(kifu_of(Rules.preset("chinese", 7), diagram=FINAL)) as sitting:
-        assert " 5  . w + X O . O\n" in said(sitting, "pass", "quit", in_words=False, ascii_only=True)
+        assert " 5  . w + X O . O\n" in said(sitting, "pass", "quit", in_words=False, encoding="ascii")
 
 
 # --- As a command ---
@@ -407,7 +407,7 @@ def test_a_game_in_a_pipe_that_is_killed_goes_on_where_it_was(tmp_path: Path, mo
 
 DRIVER = """
 import sys
-from rich.console import Console
+from arena.screen.style import Console
 from arena.screen.plain_play import Lines, Manner, show_plainly
 from test_sitting import Deliberate, kifu_of, sat
 bot = Deliberate("B3", "D3")

@@ -25,7 +25,7 @@ from played import (
     words_of,
 )
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Group
 
 from arena.contract.code import Player
 from arena.events.runner import Update
@@ -44,11 +44,12 @@ from arena.results.league import Crosstable
 from arena.results.store import Store
 from arena.screen import style
 from arena.screen.board import THEMES, Theme, board_height, board_width, draw_board
+from arena.screen.events import MatchView, show
 from arena.screen.live import show_event
-from arena.screen.match import MatchView, show_match
 from arena.screen.progress import show_training
 from arena.screen.report import first_sections, title
 from arena.screen.running import HOLD, SOME_MOVES
+from arena.screen.style import Console
 from arena.screen.tables import bots_table, elo_table, games_table, statistics_table
 from arena.screen.terminal import Painter
 from trainers.progress import Progress
@@ -99,7 +100,7 @@ def test_a_board_shows_stones_stars_coordinates_and_the_last_move_without_colour
         " 2  · · · · · · · ",
         " 1  · · · · · · ● ",
     ]
-    assert draw_board(stones, last, ascii_only=True)[5].plain == " 3  . . + .(O). . "
+    assert lines_of(draw_board(stones, last)[5], 40, 9, encoding="ascii") == [" 3  . . + .(O). ."]
 
 
 def test_the_last_move_is_marked_at_both_edges_and_a_pass_is_not():
@@ -149,8 +150,8 @@ def test_a_board_shows_whose_each_point_will_be_without_colours():
         " 2  · · · · ▫ ",
         " 1  · · · ▫ ○ ",
     ]
-    in_ascii = [line.plain for line in draw_board(stones, ascii_only=True, ownership=ownership)]
-    assert in_ascii[2:5] == [" 4  x x . . . ", " 3  . . . o . ", " 2  . . . . o "]
+    in_ascii = lines_of(Group(*draw_board(stones, ownership=ownership)), 40, 9, encoding="ascii")
+    assert in_ascii[2:5] == [" 4  x x . . .", " 3  . . . o .", " 2  . . . . o"]
 
 
 def test_the_wood_is_shaded_towards_whoever_will_have_the_point():
@@ -272,7 +273,7 @@ def test_games_that_can_not_be_stored_yet_are_told_of_until_they_are():
     console, match = console_of(80, 25, terminal=False), match_of(games=4)
     waiting = [Update(waiting=number) for number in (3, 4, 4)]
     records = tuple(record_of(match, n, "sl") for n in range(4))
-    show_match(match, iter([*waiting, Update(records, workers=1)]), console, Clock())
+    show(match, iter([*waiting, Update(records, workers=1)]), console, Clock())
     assert [line for line in output_of(console).splitlines() if "another program" in line] == [words]
 
 
@@ -314,28 +315,30 @@ def test_resumed_games_count_at_once():
         assert "+0 =0 -38" in words
 
 
-def test_games_that_wait_for_earlier_ones_are_shown_and_do_not_count_yet():
+def test_games_that_wait_for_earlier_ones_are_shown_and_do_not_count_in_the_elo_yet():
     match = match_of(games=20)
     view = MatchView(match, Clock())
     games = [record_of(match, n, "alphago") for n in range(8)]
     view.add(Update(tuple(games[2:5]), workers=1))
     for width, height in SIZES:
         words = words_of(lines_of(screen_of(view), width, height))
-        assert "3 of 20" in words and "+0 =0 -0" in words
-        assert "3 games wait for earlier ones" in words or width < 60
+        assert "3 of 20" in words and "+3 =0 -0" in words and "Elo –" in words
+        assert "no Elo before the first pair ends" in words or width < 60
     view.add(Update(tuple(games[:2]), workers=1))
     words = words_of(lines_of(screen_of(view), 80, 24))
-    assert "5 of 20" in words and "1 game waits for earlier ones" in words and "+4 =0 -0" in words
+    assert "5 of 20" in words and "Elo from the first 4 of 5" in words and "+5 =0 -0" in words
 
 
 def test_a_pipe_says_how_many_games_count_while_others_wait():
     match = match_of(games=20)
     games = [record_of(match, n, "alphago") for n in (0, 1, 3, 4, 5)]
     console = console_of(80, 25, terminal=False)
-    view = show_match(match, iter([Update((game,), workers=1) for game in games]), console, Clock())
+    view = show(match, iter([Update((game,), workers=1) for game in games]), console, Clock())
     lines = output_of(console).splitlines()
     assert (view.stored, view.tally.games, view.judge.waiting) == (5, 2, 3)
-    assert any(line.startswith("4 of 20, 2 counted, +2 =0 -0, 100.0 %") for line in lines)
+    assert any(
+        line.startswith("4 of 20, +4 =0 -0, 100.0 %, Elo") and "from the first 2 games" in line for line in lines
+    )
     assert "alphago beat sl 2-0 in 2 games" in lines
     assert "  Waiting    3 games will count when all earlier ones are over" in lines
 
@@ -454,7 +457,7 @@ def whole_match(match: Match, closed: list[str] | None = None) -> Iterator[Updat
 def test_a_pipe_gets_plain_lines():
     match = match_of(games=20)
     console = console_of(80, 25, terminal=False)
-    tally = show_match(match, whole_match(match), console, Clock()).tally
+    tally = show(match, whole_match(match), console, Clock()).tally
     text = output_of(console)
     assert not CONTROL.search(text)
     lines = text.splitlines()
@@ -475,7 +478,7 @@ def test_plain_lines_come_every_few_seconds_at_most():
             yield Update((record_of(match, number, "sl"),), workers=1)
 
     console = console_of(80, 25, terminal=False)
-    show_match(match, updates(), console, clock)
+    show(match, updates(), console, clock)
     progress = [line for line in output_of(console).splitlines() if " of 1000, " in line]
     assert [line.split()[0] for line in progress] == [str(n) for n in range(5, 91, 5)]
 
@@ -484,7 +487,7 @@ def test_a_resumed_match_says_so_in_a_pipe():
     match = match_of(games=4)
     records = tuple(record_of(match, n, "sl") for n in range(4))
     console = console_of(80, 25, terminal=False)
-    show_match(match, iter([Update(records, resumed=True)]), console, Clock())
+    show(match, iter([Update(records, resumed=True)]), console, Clock())
     lines = output_of(console).splitlines()
     assert lines[1] == "4 of 4 games were played earlier"
     assert lines[2] == "alphago lost to sl 0-4 in 4 games"
@@ -495,7 +498,7 @@ def test_a_terminal_is_left_with_the_summary_and_its_cursor(width: int, height: 
     match = match_of(games=8)
     console = console_of(width, height)
     closed: list[str] = []
-    show_match(match, whole_match(match, closed), console)
+    show(match, whole_match(match, closed), console)
     text = output_of(console)
     assert closed == ["closed"]
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
@@ -509,7 +512,7 @@ def test_a_terminal_is_left_with_the_summary_and_its_cursor(width: int, height: 
 def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch):
     match = match_of(games=2)
     console = console_of(100, 40, _environ={"TERM": "xterm-256color", "NO_COLOR": "1"})
-    show_match(match, whole_match(match), console)
+    show(match, whole_match(match), console)
     codes = re.findall(r"\x1b\[([\d;]*)m", output_of(console))
     assert not any(int(part) >= 30 for code in codes for part in code.split(";") if part)
 
@@ -517,7 +520,7 @@ def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch):
 def test_a_dumb_terminal_gets_plain_lines():
     match = match_of(games=4)
     console = console_of(80, 25, _environ={"TERM": "dumb"}, color_system=None)
-    show_match(match, whole_match(match), console)
+    show(match, whole_match(match), console)
     assert not CONTROL.search(output_of(console).replace("\x1b[1m", "").replace("\x1b[0m", ""))
 
 
@@ -535,7 +538,7 @@ def test_an_interrupt_comes_through_after_the_updates_are_closed(terminal: bool)
 
     console = console_of(80, 24, terminal=terminal)
     with pytest.raises(KeyboardInterrupt):
-        show_match(match, updates(), console)
+        show(match, updates(), console)
     assert events == ["closed"]
     text = output_of(console)
     assert "beat" not in text
@@ -558,7 +561,7 @@ def test_bots_that_take_a_moment_to_end_are_waited_for_with_a_word():
                 sleep(0.01)
 
     with pytest.raises(KeyboardInterrupt):
-        show_event(screen, updates(), console, "", str)
+        show_event(screen, updates(), console)
     assert not any("Ending" in row for row in seen_on(output_of(console)))
 
 
@@ -578,7 +581,7 @@ def test_an_interrupt_between_two_updates_closes_them():
         return float(calls)
 
     with pytest.raises(Interrupted):
-        show_match(match, whole_match(match, closed), console_of(80, 24, terminal=False), clock)
+        show(match, whole_match(match, closed), console_of(80, 24, terminal=False), clock)
     assert closed == ["closed"]
 
 
@@ -621,7 +624,7 @@ def test_frames_are_drawn_over_each_other_without_a_trace():
 def test_a_match_leaves_one_head_and_one_summary_on_the_terminal():
     match = match_of(games=8)
     console = console_of(80, 24)
-    show_match(match, whole_match(match), console)
+    show(match, whole_match(match), console)
     rows = [row.rstrip() for row in seen_on(output_of(console))]
     assert rows[0].startswith("alphago vs sl")
     assert re.search(r"━ +8 of 8 +0:0", rows[1])
@@ -803,7 +806,7 @@ def test_a_sparkline_shows_the_last_values():
 
 
 def test_names_cant_smuggle_control_codes_onto_the_screen():
-    assert style.spell("a\x1b[31mb\nc", ascii_only=False) == "a [31mb c"
+    assert style.spell("a\x1b[31mb\nc") == "a [31mb c"
 
 
 # Training.
