@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -129,22 +129,30 @@ class Siege:
         return 0  # there is no database yet
 
     def harass(self, kills: Sequence[tuple[str, signal.Signals]], *arguments: str) -> None:
-        """Run a command until the last of these kills, one of those that end it. After each new game come three."""
-        left = deque(kills)
+        """Run a command until all of these kills were made, the one that ends it last. After each new game come
+        three, as far as there is something to hit."""
+        left = list(kills)
         while left:
             with self.begun(*arguments) as process:
                 code = None
                 while code is None:
                     self.wait_for_a_game(process)
-                    batch = 3
-                    while code is None and batch and self.hit(process.pid, *left[0]):
-                        code = ENDED[left[0][1]] if left[0] in ENDS else None
-                        left.popleft()
-                        batch -= 1
+                    for _ in range(3):
+                        if code is None and (kill := self.hit_one(process.pid, left)):
+                            code = ENDED[kill[1]] if kill in ENDS else None
                 kept = self.games()
                 output, _ = process.communicate()
             assert process.returncode == code, output
             assert kept <= self.games()
+
+    def hit_one(self, parent: int, left: list[tuple[str, signal.Signals]]) -> tuple[str, signal.Signals] | None:
+        """The first of these kills that finds something to hit, taken from the list; what ends the command waits for
+        the others. Where none does, the workers are killed: a tracker or a helper comes back with new ones only."""
+        for number, kill in enumerate(left):
+            if (kill not in ENDS or len(left) == 1) and self.hit(parent, *kill):
+                return left.pop(number)
+        self.hit(parent, "workers", SIGKILL)
+        return None
 
     def wait_for_a_game(self, process: subprocess.Popen[str]) -> None:
         """Wait until another game is stored, and a moment more."""
