@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import timedelta
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -27,7 +29,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, distributed, nn
 
-from arena import CheckpointError, ConfigError
+from arena import CheckpointError, ConfigError, UserError
 from arena.events.worker import end_with_parent
 from arena.files import replacing, scratch, write
 from trainers.data import Batch
@@ -249,17 +251,22 @@ class Workers:
         with tempfile.TemporaryDirectory(dir=scratch()) as folder:
             meeting = (Path(folder) / "meeting").as_uri()
             spawned = multiprocessing.get_context("spawn")
+            here, there = spawned.Pipe(duplex=False)
             others = [
-                spawned.Process(target=_help, args=(work, cls(rank, processes), meeting), daemon=True)
+                spawned.Process(target=_help, args=(work, cls(rank, processes), meeting, there), daemon=True)
                 for rank in range(1, processes)
             ]
             for other in others:
                 other.start()
             try:
+                _await(others, here)
                 distributed.init_process_group("gloo", meeting, PATIENCE, rank=0, world_size=processes)
                 yield cls(0, processes)
                 for other in others:
                     other.join()
+            except RuntimeError as error:
+                _refuse_dead(others, error)
+                raise
             finally:
                 for other in others:
                     other.kill()
@@ -279,9 +286,27 @@ class Workers:
         return parts[-1].tolist()
 
 
-def _help(work: Callable[[Workers], object], workers: Workers, meeting: str) -> None:
+def _await(others: Sequence[BaseProcess], here: Connection) -> None:
+    """Wait until each of the others has said that it is there; to meet, they would wait for a dead one for minutes."""
+    for _ in others:
+        if here not in wait([here, *(other.sentinel for other in others)]):
+            _refuse_dead(others)
+        here.recv()
+
+
+def _refuse_dead(others: Sequence[BaseProcess], cause: Exception | None = None) -> None:
+    """Raise UserError where one of the others didn't end well, or is just about to."""
+    for other in others:
+        other.join(1.0)
+        if other.exitcode:
+            how = f"by signal {-other.exitcode}" if other.exitcode < 0 else f"with exit code {other.exitcode}"
+            raise UserError(f"a process of this run ended {how}; the same command resumes the run") from cause
+
+
+def _help(work: Callable[[Workers], object], workers: Workers, meeting: str, there: Connection) -> None:
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process hears it too, and decides
+    there.send(True)
     distributed.init_process_group("gloo", meeting, PATIENCE, rank=workers.rank, world_size=workers.count)
     try:
         work(workers)

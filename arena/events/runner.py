@@ -44,7 +44,8 @@ STARTS = 3
 """How many workers in a row may die while they start; before one has started, an error of its own is enough."""
 
 LAUNCHES = 100
-"""How often in a row the process that starts workers may be gone; it takes a moment to end, and is started again."""
+"""How often in a row the process that starts workers may be gone; it takes a moment to end, and is started again. Also
+how many workers in a row may be killed while they start, once one has started."""
 
 PATIENCE = 2.0
 """Seconds beyond its deadline before a call counts as hanging, and for a worker to go when the event is over."""
@@ -387,7 +388,8 @@ class _Crew:
             if not worker.ready:
                 self._failed_starts += 1
                 erred = (worker.process.exitcode or 0) > 0  # else a signal ended it, which may come from outside
-                if (erred and not self._opened) or self._failed_starts >= STARTS:
+                limit = LAUNCHES if self._opened and not erred else STARTS
+                if (erred and not self._opened) or self._failed_starts >= limit:
                     raise UserError(_start_failure(worker, self._called(worker)))
             for pairing in worker.pairings.values():
                 self._blame(pairing, worker, hangs)
