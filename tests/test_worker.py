@@ -44,8 +44,8 @@ def hire(tmp_path: Path) -> Iterator[Hire]:
         own = Limits.read(limits, "here") if limits else Limits()
         players = {name: replace(scripted(kind, name, **script), limits=own) for name in ("one", "two")}
         shared = context.RawArray("d", CallClock.SIZE)
-        job = Job(players, SHORT, OFF, boards, str(tmp_path / "stderr"))
-        worker = context.Process(target=work, args=(there, shared, job))
+        job = Job(players, SHORT, OFF, boards)
+        worker = context.Process(target=work, args=(there, shared, job, str(tmp_path / "stderr")))
         worker.start()
         there.close()
         workers.append(worker)

@@ -7,30 +7,22 @@ No ratings and no screen.
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
-import tempfile
-import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
-from multiprocessing import forkserver
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkServerContext
-from multiprocessing.process import BaseProcess
-from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
 from arena import StoreBusy, StoreError, UserError
+from arena.events.hands import Hand, Hands, Local, NotLaunched, State, signals_later
 from arena.events.pairing import Course
 from arena.events.room import lost_record
 from arena.events.schedule import Event, Match, Pairing
-from arena.events.worker import PAUSE, RESUME, CallClock, Glance, Job, safe_path, start_method, work
-from arena.files import scratch
+from arena.events.worker import PAUSE, RESUME, Glance, Job
 from arena.go.game import Ending
 from arena.go.record import Played, Record
 
@@ -57,9 +49,6 @@ MAX_AHEAD = 64
 
 RESUMED = 1000
 """Games of an earlier run that one update tells of."""
-
-ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that end a command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +103,18 @@ def play_event(
     workers: int,
     control: Control | None = None,
     seat: Callable[[Pairing], Record] | None = None,
+    hands: Hands | None = None,
 ) -> Iterator[Update]:
     """Play what ``event`` is missing in ``store``, yielding updates several times a second until all is durable.
 
     The first updates carry what was played before. A match with a test ends with the update that decides it. Closing
     the generator stops the workers and stores every game they had finished. While another program holds the store,
-    games are played on and wait. Games with a person in them are played by ``seat``, one at a time. Raises UserError
-    when a bot can't be built, and Unstored when the event is ended while games wait.
+    games are played on and wait. Games with a person in them are played by ``seat``, one at a time. The workers are
+    lent by ``hands``, processes of this machine unless given. Raises UserError when a bot can't be built, and Unstored
+    when the event is ended while games wait.
     """
     course = event.course(store.scores(event=event.event))
-    updates = _rest(event, course, store, workers, control or Control(), seat or _no_seat)
+    updates = _rest(event, course, store, workers, control or Control(), seat or _no_seat, hands or Local())
     judge = event.judge() if isinstance(event, Match) and event.test is not None else None
     with closing(updates):
         for update in chain(_resumed(course, store.scores(event=event.event)), updates):
@@ -138,12 +129,18 @@ def play_event(
 
 
 def _rest(
-    event: Event, course: Course, store: Keeper, workers: int, control: Control, seat: Callable[[Pairing], Record]
+    event: Event,
+    course: Course,
+    store: Keeper,
+    workers: int,
+    control: Control,
+    seat: Callable[[Pairing], Record],
+    hands: Hands,
 ) -> Generator[Update, None, None]:
     """Play what is missing: the games of bots, then those of people, as long as that leaves more."""
     while True:
         if missing := _missing(event, course):
-            yield from _Crew(event, course, missing, store, workers, control).play()
+            yield from _Crew(event, course, missing, store, workers, control, hands).play()
         with_people = _missing(event, course, with_people=True)
         for pairing in with_people:
             record = _identified(seat(pairing), event)
@@ -190,30 +187,31 @@ def _identified(record: Record, event: Event) -> Record:
 
 @dataclass(slots=True)
 class _Worker:
-    """The parent's end of one worker process. A solo worker plays suspect games, one at a time."""
+    """What the runner knows of one worker. A solo worker plays suspect games, one at a time."""
 
-    process: BaseProcess
-    connection: Connection
-    clock: CallClock
-    stderr: Path
+    hand: Hand
     solo: bool
     pairings: dict[str, Pairing] = field(default_factory=dict)
     ready: bool = False
     leaving: bool = False
     glance: Glance | None = None
 
-    def send(self, message: Pairing | str | None) -> None:
-        with suppress(OSError):  # it has just died: `_watch` sees to that
-            self.connection.send(message)
-
 
 class _Crew:
-    """The worker processes of one event."""
+    """The workers of one event."""
 
     def __init__(
-        self, event: Event, course: Course, missing: list[Pairing], store: Keeper, workers: int, control: Control
+        self,
+        event: Event,
+        course: Course,
+        missing: list[Pairing],
+        store: Keeper,
+        workers: int,
+        control: Control,
+        hands: Hands,
     ):
         self._event = event
+        self._hands = hands
         self._course = course
         self._store = store
         self._most = workers
@@ -239,9 +237,8 @@ class _Crew:
         self._all_planned = self._store.count(event=self._event.event) + self._left >= self._event.games
 
     def play(self) -> Iterator[Update]:
-        with tempfile.TemporaryDirectory(dir=scratch()) as folder:
+        with self._hands:
             try:
-                self._hire(folder)  # the first fills the cache of compiled kernels; others follow when it is ready
                 updated = monotonic()
                 glances: dict[str, Glance] = {}
                 while self._left:
@@ -249,7 +246,7 @@ class _Crew:
                         glances[glance.pairing.id] = glance
                     self._heed()
                     self._watch()
-                    self._staff(folder)
+                    self._staff()
                     if monotonic() - updated >= TICK or len(self._finished) == self._left:
                         records = self._keep()
                         looks, waiting = tuple(glances.values()), len(self._finished)
@@ -261,7 +258,7 @@ class _Crew:
                 for worker in self._workers:
                     _release(worker)
             finally:
-                with _signals_later():
+                with signals_later():
                     self._dismiss()
                     self._keep(PATIENCE)
                     if self._finished and not isinstance(sys.exception(), UserError):
@@ -270,7 +267,7 @@ class _Crew:
     def _keep(self, patience: float = TICK) -> tuple[Record, ...]:
         """Make the finished games durable, in one transaction; where that can't be done now, none of them."""
         self._store.check_place()
-        with _signals_later():  # a game that is in the store is taken from the list
+        with signals_later():  # a game that is in the store is taken from the list
             records = tuple(_identified(record, self._event) for record in self._finished)
             if not records or not _appended(self._store, records, patience):
                 return ()
@@ -280,54 +277,38 @@ class _Crew:
                 self._course.add(record)
             return records
 
-    def _hire(self, folder: str, solo: bool = False) -> None:
-        context = start_method()
-        here, there = context.Pipe()
-        shared = context.RawArray("d", CallClock.SIZE)
-        descriptor, stderr = tempfile.mkstemp(prefix="stderr-", dir=folder)
+    def _hire(self, solo: bool = False) -> None:
         event = self._event
-        job = Job(event.players, event.terms.rules, event.terms.adjudication, 1 if solo else self._boards, stderr)
-        process = context.Process(target=work, args=(there, shared, job))
-        with _signals_later():  # else a process could be started, and not known
-            with _signals_ignored(), safe_path():
-                if isinstance(context, ForkServerContext):
-                    forkserver.ensure_running()  # workers inherit from it; only ``start`` waits until it is ready
-                else:
-                    process.start()
-            try:
-                if process.pid is None:
-                    process.start()
-            except (EOFError, ConnectionError) as error:  # what starts workers was killed: `_staff` tries again
-                here.close()
-                self._failed_launches += 1
-                if self._failed_launches >= LAUNCHES:
-                    raise UserError("workers can't be started: what starts them is killed again and again") from error
-                return
-            finally:
-                there.close()
-                os.close(descriptor)
-            worker = _Worker(process, here, CallClock(shared), Path(stderr), solo)
-            self._workers.append(worker)
-            self._failed_launches = 0
+        job = Job(event.players, event.terms.rules, event.terms.adjudication, 1 if solo else self._boards)
+        try:
+            with signals_later():  # else a worker could be started, and not known
+                worker = _Worker(self._hands.hire(job), solo)
+                self._workers.append(worker)
+        except NotLaunched as error:  # `_staff` tries again
+            self._failed_launches += 1
+            if self._failed_launches >= LAUNCHES:
+                raise UserError("workers can't be started: what starts them is killed again and again") from error
+            return
+        self._failed_launches = 0
         if self._paused:
-            worker.send(PAUSE)
+            worker.hand.send(PAUSE)
 
     def _heed(self) -> None:
         """Pause or go on, as asked."""
         if self._control.paused != self._paused:
             self._paused = not self._paused
             for worker in self._workers:
-                worker.send(PAUSE if self._paused else RESUME)
+                worker.hand.send(PAUSE if self._paused else RESUME)
 
-    def _staff(self, folder: str) -> None:
+    def _staff(self) -> None:
         """Hire whom is needed, keep everyone supplied, send home who has nothing left to do."""
         solo = [worker for worker in self._workers if worker.solo and not worker.leaving]
         regular = [worker for worker in self._workers if not worker.solo]
-        if all(worker.ready for worker in self._workers):
+        if self._hands.has_room([(worker.hand, worker.ready) for worker in self._workers]):
             if self._queue and len(regular) < self._size:
-                self._hire(folder)
+                self._hire()
             elif self._suspects and (not solo or len(solo) + len(regular) < self._size):
-                self._hire(folder, solo=True)
+                self._hire(solo=True)
         for worker in self._workers:
             if not worker.ready or worker.leaving:
                 continue
@@ -336,7 +317,7 @@ class _Crew:
             while queue and len(worker.pairings) < share:
                 pairing = queue.popleft()
                 worker.pairings[pairing.id] = pairing
-                worker.send(pairing)
+                worker.hand.send(pairing)
             if not queue and not worker.pairings and (worker.solo or self._all_planned):
                 _release(worker)
 
@@ -347,87 +328,84 @@ class _Crew:
 
     def _listen(self, seconds: float) -> Iterator[Glance]:
         """Take in what the workers have sent, waiting ``seconds`` for the first of it; passes looks at boards on."""
-        by_connection = {worker.connection: worker for worker in self._workers}
-        for connection in wait(list(by_connection), seconds):
-            yield from self._take_in(by_connection[connection])  # type: ignore[index]
+        by_hand = {worker.hand: worker for worker in self._workers}
+        for hand in self._hands.wait(by_hand.keys(), seconds):
+            yield from self._take_in(by_hand[hand])
 
     def _take_in(self, worker: _Worker) -> Iterator[Glance]:
-        try:
-            while worker.connection.poll():
-                message = worker.connection.recv()
-                if isinstance(message, UserError):
-                    raise message
-                if isinstance(message, Glance):
-                    worker.glance = message
-                    yield message
-                elif isinstance(message, Record):
-                    del worker.pairings[message.id]
-                    self._finished.append(message)
-                    self._taken_in += 1
-                else:
-                    worker.ready = self._opened = True
-                    self._failed_starts = 0
-        except (EOFError, OSError):
-            return  # `_watch` sees that it is gone
+        for message in worker.hand.take():
+            if isinstance(message, UserError):
+                raise message
+            if isinstance(message, Glance):
+                worker.glance = message
+                yield message
+            elif isinstance(message, Record):
+                del worker.pairings[message.id]
+                self._finished.append(message)
+                self._taken_in += 1
+            else:
+                worker.ready = self._opened = True
+                self._failed_starts = 0
 
     def _watch(self) -> None:
-        """Part with workers that died or hang; their games are to be played again, alone, or are forfeited."""
+        """Part with workers that died or hang; their games are to be played again, alone, or are forfeited. Those of a
+        machine that is gone are nobody's fault."""
         for worker in list(self._workers):
-            hangs = worker.clock.seconds > worker.clock.allowed + PATIENCE
-            if not worker.ready and worker.clock.pulse.lived > STARTUP:
+            state = worker.hand.state()
+            hangs = state.called > state.allowed + PATIENCE
+            if not worker.ready and state.lived > STARTUP:
                 raise UserError(f"the bots did not start within {STARTUP:g} s")
-            if worker.process.is_alive() and not hangs:
+            if state.alive and not hangs:
                 continue
-            if hangs:
-                worker.process.kill()
-            worker.process.join()
+            worker.hand.end(0.0)
             for _ in self._take_in(worker):
                 pass
+            state = replace(worker.hand.state(), allowed=state.allowed)
             self._workers.remove(worker)
-            worker.connection.close()
+            worker.hand.close()
+            if state.lost:
+                (self._suspects if worker.solo else self._queue).extendleft(reversed(worker.pairings.values()))
+                continue
             if not worker.ready:
                 self._failed_starts += 1
-                erred = (worker.process.exitcode or 0) > 0  # else a signal ended it, which may come from outside
+                erred = (state.exitcode or 0) > 0  # else a signal ended it, which may come from outside
                 limit = LAUNCHES if self._opened and not erred else STARTS
                 if (erred and not self._opened) or self._failed_starts >= limit:
-                    raise UserError(_start_failure(worker, self._called(worker)))
+                    raise UserError(_start_failure(worker, self._called(state), state.exitcode))
             for pairing in worker.pairings.values():
-                self._blame(pairing, worker, hangs)
+                self._blame(pairing, worker, state, hangs)
 
-    def _blame(self, pairing: Pairing, worker: _Worker, hangs: bool) -> None:
+    def _blame(self, pairing: Pairing, worker: _Worker, state: State, hangs: bool) -> None:
         """Decide about a game whose worker is gone. Alone, the bot that was called last is to blame."""
         deaths = self._deaths[pairing.id] = self._deaths.get(pairing.id, 0) + worker.solo
         if deaths < (1 if hangs else SOLO_LIVES):
             self._suspects.append(pairing)
             return
         if hangs:
-            ending, reason = Ending.TIME, f"no answer within {round(worker.clock.allowed, 2):g} s"
+            ending, reason = Ending.TIME, f"no answer within {round(state.allowed, 2):g} s"
         else:
-            ending, reason = Ending.CRASH, f"its process ended with {_exit_text(worker.process.exitcode)}"
-        dossier = worker.stderr.read_text(errors="replace")[-4000:]
-        player, seen = self._called(worker), worker.glance
+            ending, reason = Ending.CRASH, f"its process ended with {_exit_text(state.exitcode)}"
+        player, seen = self._called(state), worker.glance
         moves = seen.moves if seen is not None and seen.pairing == pairing else pairing.opening
+        dossier = worker.hand.last_words()
         self._finished.append(lost_record(pairing, self._event.terms.rules, player, ending, reason, dossier, moves))
 
-    def _called(self, worker: _Worker) -> str:
+    def _called(self, state: State) -> str:
         """The player that the worker built or called last."""
-        return list(self._event.players)[worker.clock.player]
+        return list(self._event.players)[state.player]
 
     def _dismiss(self) -> None:
         """Stop every worker now, taking in what it has sent; who doesn't go is killed."""
         for worker in self._workers:
             if not worker.leaving:  # who leaves is closing its bots
-                worker.process.terminate()
+                worker.hand.stop()
         end = monotonic() + PATIENCE
         for worker in self._workers:
-            worker.process.join(max(0.0, end - monotonic()))
-            if worker.process.is_alive():
-                worker.process.kill()
-                worker.process.join()
+            worker.hand.end(max(0.0, end - monotonic()))
             with suppress(UserError):  # it could not build its bots, and isn't needed any more
                 for _ in self._take_in(worker):
                     pass
-            worker.connection.close()
+            worker.hand.close()
         self._workers.clear()
 
 
@@ -435,47 +413,14 @@ def _release(worker: _Worker) -> None:
     """Send a worker home that has nothing to play any more."""
     if worker.ready and not worker.leaving:
         worker.leaving = True
-        worker.send(None)
+        worker.hand.send(None)
 
 
-def _start_failure(worker: _Worker, player: str) -> str:
+def _start_failure(worker: _Worker, player: str, code: int | None) -> str:
     """Why a worker died before it was ready: the last line of its traceback, or how its process ended."""
-    code = worker.process.exitcode
-    words = worker.stderr.read_text(errors="replace").strip().splitlines()
+    words = worker.hand.last_words().strip().splitlines()
     reason = words[-1] if words and code == 1 else f"its process ended with {_exit_text(code)}"
     return f"{player} can't be built: {reason}"
-
-
-@contextmanager
-def _signals_later() -> Iterator[None]:
-    """Hold what ends a command back until the block is done."""
-    if threading.current_thread() is not threading.main_thread():  # signals only ever interrupt the main thread
-        yield
-        return
-    came: list[int] = []
-    before = {ending: signal.signal(ending, lambda number, _: came.append(number)) for ending in ENDINGS}
-    try:
-        yield
-    finally:
-        for ending, handler in before.items():
-            signal.signal(ending, handler)
-        for number in came[:1]:
-            signal.raise_signal(number)
-
-
-@contextmanager
-def _signals_ignored() -> Iterator[None]:
-    """Ignore what a terminal sends to all of a job for the moment of a block, and in the processes that it starts for
-    good: it is the parent's."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _exit_text(code: int | None) -> str:

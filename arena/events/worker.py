@@ -68,7 +68,6 @@ class Job:
     rules: Rules
     adjudication: Adjudication
     boards: int
-    stderr: str
 
 
 class CallClock:
@@ -150,11 +149,12 @@ def leave_safe_path() -> None:
         del os.environ[name]
 
 
-def work(connection: Connection, shared: Any, job: Job) -> None:
-    """The life of a worker. It ends when it is sent None, when its parent is gone, or on SIGTERM."""
+def work(connection: Connection, shared: Any, job: Job, stderr: str) -> None:
+    """The life of a worker; what it prints goes into the file ``stderr``. It ends when it is sent None, when its parent
+    is gone, or on SIGTERM."""
     leave_safe_path()
     end_with_parent()
-    log = os.open(job.stderr, os.O_WRONLY | os.O_APPEND)
+    log = os.open(stderr, os.O_WRONLY | os.O_APPEND)
     os.dup2(log, 1)  # the terminal is the screen's: what a bot prints goes with its errors
     os.dup2(log, 2)
     os.close(log)

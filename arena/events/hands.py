@@ -1,0 +1,220 @@
+"""Who lends a runner hands: worker processes of this machine. What is played, and what a death means, is up to the
+runner; ``cluster.py`` lends hands on other machines.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from arena.events.pairing import Pairing
+from arena.events.worker import CallClock, Job, safe_path, start_method, work
+from arena.files import scratch
+
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a command."""
+
+LAST_WORDS = 4000
+"""Characters of what a worker printed that are kept."""
+
+
+class NotLaunched(Exception):
+    """What starts workers was killed; it is started again at the next attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How a worker is. Times are in seconds that it lived."""
+
+    alive: bool = True
+    exitcode: int | None = None
+    """Of a process that has ended; minus the signal that ended it."""
+    lost: bool = False
+    """Whether its machine is gone, or can't be reached: nobody knows what became of it."""
+    lived: float = 0.0
+    called: float = 0.0
+    """How long the present call of a bot has been going on; 0 between calls."""
+    allowed: float = 0.0
+    """How long the call that was made last may take."""
+    player: int = 0
+    """The player that was built or called last, by its place in the job."""
+
+
+class Hand(Protocol):
+    """One worker, as the runner has it."""
+
+    @property
+    def place(self) -> str:
+        """The name of its machine; empty for this one."""
+        ...
+
+    def state(self) -> State: ...
+
+    def send(self, message: Pairing | str | None) -> None:
+        """Never fails: of a worker that is gone ``state`` tells."""
+
+    def take(self) -> Iterator[Any]:
+        """What it has sent since the last time."""
+        ...
+
+    def stop(self) -> None:
+        """Ask it to end now."""
+
+    def end(self, seconds: float) -> None:
+        """Wait so long for it to end, then kill it."""
+
+    def last_words(self) -> str:
+        """The end of what it printed."""
+        ...
+
+    def close(self) -> None:
+        """Forget it; it has ended."""
+
+
+class Hands(Protocol):
+    """Who starts workers."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+
+    def has_room(self, hired: Collection[tuple[Hand, bool]]) -> bool:
+        """Whether a worker can be started now beside those that were ``hired``, each with whether it is ready."""
+        ...
+
+    def hire(self, job: Job) -> Hand:
+        """Start a worker. Raises NotLaunched."""
+        ...
+
+    def wait(self, hired: Collection[Hand], seconds: float) -> Collection[Hand]:
+        """Those that have sent something, as soon as there is one, or nobody after so many seconds."""
+        ...
+
+
+class Local:
+    """Hands of this machine, one process each."""
+
+    def __init__(self) -> None:
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> Self:
+        self._folder = tempfile.TemporaryDirectory(dir=scratch())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._folder is not None
+        self._folder.cleanup()
+
+    def has_room(self, hired: Collection[tuple[Hand, bool]]) -> bool:
+        """One after another, so that the first fills the cache of compiled kernels."""
+        return all(ready for _, ready in hired)
+
+    def hire(self, job: Job) -> Hand:
+        assert self._folder is not None
+        context = start_method()
+        here, there = context.Pipe()
+        shared = context.RawArray("d", CallClock.SIZE)
+        descriptor, stderr = tempfile.mkstemp(prefix="stderr-", dir=self._folder.name)
+        process = context.Process(target=work, args=(there, shared, job, stderr))
+        with signals_later():  # else a process could be started, and not known
+            with _signals_ignored(), safe_path():
+                if isinstance(context, ForkServerContext):
+                    forkserver.ensure_running()  # workers inherit from it; only ``start`` waits until it is ready
+                else:
+                    process.start()
+            try:
+                if process.pid is None:
+                    process.start()
+            except (EOFError, ConnectionError) as error:
+                here.close()
+                raise NotLaunched from error
+            finally:
+                there.close()
+                os.close(descriptor)
+            return _LocalHand(process, here, CallClock(shared), Path(stderr))
+
+    def wait(self, hired: Collection[Hand], seconds: float) -> Collection[Hand]:
+        by_connection = {hand.connection: hand for hand in hired if isinstance(hand, _LocalHand)}
+        return [by_connection[ready] for ready in wait(list(by_connection), seconds)]  # type: ignore[index]
+
+
+@dataclass(slots=True, eq=False)
+class _LocalHand:
+    """The parent's end of one worker process."""
+
+    process: BaseProcess
+    connection: Connection
+    clock: CallClock
+    stderr: Path
+    place: str = ""
+
+    def state(self) -> State:
+        clock = self.clock
+        alive = self.process.is_alive()
+        return State(alive, self.process.exitcode, False, clock.pulse.lived, clock.seconds, clock.allowed, clock.player)
+
+    def send(self, message: Pairing | str | None) -> None:
+        with suppress(OSError):  # it has just died
+            self.connection.send(message)
+
+    def take(self) -> Iterator[Any]:
+        with suppress(EOFError, OSError):
+            while self.connection.poll():
+                yield self.connection.recv()
+
+    def stop(self) -> None:
+        self.process.terminate()
+
+    def end(self, seconds: float) -> None:
+        self.process.join(seconds)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+
+    def last_words(self) -> str:
+        return self.stderr.read_text(errors="replace")[-LAST_WORDS:]
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+@contextmanager
+def signals_later() -> Iterator[None]:
+    """Hold what ends a command back until the block is done."""
+    if threading.current_thread() is not threading.main_thread():  # signals only ever interrupt the main thread
+        yield
+        return
+    came: list[int] = []
+    before = {ending: signal.signal(ending, lambda number, _: came.append(number)) for ending in ENDINGS}
+    try:
+        yield
+    finally:
+        for ending, handler in before.items():
+            signal.signal(ending, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)
+
+
+@contextmanager
+def _signals_ignored() -> Iterator[None]:
+    """Ignore what a terminal sends to all of a job for the moment of a block, and in the processes that it starts for
+    good: it is the parent's."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
