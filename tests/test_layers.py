@@ -49,7 +49,7 @@ HOMES = {
     "onnxscript": ("trainers/",),
     "pandas": ("arena/results/frames.py",),
     "platformdirs": ("arena/contract/code.py", "arena/go/jit.py"),
-    "ray": ("arena/events/runner.py",),
+    "ray": ("arena/events/cluster.py",),
     "rich": ("arena/screen/", "arena/cli/"),
     "safetensors": ("bots/nets/", "trainers/"),
     "scipy": ("arena/ratings/figure.py",),

@@ -421,7 +421,10 @@ def test_an_empty_file_changes_nothing(tmp_path: Path, registry: Registry) -> No
         ("[bots]\nx = 5\n", "{file}: bots.x is no table of settings"),
         ("[[bots]]\n", "{file}: 'bots' is no table; write [bots.NAME]"),
         ("bots = 5\n", "{file}: 'bots' is no table"),
-        ("[bot.x]\n", "{file}: unknown table 'bot'; it has [bots.NAME], [tournaments.NAME], [screen] tables only"),
+        (
+            "[bot.x]\n",
+            "{file}: unknown table 'bot'; it has [bots.NAME], [tournaments.NAME], [screen], [cluster] tables only",
+        ),
         ("tournaments = 5\n", "{file}: 'tournaments' is no table; write [tournaments.NAME]"),
         ("[tournaments]\nx = 5\n", "{file}: [tournaments.x] is no table of settings"),
         ("[tournaments.x]\ngame = 5\n", "{file}: [tournaments.x]: unknown setting 'game'; did you mean 'games'?"),

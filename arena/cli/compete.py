@@ -12,7 +12,7 @@ import typer
 
 from arena import ConfigError
 from arena.cli import complete, events
-from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_theme, registry_of, takes_terms
+from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, cores, registry_of, takes_terms
 from arena.players.tables import TermsTable, TournamentTable, first_given
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def match(
     ] = None,
     terms: TermsTable = NO_TERMS,
     workers: events.Workers = 0,
+    cluster: events.Cluster = None,
     sprt: Annotated[
         tuple[float, float] | None,
         typer.Option(
@@ -86,7 +87,7 @@ def match(
     from arena.screen.style import Console
 
     console = Console()
-    say, processes = events.printer(console), events.count_workers(workers)
+    say = events.printer(console)
     if plan:
         extra = {"--sprt": sprt is not None, "--games": games is not None, "--new": new}
         for option in (option for option, given in extra.items() if given):
@@ -98,7 +99,7 @@ def match(
     test = None if sprt is None else events.sequential_test(sprt, alpha, beta)
     games = PILOT if plan else first_given(games, 100 if test is None else SPRT_GAMES)
     registry = registry_of(config, results)
-    live = events.Live(console, results, processes, read_theme(None, registry))
+    live = events.Live.of(console, results, workers, cluster, registry)
     agreed = events.read_terms(terms, say)
     one, other = (events.read_player(registry, name, terms, or_person=not plan) for name in (first, second))
     played = Match(one, other, agreed, games, test=test)
@@ -124,7 +125,7 @@ def _plan(played: Match, to_see: float, live: events.Live) -> None:
         with Store.of(live.results) as store:
             tally = _stored(store, played)
         if tally.games >= FORETELLING:
-            live.console.print(plan_sheet(tally, to_see, live.workers))
+            live.console.print(plan_sheet(tally, to_see, live.workers or cores()))
             return
     with Store.of(live.results, write=True) as store:
         played = replace(played, run=max(1, _runs(store, played)))
@@ -134,7 +135,7 @@ def _plan(played: Match, to_see: float, live: events.Live) -> None:
         live.play(played, store)
         tally = _stored(store, played)
     live.console.print()
-    live.console.print(plan_sheet(tally, to_see, live.workers))
+    live.console.print(plan_sheet(tally, to_see, live.workers or cores()))
 
 
 def _runs(store: Store, played: Match) -> int:
@@ -187,6 +188,7 @@ def tournament(
     bots: Bots = None,
     terms: TournamentTable = NOTHING_GIVEN,
     workers: events.Workers = 0,
+    cluster: events.Cluster = None,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
@@ -205,8 +207,8 @@ def tournament(
     """
     from arena.screen.style import Console
 
-    processes, console = events.count_workers(workers), Console()
-    registry = registry_of(config, results)
+    console, registry = Console(), registry_of(config, results)
+    live = events.Live.of(console, results, workers, cluster, registry)
     declared = _declared(registry, name, bots)
     if terms.style is not None and (terms.style == "ladder") != (declared.style == "ladder"):
         declared = replace(declared, games=None)  # which counts something else
@@ -215,7 +217,7 @@ def tournament(
     if of_ladder and given.style != "ladder":
         raise ConfigError(f"tournament '{name}': {of_ladder[0]} belongs to a ladder; use --style ladder, or drop it")
     played = _event(name, given, registry, events.printer(console))
-    _play(played, events.Live(console, results, processes, read_theme(None, registry)))
+    _play(played, live)
 
 
 def _declared(registry: Registry, name: str, bots: list[str] | None) -> TournamentTable:

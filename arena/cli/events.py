@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from arena import ConfigError, UserError
-from arena.cli.options import cores, read_limits
+from arena.cli.options import cores, read_limits, read_theme
 from arena.cli.seats import seat_at
 from arena.contract.code import keep_source, kept
 from arena.players.tables import TermsTable, first_given
 
 if TYPE_CHECKING:
     from arena.contract.code import Player
+    from arena.events.hands import Hands
     from arena.events.openings import Opening
     from arena.events.schedule import Ladder, Match, Sprt, Terms, Tournament
     from arena.players.registry import Entry, Registry
@@ -29,6 +30,14 @@ if TYPE_CHECKING:
     from arena.screen.style import Console
 
 Workers = Annotated[int, typer.Option(help="Processes that play; 0 for one a core.")]
+
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Play on a Ray cluster: HOST:PORT, auto for that of this machine, or local to start one here.",
+    ),
+]
 
 
 def read_player(registry: Registry, spec: str, given: TermsTable, *, or_person: bool = False) -> Entry:
@@ -91,12 +100,21 @@ def sequential_test(hypotheses: tuple[float, float], alpha: float, beta: float) 
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """How events are played and shown: their people sit at this terminal."""
+    """How events are played and shown: their people sit at this terminal. ``workers`` are as ``--workers`` says,
+    and ``cluster`` is the address of the cluster that they are on, if any."""
 
     console: Console
     results: Path
     workers: int
     theme: Theme
+    cluster: str | None = None
+
+    @classmethod
+    def of(cls, console: Console, results: Path, workers: int, cluster: str | None, registry: Registry) -> Live:
+        """As the options say, and arena.toml where they don't. Raises UserError."""
+        if workers < 0:
+            raise UserError(f"{workers} workers can't play; give at least 1, or 0 for one a core")
+        return cls(console, results, workers, read_theme(None, registry), cluster or registry.cluster.address)
 
     def play(self, event: Match | Tournament | Ladder, store: Store) -> Any:
         """Play what is missing of an event and show it meanwhile, here and to ``arena watch``; returns the view of it.
@@ -107,9 +125,16 @@ class Live:
 
         control, command = Control(), shlex.join(["arena", *sys.argv[1:]])
         with event_kept(event, store, self.console, self.results):
-            updates = play_event(event, store, self.workers, control, seat_at(event, self.theme))
+            updates = play_event(event, store, self._hands(), control, seat_at(event, self.theme))
             published = publish(updates, event, store.path, control=control, command=command)
             return show(event, published, self.console, control=control, theme=self.theme)
+
+    def _hands(self) -> int | Hands:
+        if self.cluster is None:
+            return self.workers or cores()
+        from arena.events.cluster import Cluster
+
+        return Cluster(self.cluster, self.workers)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import typer
 from arena import CheckpointError, ConfigError, UserError
 from arena.cli import complete, events
 from arena.cli.compete import SPRT_GAMES
-from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_limits, read_theme, registry_of, takes_terms
+from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_limits, registry_of, takes_terms
 from arena.players.tables import TermsTable
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Wanted:
     games: int = SPRT_GAMES
     given: TermsTable = field(default_factory=TermsTable)
     workers: int = 0
+    cluster: str | None = None
     results: Path = Path(RESULTS)
     config: Path | None = None
 
@@ -87,6 +88,7 @@ def gate(
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the history to this table, too.")] = None,
     png: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the history into this picture, too.")] = None,
     workers: events.Workers = 0,
+    cluster: events.Cluster = None,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
@@ -119,7 +121,7 @@ def gate(
         raise ConfigError("--csv and --png belong to --history ENTRY; 'arena report' draws a match")
     if checkpoint is None:
         raise ConfigError("name a checkpoint, as in: arena gate mine; or --history ENTRY")
-    wanted = Wanted(checkpoint, against, played_as, sprt, alpha, beta, games, terms, workers, results, config)
+    wanted = Wanted(checkpoint, against, played_as, sprt, alpha, beta, games, terms, workers, cluster, results, config)
     if run_gate(wanted) is not Ruling.ACCEPTED:
         raise typer.Exit(1)
 
@@ -134,9 +136,9 @@ def run_gate(wanted: Wanted) -> Ruling:
     from arena.screen.report import gate_lines
     from arena.screen.style import Console
 
-    console, workers = Console(), events.count_workers(wanted.workers)
-    theme = read_theme(None, registry_of(wanted.config, wanted.results))
-    live, say = events.Live(console, wanted.results, workers, theme), events.printer(console)
+    console, registry = Console(), registry_of(wanted.config, wanted.results)
+    live = events.Live.of(console, wanted.results, wanted.workers, wanted.cluster, registry)
+    say = events.printer(console)
     found = _find(wanted, say)
     try:
         found.match.pairings()  # openings that don't exist are refused before anything is stored

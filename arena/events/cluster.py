@@ -58,7 +58,7 @@ class Node:
     """What runs on a node: it starts workers there, and tells of them when it is asked. Each worker has a number."""
 
     def __init__(self) -> None:
-        self._local = Local().__enter__()
+        self._local = Local(0).__enter__()
         self._hands: dict[int, Hand] = {}
         self._failed: dict[int, UserError] = {}
         self._lock = Lock()  # reports come from another thread
@@ -291,8 +291,9 @@ class Cluster:
     """Hands on the nodes of a Ray cluster."""
 
     def __init__(self, address: str, workers: int):
-        """``address`` is HOST:PORT, ``auto`` for the cluster of this machine, or ``local`` for one that is started for
-        ``workers`` workers. Raises ConfigError where Ray isn't installed."""
+        """``address`` is HOST:PORT, ``auto`` for the cluster of this machine, or ``local`` for one that starts here.
+        ``workers`` are the most workers that are used; 0 for one on each core. Raises ConfigError where Ray isn't
+        installed."""
         self.ray = _import_ray()
         self.places: dict[str, _Place] = {}
         self._address, self._workers = address, workers
@@ -303,7 +304,7 @@ class Cluster:
     def __enter__(self) -> Self:
         """Raises UserError where no cluster answers."""
         own = self._address == LOCAL
-        where = {"num_cpus": self._workers, "include_dashboard": False} if own else {"address": self._address}
+        where = {"num_cpus": self._workers or None, "include_dashboard": False} if own else {"address": self._address}
         started = monotonic()
         try:
             with chdir(scratch()), _handlers_kept():  # nothing of the current folder runs on the nodes
@@ -322,6 +323,11 @@ class Cluster:
         with _handlers_kept():
             self.ray.shutdown()
         self.places.clear()
+
+    @property
+    def most(self) -> int:
+        cores = sum(place.slots for place in self.places.values() if not place.is_gone)
+        return min(self._workers, cores) if self._workers else cores
 
     def has_room(self, hired: Collection[tuple[Hand, bool]]) -> bool:
         self._look()

@@ -85,6 +85,11 @@ class Hand(Protocol):
 class Hands(Protocol):
     """Who starts workers."""
 
+    @property
+    def most(self) -> int:
+        """How many there may be at present."""
+        ...
+
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
 
@@ -104,7 +109,8 @@ class Hands(Protocol):
 class Local:
     """Hands of this machine, one process each."""
 
-    def __init__(self) -> None:
+    def __init__(self, workers: int):
+        self.most = workers
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Self:

@@ -100,21 +100,21 @@ class Keeper(Protocol):
 def play_event(
     event: Event,
     store: Keeper,
-    workers: int,
+    workers: int | Hands,
     control: Control | None = None,
     seat: Callable[[Pairing], Record] | None = None,
-    hands: Hands | None = None,
 ) -> Iterator[Update]:
     """Play what ``event`` is missing in ``store``, yielding updates several times a second until all is durable.
 
     The first updates carry what was played before. A match with a test ends with the update that decides it. Closing
     the generator stops the workers and stores every game they had finished. While another program holds the store,
-    games are played on and wait. Games with a person in them are played by ``seat``, one at a time. The workers are
-    lent by ``hands``, processes of this machine unless given. Raises UserError when a bot can't be built, and Unstored
-    when the event is ended while games wait.
+    games are played on and wait. Games with a person in them are played by ``seat``, one at a time. ``workers``
+    are so many processes of this machine, or whoever lends them. Raises UserError when a bot can't be built, and
+    Unstored when the event is ended while games wait.
     """
     course = event.course(store.scores(event=event.event))
-    updates = _rest(event, course, store, workers, control or Control(), seat or _no_seat, hands or Local())
+    hands = Local(workers) if isinstance(workers, int) else workers
+    updates = _rest(event, course, store, hands, control or Control(), seat or _no_seat)
     judge = event.judge() if isinstance(event, Match) and event.test is not None else None
     with closing(updates):
         for update in chain(_resumed(course, store.scores(event=event.event)), updates):
@@ -129,18 +129,12 @@ def play_event(
 
 
 def _rest(
-    event: Event,
-    course: Course,
-    store: Keeper,
-    workers: int,
-    control: Control,
-    seat: Callable[[Pairing], Record],
-    hands: Hands,
+    event: Event, course: Course, store: Keeper, hands: Hands, control: Control, seat: Callable[[Pairing], Record]
 ) -> Generator[Update, None, None]:
     """Play what is missing: the games of bots, then those of people, as long as that leaves more."""
     while True:
         if missing := _missing(event, course):
-            yield from _Crew(event, course, missing, store, workers, control, hands).play()
+            yield from _Crew(event, course, missing, store, hands, control).play()
         with_people = _missing(event, course, with_people=True)
         for pairing in with_people:
             record = _identified(seat(pairing), event)
@@ -201,20 +195,12 @@ class _Crew:
     """The workers of one event."""
 
     def __init__(
-        self,
-        event: Event,
-        course: Course,
-        missing: list[Pairing],
-        store: Keeper,
-        workers: int,
-        control: Control,
-        hands: Hands,
+        self, event: Event, course: Course, missing: list[Pairing], store: Keeper, hands: Hands, control: Control
     ):
         self._event = event
         self._hands = hands
         self._course = course
         self._store = store
-        self._most = workers
         self._control = control
         self._paused = False
         self._boards = min(entry.bot_kind.boards for entry in event.players.values())
@@ -231,10 +217,18 @@ class _Crew:
     def _plan(self, missing: list[Pairing]) -> None:
         """Take on games when there are no others left."""
         self._queue = deque(missing)
-        self._left = len(missing)
-        self._size = max(1, min(self._most, self._left))
-        self._share = min(self._boards, -(-self._left // self._size))
+        self._left = self._planned = len(missing)
         self._all_planned = self._store.count(event=self._event.event) + self._left >= self._event.games
+
+    @property
+    def _size(self) -> int:
+        """How many workers there are to be."""
+        return max(1, min(self._hands.most, self._planned))
+
+    @property
+    def _share(self) -> int:
+        """How many games a worker plays at once."""
+        return min(self._boards, -(-self._planned // self._size))
 
     def play(self) -> Iterator[Update]:
         with self._hands:
