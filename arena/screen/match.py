@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 
 from rich.console import Console
@@ -42,8 +42,8 @@ class MatchView(EventView[Tally]):
         if self.tally.finished_pairs > before:
             self.comparison = self.tally.comparison()
 
-    def _count(self, record: Played) -> None:
-        self.judge.add(record)
+    def _count(self, games: Sequence[Played]) -> None:
+        self.judge.add(*games)
 
     @property
     def test(self) -> SprtState | None:
