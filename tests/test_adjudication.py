@@ -88,14 +88,14 @@ def test_the_share_played_on_is_the_one_asked_for() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("agree=0.6", "agree=0.6 is out of range; it goes from 0 to 0.5"),
-        ("resign=nan", "resign=nan is out of range"),
-        ("play-on=2", "play-on=2 is out of range; it goes from 0 to 1"),
-        ("turns=0", "turns=0 is out of range; it goes from 1"),
-        ("turns=2.5", "turns='2.5' is no whole number"),
-        ("agree=much", "agree='much' is no number"),
-        ("agree", "agree='' is no number"),
-        ("turn=3", "unknown word 'turn'; there are agree, resign, turns, play-on, and off"),
+        ("agree=0.6", "agree = 0.6 is out of range; it goes from 0 to 0.5"),
+        ("resign=nan", "resign = 'nan' is not a number"),
+        ("play-on=2", "play_on = 2 is out of range; it goes from 0 to 1"),
+        ("turns=0", "turns = 0 is out of range; it goes from 1"),
+        ("turns=2.5", "turns = '2.5' is not a whole number"),
+        ("agree=much", "agree = 'much' is not a number"),
+        ("agree", "'agree' is no rule=value, as in agree=0.02, or off"),
+        ("turn=3", "unknown rule 'turn'; did you mean 'turns'?"),
     ],
 )
 def test_rules_that_can_not_be_are_refused_in_one_line(text: str, message: str) -> None:

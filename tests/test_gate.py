@@ -5,6 +5,7 @@ import io
 import json
 import random
 import re
+import shutil
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,10 +27,10 @@ from arena.go.record import Record
 from arena.players.bot_file import set_bot
 from arena.players.registry import Entry, Registry
 from arena.ratings import Estimate, Sprt
-from arena.results.gate import Evidence, History, Over, Ruling, entry_for, history, to_csv
+from arena.results.gate import Evidence, History, Over, Ruling, entry_for, history, to_csv, training
 from arena.results.store import Store
-from arena.screen.gate import HistoryPlot, history_sheet
 from arena.screen.pages import draw_history
+from arena.screen.report import HistoryPlot, history_sheet
 from bots.nets import checkpoint, rollout
 from bots.nets.checkpoint import MANIFEST, SHIPPED, Checkpoint, add_gate, find
 
@@ -205,6 +206,19 @@ def test_history_tells_of_a_gate_that_was_played_elsewhere(folder: Path) -> None
     (folder / "arena.toml").write_text('[bots.mine]\nkind = "policy"\ncheckpoint = "distilled-9x9"\n')
     told = arena("gate", "--history", "mine", folder=folder, columns=140).stdout
     assert "no gate" in told and "elsewhere" not in told
+
+
+def test_history_takes_nothing_from_a_manifest_that_has_another_type(folder: Path) -> None:
+    net = folder / "net"
+    shutil.copytree(SHIPPED / "distilled-9x9", net)
+    manifest = json.loads((net / MANIFEST).read_text())
+    gate = {**manifest["gates"][-1], "entry": "mine", "elo": "high"}
+    manifest |= {"rows": "many", "minutes": [], "trainer": 1, "gates": [7, gate]}
+    (net / MANIFEST).write_text(json.dumps(manifest))
+    assert training(net) == (0, 0.0) and entry_for(Registry(), net) == "sl"
+    (folder / "arena.toml").write_text(f'[bots.mine]\nkind = "policy"\ncheckpoint = "{net}"\n')
+    done = arena("gate", "--history", "mine", folder=folder, columns=140)
+    assert "Traceback" not in done.stderr and "elsewhere" not in done.stdout
 
 
 # --- arena.toml ---

@@ -20,13 +20,15 @@ from arena.go.planes import encode_game, find_encoder
 from arena.players.registry import load_kind
 from bots.alphago import AlphaGo, Config, check
 from bots.nets import checkpoint as checkpoints
-from bots.nets.catalogue import load_network
+from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, SHIPPED, WEIGHTS, Checkpoint, Manifest, find, save
+from bots.nets.gpu import LARGEST, TorchModel
 from bots.nets.inference import Evaluator, has_fast_int8
 from bots.nets.network import Network, NetworkConfig, expected_result, win_rates
 from trainers.export import describe, export
 
 ENCODER = find_encoder("arena-17")
+NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="captures graphs, which needs a CUDA device")
 
 
 def saved(folder: Path, manifest: Manifest, **files: Checkpoint | bytes) -> Checkpoint:
@@ -55,19 +57,24 @@ def random_positions(size: int, count: int, seed: int = 0) -> np.ndarray:
     return np.stack(planes)
 
 
+def stir(network: torch.nn.Module) -> None:
+    """Let the norms have seen something, so that folding them matters."""
+    for module in network.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            torch.nn.init.uniform_(module.weight, 0.5, 1.5)
+            torch.nn.init.uniform_(module.bias, -0.5, 0.5)
+            torch.nn.init.uniform_(module.running_mean, -0.2, 0.2)
+            torch.nn.init.uniform_(module.running_var, 0.3, 2.0)
+
+
 def lively_network(seed: int = 0) -> Network:
-    """An untrained net whose norms have seen something, so that folding them matters."""
+    """An untrained net, stirred."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         network = Network(
             NetworkConfig(blocks=3, channels=24, pooling_blocks=2, pooled_channels=8, head_channels=8, area=1)
         )
-        for module in network.modules():
-            if isinstance(module, torch.nn.BatchNorm2d):
-                torch.nn.init.uniform_(module.weight, 0.5, 1.5)
-                torch.nn.init.uniform_(module.bias, -0.5, 0.5)
-                torch.nn.init.uniform_(module.running_mean, -0.2, 0.2)
-                torch.nn.init.uniform_(module.running_var, 0.3, 2.0)
+        stir(network)
         torch.nn.init.normal_(network.policy.passing.weight, 0, 0.3)
     return network.eval()
 
@@ -183,6 +190,45 @@ def test_bfloat16_says_what_fp32_says(net: Checkpoint, size: int) -> None:
     assert np.abs(win_rates - rough_win_rates).max() < 0.05
     assert np.abs(exact.foresee_owners(planes) - rough.foresee_owners(planes)).max() < 0.1
     assert not np.array_equal(policy, rough_policy)
+
+
+@pytest.mark.parametrize(("device", "apart"), [("cpu", 1e-4), pytest.param("cuda", 1e-2, marks=NEEDS_CUDA)])
+@pytest.mark.parametrize(
+    ("name", "planes"), [("arena-4x16", 17), ("trencseni-cnn", 1), ("alphago-3x16", 48), ("gocnn-3x16", 8)]
+)
+def test_a_torch_model_says_what_its_network_does_and_learns_with_it(
+    name: str, planes: int, device: str, apart: float
+) -> None:
+    network = named_network(name, planes, 9)
+    stir(network)
+    model = TorchModel(network, torch.device(device), bf16=False)
+    random = np.random.default_rng(1)
+    for batch in (1, 7, 33):
+        asked = random.random((batch, planes, 9, 9), np.float32)
+        with torch.no_grad():
+            exact = network.eval()(torch.from_numpy(asked))
+        assert model.outputs == {head for head, part in exact._asdict().items() if part is not None}
+        for heads in (sorted(model.outputs), *([head] for head in model.outputs)):
+            for head, told in zip(heads, model.run(heads, asked), strict=True):
+                wanted = getattr(exact, head).numpy()
+                assert told.shape == wanted.shape and np.abs(told - wanted).max() < apart
+        before = model.run(sorted(model.outputs), asked)
+        with torch.no_grad():
+            for parameter in network.train().parameters():
+                parameter += 0.01 * torch.randn_like(parameter)
+        after = model.run(sorted(model.outputs), asked)
+        assert all(np.array_equal(*parts) for parts in zip(before, after, strict=True))
+        model.refresh()
+        assert network.training
+
+
+@NEEDS_CUDA
+def test_on_a_gpu_large_batches_are_parted_and_small_ones_filled_up() -> None:
+    model = TorchModel(lively_network(), torch.device("cuda"))
+    asked = np.random.default_rng(1).random((LARGEST + 3, 17, 9, 9), np.float32)
+    (together,) = model.run(["policy"], asked)
+    (last,) = model.run(["policy"], asked[-3:])
+    assert together.shape == (LARGEST + 3, 82) and np.abs(together[-3:] - last).max() < 0.1
 
 
 def test_a_search_plays_in_bfloat16(net: Checkpoint) -> None:

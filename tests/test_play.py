@@ -36,9 +36,9 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done
     return played
 
 
-def said(sitting: Sitting, *lines: str, width: int = 200, **manner: object) -> str:
+def said(sitting: Sitting, *lines: str, width: int = 200, encoding: str = "utf-8", **manner: object) -> str:
     """What a plain front says to these lines, as one text."""
-    console = console_of(width, 25, terminal=False)
+    console = console_of(width, 25, terminal=False, encoding=encoding)
     typed = Lines(io.StringIO("".join(f"{line}\n" for line in lines)))
     show_plainly(sitting, console, Manner(width=width, **manner), typed)  # type: ignore[arg-type]
     return output_of(console)
@@ -168,7 +168,7 @@ def test_the_board_is_told_row_by_row_or_drawn_and_a_large_one_fits_forty_column
         told = said(sitting, "c3", "c4", "board")
         assert "Row 5: white D.\nRow 4: black C.\nRow 3: black C; white B.\nAll other rows are empty.\n" in told
         assert "Last move: White D5." in told
-        drawn = said(sitting, "board", in_words=False, ascii_only=True)
+        drawn = said(sitting, "board", in_words=False, encoding="ascii")
     rows = ["    A B C D E", " 5  . . .(O).", " 4  . . X . .", " 3  . O X . .", " 2  . . . . .", " 1  . . . . ."]
     assert "\n".join([*rows, "Last move: White D5."]) in drawn
     with sat(kifu_of(Rules.preset("chinese", 19), (BLACK, WHITE))) as sitting:
@@ -194,7 +194,7 @@ def test_dead_stones_are_marked_by_typing_points() -> None:
     assert "Dead: White's 1 stone: B5. Black has 8 points, White 3 and komi 6.5. White wins by 1.5 points." in words
     assert words.rstrip().endswith("White wins by 1.5 points. The game is unrated: stones set up.")
     with sat(kifu_of(Rules.preset("chinese", 7), diagram=FINAL)) as sitting:  # with small letters they are drawn
-        assert " 5  . w + X O . O\n" in said(sitting, "pass", "quit", in_words=False, ascii_only=True)
+        assert " 5  . w + X O . O\n" in said(sitting, "pass", "quit", in_words=False, encoding="ascii")
 
 
 # --- As a command ---
@@ -372,7 +372,7 @@ def test_a_game_in_a_pipe_that_is_killed_goes_on_where_it_was(tmp_path: Path, ty
 
 DRIVER = """
 import sys
-from rich.console import Console
+from arena.screen.style import Console
 from arena.screen.plain_play import Lines, Manner, show_plainly
 from test_sitting import Deliberate, kifu_of, sat
 bot = Deliberate("B3", "D3")

@@ -26,7 +26,7 @@ from played import (
     words_of,
 )
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Group
 
 from arena.contract.code import Player
 from arena.events.runner import Update
@@ -45,11 +45,12 @@ from arena.results.league import Crosstable
 from arena.results.store import Store
 from arena.screen import style
 from arena.screen.board import THEMES, Theme, board_height, board_width, draw_board
+from arena.screen.events import MatchView, show
 from arena.screen.live import show_event
-from arena.screen.match import MatchView, show_match
 from arena.screen.progress import show_training
 from arena.screen.report import first_sections, title
 from arena.screen.running import HOLD, SOME_MOVES
+from arena.screen.style import Console
 from arena.screen.tables import bots_table, elo_table, games_table, statistics_table
 from arena.screen.terminal import Painter
 from trainers.progress import Progress
@@ -112,7 +113,7 @@ def test_a_board_shows_stones_stars_coordinates_and_the_last_move_without_colour
         " 2  · · · · · · · ",
         " 1  · · · · · · ● ",
     ]
-    assert draw_board(stones, last, ascii_only=True)[5].plain == " 3  . . + .(O). . "
+    assert lines_of(draw_board(stones, last)[5], 40, 9, encoding="ascii") == [" 3  . . + .(O). ."]
 
 
 def test_the_last_move_is_marked_at_both_edges_and_a_pass_is_not():
@@ -162,8 +163,8 @@ def test_a_board_shows_whose_each_point_will_be_without_colours():
         " 2  · · · · ▫ ",
         " 1  · · · ▫ ○ ",
     ]
-    in_ascii = [line.plain for line in draw_board(stones, ascii_only=True, ownership=ownership)]
-    assert in_ascii[2:5] == [" 4  x x . . . ", " 3  . . . o . ", " 2  . . . . o "]
+    in_ascii = lines_of(Group(*draw_board(stones, ownership=ownership)), 40, 9, encoding="ascii")
+    assert in_ascii[2:5] == [" 4  x x . . .", " 3  . . . o .", " 2  . . . . o"]
 
 
 def test_the_wood_is_shaded_towards_whoever_will_have_the_point():
@@ -271,7 +272,7 @@ def test_games_that_can_not_be_stored_yet_are_told_of_until_they_are():
     assert not any(words in line for line in lines_of(screen_of(view), 80, 24))
     console, match = console_of(80, 25, terminal=False), match_of(games=4)
     waiting = [Update(waiting=number) for number in (3, 4, 4)]
-    show_match(match, iter([*waiting, Update(records_of(match, range(4)), workers=1)]), console, Clock())
+    show(match, iter([*waiting, Update(records_of(match, range(4)), workers=1)]), console, Clock())
     assert [line for line in output_of(console).splitlines() if "another program" in line] == [words]
 
 
@@ -301,34 +302,36 @@ def test_resumed_games_count_at_once():
         words = words_of(shown(match, Update(records_of(match, range(38)), resumed=True), width=width, height=height))
         assert "38 of 100 played earlier" in words and "+0 =0 -38" in words
     match, console = match_of(games=4), console_of(80, 25, terminal=False)
-    show_match(match, iter([Update(records_of(match, range(4)), resumed=True)]), console, Clock())
+    show(match, iter([Update(records_of(match, range(4)), resumed=True)]), console, Clock())
     assert output_of(console).splitlines()[1:3] == [
         "4 of 4 games were played earlier",
         "alphago lost to sl 0-4 in 4 games",
     ]
 
 
-def test_games_that_wait_for_earlier_ones_are_shown_and_do_not_count_yet():
+def test_games_that_wait_for_earlier_ones_are_shown_and_do_not_count_in_the_elo_yet():
     match = match_of(games=20)
     view = MatchView(match, Clock())
     view.add(Update(records_of(match, range(2, 5), "alphago"), workers=1))
     for width, height in SIZES:
         words = words_of(lines_of(screen_of(view), width, height))
-        assert "3 of 20" in words and "+0 =0 -0" in words
-        assert "3 games wait for earlier ones" in words or width < 60
+        assert "3 of 20" in words and "+3 =0 -0" in words and "Elo –" in words
+        assert "no Elo before the first pair ends" in words or width < 60
     view.add(Update(records_of(match, range(2), "alphago"), workers=1))
     words = words_of(lines_of(screen_of(view), 80, 24))
-    assert "5 of 20" in words and "1 game waits for earlier ones" in words and "+4 =0 -0" in words
+    assert "5 of 20" in words and "Elo from the first 4 of 5" in words and "+5 =0 -0" in words
 
 
 def test_a_pipe_says_how_many_games_count_while_others_wait():
     match = match_of(games=20)
     games = [record_of(match, n, "alphago") for n in (0, 1, 3, 4, 5)]
     console = console_of(80, 25, terminal=False)
-    view = show_match(match, iter([Update((game,), workers=1) for game in games]), console, Clock())
+    view = show(match, iter([Update((game,), workers=1) for game in games]), console, Clock())
     lines = output_of(console).splitlines()
     assert (view.stored, view.tally.games, view.judge.waiting) == (5, 2, 3)
-    assert any(line.startswith("4 of 20, 2 counted, +2 =0 -0, 100.0 %") for line in lines)
+    assert any(
+        line.startswith("4 of 20, +4 =0 -0, 100.0 %, Elo") and "from the first 2 games" in line for line in lines
+    )
     assert "alphago beat sl 2-0 in 2 games" in lines
     assert "  Waiting    3 games will count when all earlier ones are over" in lines
 
@@ -435,7 +438,7 @@ def whole_match(match: Match, closed: list[str] | None = None) -> Iterator[Updat
 def test_a_pipe_gets_plain_lines():
     match = match_of(games=20)
     console = console_of(80, 25, terminal=False)
-    tally = show_match(match, whole_match(match), console, Clock()).tally
+    tally = show(match, whole_match(match), console, Clock()).tally
     text = output_of(console)
     assert not CONTROL.search(text)
     lines = text.splitlines()
@@ -456,7 +459,7 @@ def test_plain_lines_come_every_few_seconds_at_most():
             yield Update((record_of(match, number, "sl"),), workers=1)
 
     console = console_of(80, 25, terminal=False)
-    show_match(match, updates(), console, clock)
+    show(match, updates(), console, clock)
     progress = [line for line in output_of(console).splitlines() if " of 1000, " in line]
     assert [line.split()[0] for line in progress] == [str(n) for n in range(5, 91, 5)]
 
@@ -466,7 +469,7 @@ def test_a_terminal_is_left_with_one_head_the_summary_and_its_cursor(width: int,
     match = match_of(games=8)
     console = console_of(width, height)
     closed: list[str] = []
-    show_match(match, whole_match(match, closed), console)
+    show(match, whole_match(match, closed), console)
     text = output_of(console)
     assert closed == ["closed"]
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
@@ -486,11 +489,11 @@ def test_a_terminal_is_left_with_one_head_the_summary_and_its_cursor(width: int,
 def test_no_color_is_respected_and_a_dumb_terminal_gets_plain_lines():
     match = match_of(games=4)
     console = console_of(100, 40, _environ={"TERM": "xterm-256color", "NO_COLOR": "1"})
-    show_match(match, whole_match(match), console)
+    show(match, whole_match(match), console)
     codes = re.findall(r"\x1b\[([\d;]*)m", output_of(console))
     assert not any(int(part) >= 30 for code in codes for part in code.split(";") if part)
     console = console_of(80, 25, _environ={"TERM": "dumb"}, color_system=None)
-    show_match(match, whole_match(match), console)
+    show(match, whole_match(match), console)
     assert not CONTROL.search(output_of(console).replace("\x1b[1m", "").replace("\x1b[0m", ""))
 
 
@@ -508,14 +511,14 @@ def test_an_interrupt_comes_through_after_the_updates_are_closed(terminal: bool)
 
     console = console_of(80, 24, terminal=terminal)
     with pytest.raises(KeyboardInterrupt):
-        show_match(match, updates(), console)
+        show(match, updates(), console)
     assert events == ["closed"]
     text = output_of(console)
     assert "beat" not in text
     assert not terminal or text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
     ticks = iter([1.0, 2.0, 3.0])  # then it ends between two updates
     with pytest.raises(StopIteration):
-        show_match(match, whole_match(match, events), console_of(80, 24, terminal=False), lambda: next(ticks))
+        show(match, whole_match(match, events), console_of(80, 24, terminal=False), lambda: next(ticks))
     assert events == ["closed", "closed"]
 
 
@@ -535,7 +538,7 @@ def test_bots_that_take_a_moment_to_end_are_waited_for_with_a_word():
                 sleep(0.01)
 
     with pytest.raises(KeyboardInterrupt):
-        show_event(screen, updates(), console, "", str)
+        show_event(screen, updates(), console)
     assert not any("Ending" in row for row in seen_on(output_of(console)))
 
 
@@ -706,7 +709,7 @@ def test_words_and_numbers_read_well():
     assert {number: style.seconds(number) for number in seconds} == seconds
     assert [style.likelihood(p) for p in (1.0, 0.9996, 0.975, 0.0)] == ["> 99.9 %", "> 99.9 %", "97.5 %", "< 0.1 %"]
     assert style.sparkline([0.9, 0.0, 0.5, 1.0], 3) == "▁▅█" and style.sparkline([], 5) == ""
-    assert style.spell("a\x1b[31mb\nc", ascii_only=False) == "a [31mb c"
+    assert style.spell("a\x1b[31mb\nc") == "a [31mb c"
 
 
 # Training.

@@ -43,7 +43,7 @@ from arena.go.game import Ending, Rules
 from arena.go.record import Record
 from arena.results.league import Crosstable, league
 from arena.results.store import Store
-from arena.screen.tournament import TournamentView, show_tournament
+from arena.screen.events import TournamentView, show
 
 SEVEN = Rules.preset("cgos", 7)
 FIVE = Rules.preset("cgos", 5)
@@ -440,7 +440,7 @@ def whole(played: Tournament, closed: list[str]) -> Iterator[Update]:
 def test_a_pipe_gets_plain_lines_and_the_end_is_summed_up() -> None:
     played, closed = tournament_of("a", "b", "c", games_each=10), list[str]()
     console = console_of(100, 25, terminal=False)
-    table = show_tournament(played, whole(played, closed), console, Clock()).tally
+    table = show(played, whole(played, closed), console, Clock()).tally
     assert table.games == 30 and closed == ["closed"]
     text = output_of(console)
     assert not CONTROL.search(text)
@@ -457,7 +457,7 @@ def test_a_pipe_gets_plain_lines_and_the_end_is_summed_up() -> None:
 def test_a_terminal_is_left_with_the_standings_and_its_cursor(width: int, height: int) -> None:
     played, closed = tournament_of("a", "b", "c"), list[str]()
     console = console_of(width, height)
-    show_tournament(played, whole(played, closed), console)
+    show(played, whole(played, closed), console)
     text = output_of(console)
     assert closed == ["closed"]
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")

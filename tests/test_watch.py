@@ -17,8 +17,7 @@ from arena.events.runner import Control, Update
 from arena.events.schedule import event_to_json
 from arena.results.live import LOOK_EVERY, End, Look, Watch, live_file, look_at, publish
 from arena.results.store import Event, Store
-from arena.screen.match import MatchView
-from arena.screen.watch import show_watched
+from arena.screen.events import MatchView, show_watched
 
 MATCH = match_of("alphago", "sl", games=6)
 GLANCE = glance_of(MATCH, 3, "E5 C3", (0.5, None), bytes([0, 100, 156] * 27))

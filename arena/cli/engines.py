@@ -32,10 +32,9 @@ def bots(
 
     Examples: [bold]arena bots[/bold] · [bold]arena bots mcts[/bold]
     """
-    from rich.console import Console
-
     from arena.results.league import player_ratings
     from arena.results.store import Store, database
+    from arena.screen.style import Console
     from arena.screen.tables import bots_table, settings_table
 
     if name is not None:
@@ -77,11 +76,10 @@ def check(
     """
     from contextlib import closing
 
-    from rich.console import Console
-
     from arena.contract.finding import Verdict
     from arena.go.game import Rules
-    from arena.screen.check import show_check
+    from arena.screen.progress import show_check
+    from arena.screen.style import Console
 
     preset = Rules.preset(rules, size, komi)
     registry = registry_of(config, results)

@@ -101,14 +101,13 @@ def play(
     [bold]arena play random --plain < moves.txt[/bold] · [bold]arena play --tutorial[/bold] ·
     [bold]arena play mcts --tutorial --from 11[/bold]
     """
-    from rich.console import Console
-
     from arena.go.game import Game
     from arena.people.counting import estimated
     from arena.people.kifu import KifuFile
     from arena.people.sitting import Sitting
     from arena.screen.plain_play import Lines
     from arena.screen.play import Look, sit_down
+    from arena.screen.style import Console
 
     given = (color, size, komi, rules, handicap, time, name, seed)
     is_own = fair or any(value is not None for value in given)
@@ -119,7 +118,7 @@ def play(
         return
     if first is not None:
         raise ConfigError("--from belongs to the tutorial; add --tutorial, or leave it out")
-    console = Console()
+    console = Console(ascii_only=ascii_only)
     say = events.printer(console)
     registry = registry_of(config, results)
     colours = read_theme(theme, registry)
@@ -152,7 +151,7 @@ def play(
         try:
             with sitting:
                 lines, evaluate = Lines(sys.stdin), _evaluator(advisers)
-                look = Look(plain, ascii_only, colours)
+                look = Look(plain, colours)
                 sit_down(sitting, console, lines, look, kept=file.path, evaluate=evaluate)
         except KeyboardInterrupt:
             console.print()
@@ -298,10 +297,9 @@ def teach_rules(against: str, first: int, plain: bool, results: Path, config: Pa
     for a bot that can't be played on its board."""
     from random import SystemRandom
 
-    from rich.console import Console
-
     from arena.people.tutorial import SIZE
     from arena.screen.plain_play import Lines
+    from arena.screen.style import Console
     from arena.screen.tutorial import Left, Talk, farewell, play, teach
 
     entry = registry_of(config, results).resolve(against)
