@@ -1,7 +1,5 @@
 """The slow, obvious twin of a tally and a judge: game after game, and all that was seen in sets. No tests."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What a running event keeps of the games that are over: hashes of them, which tell repeated ones, and sums."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +11,7 @@ from arena.events.runner import Update, play_event
 from arena.events.schedule import Match
 from arena.events.tally import AT_ONCE
 from arena.go.record import Record, Score
-from arena.screen.match import MatchView
+from arena.screen.events import MatchView
 
 MOST = 40
 """Bytes a game that two tables of hashes may take, those that aren't sorted in yet among them."""

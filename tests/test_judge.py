@@ -2,8 +2,6 @@
 promises, however many games are played at once. Nothing is played here: the games are made up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
