@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from arena.go.record import Record
     from arena.people.adviser import Analyst
     from arena.people.kifu import Kifu, KifuFile
-    from arena.people.sitting import Opponent
     from arena.players.registry import Entry, Registry
     from arena.results.analysis import Evaluation
     from arena.screen.viewer import Evaluate
@@ -130,7 +129,7 @@ def play(
         if kifu.time.time is not None:
             estimated(Game(kifu.rules), playouts=2)  # what is compiled later would run on somebody's clock
         advisers = list(_advisers(bots, registry, kifu.size))
-        sitting, code = Sitting(kifu, opponents, _analyst(advisers, bots, opponents), file.write), 0
+        sitting, code = Sitting(kifu, opponents, _analyst(advisers), file.write), 0
         try:
             with sitting:
                 lines, evaluate = Lines(sys.stdin), _evaluator(advisers)
@@ -190,13 +189,11 @@ def _advisers(bots: dict[Colour, Entry], registry: Registry, size: int) -> Itera
             yield registry.resolve(name).checked(size)
 
 
-def _analyst(advisers: Iterable[Entry], bots: dict[Colour, Entry], opponents: dict[Colour, Opponent]) -> Analyst | None:
+def _analyst(advisers: Iterable[Entry]) -> Analyst | None:
     """Who gives hints: another of the bot that is played where it can analyse, else the first that can."""
-    from arena.contract.bot import Bot
     from arena.people.adviser import Analyst
 
-    mute = {bots[colour].name for colour, one in opponents.items() if type(one.bot).analyse is Bot.analyse}
-    return next((Analyst(entry.name, entry.build) for entry in advisers if entry.name not in mute), None)
+    return next((Analyst(entry.name, entry.build) for entry in advisers if entry.bot_kind.analyses), None)
 
 
 def _evaluator(advisers: Iterable[Entry]) -> Evaluate | None:

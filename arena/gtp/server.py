@@ -128,7 +128,7 @@ class Server:
 
     ``check`` raises a UserError for a size of board that the bot can't play. Each new game takes the next seed after
     ``seed``, until ``set_random_seed`` sets another. ``limits`` are the bot's own; the controller's clock comes before
-    theirs and before their seconds, and nothing forfeits here.
+    theirs and before their seconds, and nothing forfeits here. A bot that ``analyses`` reports candidates, too.
     """
 
     def __init__(
@@ -139,6 +139,7 @@ class Server:
         seed: int = 0,
         check: Callable[[int], object] = lambda size: None,
         limits: Limits | None = None,
+        analyses: bool = False,
     ):
         self._bot = bot
         self._name = name
@@ -180,7 +181,7 @@ class Server:
             "final_status_list": self._status_list,
             "cputime": lambda words: f"{time.process_time():.3f}",
         }
-        if type(bot).analyse is not Bot.analyse:
+        if analyses:
             self._commands["lz-analyze"] = lambda words: self._analyse(words, lambda share: f"{share * 10000:.0f}")
             self._commands["kata-analyze"] = lambda words: self._analyse(words, lambda share: f"{share:.6f}")
 
