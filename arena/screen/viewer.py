@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, Group
 from rich.text import Text
 
 from arena import UserError
@@ -373,7 +373,7 @@ def step_through(viewer: Viewer, stage: Stage) -> bool:
     while True:
         if not stage.is_behind:
             picture = viewer.scene().fit(*stage.size)
-            stage.draw(picture.lines)
+            stage.draw(Group(*picture.lines))
         told: Any = stage.next()
         if isinstance(told, Gone):
             stage.tell(told)
