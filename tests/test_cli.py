@@ -226,7 +226,7 @@ WRONG = [
     (("match", "random", "mcts", "--plan", "--to-see", "nan"), ("--to-see nan", "from 1 to 1000")),
     (("match", "random", "mcts", "--to-see", "30"), ("--to-see belongs to a plan", "--plan")),
     (("match", "random", "mcts", "--plan", "-n", "9"), ("leave out --games",)),
-    (("match", "random", "mcts", "--adjudicate", "agre=1"), ("agre", "resign", "off")),
+    (("match", "random", "mcts", "--adjudicate", "agre=1"), ("unknown rule", "agree")),
     (("match", "random", "mcts", "--book", "nowhere.sgf"), ("nowhere.sgf", "no such file")),
     (("match", "random", "mcts", "--plies", "-1"), ("-1 plies", "at least 0")),
     (("match", "random", "mcts", "--plies", "0", "--book", "x.sgf"), ("--plies 0 leaves nothing of a book",)),

@@ -15,12 +15,12 @@ from commandline import ROOT, arena, refused
 from played import console_of, output_of
 
 from arena.contract.finding import Finding, Verdict
-from arena.players.example import ARENA_TOML, engine_command, engine_table
+from arena.players.bot_file import ARENA_TOML, engine_command, engine_table
 from arena.players.registry import Registry
 from arena.results import doctor
 from arena.results.doctor import Place, examine
 from arena.results.store import Store
-from arena.screen.check import show_check
+from arena.screen.progress import show_check
 
 OK, NOTE, FAILED = Verdict.OK, Verdict.NOTE, Verdict.FAILED
 
@@ -108,19 +108,9 @@ def test_damaged_results_fail_and_sound_ones_are_counted(tmp_path: Path) -> None
 
 def test_a_config_is_read_and_its_engines_are_started_when_that_is_asked_for(tmp_path: Path) -> None:
     program(tmp_path, "engine", SPEAKS_GTP)
-    config = f"""
-        [bots.good]
-        kind = "gtp"
-        command = "{tmp_path / "engine"}"
-        [bots.bad]
-        kind = "gtp"
-        command = "{tmp_path / "nothing"}"
-        [bots.lacking]
-        kind = "gtp"
-        command = "{tmp_path / "lacking"}"
-        [tournaments.league]
-        bots = ["sl", "slx"]
-    """
+    engines = {"good": "engine", "bad": "nothing", "lacking": "lacking"}
+    tables = [f'[bots.{bot}]\nkind = "gtp"\ncommand = "{tmp_path / name}"' for bot, name in engines.items()]
+    config = "\n".join([*tables, '[tournaments.league]\nbots = ["sl", "slx"]'])
     program(tmp_path, "lacking", "raise SystemExit('patterns_mm.gamma: no such file')")
     found = findings(place(tmp_path, config), "config")
     assert [one.verdict for one in found] == [OK, OK, OK, OK, FAILED]

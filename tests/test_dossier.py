@@ -16,7 +16,7 @@ from arena.events.terms import Terms
 from arena.go.game import Ending
 from arena.go.record import Record
 from arena.results.store import Event, Store
-from arena.screen.dossier import show_dossier
+from arena.screen.game import show_dossier
 
 MATCH = match_of("alphago", "sl", games=12)
 REASON = "sl: RuntimeError: no idea what to play"

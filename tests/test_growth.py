@@ -10,7 +10,7 @@ from played import match_of, record_of
 from arena.events.runner import RESUMED, Update, play_event
 from arena.events.schedule import Match
 from arena.go.record import Record, Score
-from arena.screen.match import MatchView
+from arena.screen.events import MatchView
 
 MOST = 100
 """Bytes a game that two tables of hashes may take, those that aren't sorted in yet among them."""

@@ -20,8 +20,8 @@ COMMANDS = typer.main.get_command(app)
 def commands(group: object = COMMANDS, name: str = "arena") -> Iterator[tuple[str, typer.core.TyperCommand]]:
     """Every command with the words that it is called by, groups included."""
     yield name, group  # type: ignore[misc]
-    for word, command in getattr(group, "commands", {}).items():
-        yield from commands(command, f"{name} {word}")
+    for word in group.list_commands(None) if isinstance(group, typer.core.TyperGroup) else ():
+        yield from commands(group.commands[word], f"{name} {word}")
 
 
 NAMED = dict(commands())

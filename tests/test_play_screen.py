@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from played import Clock, console_of
+from played import Clock, console_of, lines_of
 from rich.cells import cell_len
+from rich.console import Group
 from terminal import Terminal
 from test_sitting import Scripted
 
@@ -23,8 +24,8 @@ from arena.people.adviser import Analyst
 from arena.people.kifu import Kifu, KifuFile, Phase
 from arena.people.sitting import Opponent, Sitting
 from arena.results.analysis import Evaluation, analyse
+from arena.screen.play import Seat
 from arena.screen.play_frame import clock_words
-from arena.screen.seat import Seat
 from arena.screen.terminal import Act, Gone, Mouse, Paste, Press, Stage
 from arena.screen.viewer import Review, remarks_of, show_review
 
@@ -375,9 +376,9 @@ def test_a_terminal_of_80_columns_has_all_beside_the_board(sit: Sit):
 
 
 def test_a_terminal_of_40_columns_has_all_below_the_board(sit: Sit):
-    seat = sit("C3 B2", ascii_only=True)
+    seat = sit("C3 B2")
     press(seat, "d", "4")
-    assert screen(seat, 40, 20) == [
+    assert lines_of(Group(*seat.picture(40, 20).lines), 40, 20, encoding="ascii") == [
         "5x5 | chinese rules | komi 7",
         "    A B C D E",
         " 5  . . . . .",

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import torch
 from commandline import arena
-from rich.console import Console
 
 from arena import BotFault, CheckpointError, ConfigError
 from arena.contract.bot import Bot, Decision, Limits
@@ -25,6 +24,7 @@ from arena.go.planes import find_encoder
 from arena.go.record import read_sgf
 from arena.players.registry import Registry
 from arena.screen.progress import SHARE_ROWS, ShareCurve, show_self_play
+from arena.screen.style import Console
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes

@@ -19,8 +19,8 @@ from terminal import Terminal
 
 from arena.events.runner import Control, Update
 from arena.results.store import Store
+from arena.screen.events import MatchView
 from arena.screen.live import LiveScreen
-from arena.screen.match import MatchView
 from arena.screen.running import HOLD
 from arena.screen.terminal import PASTED, Act, Gone, Keyboard, Mouse, Paste, Press, Typed, Typing
 
@@ -241,9 +241,9 @@ import sys
 from itertools import count
 from threading import Event
 from played import glance_of, match_of
-from rich.console import Console
+from arena.screen.style import Console
 from arena.events.runner import Control, Update
-from arena.screen.match import show_match
+from arena.screen.events import show
 match = match_of(games=64)
 
 def updates():
@@ -254,7 +254,7 @@ def updates():
             raise ValueError("no more")
 
 try:
-    show_match(match, updates(), Console(), control=Control())
+    show(match, updates(), Console(), control=Control())
 except KeyboardInterrupt:
     sys.exit("interrupted")
 """
@@ -307,7 +307,7 @@ def test_ctrl_z_gives_the_terminal_back_until_the_job_goes_on() -> None:
         terminal.press("n")
         terminal.until("game 1")
         os.kill(terminal.job, signal.SIGTSTP)
-        terminal.until("stopped, sane")
+        terminal.until(lambda lines: "\n".join(lines).count("stopped, sane") == 2)
         terminal.press("go on\n")
         terminal.until(lambda lines: "stopped, sane" not in lines and any("games under way" in line for line in lines))
         terminal.press("q")
@@ -362,7 +362,8 @@ MODES = {mode << 5 for mode in (1000, 1003, 1006, 2004)}
 
 ECHO = """
 import sys
-from rich.console import Console
+from arena.screen.style import Console
+from rich.console import Group
 from rich.text import Text
 from arena.screen.terminal import Stage
 
@@ -370,7 +371,7 @@ print("before")
 said = []
 with Stage(Console(), lambda: said.append("stops"), lambda: said.append("goes on")) as stage:
     while "q" not in said:
-        stage.draw([Text(f"{stage.size[0]} columns"), *map(Text, said[-8:])])
+        stage.draw(Group(Text(f"{stage.size[0]} columns"), *map(Text, said[-8:])))
         typed = stage.next()
         if typed is not None:
             said.append(getattr(typed, "key", "") or getattr(typed, "text", "") or str(typed).replace("Act.", ""))

@@ -8,14 +8,16 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from importlib import import_module
 from inspect import cleandoc
 from itertools import chain
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from arena import UserError, __version__
-from arena.cli import compete, data, doctor, engines, games, nets, play, results, train
+from arena.cli import compete, doctor, engines, games, nets, play, results
 
 
 def manual(docstring: str) -> str:
@@ -62,6 +64,24 @@ TRAIN = """Train nets (needs: pip install 'arena\\[train]').
 Examples: [bold]arena train sl --data games/ --name mine[/bold] · [bold]arena train rl --name rl[/bold]
 """
 
+
+class Later(TyperGroup):
+    """The COMMANDS of the module that has the group's name, which is imported when one of them is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        if not self.commands:
+            loaded = typer.Typer(rich_markup_mode="rich")
+            module = import_module(f"arena.cli.{self.name}")
+            for name, command in module.COMMANDS.items():
+                loaded.command(name, context_settings=module.SETTINGS)(command)
+            add_manuals(loaded)
+            self.commands = typer.main.get_command(loaded).commands  # type: ignore[attr-defined]
+        return list(self.commands)
+
+    def get_command(self, ctx: Any, name: str) -> Any:
+        return self.commands.get(name) if name in self.list_commands(ctx) else None
+
+
 app = typer.Typer(
     name="arena",
     help=manual(ABOUT),
@@ -85,21 +105,8 @@ for panel, commands in PANELS.items():
         app.command(rich_help_panel=panel)(command)
 app.command("eval", rich_help_panel="Nets")(nets.evaluate)
 
-data_app = typer.Typer(no_args_is_help=True, help=manual(DATA))
-data_app.command("build")(data.data_build)
-data_app.command("generate")(data.data_generate)
-data_app.command("stats")(data.data_stats)
-app.add_typer(data_app, name="data", rich_help_panel="Games")
-
-train_app = typer.Typer(no_args_is_help=True, help=manual(TRAIN))
-train_app.command("sl", context_settings=train.EXTRA)(train.train_sl)
-train_app.command("rl", context_settings=train.EXTRA)(train.train_rl)
-train_app.command("rollout", context_settings=train.EXTRA)(train.train_rollout)
-train_app.command("ownership", context_settings=train.EXTRA)(train.train_ownership)
-train_app.command("value", context_settings=train.EXTRA)(train.train_value)
-train_app.command("distill", context_settings=train.EXTRA)(train.train_distill)
-app.add_typer(train_app, name="train", rich_help_panel="Nets")
-
+app.add_typer(typer.Typer(cls=Later, no_args_is_help=True, help=manual(DATA)), name="data", rich_help_panel="Games")
+app.add_typer(typer.Typer(cls=Later, no_args_is_help=True, help=manual(TRAIN)), name="train", rich_help_panel="Nets")
 add_manuals(app)
 
 

@@ -12,7 +12,7 @@ import typer
 
 from arena import ConfigError
 from arena.cli import complete, events
-from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_theme, registry_of, takes_terms
+from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_theme, registry_of, takes
 from arena.players.tables import TermsTable, TournamentTable, first_given
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ PLANNED = 30.0
 """The Elo difference that a plan is for, by default."""
 
 
-@takes_terms()
+@takes(TermsTable)
 def match(
     first: Annotated[
         str,
@@ -81,11 +81,9 @@ def match(
     [bold]arena match mcts@seconds=1 mcts@seconds=4 --book games.sgf --plies 8[/bold] ·
     [bold]arena match mcts:playouts=500 mcts:playouts=600 --plan --to-see 30[/bold]
     """
-    from rich.console import Console
-
     from arena.events.schedule import Match
     from arena.results.store import Store
-    from arena.screen.match import show_match
+    from arena.screen.style import Console
 
     console = Console()
     say, processes = events.printer(console), events.count_workers(workers)
@@ -114,13 +112,12 @@ def match(
         for line in events.changes(store, played.players.values()):
             say(line)
         events.note_event(store, played)
-        live.play(played, store, show_match)
+        live.play(played, store)
 
 
 def _plan(played: Match, to_see: float, live: events.Live) -> None:
     """Estimate from the match's stored games. Where there are hardly any, ``played`` is the pilot to play first."""
     from arena.results.store import Store, database
-    from arena.screen.match import show_match
     from arena.screen.tables import plan_sheet
 
     if database(live.results).exists():
@@ -134,7 +131,7 @@ def _plan(played: Match, to_see: float, live: events.Live) -> None:
         if played.event not in {event.id for event in store.events()}:  # else its plan is larger
             events.note_event(store, played)
         events.printer(live.console)(f"A pilot of {PILOT} games, which are the beginning of this match:")
-        live.play(played, store, show_match)
+        live.play(played, store)
         tally = _stored(store, played)
     live.console.print()
     live.console.print(plan_sheet(tally, to_see, live.workers))
@@ -184,7 +181,7 @@ Bots = Annotated[
 NOTHING_GIVEN = TournamentTable()
 
 
-@takes_terms("bots", table=TournamentTable)
+@takes(TournamentTable, "bots")
 def tournament(
     name: Name,
     bots: Bots = None,
@@ -206,7 +203,7 @@ def tournament(
     [bold]arena tournament check checkpoint:new sl alphago --style gauntlet -n 100[/bold] ·
     [bold]arena tournament nets checkpoint:a checkpoint:b checkpoint:c --style ladder --to-see 50[/bold]
     """
-    from rich.console import Console
+    from arena.screen.style import Console
 
     processes, console = events.count_workers(workers), Console()
     registry = registry_of(config, results)
@@ -250,7 +247,6 @@ def _play(played: Tournament | Ladder, live: events.Live) -> None:
     """Play it, and say what it came to."""
     from arena.events.schedule import Ladder
     from arena.results.store import Store
-    from arena.screen.tournament import show_tournament
 
     played.pairings()  # openings that don't exist are refused before anything is stored
     say = events.printer(live.console)
@@ -258,7 +254,7 @@ def _play(played: Tournament | Ladder, live: events.Live) -> None:
         for line in chain(events.changes(store, played.entries), events.news(store, played)):
             say(line)
         events.note_event(store, played)
-        view = live.play(played, store, show_tournament)
+        view = live.play(played, store)
         if isinstance(played, Ladder):
             say(_precision(view.tally))
 

@@ -36,11 +36,10 @@ def doctor(
     """
     import json
 
-    from rich.console import Console
-
     from arena.contract.finding import Finding, Verdict
     from arena.results.doctor import Place, examine
-    from arena.screen.check import show_check
+    from arena.screen.progress import show_check
+    from arena.screen.style import Console
 
     if init:
         _write_example(folder or Path(), force)
@@ -64,7 +63,7 @@ def doctor(
 def _write_example(folder: Path, force: bool) -> None:
     """Write the arena.toml that explains itself. Raises ConfigError where it can't be, and where one is there already
     unless ``force`` is true."""
-    from arena.players.example import ARENA_TOML
+    from arena.players.bot_file import ARENA_TOML
 
     path = folder / CONFIG
     try:

@@ -32,10 +32,9 @@ def bots(
 
     Examples: [bold]arena bots[/bold] · [bold]arena bots mcts[/bold]
     """
-    from rich.console import Console
-
     from arena.results.league import player_ratings
     from arena.results.store import Store, database
+    from arena.screen.style import Console
     from arena.screen.tables import bots_table, settings_table
 
     if name is not None:
@@ -77,11 +76,10 @@ def check(
     """
     from contextlib import closing
 
-    from rich.console import Console
-
     from arena.contract.finding import Verdict
     from arena.go.game import Rules
-    from arena.screen.check import show_check
+    from arena.screen.progress import show_check
+    from arena.screen.style import Console
 
     preset = Rules.preset(rules, size, komi)
     registry = registry_of(config, results)
@@ -176,7 +174,8 @@ def gtp(
     output = open(1, "w", encoding="ascii", errors="backslashreplace", newline="\n", closefd=False)
     try:
         with redirect_stdout(sys.stderr), closing(entry.build()) as player:  # a bot that prints spoils no answer
-            server = Server(player, preset, f"arena {entry.name}", seed, entry.checked, entry.limits)
+            kind = entry.bot_kind
+            server = Server(player, preset, f"arena {entry.name}", seed, entry.checked, entry.limits, kind.analyses)
             serve(server, lines, output)
     except KeyboardInterrupt:
         raise SystemExit(130) from None

@@ -19,12 +19,11 @@ from arena.cli.events import Workers, count_workers, printer
 from arena.cli.options import RESULTS, ConfigFile, Results, ThemeName, read_theme, registry_of
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from arena.contract.bot import Limits
     from arena.go.record import Record
     from arena.players.registry import Entry, Registry
     from arena.results.store import Store
+    from arena.screen.style import Console
 
 
 LISTED = 20
@@ -69,9 +68,8 @@ def games(
     Examples: [bold]arena games[/bold] · [bold]arena games --event league --forfeits[/bold] ·
     [bold]arena games --player alphago --sgf games[/bold] · [bold]arena games --event league -n 20 --replay[/bold]
     """
-    from rich.console import Console
-
     from arena.results.store import Store
+    from arena.screen.style import Console
     from arena.screen.tables import games_table
 
     if sgf is not None and replay:
@@ -98,14 +96,10 @@ def _write_sgf(games: Iterable[Record], folder: Path, total: int) -> None:
     from arena import files
 
     for record in track(games, "Writing", total=total, transient=True):
-        files.write(folder / _file_of(record.id), record.to_sgf() + "\n", sync=False)
+        # an id of a database from elsewhere doesn't lead out of the folder
+        parts = [re.sub(r"[^\w.-]|^\.+", "_", part) for part in f"{record.id}.sgf".split("/") if part]
+        files.write(folder.joinpath(*parts), record.to_sgf() + "\n", sync=False)
     print(f"{total} games written to {folder}.")
-
-
-def _file_of(id: str) -> Path:
-    """Where a game's SGF lies in the folder of an export; an id of a database from elsewhere doesn't lead out of it."""
-    parts = [re.sub(r"[^\w.-]|^\.+", "_", part) for part in f"{id}.sgf".split("/") if part]
-    return Path(*parts)
 
 
 REFUSED = 5
@@ -149,10 +143,9 @@ def show(
     Examples: [bold]arena show 12[/bold] · [bold]arena show game.sgf --move 30[/bold] ·
     [bold]arena show league/1b2c3d4e/00012 --dossier[/bold] · [bold]arena show 12 --replay[/bold]
     """
-    from rich.console import Console
-
     from arena.go.remarks import read_remarks
     from arena.results.store import Store
+    from arena.screen.style import Console
     from arena.screen.terminal import Stage, has_stage
     from arena.screen.viewer import Viewer, print_game, step_through
 
@@ -163,7 +156,7 @@ def show(
         raise UserError(f"{path}: --dossier and --replay take a stored game; give its id, as 'arena games' lists it")
     if move is not None and move > len(record.moves):
         raise UserError(f"--move {move}: the game has {len(record.moves)} moves")
-    console = Console()
+    console = Console(ascii_only=ascii_only)
     at_terminal = has_stage(console)
     lost = is_stored and move is None and record.outcome is not None and record.outcome.ending.is_forfeit
     if replay:
@@ -175,7 +168,7 @@ def show(
         return
     remarks = () if is_stored else read_remarks(path.read_bytes(), record)
     at = move if move is not None else 0 if at_terminal else len(record.moves)
-    viewer = Viewer(record, remarks, at=at, theme=colours, ascii_only=ascii_only or console.options.ascii_only)
+    viewer = Viewer(record, remarks, at=at, theme=colours)
     if not at_terminal:
         print_game(viewer, console)
         return
@@ -190,7 +183,7 @@ def show(
 
 def _print_dossier(record: Record, results: Path, console: Console) -> None:
     from arena.results.store import Store
-    from arena.screen.dossier import show_dossier
+    from arena.screen.game import show_dossier
 
     with Store.of(results) as store:
         players = store.players()
@@ -204,10 +197,9 @@ def show_again(records: Sequence[Record], store: Store, workers: int, results: P
     all are identical. Raises ReplayError for a single game that can't be played again."""
     from contextlib import closing
 
-    from rich.console import Console
-
     from arena.results.replay import Casting, ReplayError, play_again
-    from arena.screen.dossier import show_replay
+    from arena.screen.game import show_replay
+    from arena.screen.style import Console
 
     if not records:
         raise UserError("there are no such games to play again; 'arena games' lists all")
@@ -290,13 +282,12 @@ def analyze(
     """
     from contextlib import closing
 
-    from rich.console import Console
-
     from arena import files
     from arena.results.analysis import AnalysisError, analyse, as_csv, evaluation_count, notes, patient
     from arena.screen import style
-    from arena.screen.analysis import AnalysisSheet, headline
+    from arena.screen.game import AnalysisSheet, analysis_headline
     from arena.screen.progress import show_bar
+    from arena.screen.style import Console
 
     registry = registry_of(config, results)
     record = read_game(game, results)
@@ -309,10 +300,8 @@ def analyze(
     entry = replace(entry, name=f"{entry.name}@{limits}" if str(limits) and not str(entry.limits) else entry.name)
     entry.checked(record.rules.size)
     console, errors = Console(), Console(stderr=True)
-    words = headline(record, entry.name)
-    console.print(
-        style.spell(words, console.options.ascii_only), soft_wrap=not console.is_terminal, markup=False, highlight=False
-    )
+    words = analysis_headline(record, entry.name)
+    style.say(words, console)
     found = []
     stopped = False
     with (

@@ -13,7 +13,7 @@ import typer
 from arena import CheckpointError, ConfigError, UserError
 from arena.cli import complete, events
 from arena.cli.compete import SPRT_GAMES
-from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_limits, read_theme, registry_of, takes_terms
+from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_limits, read_theme, registry_of, takes
 from arena.players.tables import TermsTable
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Wanted:
     config: Path | None = None
 
 
-@takes_terms("openings", "plies", "book")
+@takes(TermsTable, "openings", "plies", "book")
 def gate(
     checkpoint: Annotated[
         str | None,
@@ -129,12 +129,10 @@ def run_gate(wanted: Wanted) -> Ruling:
 
     Raises UserError for what can't be played or written; all games played till then are stored.
     """
-    from rich.console import Console
-
     from arena.results.gate import Evidence, Ruling
     from arena.results.store import Store
-    from arena.screen.gate import gate_lines
-    from arena.screen.match import show_match
+    from arena.screen.report import gate_lines
+    from arena.screen.style import Console
 
     console, workers = Console(), events.count_workers(wanted.workers)
     theme = read_theme(None, registry_of(wanted.config, wanted.results))
@@ -146,7 +144,7 @@ def run_gate(wanted: Wanted) -> Ruling:
             for line in events.changes(store, found.match.players.values()):
                 say(line)
             events.note_event(store, found.match)
-            view = live.play(found.match, store, show_match)
+            view = live.play(found.match, store)
             evidence = Evidence(found.match, view.judge)
             changed = _adopt(found, wanted) if evidence.ruling is Ruling.ACCEPTED else None
     except UserError:
@@ -311,11 +309,10 @@ def _note(found: _Found, evidence: Evidence) -> tuple[list[Path], list[str]]:
 
 def _show_history(entry: str, csv: Path | None, png: Path | None, results: Path, config: Path | None) -> None:
     """Print an entry's checkpoints over time, what its gates said of them and how strong each is; write that, too."""
-    from rich.console import Console
-
     from arena.results.gate import history as read_history
     from arena.results.store import Store, database
-    from arena.screen.gate import HistoryPlot, history_sheet
+    from arena.screen.report import HistoryPlot, history_sheet
+    from arena.screen.style import Console
 
     console = Console()
     player = _entry(registry_of(config, results), entry)
@@ -367,12 +364,11 @@ def evaluate(
         from trainers.evaluation import evaluate as measure
     except ImportError as error:
         raise UserError(f"measuring needs more packages ({error.name}): pip install 'arena[train]'") from None
-    from rich.console import Console
-
     from arena import files
     from arena.go.planes import find_encoder
     from arena.screen.pages import draw_evaluation
     from arena.screen.progress import show_counting
+    from arena.screen.style import Console
     from arena.screen.tables import evaluation_sheets
     from bots.nets.checkpoint import Checkpoint, find
 

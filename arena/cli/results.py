@@ -30,10 +30,9 @@ def elo(
 
     Examples: [bold]arena elo --csv ratings.csv[/bold] · [bold]arena elo --size 19[/bold]
     """
-    from rich.console import Console
-
     from arena.results.frames import ratings_table, write_elo_csv
     from arena.results.store import Store
+    from arena.screen.style import Console
     from arena.screen.tables import elo_table
 
     with Store.of(results) as store:
@@ -77,12 +76,11 @@ def report(
     Examples: [bold]arena report[/bold] · [bold]arena report league --plot[/bold] ·
     [bold]arena report league --html league.html --csv tables[/bold] · [bold]arena report --list[/bold]
     """
-    from rich.console import Console
-
     from arena import UserError
     from arena.results.store import Store
     from arena.results.stored import overviews, read_report
     from arena.screen.report import overviews_sheet, print_plots, print_report
+    from arena.screen.style import Console
 
     console = Console()
     with Store.of(results) as store:
@@ -98,7 +96,7 @@ def report(
 
         written += write_event_csv(found, csv)
     if png is not None or html is not None:
-        from arena.results.nets import trained_players
+        from arena.results.stored import trained_players
         from arena.screen.pages import draw_png, draw_svgs, write_page
 
         trained = trained_players(found, results)
@@ -129,12 +127,11 @@ def watch(
 
     Example: [bold]arena match sl alphago -n 400[/bold] here, [bold]arena watch[/bold] there
     """
-    from rich.console import Console
-
     from arena.events.schedule import event_from_json
     from arena.results.live import End, Watch, look_at
     from arena.results.store import Store
-    from arena.screen.watch import show_watched
+    from arena.screen.events import show_watched
+    from arena.screen.style import Console
 
     console, theme = Console(), read_theme(None, registry_of(None, results))
     with Store.of(results) as store:

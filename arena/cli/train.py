@@ -93,7 +93,7 @@ def command(
     return decorate
 
 
-EXTRA = {"ignore_unknown_options": True, "allow_extra_args": True}
+SETTINGS = {"ignore_unknown_options": True, "allow_extra_args": True}
 """What Typer must be told of these commands, for an option that isn't one is refused here."""
 
 
@@ -373,3 +373,13 @@ def _metrics(folder: Path) -> Mapping[str, float]:
     from bots.nets.checkpoint import Checkpoint
 
     return Checkpoint.open(folder).manifest.metrics
+
+
+COMMANDS = {
+    "sl": train_sl,
+    "rl": train_rl,
+    "rollout": train_rollout,
+    "ownership": train_ownership,
+    "value": train_value,
+    "distill": train_distill,
+}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from arena import ConfigError, RecordError, StoreError, files
-from arena.events.pairing import FixedCourse, Pairing
+from arena.events.pairing import Pairing, Planned
 from arena.events.terms import Terms, require
 from arena.go.record import Played, Record, read_sgf
 from arena.players.registry import Entry
@@ -22,7 +22,7 @@ SUFFIX = ".sgfs"
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(Planned):
     """One bot against itself, or several, each with each and both colours in turn. Every game has its own opening.
 
     ``games`` may grow: the first games of more are those of fewer. A bot that meets itself decides for both sides,
@@ -57,9 +57,6 @@ class Generation:
     def event(self) -> str:
         digest = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:12]
         return f"generated-{digest}"
-
-    def course(self, played: Iterable[Played]) -> FixedCourse:
-        return FixedCourse(self.pairings(played))
 
     def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
         """All games, in order. What is ``played`` changes nothing."""
@@ -129,7 +126,8 @@ class GamesFile:
     def append(self, records: Sequence[Record], patience: float = 0.0) -> None:
         """Add finished games; no other program holds the file. A forfeit becomes a game without a result: it tells
         nothing of the position. Raises StoreError, and then none of them is in the file."""
-        kept = [replace(record, outcome=None) if _is_forfeit(record) else record for record in records]
+        lost = [record.outcome is not None and record.outcome.ending.is_forfeit for record in records]
+        kept = [replace(one, outcome=None) if is_lost else one for one, is_lost in zip(records, lost, strict=True)]
         end = self._file.seek(0, os.SEEK_END)
         try:
             self._file.write("".join(f"{record.to_sgf()}\n" for record in kept).encode())
@@ -156,10 +154,6 @@ class GamesFile:
         if list(self._records) == sorted(self._records):
             return
         files.write(self.path, "".join(f"{record.to_sgf()}\n" for record in self.scores()))
-
-
-def _is_forfeit(record: Record) -> bool:
-    return record.outcome is not None and record.outcome.ending.is_forfeit
 
 
 def _whole_games(path: Path, file: IO[bytes], event: str) -> dict[str, Record]:

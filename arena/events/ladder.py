@@ -13,7 +13,7 @@ from math import inf
 import numpy as np
 
 from arena import ConfigError
-from arena.events.pairing import Pairing, check_field, games_of_two, meeting_of
+from arena.events.pairing import OfMany, Pairing, check_field, games_of_two, meeting_of
 from arena.events.tally import Seen
 from arena.events.terms import Terms, require
 from arena.go.record import Played
@@ -25,7 +25,7 @@ GIVE_UP = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Ladder:
+class Ladder(OfMany):
     """Any number of players, ranked with as few games as that takes.
 
     A round is some meetings of ``block`` games each. First, players next to each other in ``entries`` meet; then those
@@ -53,14 +53,6 @@ class Ladder:
     @property
     def style(self) -> str:
         return "ladder"
-
-    @property
-    def event(self) -> str:
-        return self.name
-
-    @property
-    def players(self) -> dict[str, Entry]:
-        return {entry.name: entry for entry in self.entries}
 
     @property
     def games_each(self) -> int:
@@ -184,7 +176,7 @@ def next_meetings(ratings: Ratings, block: int, to_see: float = 0.0) -> list[tup
     players = ratings.players
     index = {player: i for i, player in enumerate(players)}
     gaps = [(index[one], index[other]) for one, other in pairwise(ratings.ranking())]
-    unmeasured = [gap for gap in gaps if not _is_measured(ratings, *gap)]
+    unmeasured = [gap for gap in gaps if not (ratings.beaten[gap] and ratings.beaten[gap[::-1]])]
     measured = [gap for gap in gaps if gap not in unmeasured]
     urgent = [gap for gap in unmeasured if ratings.games[gap] < GIVE_UP * block]
     covariance = np.array(ratings.covariance)
@@ -221,10 +213,6 @@ def widest_gap(ratings: Ratings) -> tuple[str, str, float] | None:
         if ratings.difference(one, other).bound is Bound.BOTH
     ]
     return max(found, key=lambda gap: gap[2], default=None)
-
-
-def _is_measured(ratings: Ratings, one: int, other: int) -> bool:
-    return bool(ratings.beaten[one, other] and ratings.beaten[other, one])
 
 
 def _half_width(covariance: FloatArray, one: int, other: int) -> float:

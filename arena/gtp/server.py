@@ -20,13 +20,78 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import TextIO
 
-from arena import ConfigError, IllegalMove, RecordError, UserError, __version__
+from arena import ArenaError, ConfigError, IllegalMove, RecordError, UserError, __version__
 from arena.contract.bot import Bot, Candidate, Decision, Limits, fault_words
 from arena.contract.clock import Clock, TimeSettings
-from arena.go.game import PRESETS, Outcome, Rules, handicap_points
+from arena.go.game import PRESETS, Game, Outcome, Rules, handicap_points
 from arena.go.moves import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.record import MAX_BYTES, Stones, read_sgf
-from arena.gtp.position import Position, Refused
+
+
+class Refused(ArenaError):
+    """A command fails; the text is GTP's for it."""
+
+
+class Position:
+    """A game as GTP has it: either colour may move at any time, and play may go on after two passes.
+
+    A Game alternates. When a colour moves out of turn, ``game`` gives way to a new one that begins with the stones as
+    they lie; what was taken until then and points for handicap stones stand in its komi, so that its margin is right.
+    Ko and superko look back to that moment only.
+    """
+
+    def __init__(self, rules: Rules, seed: int, setup: Stones = ((), ()), first: Colour | None = None):
+        """Raises ValueError as a Game does."""
+        self.rules = rules
+        self.seed = seed
+        self.setup = setup
+        self.moves: list[tuple[Colour, Move]] = []
+        self.game = Game(rules, seed, *setup, to_play=first)
+        self._first = first
+        self._aside: Game | None = None
+
+    def turn(self, colour: Colour) -> Game:
+        """The game with ``colour`` to move, for a bot to look at; the same object until a move is played."""
+        game = self.game
+        if game.to_play is not colour or len(game.moves) == game.rules.move_limit:
+            if self._aside is None or self._aside.to_play is not colour:
+                self._aside = _begun_anew(game, colour)
+            game = self._aside
+        game.outcome = None  # two passes end a game, but not play
+        return game
+
+    def play(self, colour: Colour, move: Move) -> None:
+        """Raises IllegalMove, and then has changed nothing."""
+        game = self.turn(colour)
+        game.play(move)
+        self.game, self._aside = game, None
+        self.moves.append((colour, move))
+
+    def again(
+        self, rules: Rules | None = None, seed: int | None = None, moves: Sequence[tuple[Colour, Move]] | None = None
+    ) -> Position:
+        """The same position reached anew, with something changed. Raises IllegalMove when that forbids a move."""
+        twin = Position(rules or self.rules, self.seed if seed is None else seed, self.setup, self._first)
+        for colour, move in self.moves if moves is None else moves:
+            twin.play(colour, move)
+        return twin
+
+    def taken(self, colour: Colour) -> int:
+        """How many stones of this colour have been taken off."""
+        passing = pass_move(self.rules.size)
+        placed = sum(mover is colour and move != passing for mover, move in self.moves)
+        return len(self.setup[colour - 1]) + placed - self.game.board.count(colour)
+
+
+def _begun_anew(game: Game, colour: Colour) -> Game:
+    """A game that begins where this one is, with ``colour`` to move and the same margin."""
+    stones = game.board.stones.reshape(-1)
+    black, white = ([int(move) for move in (stones == each).nonzero()[0]] for each in (BLACK, WHITE))
+    rules = replace(game.rules, komi=0.0, handicap_points=False)
+    margin = Game(rules, 0, black, white, colour).margin()
+    rules = replace(rules, komi=margin - game.margin())
+    return Game(rules, game.move_seed(), black, white, colour)
+
 
 PATIENCE = 86400.0
 """Seconds after which a move would be given up where nobody set a time."""
@@ -63,7 +128,7 @@ class Server:
 
     ``check`` raises a UserError for a size of board that the bot can't play. Each new game takes the next seed after
     ``seed``, until ``set_random_seed`` sets another. ``limits`` are the bot's own; the controller's clock comes before
-    theirs and before their seconds, and nothing forfeits here.
+    theirs and before their seconds, and nothing forfeits here. A bot that ``analyses`` reports candidates, too.
     """
 
     def __init__(
@@ -74,6 +139,7 @@ class Server:
         seed: int = 0,
         check: Callable[[int], object] = lambda size: None,
         limits: Limits | None = None,
+        analyses: bool = False,
     ):
         self._bot = bot
         self._name = name
@@ -98,7 +164,7 @@ class Server:
             "reg_genmove": self._reg_genmove,
             "kgs-genmove_cleanup": self._genmove,  # all stones count as alive, so a bot takes dead ones off anyway
             "undo": self._undo,
-            "fixed_handicap": self._fixed_handicap,
+            "fixed_handicap": lambda words: self._place(self._handicap_points(_whole(words, 0))),
             "place_free_handicap": self._place_free_handicap,
             "set_free_handicap": self._set_free_handicap,
             "loadsgf": self._load,
@@ -115,9 +181,9 @@ class Server:
             "final_status_list": self._status_list,
             "cputime": lambda words: f"{time.process_time():.3f}",
         }
-        if type(bot).analyse is not Bot.analyse:
-            self._commands["lz-analyze"] = lambda words: self._analyse(words, _lz_info)
-            self._commands["kata-analyze"] = lambda words: self._analyse(words, _kata_info)
+        if analyses:
+            self._commands["lz-analyze"] = lambda words: self._analyse(words, lambda share: f"{share * 10000:.0f}")
+            self._commands["kata-analyze"] = lambda words: self._analyse(words, lambda share: f"{share:.6f}")
 
     def answer(self, line: str) -> Answer | None:
         """Carry out a line of input; None when there is nothing on it."""
@@ -209,9 +275,6 @@ class Server:
             raise Refused("cannot undo")
         self._position = self._position.again(moves=self._position.moves[:-1])
         return ""
-
-    def _fixed_handicap(self, words: list[str]) -> str:
-        return self._place(self._handicap_points(_whole(words, 0)))
 
     def _place_free_handicap(self, words: list[str]) -> str:
         """The points of fixed handicap, as far as there are any: fewer stones than asked for are allowed."""
@@ -364,11 +427,12 @@ class Server:
 
     # Analysis.
 
-    def _analyse(self, words: list[str], info: Callable[[int, Candidate, int], str]) -> Iterator[str]:
+    def _analyse(self, words: list[str], share: Callable[[float], str]) -> Iterator[str]:
         """Reports without end, a line each, the first one ready. Empty ones say nothing: they only give way.
 
         ``words`` are as in ``[colour] [centiseconds] [key value]...``. The keys interval and maxmoves are heeded, avoid
-        and allow are refused, others are passed over.
+        and allow are refused, others are passed over. ``share`` writes a share: for Leela Zero in hundredths of a
+        percent, for KataGo from 0 to 1.
         """
         colour = self._position.game.to_play
         interval, most = 1.0, self._size**2 + 1
@@ -393,7 +457,7 @@ class Server:
                 candidates = self._bot.analyse(game, limits)[:most]
             except Exception as error:  # as in _choose
                 raise _failed(error) from error
-            return " ".join(info(order, candidate, self._size) for order, candidate in enumerate(candidates))
+            return " ".join(_info(order, one, self._size, share) for order, one in enumerate(candidates))
 
         def report(text: str) -> Iterator[str]:
             yield text
@@ -510,16 +574,6 @@ def _read_rules(text: str, rules: Rules) -> Rules:
 def _agree(settings: dict[str, object], name: str) -> bool:
     """Whether KataGo's settings are those of the preset. What they don't say is as in our presets."""
     return all(settings.get(key, value) == value for key, value in Rules.preset(name).katago().items())
-
-
-def _lz_info(order: int, candidate: Candidate, size: int) -> str:
-    """Leela Zero's form: shares in hundredths of a percent."""
-    return _info(order, candidate, size, lambda share: f"{share * 10000:.0f}")
-
-
-def _kata_info(order: int, candidate: Candidate, size: int) -> str:
-    """KataGo's form, as far as a bot knows what it tells: shares from 0 to 1."""
-    return _info(order, candidate, size, lambda share: f"{share:.6f}")
 
 
 def _info(order: int, candidate: Candidate, size: int, share: Callable[[float], str]) -> str:

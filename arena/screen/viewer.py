@@ -10,14 +10,23 @@ from typing import Any
 
 import numpy as np
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, Group
 from rich.text import Text
 
 from arena import UserError
-from arena.go.moves import BLACK, Colour, Move, gtp_from_move, pass_move
+from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move, pass_move
 from arena.go.record import Record
 from arena.go.remarks import Remark
-from arena.results.analysis import Evaluation, PlayedMove, evaluation_count, judge, mistakes, spelled
+from arena.results.analysis import (
+    MISTAKE,
+    Evaluation,
+    PlayedMove,
+    evaluation_count,
+    judge,
+    mistakes,
+    positions,
+    spelled,
+)
 from arena.screen import style
 from arena.screen.board import (
     DARK,
@@ -37,9 +46,6 @@ from arena.screen.terminal import Act, Gone, Mouse, Paste, Press, Stage, Typed
 
 STRIDE = 10
 """Moves that PgUp and PgDn go."""
-
-MISTAKE = 0.05
-"""Win rate that a move must cost to be called a mistake."""
 
 MOST_MISTAKES = 3
 
@@ -73,20 +79,6 @@ def costs(record: Record, win_rates: Sequence[float | None]) -> dict[int, float]
     for number, (before, after) in enumerate(pairwise(win_rates), 1):
         if before is not None and after is not None:
             found[number] = (before - after) * (1 if mover(record, number) is BLACK else -1)
-    return found
-
-
-def positions(record: Record) -> list[tuple[np.ndarray, tuple[int, int]]]:
-    """The stones after each number of moves, and how many of each colour were taken. Raises RecordError."""
-    room = max(record.rules.move_limit, len(record.moves) + 1)  # the limit would end the game
-    whole = replace(record, rules=replace(record.rules, move_limit=room), outcome=None)
-    whole.replay()  # says what is wrong
-    game = replace(whole, moves=()).replay()
-    found = [(game.board.stones, (0, 0))]
-    for move in record.moves:
-        game.outcome = None
-        game.play(move)
-        found.append((game.board.stones, (game.prisoners(Colour.BLACK), game.prisoners(Colour.WHITE))))
     return found
 
 
@@ -132,14 +124,14 @@ class Viewer:
         at: int = 0,
         mistakes: Sequence[int] | None = None,
         theme: Theme = DARK,
-        ascii_only: bool = False,
     ):
         self.record = record
         self.remark_on(remarks, mistakes)
         self.number = min(max(0, at), len(record.moves))
         self.theme = theme
-        self.ascii_only = ascii_only
-        self._positions = positions(record)
+        self._positions = [
+            (game.board.stones, (game.prisoners(BLACK), game.prisoners(WHITE))) for game in positions(record)
+        ]
         self._number_typed: str | None = None  # what is typed of a move's number
         self._message = ""
         self._shows_owners = True
@@ -255,11 +247,10 @@ class Viewer:
     def board(self) -> list[Text]:
         """The position, with what the remark has to show on it."""
         remark = self.remark
-        letters = {move: style.spell(sign, self.ascii_only) for move, sign in remark.letters.items()}
+        letters = {move: style.spell(sign) for move, sign in remark.letters.items()}
         return draw_board(
             self._positions[self.number][0],
             self.record.moves[self.number - 1] if self.number else None,
-            ascii_only=self.ascii_only,
             ownership=remark.ownership if self._shows_owners else None,
             overlay=Overlay(letters=letters),
             theme=self.theme,
@@ -285,8 +276,8 @@ class Viewer:
             for name, rank in ((record.black, record.black_rank), (record.white, record.white_rank))
         ]
         signs = [stone_sign(colour) for colour in Colour]
-        who = Text().append(style.spell(f"{signs[0]} {names[0] or 'Black'}", self.ascii_only), "bold")
-        who.append(style.spell(f"  {signs[1]} {names[1] or 'White'}", self.ascii_only), "bold")
+        who = Text().append(style.spell(f"{signs[0]} {names[0] or 'Black'}"), "bold")
+        who.append(style.spell(f"  {signs[1]} {names[1] or 'White'}"), "bold")
         rules = record.rules
         about = [ended(record), f"{rules.name} rules, komi {rules.komi:g}", record.date, record.id]
         return [who, *self.said(style.joined(about, width), width, self.theme.label)]
@@ -316,7 +307,7 @@ class Viewer:
         return [self._comment, self._curve, self._list_of_mistakes, self._next_moves]
 
     def _comment(self, width: int, height: int) -> list[Text]:
-        return style.folded(self.remark.comment, width, height, self.ascii_only)
+        return style.folded(self.remark.comment, width, height)
 
     def _curve(self, width: int, height: int) -> list[Text]:
         rates = [remark.win_rate for remark in self.remarks]
@@ -326,7 +317,6 @@ class Viewer:
             width,
             height,
             mistakes=self.mistakes,
-            ascii_only=self.ascii_only,
             label=self.theme.label,
         )
 
@@ -364,7 +354,7 @@ class Viewer:
 
     def said(self, words: str, width: int, text_style: str = "") -> list[Text]:
         """A line, cut where it is too long."""
-        return [Text(style.spell(style.clip(words, width), self.ascii_only), text_style)]
+        return [Text(style.spell(style.clip(words, width)), text_style)]
 
 
 def _named(name: str, rank: str, width: int) -> str:
@@ -377,7 +367,7 @@ def step_through(viewer: Viewer, stage: Stage) -> bool:
     while True:
         if not stage.is_behind:
             picture = viewer.scene().fit(*stage.size)
-            stage.draw(picture.lines)
+            stage.draw(Group(*picture.lines))
         told: Any = stage.next()
         if isinstance(told, Gone):
             stage.tell(told)
@@ -393,13 +383,13 @@ def print_game(viewer: Viewer, console: Console) -> None:
     width = console.width
     lines = [*viewer.title(width), Text(), *viewer.board(), Text(), *viewer.facts(width)]
     if viewer.remark.comment:
-        lines += [Text(), *(Text(style.spell(line, viewer.ascii_only)) for line in viewer.remark.comment.splitlines())]
+        lines += [Text(), *(Text(style.spell(line)) for line in viewer.remark.comment.splitlines())]
     for line in lines:
         console.print(line, soft_wrap=not console.is_terminal)
     if viewer.number:
         console.print()
     for words in move_lines(viewer.record, 0, viewer.number, width):
-        console.print(Text(style.spell(words, viewer.ascii_only)))
+        console.print(Text(words))
 
 
 # --- Evaluated while it is looked at ---
@@ -432,9 +422,9 @@ def _remark(evaluation: Evaluation, move: PlayedMove | None, size: int) -> Remar
 class Review(Viewer):
     """A game that is stepped through while its evaluations come in."""
 
-    def __init__(self, record: Record, colour: Colour | None = None, *, theme: Theme = DARK, ascii_only: bool = False):
+    def __init__(self, record: Record, colour: Colour | None = None, *, theme: Theme = DARK):
         """Of whose moves mistakes are told: of one colour, or of both."""
-        super().__init__(record, theme=theme, ascii_only=ascii_only, at=len(record.moves), mistakes=[])
+        super().__init__(record, theme=theme, at=len(record.moves), mistakes=[])
         self.colour = colour
         self.evaluations: list[Evaluation] = []
         self.fault = ""
