@@ -12,7 +12,7 @@ import typer
 
 from arena import ConfigError
 from arena.cli import complete, events
-from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_theme, registry_of, takes_terms
+from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_theme, registry_of, takes
 from arena.players.tables import TermsTable, TournamentTable, first_given
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ PLANNED = 30.0
 """The Elo difference that a plan is for, by default."""
 
 
-@takes_terms()
+@takes(TermsTable)
 def match(
     first: Annotated[
         str,
@@ -181,7 +181,7 @@ Bots = Annotated[
 NOTHING_GIVEN = TournamentTable()
 
 
-@takes_terms("bots", table=TournamentTable)
+@takes(TournamentTable, "bots")
 def tournament(
     name: Name,
     bots: Bots = None,

@@ -179,7 +179,7 @@ def next_meetings(ratings: Ratings, block: int, to_see: float = 0.0) -> list[tup
     players = ratings.players
     index = {player: i for i, player in enumerate(players)}
     gaps = [(index[one], index[other]) for one, other in pairwise(ratings.ranking())]
-    unmeasured = [gap for gap in gaps if not _is_measured(ratings, *gap)]
+    unmeasured = [gap for gap in gaps if not (ratings.beaten[gap] and ratings.beaten[gap[::-1]])]
     measured = [gap for gap in gaps if gap not in unmeasured]
     urgent = [gap for gap in unmeasured if ratings.games[gap] < GIVE_UP * block]
     covariance = np.array(ratings.covariance)
@@ -216,10 +216,6 @@ def widest_gap(ratings: Ratings) -> tuple[str, str, float] | None:
         if ratings.difference(one, other).bound is Bound.BOTH
     ]
     return max(found, key=lambda gap: gap[2], default=None)
-
-
-def _is_measured(ratings: Ratings, one: int, other: int) -> bool:
-    return bool(ratings.beaten[one, other] and ratings.beaten[other, one])
 
 
 def _half_width(covariance: FloatArray, one: int, other: int) -> float:
