@@ -13,11 +13,11 @@ import platform
 import signal
 import time
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from socket import gethostname
+from socket import create_connection, gethostname
 from threading import Lock
 from time import monotonic
 from types import ModuleType
@@ -31,10 +31,9 @@ from arena.events.pairing import Pairing
 from arena.events.worker import Job
 from arena.files import reason, scratch
 from arena.players.registry import Entry
-from bots.nets.checkpoint import MANIFEST, Checkpoint
 
-LOCAL = "local"
-"""The address of a cluster that is started here, for as long as it is used."""
+LOCAL, AUTO = "local", "auto"
+"""The addresses of a cluster that is started here, for as long as it is used, and of that of this machine."""
 
 REPORT = 0.5
 """Seconds that a node may be silent while nothing happens there."""
@@ -44,6 +43,9 @@ LOOK = 2.0
 
 PATIENCE = 30.0
 """Seconds for the cluster to answer, and for a node to make itself ready."""
+
+CONNECT = 10.0
+"""Seconds for an address to answer."""
 
 LOST = State(alive=False, lost=True)
 
@@ -81,7 +83,9 @@ class Node:
     def hire(self, number: int, job: Job) -> None:
         """What goes wrong is in the next report."""
         try:
-            hand = self._local.hire(_with_what_was_sent(job))
+            hand = self._local.hire(
+                replace(job, players={name: entry.moved(SENT) for name, entry in job.players.items()})
+            )
         except (OSError, NotLaunched) as error:
             self._failed[number] = UserError(f"a worker can't be started: {reason(error)}")
             return
@@ -120,29 +124,6 @@ class Node:
         for number in list(self._hands):
             self.end(number, 0.0)
         self._local.__exit__()
-
-
-def _with_what_was_sent(job: Job) -> Job:
-    def found(entry: Entry) -> Entry:
-        net, source = SENT / entry.net, SENT / _source_name(entry)
-        if entry.net and net.is_dir():
-            entry = replace(entry, settings=tuple((dict(entry.settings) | {"checkpoint": str(net)}).items()))
-        if _source(entry) is not None and source.is_dir():
-            file, _, attribute = entry.factory.partition(":")
-            entry = replace(entry, factory=f"{source / Path(file).name}:{attribute}")
-        return entry
-
-    return replace(job, players={name: found(entry) for name, entry in job.players.items()})
-
-
-def _source(entry: Entry) -> Path | None:
-    """The file of a bot that is one."""
-    file = entry.factory.partition(":")[0]
-    return Path(file) if file.endswith(".py") else None
-
-
-def _source_name(entry: Entry) -> str:
-    return f"bot-{entry.code[:12]}"
 
 
 # --- At the runner's ---
@@ -268,19 +249,13 @@ class _Place:
     def lose(self, why: str) -> None:
         if not self.is_gone:
             self.is_gone = True
-            logging.getLogger(__name__).warning("%s isn't used any more: %s", self.name, why)
+            logging.getLogger(__name__).warning("%s isn't used any more: %s", self.name, why.partition(". ")[0])
             with suppress(Exception):
                 self._ray.kill(self.actor)
 
     def deliver(self, entry: Entry) -> None:
         """Send a player's net, and its file where it is one, unless they are there."""
-        wanted: dict[str, dict[str, bytes]] = {}
-        if entry.net:
-            checkpoint = Checkpoint.open(dict(entry.settings)["checkpoint"])
-            paths = [checkpoint.folder / name for name in (*checkpoint.manifest.files, MANIFEST)]
-            wanted[entry.net] = {path.name: path.read_bytes() for path in paths}
-        if source := _source(entry):
-            wanted[_source_name(entry)] = {source.name: source.read_bytes()}
+        wanted = entry.luggage()
         if new := wanted.keys() - self.sent:
             for name in self._ray.get(self.actor.lacks.remote(list(new)), timeout=PATIENCE):
                 self._ray.get(self.actor.keep.remote(name, self._cluster.put(name, wanted[name])), timeout=PATIENCE)
@@ -304,6 +279,8 @@ class Cluster:
     def __enter__(self) -> Self:
         """Raises UserError where no cluster answers."""
         own = self._address == LOCAL
+        if not own and self._address != AUTO:
+            _require_answer(self._address)  # Ray would try for minutes
         where = {"num_cpus": self._workers or None, "include_dashboard": False} if own else {"address": self._address}
         started = monotonic()
         try:
@@ -362,10 +339,10 @@ class Cluster:
     def names(self) -> list[str]:
         return [place.name for place in self.places.values()]
 
-    def put(self, name: str, contents: Mapping[str, bytes]) -> Any:
-        """Into the cluster's store, once: nodes take it from each other."""
+    def put(self, name: str, paths: Sequence[Path]) -> Any:
+        """Files in the cluster's store, where they are put once: nodes take them from each other."""
         if name not in self._put:
-            self._put[name] = self.ray.put(dict(contents))
+            self._put[name] = self.ray.put({path.name: path.read_bytes() for path in paths})
         return self._put[name]
 
     def _look(self) -> None:
@@ -386,6 +363,21 @@ def _import_ray() -> ModuleType:
     except ImportError as error:
         raise ConfigError("--cluster needs Ray: pip install 'arena[cluster]'") from error
     return ray
+
+
+def _require_answer(address: str) -> None:
+    """Raise UserError where nothing listens at HOST:PORT."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ConfigError(f"--cluster {address}: give HOST:PORT, {AUTO} or {LOCAL}")
+    started = monotonic()
+    try:
+        create_connection((host, int(port)), CONNECT).close()
+    except OSError as error:
+        raise UserError(
+            f"--cluster {address}: no Ray cluster answers ({reason(error)}, after {monotonic() - started:.0f} s); "
+            "start one with: ray start --head"
+        ) from error
 
 
 @contextmanager

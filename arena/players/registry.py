@@ -19,7 +19,7 @@ from arena.contract.bot import Bot, BotKind, Limits
 from arena.contract.code import Player, code_of, kept, load_kind
 from arena.contract.settings import plain, read_value, suggest
 from arena.players.tables import ClusterTable, ScreenTable, TournamentTable, read_config, read_table
-from bots.nets.checkpoint import Checkpoint, find, precision_here
+from bots.nets.checkpoint import MANIFEST, Checkpoint, find, precision_here
 
 GROUP = "arena.bots"
 """The entry point group under which installed packages offer kinds of bots."""
@@ -130,6 +130,32 @@ class Entry:
                     f"the code of {self.name} was changed ({self.code[:4]}, now {code[:4]}); "
                     "run the same command again to play the new one"
                 )
+
+    def luggage(self) -> dict[str, list[Path]]:
+        """What another machine needs to build it, besides what is installed: the files of its net, and of a bot that is
+        one file that; by the names of the folders where ``moved`` looks for them."""
+        found = {}
+        if self.net:
+            checkpoint = Checkpoint.open(dict(self.settings)["checkpoint"])
+            found[self.net] = [checkpoint.folder / name for name in (*checkpoint.manifest.files, MANIFEST)]
+        if self._file is not None:
+            found[f"code-{self.code[:12]}"] = [self._file]
+        return found
+
+    def moved(self, place: Path) -> Entry:
+        """This player, the same, with what lies of its luggage in folders of ``place``."""
+        net, code, settings, factory = place / self.net, place / f"code-{self.code[:12]}", self.settings, self.factory
+        if self.net and net.is_dir():
+            settings = tuple((dict(settings) | {"checkpoint": str(net)}).items())
+        if self._file is not None and code.is_dir():
+            factory = f"{code / self._file.name}:{factory.rpartition(':')[2]}"
+        return replace(self, settings=settings, factory=factory)
+
+    @property
+    def _file(self) -> Path | None:
+        """The bot, where it is one file."""
+        file, _, attribute = self.factory.rpartition(":")
+        return Path(file) if attribute and file.endswith(".py") else None
 
     def checked(self, size: int) -> Entry:
         """This player, once it is sure that it can play on a board of this size, with what has been learnt of its code.
