@@ -40,7 +40,7 @@ def kernel_map(twin: ReferenceBoard, colour: int) -> np.ndarray:
     for (row, column), stone in twin.stones.items():
         board.put(row * twin.size + column, Colour(stone))
     owned = np.zeros(twin.size**2, np.uint8)
-    alive_map(board.array, 0, colour, owned)
+    alive_map(board.array, 0, int(colour), owned)
     return owned.reshape(twin.size, twin.size)
 
 
