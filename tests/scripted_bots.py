@@ -303,6 +303,13 @@ def build_four_killed(config: Script) -> Bot:
     return build_killed(config) if 2 <= starts(config) <= 5 else Patient(config)
 
 
+def build_orphan(config: Script) -> Bot:
+    if starts(config) == 1:
+        os.kill(os.getppid(), signal.SIGKILL)
+        wait(2.0)
+    return Good(config)
+
+
 def build_only_first(config: Script) -> Bot:
     return build_never(config) if starts(config) > 1 else Good(config)
 
@@ -311,6 +318,7 @@ NEVER = BotKind(summary="can't be had", config=Script, build=build_never)
 BROKEN = BotKind(summary="fails to start", config=Script, build=build_broken)
 KILLED = BotKind(summary="is killed as it starts", config=Script, build=build_killed)
 FOUR_KILLED = BotKind("the second to fifth are killed as they start", config=Script, build=build_four_killed, boards=1)
+ORPHAN = BotKind(summary="what starts the first one is killed", config=Script, build=build_orphan)
 ONLY_FIRST = BotKind(summary="there is only one", config=Script, build=build_only_first)
 PERSON = BotKind(summary="sits at the terminal", config=Script, build=Good, interactive=True)
 

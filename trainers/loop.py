@@ -513,7 +513,8 @@ class Run:
 
     @contextmanager
     def stopping_on_signals(self) -> Iterator[None]:
-        """While inside, SIGINT and SIGTERM ask the run to stop after its present step. Only in the main thread."""
+        """While inside, SIGINT, SIGTERM and SIGHUP ask the run to stop after its present step; under nohup the last one
+        doesn't. Only in the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -521,7 +522,10 @@ class Run:
         def ask(_number: int, _frame: FrameType | None) -> None:
             self.stop_asked = True
 
-        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        stops = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            stops.append(signal.SIGHUP)
+        before = {number: signal.signal(number, ask) for number in stops}
         try:
             yield
         finally:

@@ -168,7 +168,7 @@ def train(
     """Train, or go on where a run of this name stopped, and return the checkpoint's folder. The bot that it is rated
     against is one of ``registry``.
 
-    Files go under ``results``: training/NAME/ and checkpoints/NAME/. Stopped by SIGINT or SIGTERM it ends its
+    Files go under ``results``: training/NAME/ and checkpoints/NAME/. Stopped by SIGINT, SIGTERM or SIGHUP it ends its
     iteration, saves its state and a checkpoint after a short last match, and returns as always. On a CPU, with a
     budget in iterations, a run that was stopped ends with the same weights bit for bit as one that wasn't. Raises
     ConfigError for settings that can't be, and CheckpointError for a net that can't learn so or a state that doesn't
