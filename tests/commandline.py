@@ -1,7 +1,5 @@
 """``arena`` as tests run it: in this process, which is quick, or in one of its own. No tests."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

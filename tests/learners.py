@@ -1,7 +1,5 @@
 """A player that is as strong as its checkpoint says: for gates that take no time. No tests."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

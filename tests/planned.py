@@ -1,7 +1,5 @@
 """Events whose terms are given flat."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any, TypeVar
 

@@ -2,8 +2,6 @@
 tournaments share. No tests.
 """
 
-from __future__ import annotations
-
 import io
 import random
 import re
@@ -12,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from rich.cells import cell_len
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
 from arena.events.schedule import Ladder, Match, Pairing, Tournament
 from arena.events.terms import Terms
@@ -21,9 +19,9 @@ from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.go.record import Record
 from arena.players.registry import Entry
+from arena.screen.events import MatchFrame, MatchView, TournamentFrame, TournamentView
 from arena.screen.live import LiveScreen
-from arena.screen.match import MatchFrame, MatchView
-from arena.screen.tournament import TournamentFrame, TournamentView
+from arena.screen.style import Console
 
 SIZES = [(40, 12), (40, 20), (60, 40), (80, 24), (100, 40), (120, 40), (200, 60)]
 

@@ -1,7 +1,5 @@
 """What processes that are killed leave behind: other processes, temporary files, shared memory (Linux). No tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path

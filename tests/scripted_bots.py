@@ -3,8 +3,6 @@
 They are named ``scripted_bots:CRASH`` and so on, which works in worker processes too.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

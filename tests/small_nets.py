@@ -1,7 +1,5 @@
 """Nets of a few kilobytes in ONNX, sound or doctored, as checkpoints that a bot loads. Nothing is trained; no tests."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

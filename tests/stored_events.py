@@ -1,7 +1,5 @@
 """Events with made-up games, stored as if they had been played: who wins is what a test says. Nothing is played."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Iterable

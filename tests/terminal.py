@@ -3,8 +3,6 @@
 No tests.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

@@ -1,7 +1,5 @@
 """Pass-alive stones and territory: the kernel beside its slow twin, known positions, and that nothing breaks them."""
 
-from __future__ import annotations
-
 import numba
 import numpy as np
 import pytest

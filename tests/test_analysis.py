@@ -1,7 +1,5 @@
 """What a bot thinks of a game's positions, what moves cost by that, and the files and tables it is told in."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Callable
@@ -20,7 +18,7 @@ from arena.go.record import Record, read_sgf
 from arena.players.registry import Registry
 from arena.results.analysis import AnalysisError, analyse, as_csv, evaluation_count, judge, mistakes, notes, patient
 from arena.results.store import Store
-from arena.screen.analysis import AnalysisSheet
+from arena.screen.game import AnalysisSheet
 
 FIVE = Rules.preset(size=5)
 

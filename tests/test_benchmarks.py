@@ -1,7 +1,5 @@
 """The tactical positions, the parser of their files, and the benchmarks' command line; no speed is judged here."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,15 +1,15 @@
 """What lies over a board: cursor, a stone not yet placed, dead stones, letters; themes. It reads without colours."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-from rich.console import Console
+from played import lines_of
+from rich.console import Group
 
 from arena.go.board import Board
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.players.registry import ScreenTable
 from arena.screen.board import THEMES, Overlay, Theme, board_width, draw_board, point_at
+from arena.screen.style import Console
 
 STONES = Board.from_diagram(
     """
@@ -28,7 +28,10 @@ def at(*points: str) -> list[int]:
 
 def rows(ascii_only: bool = False, **what: object) -> list[str]:
     last = at("C3")[0]
-    return [line.plain[3:] for line in draw_board(STONES, last, overlay=Overlay(**what), ascii_only=ascii_only)][1:]  # type: ignore[arg-type]
+    lines = draw_board(STONES, last, overlay=Overlay(**what))  # type: ignore[arg-type]
+    if ascii_only:
+        return [line[3:].ljust(11) for line in lines_of(Group(*lines), 40, 20, encoding="ascii")][1:]
+    return [line.plain[3:] for line in lines][1:]
 
 
 def test_the_cursor_stands_in_square_brackets_and_the_last_move_in_round_ones():

@@ -1,7 +1,5 @@
 """A look at bots before an event, in real processes: what is found, how it is shown, and that nothing is left."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from contextlib import closing
@@ -19,7 +17,7 @@ from arena.contract.finding import Begun, Finding, Verdict
 from arena.events.probe import probe
 from arena.go.game import Rules
 from arena.players.registry import Entry, Registry
-from arena.screen.check import show_check
+from arena.screen.progress import show_check
 
 NINE = Rules.preset("cgos", 9)
 

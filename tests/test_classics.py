@@ -1,7 +1,5 @@
 """The nets of others, by name: as large as they were described, exported, played, trained."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 

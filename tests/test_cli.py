@@ -1,7 +1,5 @@
 """The command line as people use it: real files, real workers, wrong input; and its own process where that matters."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -228,7 +226,7 @@ WRONG = [
     (("match", "random", "mcts", "--plan", "--to-see", "nan"), ("--to-see nan", "from 1 to 1000")),
     (("match", "random", "mcts", "--to-see", "30"), ("--to-see belongs to a plan", "--plan")),
     (("match", "random", "mcts", "--plan", "-n", "9"), ("leave out --games",)),
-    (("match", "random", "mcts", "--adjudicate", "agre=1"), ("agre", "resign", "off")),
+    (("match", "random", "mcts", "--adjudicate", "agre=1"), ("unknown rule", "agree")),
     (("match", "random", "mcts", "--book", "nowhere.sgf"), ("nowhere.sgf", "no such file")),
     (("match", "random", "mcts", "--plies", "-1"), ("-1 plies", "at least 0")),
     (("match", "random", "mcts", "--plies", "0", "--book", "x.sgf"), ("--plies 0 leaves nothing of a book",)),
@@ -362,7 +360,6 @@ def test_a_checkpoint_whose_hash_does_not_match_is_refused(tmp_path: Path) -> No
 @pytest.mark.parametrize("event", ["match", "tournament league"])
 def test_ctrl_c_keeps_what_was_played_and_says_how_to_go_on(tmp_path: Path, event: str) -> None:
     process = arena_begun(*event.split(), "random", "fast-random", "-n", "1000", *ONE, folder=tmp_path)
-    assert process.stdout is not None
     for line in process.stdout:
         if re.match(r"\d+ of 1000", line):
             break
@@ -378,7 +375,6 @@ def test_ctrl_c_keeps_what_was_played_and_says_how_to_go_on(tmp_path: Path, even
 def match_begun(folder: Path, **more: Any) -> subprocess.Popen[str]:
     """A long match in a process of its own, once some of its games are stored."""
     process = arena_begun("match", "random", "fast-random", "-n", "3000", *ONE, folder=folder, **more)
-    assert process.stdout is not None
     for line in process.stdout:
         if re.match(r"\d+ of 3000", line):
             return process
@@ -414,7 +410,6 @@ def test_a_signal_to_end_leaves_nothing_behind_but_what_was_played(tmp_path: Pat
 def test_a_command_under_nohup_goes_on_without_its_terminal(tmp_path: Path) -> None:
     process = match_begun(tmp_path, hangup=signal.SIG_IGN)
     os.killpg(process.pid, signal.SIGHUP)
-    assert process.stdout is not None
     assert re.match(r"\d+ of 3000", process.stdout.readline())
     process.terminate()
     process.communicate(timeout=60)
@@ -439,7 +434,6 @@ def test_ctrl_c_as_the_first_worker_starts_is_heard(tmp_path: Path) -> None:
 
 def test_ctrl_c_while_another_program_holds_the_results_tells_what_is_not_stored(tmp_path: Path) -> None:
     process = match_begun(tmp_path)
-    assert process.stdout is not None
     with closing(sqlite3.connect(tmp_path / "results" / "arena.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         for line in process.stdout:

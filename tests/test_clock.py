@@ -1,7 +1,5 @@
 """Main time and Canadian byo-yomi: against a twin that counts every tick, and what is never handed out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pytest
@@ -108,7 +106,6 @@ def test_main_time_and_periods_by_example(spent: list[float], left: TimeLeft) ->
 
 def test_limits_for_a_move_are_what_the_clock_gives_and_has() -> None:
     limits = Limits.read("main=10,byoyomi=4,lag=0.5,simulations=50", "here")
-    assert limits.time is not None
     clock = Clock(limits.time)
     clock.spend(9)
     now = limits.at(clock, size=9, played=30)

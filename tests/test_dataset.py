@@ -1,7 +1,5 @@
 """Datasets: what is sifted, that parts are apart and stay so, that nothing half is left, and rows from mapped moves."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Dead stones: positions whose fates are known, the kernel beside its slow twin, and counts that agree with records."""
 
-from __future__ import annotations
-
 import random
 import sys
 from pathlib import Path
@@ -223,7 +221,6 @@ def test_an_engine_says_which_stones_are_dead(answer: str, dead: tuple[Move, ...
 @pytest.mark.skipif(find_program("gnugo") is None, reason="no GNU Go here")
 def test_gnu_go_agrees_about_a_plain_position() -> None:
     gnugo = GnuGo.find()
-    assert gnugo is not None
     try:
         assert gnugo(record_of("chinese", 0.5).replay().board) == tuple(DEAD)
     finally:

@@ -3,6 +3,7 @@ stopped, and the net that learns comes nearer to its teacher."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import signal
@@ -34,8 +35,8 @@ from bots.nets.network import Answer
 from trainers import data, distill, teaching
 from trainers.data import DRAW, LOSS, NO_RESULT, UNKNOWN, WIN, Games
 from trainers.distill import TaughtTarget
-from trainers.loop import Progress, Target
-from trainers.progress import Made
+from trainers.loop import METRICS_FILE, Target
+from trainers.progress import Made, Progress
 from trainers.settings import Distill as Config
 from trainers.teaching import Findings, Finished, Recipe
 
@@ -403,8 +404,8 @@ def test_the_net_comes_nearer_to_its_teacher_and_can_be_played(tiny: Config, res
     assert metrics["test_policy_floor"] < metrics["test_policy_loss"] < metrics["start_test_policy_loss"]
     assert {"validation_top1", "test_top1", "start_test_top1", "test_value_mse", "test_win_rate_mse"} <= metrics.keys()
     assert checkpoint.manifest.trainer == "distill" and "16 games of alphago:" in checkpoint.manifest.data
-    header = (results / "training" / "learned" / "metrics.csv").read_text().splitlines()[0].split(",")
-    assert {"validation_policy_loss", "validation_value_mse"} <= set(header)
+    logged = json.loads((results / "training" / "learned" / METRICS_FILE).read_text().splitlines()[0])
+    assert {"policy_loss", "validation_policy_loss", "validation_value_mse"} <= logged.keys()
     policy, win_rates = Evaluator(checkpoint).evaluate(sample_planes(ENCODER, SIZE))
     assert np.isfinite(policy).all() and ((win_rates > 0) & (win_rates < 1)).all()
 

@@ -1,7 +1,5 @@
 """What the arena stands on, in places that are right and in places that are not; and a place to begin with."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -17,12 +15,12 @@ from commandline import ROOT, arena, refused
 from played import console_of, output_of
 
 from arena.contract.finding import Finding, Verdict
-from arena.players.example import ARENA_TOML, engine_command, engine_table
+from arena.players.bot_file import ARENA_TOML, engine_command, engine_table
 from arena.players.registry import Registry
 from arena.results import doctor
 from arena.results.doctor import Place, examine
 from arena.results.store import Store
-from arena.screen.check import show_check
+from arena.screen.progress import show_check
 
 OK, NOTE, FAILED = Verdict.OK, Verdict.NOTE, Verdict.FAILED
 

@@ -1,7 +1,5 @@
 """What is shown of games that a fault ended, and how a game is found by a part of its id."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +16,7 @@ from arena.events.terms import Terms
 from arena.go.game import Ending
 from arena.go.record import Record
 from arena.results.store import Event, Store
-from arena.screen.dossier import show_dossier
+from arena.screen.game import show_dossier
 
 MATCH = match_of("alphago", "sl", games=12)
 REASON = "sl: RuntimeError: no idea what to play"

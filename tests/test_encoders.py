@@ -1,7 +1,5 @@
 """The encoders after other programs, and ladder reading, against slow twins that ask one obvious question a point."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from reference import ReferenceBoard

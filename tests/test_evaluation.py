@@ -1,7 +1,5 @@
 """Measuring a net on records: figures against obvious loops, guesses that know nothing, and the command."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from planned import planned
 from rich.cells import cell_len
-from rich.console import Console
 from stored_events import DATE, earlier_wins, finished, games_of, player, store_event
 
 from arena import StoreError
@@ -27,6 +26,7 @@ from arena.results.frames import event_frames, write_event_csv
 from arena.results.store import Store
 from arena.results.stored import overviews, read_report
 from arena.screen.report import overviews_sheet, print_report
+from arena.screen.style import Console
 
 RULES = Rules.preset("cgos", 7)
 LONG = "mcts:playouts=5000,c_uct=0.9@seconds=1"

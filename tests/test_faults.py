@@ -1,8 +1,6 @@
 """A disk that fails at the n-th write, sync or rename, that is full, and power that goes: nothing that was told as
 stored is lost, and what fails says so in one line."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os
@@ -158,7 +156,7 @@ def check_match(folder: Path, told: set[str], before: set[str]) -> str:
 
 
 def export(folder: Path, told: Told) -> None:
-    from arena.cli.look import games
+    from arena.cli.games import games
 
     games(sgf=folder / "sgf", results=folder)
     told("sgf")

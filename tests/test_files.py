@@ -1,7 +1,5 @@
 """Files that survive a crash: written aside and renamed, locked, read with errors that name the key."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -187,7 +185,6 @@ def test_a_temporary_folder_goes_with_its_process_or_at_the_start_of_the_next() 
         )
 
     def folder_of(process: subprocess.Popen[str]) -> Path:
-        assert process.stdout is not None
         return Path(process.stdout.readline().strip())
 
     (tmp_path / "arena-of-mine").mkdir()

@@ -1,7 +1,5 @@
 """The rules on known positions, drawn as diagrams, and on random games; the kernels' own twin is in test_kernels.py."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -46,7 +44,9 @@ def refusal(game: Game, name: str) -> str:
 
 
 def assert_board(game: Game, diagram: str) -> None:
-    assert game.board.diagram() == "\n".join(line.strip() for line in diagram.strip().splitlines())
+    """``diagram`` has its rows parted by line ends or, without spaces, by slashes."""
+    rows = diagram.split("/") if "/" in diagram else diagram.replace(" ", "").strip().splitlines()
+    assert game.board.diagram().replace(" ", "").splitlines() == rows
 
 
 def whole_state(game: Game) -> tuple[object, ...]:
@@ -81,16 +81,7 @@ KO = """
 @pytest.mark.parametrize("rules", PRESETS)
 def test_a_ko_is_not_retaken_at_once_but_after_another_move(rules: str) -> None:
     game = play(position(KO, rules), "C4")
-    assert_board(
-        game,
-        """
-        . X O . .
-        X . X O .
-        . X O . .
-        . . . . .
-        . . . . .
-        """,
-    )
+    assert_board(game, ".XO../X.XO./.XO../...../.....")
     assert game.board.ko_point == move_from_gtp("B4", 5)
     assert refusal(game, "B4") == "B4 retakes the ko at once"
     play(game, "E1 A1")
@@ -110,30 +101,10 @@ SENDING_TWO = """
 """
 
 
-def test_sending_two_returning_one_is_refused_under_superko() -> None:
+def test_sending_two_returning_one_is_refused_under_superko_and_goes_round_under_japanese_rules() -> None:
     game = play(position(SENDING_TWO, to_play=WHITE), "A5 C5")
-    assert_board(
-        game,
-        """
-        . . X O .
-        X X O O .
-        . X O . .
-        . X O . .
-        . X O . .
-        """,
-    )
+    assert_board(game, "..XO./XXOO./.XO../.XO../.XO..")
     assert game.board.ko_point is None
-    assert refusal(game, "B5") == "B5 repeats the position after move 0 (superko)"
-
-
-def test_superko_names_the_latest_move_that_made_the_position() -> None:
-    game = play(position(SENDING_TWO, to_play=WHITE), "E1 A1 A5 C5")
-    assert refusal(game, "B5") == "B5 repeats the position after move 2 (superko)"
-    game = play(position(SENDING_TWO, to_play=BLACK), "pass A5 C5")
-    assert refusal(game, "B5") == "B5 repeats the position after move 1 (superko)"
-
-
-def test_sending_two_returning_one_goes_round_under_japanese_rules() -> None:
     game = position(SENDING_TWO, "japanese", to_play=WHITE)
     for _ in range(3):
         play(game, "A5 C5 B5 pass")
@@ -154,13 +125,6 @@ TRIPLE_KO = """
 """
 
 
-def test_a_triple_ko_is_broken_by_superko() -> None:
-    game = play(position(TRIPLE_KO), "C9 G9 C1 B9 H9")
-    assert refusal(game, "B1") == "B1 repeats the position after move 0 (superko)"
-    later = play(position(TRIPLE_KO), "E5 E4 C9 G9 C1 B9 H9")
-    assert refusal(later, "B1") == "B1 repeats the position after move 2 (superko)"
-
-
 SUICIDE_OF_TWO = """
     X . O . .
     O O . . .
@@ -172,16 +136,7 @@ SUICIDE_OF_TWO = """
 
 def test_suicide_of_several_stones_makes_them_prisoners_under_tromp_taylor_rules() -> None:
     game = play(position(SUICIDE_OF_TWO, "tromp-taylor"), "B5")
-    assert_board(
-        game,
-        """
-        . . O . .
-        O O . . .
-        . . . . .
-        . . . . .
-        . . . . .
-        """,
-    )
+    assert_board(game, "..O../OO.../...../...../.....")
     assert (game.prisoners(BLACK), game.prisoners(WHITE)) == (2, 0)
     assert game.board.ko_point is None
     assert game.to_play is WHITE
@@ -256,19 +211,24 @@ def test_dead_stones_become_prisoners_and_their_points_territory() -> None:
 # Turns and the end
 
 
-def test_two_passes_end_the_game_and_it_is_scored() -> None:
-    game = play(Game(Rules.preset("cgos", 9)), "E5 pass C3 pass")
-    assert not game.is_over
-    play(game, "pass")
-    assert game.is_over and game.is_passed_out
-    assert game.outcome == Outcome(BLACK, Ending.SCORE, 81 - 7)
-    assert game.outcome.sgf == "B+74"
-
-
-def test_a_drawn_game_has_no_winner() -> None:
-    outcome = play(Game(Rules.preset("cgos", 9, komi=0)), "pass pass").outcome
-    assert outcome == Outcome(None, Ending.SCORE, 0)
-    assert (outcome.sgf, outcome.black_score) == ("0", 0.5)
+@pytest.mark.parametrize(
+    ("options", "moves", "outcome", "sgf", "black_score"),
+    [
+        ({}, "E5 pass C3 pass pass", Outcome(BLACK, Ending.SCORE, 81 - 7), "B+74", 1),
+        ({"komi": 0}, "pass pass", Outcome(None, Ending.SCORE, 0), "0", 0.5),
+        ({"move_limit": 3}, "E5 pass E6", Outcome(BLACK, Ending.MOVE_LIMIT, 81 - 7), "B+74", 1),
+        ({"move_limit": 3}, "E5 pass pass", Outcome(BLACK, Ending.SCORE, 81 - 7), "B+74", 1),
+    ],
+)
+def test_two_passes_or_the_move_limit_end_the_game_and_it_is_scored(
+    options: Any, moves: str, outcome: Outcome, sgf: str, black_score: float
+) -> None:
+    *before, last = moves.split()
+    game = play(Game(Rules.preset("cgos", 9, **options)), " ".join(before))
+    assert not game.is_over and game.outcome is None
+    play(game, last)
+    assert game.is_over and game.is_passed_out == (outcome.ending is Ending.SCORE)
+    assert (game.outcome, game.outcome.sgf, game.outcome.black_score) == (outcome, sgf, black_score)
 
 
 @pytest.mark.parametrize("colour", Colour)
@@ -277,15 +237,14 @@ def test_either_side_may_resign_at_any_time(colour: Colour) -> None:
     game.resign(colour)
     assert game.outcome == Outcome(colour.opponent, Ending.RESIGN, None)
     assert game.outcome.sgf == f"{colour.opponent.letter}+R"
-    assert game.outcome.black_score == (1 if colour is WHITE else 0)
+    assert game.outcome.black_score == (colour is WHITE)
 
 
-@pytest.mark.parametrize(("ending", "sgf"), [(Ending.TIME, "W+T"), (Ending.ILLEGAL, "W+F"), (Ending.CRASH, "W+F")])
-def test_a_forfeit_says_so(ending: Ending, sgf: str) -> None:
-    game = Game(Rules.preset())
-    game.end(Outcome(WHITE, ending))
-    assert game.outcome is not None
-    assert game.outcome.sgf == sgf and ending.is_forfeit and game.outcome.black_score == 0
+def test_a_forfeit_says_so() -> None:
+    for ending, sgf in {Ending.TIME: "W+T", Ending.ILLEGAL: "W+F", Ending.CRASH: "W+F"}.items():
+        game = Game(Rules.preset())
+        game.end(Outcome(WHITE, ending))
+        assert game.outcome.sgf == sgf and ending.is_forfeit and game.outcome.black_score == 0
     assert not any(other.is_forfeit for other in (Ending.SCORE, Ending.RESIGN, Ending.MOVE_LIMIT))
 
 
@@ -296,17 +255,6 @@ def test_nothing_happens_after_the_end() -> None:
         with pytest.raises(IllegalMove, match="the game is over"):
             act()
     assert whole_state(game) == before
-
-
-def test_a_game_at_the_move_limit_is_scored_as_it_stands_and_marked() -> None:
-    game = play(Game(Rules.preset("cgos", 9, move_limit=3)), "E5 pass E6")
-    assert game.outcome == Outcome(BLACK, Ending.MOVE_LIMIT, 81 - 7)
-    assert game.outcome.sgf == "B+74"
-
-
-def test_two_passes_at_the_move_limit_are_a_plain_end() -> None:
-    game = play(Game(Rules.preset("cgos", 9, move_limit=3)), "E5 pass pass")
-    assert game.outcome == Outcome(BLACK, Ending.SCORE, 81 - 7)
 
 
 # Setup and handicap
@@ -321,23 +269,21 @@ def test_white_begins_a_handicap_game() -> None:
     assert game.prisoners(BLACK) == 0
 
 
-@pytest.mark.parametrize(("rules", "points_given"), [("chinese", 4), ("cgos", 0), ("tromp-taylor", 0), ("japanese", 0)])
-def test_only_chinese_rules_give_white_a_point_for_each_handicap_stone(rules: str, points_given: int) -> None:
-    game = Game(Rules.preset(rules, 9, komi=0.5), black=handicap_points(9, 4))
-    stones = 4 if rules == "japanese" else 0
-    assert game.margin() == 81 - stones - 0.5 - points_given
-
-
-def test_stones_of_both_colours_are_a_position_not_a_handicap() -> None:
-    game = Game(Rules.preset("chinese", 9, komi=0), black=[20, 24], white=[40])
-    assert (game.to_play, game.handicap) == (BLACK, 0)
-    assert game.margin() == 2 - 1
-
-
-def test_black_stones_are_no_handicap_when_black_begins() -> None:
-    game = Game(Rules.preset("chinese", 9, komi=0), black=[20, 24], to_play=BLACK)
-    assert game.handicap == 0
-    assert game.margin() == 81
+@pytest.mark.parametrize(
+    ("rules", "setup", "handicap", "margin"),
+    [
+        ("chinese", {"black": handicap_points(9, 4)}, 4, 81 - 4),  # White has a point for each stone
+        ("cgos", {"black": handicap_points(9, 4)}, 4, 81),
+        ("tromp-taylor", {"black": handicap_points(9, 4)}, 4, 81),
+        ("japanese", {"black": handicap_points(9, 4)}, 4, 81 - 4),  # the stones are no territory
+        ("chinese", {"black": [20, 24], "white": [40]}, 0, 2 - 1),  # stones of both are a position
+        ("chinese", {"black": [20, 24], "to_play": BLACK}, 0, 81),  # nor is it a handicap if Black begins
+    ],
+)
+def test_handicap_stones_count_as_the_rules_have_it(rules: str, setup: Any, handicap: int, margin: float) -> None:
+    game = Game(Rules.preset(rules, 9, komi=0), **setup)
+    assert (game.to_play, game.handicap) == (WHITE if handicap else BLACK, handicap)
+    assert game.margin() == margin
 
 
 @pytest.mark.parametrize(
@@ -374,17 +320,14 @@ def test_the_presets_are_these(name: str, scoring: Scoring, superko: bool, suici
     assert (rules.scoring, rules.superko, rules.suicide, rules.handicap_points) == (scoring, superko, suicide, handicap)
 
 
-@pytest.mark.parametrize("name", PRESETS)
-@pytest.mark.parametrize(("size", "komi"), [(5, 7.0), (9, 7.0), (10, 7.5), (13, 7.5), (19, 7.5)])
-def test_komi_is_7_on_small_boards_and_7_and_a_half_on_large_ones(name: str, size: int, komi: float) -> None:
-    assert Rules.preset(name, size).komi == (6.5 if name == "japanese" else komi)
-
-
-@pytest.mark.parametrize("komi", [-81, -0.5, 0, 5.5, 81])
-def test_any_whole_or_half_komi_that_the_board_can_hold_is_played(komi: float) -> None:
-    rules = Rules.preset("cgos", 9, komi=komi)
-    assert rules.komi == komi and isinstance(rules.komi, float)
-    assert Game(rules).margin() == -komi
+def test_komi_is_7_on_small_boards_7_and_a_half_on_large_ones_or_any_that_the_board_can_hold() -> None:
+    for size, komi in {5: 7.0, 9: 7.0, 10: 7.5, 13: 7.5, 19: 7.5}.items():
+        for name in PRESETS:
+            assert Rules.preset(name, size).komi == (6.5 if name == "japanese" else komi)
+    for komi in (-81, -0.5, 0, 5.5, 81):
+        rules = Rules.preset("cgos", 9, komi=komi)
+        assert rules.komi == komi and isinstance(rules.komi, float)
+        assert Game(rules).margin() == -komi
 
 
 @pytest.mark.parametrize(
@@ -420,21 +363,25 @@ def test_rules_that_can_not_be_are_refused_in_words(options: dict[str, Any], mes
         (play(position(KO), "C4"), "B4", "B4 retakes the ko at once"),
         (position(SUICIDE_OF_TWO), "B5", "B5 is suicide"),
         (play(position(SENDING_TWO, to_play=WHITE), "A5 C5"), "B5", "B5 repeats the position after move 0 (superko)"),
+        # the latest move that made the position is named
+        (play(position(SENDING_TWO), "pass A5 C5"), "B5", "B5 repeats the position after move 1 (superko)"),
+        (
+            play(position(SENDING_TWO, to_play=WHITE), "E1 A1 A5 C5"),
+            "B5",
+            "B5 repeats the position after move 2 (superko)",
+        ),
         (play(position(TRIPLE_KO), "C9 G9 C1 B9 H9"), "B1", "B1 repeats the position after move 0 (superko)"),
+        (play(position(TRIPLE_KO), "E5 E4 C9 G9 C1 B9 H9"), "B1", "B1 repeats the position after move 2 (superko)"),
+        *((play(position(KO), "C4"), move, f"{move} is no move on a 5x5 board") for move in (-1, 26, 10_000, -(2**40))),
     ],
 )
-def test_a_refused_move_changes_nothing(game: Game, move: str, message: str) -> None:
+def test_a_refused_move_changes_nothing(game: Game, move: str | int, message: str) -> None:
     before = whole_state(game)
-    assert refusal(game, move) == message
-    assert whole_state(game) == before
-
-
-@pytest.mark.parametrize("move", [-1, 26, 10_000, -(2**40)])
-def test_a_number_off_the_board_is_refused_and_changes_nothing(move: int) -> None:
-    game = play(position(KO), "C4")
-    before = whole_state(game)
-    with pytest.raises(IllegalMove, match=f"^{move} is no move on a 5x5 board$"):
-        game.play(move)
+    if isinstance(move, str):
+        assert refusal(game, move) == message
+    else:
+        with pytest.raises(IllegalMove, match=f"^{message}$"):
+            game.play(move)
     assert whole_state(game) == before
 
 
@@ -452,7 +399,7 @@ def test_a_copy_and_its_original_go_their_own_ways() -> None:
     assert twin.moves[:2] == game.moves[:2]
 
 
-def test_the_seed_of_a_move_depends_on_the_games_seed_and_the_number_of_moves_only() -> None:
+def test_the_seed_of_a_move_is_splitmix64_of_the_games_seed_and_the_number_of_moves() -> None:
     one, other = Game(Rules.preset("cgos", 9), seed=5), Game(Rules.preset("japanese", 19), seed=5)
     seeds = []
     for first, second in (("E5", "Q16"), ("C3", "pass"), ("pass", "D4")):
@@ -462,10 +409,7 @@ def test_the_seed_of_a_move_depends_on_the_games_seed_and_the_number_of_moves_on
         play(other, second)
     assert len(set(seeds)) == 3
     assert Game(Rules.preset(), seed=6).move_seed() not in seeds
-
-
-def test_the_seeds_of_moves_are_splitmix64() -> None:
-    """The published first outputs of splitmix64 from 1234567, a bit shorter."""
+    # The published first outputs of splitmix64 from 1234567, a bit shorter.
     outputs = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
     game = Game(Rules.preset(), seed=1234567)
     for number, output in enumerate(outputs):

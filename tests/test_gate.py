@@ -1,12 +1,11 @@
 """The gate: who is let in and who isn't, what is written and what never changes, and what history says of it later."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 import random
 import re
+import shutil
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,8 +15,7 @@ import numpy as np
 import pytest
 from commandline import arena, refused
 from learners import STRONG, WEAK, install, learn
-from rich.cells import cell_len
-from rich.console import Console
+from played import lines_of
 from stored_events import finished, player, store_event
 
 from arena import ConfigError
@@ -29,10 +27,10 @@ from arena.go.record import Record
 from arena.players.bot_file import set_bot
 from arena.players.registry import Entry, Registry
 from arena.ratings import Estimate, Sprt
-from arena.results.gate import Evidence, History, Over, Ruling, entry_for, history, to_csv
+from arena.results.gate import Evidence, History, Over, Ruling, entry_for, history, to_csv, training
 from arena.results.store import Store
-from arena.screen.gate import HistoryPlot, history_sheet
 from arena.screen.pages import draw_history
+from arena.screen.report import HistoryPlot, history_sheet
 from bots.nets import checkpoint, rollout
 from bots.nets.checkpoint import MANIFEST, SHIPPED, Checkpoint, add_gate, find
 
@@ -121,11 +119,8 @@ def test_a_weaker_checkpoint_changes_nothing_but_its_own_manifest(folder: Path) 
     assert checkpoints(folder) == ["mine", "start", "weak"]
     assert [said["verdict"] for said in gates_of(weak)] == ["rejected"]
     assert Checkpoint.open(weak).weights.read_bytes() == weights
-    told = arena(
-        *("gate", "--history", "learner", "--config", "bots.toml", "--csv", "h.csv", "--png", "h.png"),
-        folder=folder,
-        columns=140,
-    )
+    options = ("--config", "bots.toml", "--csv", "h.csv", "--png", "h.png")
+    told = arena("gate", "--history", "learner", *options, folder=folder, columns=140)
     assert re.search(r"1\* +mine +no gate .*\n2 +weak-\w+ +rejected ", told.stdout)
     assert [row["verdict"] for row in csv.DictReader((folder / "h.csv").open())] == ["", "rejected"]
     assert (folder / "h.png").read_bytes().startswith(b"\x89PNG")
@@ -211,6 +206,19 @@ def test_history_tells_of_a_gate_that_was_played_elsewhere(folder: Path) -> None
     (folder / "arena.toml").write_text('[bots.mine]\nkind = "policy"\ncheckpoint = "distilled-9x9"\n')
     told = arena("gate", "--history", "mine", folder=folder, columns=140).stdout
     assert "no gate" in told and "elsewhere" not in told
+
+
+def test_history_takes_nothing_from_a_manifest_that_has_another_type(folder: Path) -> None:
+    net = folder / "net"
+    shutil.copytree(SHIPPED / "distilled-9x9", net)
+    manifest = json.loads((net / MANIFEST).read_text())
+    gate = {**manifest["gates"][-1], "entry": "mine", "elo": "high"}
+    manifest |= {"rows": "many", "minutes": [], "trainer": 1, "gates": [7, gate]}
+    (net / MANIFEST).write_text(json.dumps(manifest))
+    assert training(net) == (0, 0.0) and entry_for(Registry(), net) == "sl"
+    (folder / "arena.toml").write_text(f'[bots.mine]\nkind = "policy"\ncheckpoint = "{net}"\n')
+    done = arena("gate", "--history", "mine", folder=folder, columns=140)
+    assert "Traceback" not in done.stderr and "elsewhere" not in done.stdout
 
 
 # --- arena.toml ---
@@ -320,25 +328,19 @@ def test_games_after_the_decision_say_nothing_more(share: float, ruling: Ruling)
 
 def test_a_gate_is_an_event_of_its_own_that_survives_as_text() -> None:
     old, new = versions_of("old", "new")
-    match = gate_match(new, old)
-    assert event_from_json(event_to_json(match)) == match
-    plain, stricter = replace(match, gate=None), gate_match(new, old, elo1=50)
-    assert event_from_json(event_to_json(stricter)) == stricter
+    match, stricter = gate_match(new, old), gate_match(new, old, elo1=50)
+    plain = replace(match, gate=None)
+    for each in (match, stricter, plain):
+        assert event_from_json(event_to_json(each)) == each
+    plan = json.loads(event_to_json(stricter))
+    plan["gate"] |= plan.pop("test")  # where an older arena had the hypotheses
+    assert event_from_json(json.dumps(plan)) == stricter
     assert len({match.key, plain.key, stricter.key}) == 3
     assert replace(match, gate=Gate("pupil", "new", rows=5, minutes=2.0)).settings == match.settings
-    assert event_from_json(event_to_json(plain)) == plain
     with pytest.raises(ValueError, match="is not a gate"):
         _ = Evidence(plain, plain.judge()).gate
     with pytest.raises(ValueError, match="a gate of pupil needs a test"):
         replace(match, test=None)
-
-
-def test_the_plan_of_a_gate_that_an_older_arena_stored_is_read() -> None:
-    old, new = versions_of("old", "new")
-    match = gate_match(new, old, elo1=50)
-    plan = json.loads(event_to_json(match))
-    plan["gate"] |= plan.pop("test")  # where the hypotheses were
-    assert event_from_json(json.dumps(plan)) == match
 
 
 def test_two_hundred_pairs_of_games_have_openings_that_differ_under_all_symmetries() -> None:
@@ -356,14 +358,8 @@ def test_two_hundred_pairs_of_games_have_openings_that_differ_under_all_symmetri
 def test_the_entry_that_stands_for_a_trainers_checkpoints(folder: Path) -> None:
     (folder / "arena.toml").write_text('[bots.zero]\nkind = "policy"\n')
     registry = Registry(folder / "arena.toml", folder / "results")
-    for trainer, entry in (
-        ("rl", "rl"),
-        ("sl", "sl"),
-        ("zero", "zero"),
-        ("value", "sl"),
-        ("random", "sl"),
-        ("learner", "learner"),
-    ):
+    entries = {"rl": "rl", "sl": "sl", "zero": "zero", "value": "sl", "random": "sl", "learner": "learner"}
+    for trainer, entry in entries.items():
         assert entry_for(registry, learn(folder / "net", STRONG, trainer=trainer).folder) == entry
     assert entry_for(registry, find("rollout-9x9")) == "mcts"
 
@@ -376,13 +372,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """The gates of an entry: one turned away, one let in, and one that isn't decided."""
     old, bad, new, next_one = versions_of("old", "bad", "new", "next")
     with Store.open(tmp_path_factory.mktemp("gates") / "arena.db", write=True) as opened:
-        for candidate, present, share, rows in (
-            (bad, old, 0.2, 500),
-            (new, old, 0.9, 2000),
-            (next_one, new, 0.5, 4000),
-        ):
+        gates = ((bad, old, 0.2, 500), (new, old, 0.9, 2000), (next_one, new, 0.5, 4000))
+        for candidate, present, share, rows in gates:
             match = gate_match(candidate, present, 100)
-            assert match.gate is not None
             match = replace(match, gate=replace(match.gate, rows=rows, minutes=rows / 100))
             store_event(opened, match, results(match, share))
         plain = Match(old, new, Terms(RULES), 2)
@@ -396,14 +388,10 @@ def pupil(store: Store) -> History:
     return history(replace(versions_of("old", "new")[1], name="pupil"), store)
 
 
-def test_history_tells_which_checkpoint_came_when_and_how_strong_it_is(pupil: History) -> None:
+def test_history_tells_which_checkpoint_came_when_and_how_strong_it_is(pupil: History, store: Store) -> None:
     told = [(one.checkpoint, one.evidence and one.evidence.ruling, one.is_present) for one in pupil.versions]
-    assert told == [
-        ("old", None, False),
-        ("bad", Ruling.REJECTED, False),
-        ("new", Ruling.ACCEPTED, True),
-        ("next", Ruling.UNDECIDED, False),
-    ]
+    assert told[:2] == [("old", None, False), ("bad", Ruling.REJECTED, False)]
+    assert told[2:] == [("new", Ruling.ACCEPTED, True), ("next", Ruling.UNDECIDED, False)]
     values = [one.elo.value for one in pupil.versions if one.elo is not None]
     assert values[0] == 0 and values[1] < 0 < values[2] == pytest.approx(values[3], abs=80)  # type: ignore[operator]
     assert pupil.anchor == "old" and pupil.scale is Over.ROWS and pupil.gates == 3
@@ -411,31 +399,19 @@ def test_history_tells_which_checkpoint_came_when_and_how_strong_it_is(pupil: Hi
     assert [row["rows"] for row in rows] == ["0", "500", "2000", "4000"]
     assert rows[2]["against"] == "old" and int(rows[2]["won"]) + int(rows[2]["lost"]) == int(rows[2]["games"])
     assert rows[0]["verdict"] == rows[0]["match_elo"] == ""
-
-
-def test_history_names_a_checkpoint_that_came_by_no_gate(store: Store) -> None:
-    other = replace(versions_of("old", "typed")[1], name="pupil")
+    other = replace(versions_of("old", "typed")[1], name="pupil")  # which came by no gate
     last = history(other, store).versions[-1]
     assert (last.checkpoint, last.evidence, last.elo, last.is_present) == ("typed", None, None, True)
-
-
-def drawn(picture: object, width: int, encoding: str = "utf-8") -> list[str]:
-    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
-    Console(file=file, width=width, color_system=None, _environ={}).print(picture)
-    file.flush()
-    lines = file.buffer.getvalue().decode(encoding).splitlines()  # type: ignore[attr-defined]
-    assert all(cell_len(line) <= width for line in lines)
-    return lines
 
 
 @pytest.mark.parametrize("width", [40, 80, 140])
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_history_fits_any_screen_and_loses_nothing(pupil: History, width: int, encoding: str) -> None:
-    shown = "".join("".join(drawn(history_sheet(pupil), width, encoding)).split())
+    shown = "".join("".join(lines_of(history_sheet(pupil), width, 40, encoding=encoding)).split())
     for word in ("old", "bad", "new", "next", "accepted", "rejected", "undecided"):
         assert word in shown
     for over, signs in ((Over.ROWS, "234"), (Over.GATES, "1234")):
-        lines = drawn(HistoryPlot(pupil, over), width, encoding)
+        lines = lines_of(HistoryPlot(pupil, over), width, 40, encoding=encoding)
         plot = "".join(line.partition("│" if encoding == "utf-8" else "|")[2] for line in lines[2:16])
         assert set(plot) & set("123456789") == set(signs)
 
@@ -448,7 +424,7 @@ def test_a_drawing_has_arrows_where_one_side_only_is_bounded(tmp_path: Path) -> 
         found = history(replace(old, name="pupil"), opened)
     second = found.versions[1].elo
     assert isinstance(second, Estimate) and second.value is None
-    assert "▲" in "".join(drawn(HistoryPlot(found, Over.GATES), 60))
+    assert "▲" in "".join(lines_of(HistoryPlot(found, Over.GATES), 60, 40))
     draw_history(found, Over.GATES, tmp_path / "h.png")
     assert (tmp_path / "h.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(ConfigError, match=r"call it h\.png"):
@@ -466,9 +442,9 @@ def test_a_manifest_takes_what_gates_said_and_opens_without(tmp_path: Path) -> N
     add_gate(net.folder, {"event": "two", "verdict": "rejected"})
     add_gate(net.folder, {"event": "one", "verdict": "accepted"})
     opened = Checkpoint.open(net.folder)
-    assert [(said["event"], said["verdict"]) for said in opened.manifest.gates] == [
-        ("two", "rejected"),
-        ("one", "accepted"),
+    assert list(opened.manifest.gates) == [
+        {"event": "two", "verdict": "rejected"},
+        {"event": "one", "verdict": "accepted"},
     ]
     assert opened.identity == net.identity and replace(opened.manifest, gates=()) == net.manifest
     assert "gates" not in json.loads((learn(net.folder, WEAK).folder / MANIFEST).read_text())

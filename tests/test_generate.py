@@ -1,7 +1,5 @@
 """Games played to learn from: that they depend on the settings only, that none is lost, and what is made of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

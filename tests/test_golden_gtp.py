@@ -1,7 +1,5 @@
 """What a GTP session and an analysis look like from the first byte to the last, against texts that are kept."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

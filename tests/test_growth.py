@@ -1,7 +1,5 @@
 """What a running event keeps of the games that are over: hashes of them, which tell repeated ones, and sums."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +10,7 @@ from played import match_of, record_of
 from arena.events.runner import RESUMED, Update, play_event
 from arena.events.schedule import Match
 from arena.go.record import Record, Score
-from arena.screen.match import MatchView
+from arena.screen.events import MatchView
 
 MOST = 100
 """Bytes a game that two tables of hashes may take, those that aren't sorted in yet among them."""

@@ -1,9 +1,6 @@
 """Our bots served over GTP: a scripted transport for every command, then real processes, GNU Go if there is one."""
 
-from __future__ import annotations
-
 import json
-import os
 import random
 import re
 import shlex
@@ -14,9 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
-from commandline import ARENA, ROOT, arena
+from commandline import ARENA, ROOT, arena, environment
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -187,23 +185,19 @@ def test_what_can_not_be_done_is_refused_in_the_protocols_words(line: str, messa
     assert ask(server, "showboard") == before
 
 
-@given(st.lists(st.text(), max_size=5))
-def test_no_line_of_any_text_ends_the_conversation(lines: list[str]) -> None:
-    server, output = server_of(), StringIO()
-    serve(server, StringIO("\n".join([*lines, "known_command name", ""]).replace("quit", "")), output)
-    for answer in output.getvalue().split("\n\n")[:-1]:
-        assert re.match(r"[=?][0-9]* ", answer)
-    assert output.getvalue().endswith("= true\n\n")
-
-
 ARGUMENTS = "b w black e5 d4 a1 pass resign 0 1 2 5 7 9 19 -3 0.5 alive dead none canadian byoyomi japanese {} # 12"
 words = st.sampled_from(f"{REQUIRED} {OPTIONAL} {ARGUMENTS}".replace("quit ", "").split())
 
 
-@given(st.lists(st.lists(words, max_size=4).map(" ".join), max_size=12))
-def test_no_sequence_of_commands_ends_the_conversation(lines: list[str]) -> None:
-    server, output = server_of(), StringIO()
-    serve(server, StringIO("\n".join([*lines, "known_command name", ""])), output)
+texts = st.text().map(lambda text: text.replace("quit", ""))
+
+
+@given(st.lists(texts, max_size=5) | st.lists(st.lists(words, max_size=4).map(" ".join), max_size=12))
+def test_no_text_and_no_sequence_of_commands_ends_the_conversation(lines: list[str]) -> None:
+    output = StringIO()
+    serve(server_of(), StringIO("\n".join([*lines, "known_command name", ""])), output)
+    for answer in output.getvalue().split("\n\n")[:-1]:
+        assert re.match(r"[=?][0-9]* ", answer)
     assert output.getvalue().endswith("= true\n\n")
 
 
@@ -263,8 +257,7 @@ def test_superko_forbids_a_ko_that_passes_have_cooled(rules: str, legal: str) ->
 
 
 def test_a_colour_may_play_twice_and_the_other_has_not_passed() -> None:
-    bot = Scripted()
-    server = server_of(bot)
+    server = server_of(bot := Scripted())
     ask(server, "play b D4", "play b E5", "play w pass", "play b pass", "genmove b")
     assert bot.turns == [(BLACK, 0)]
     assert "C3" in ask(server, "all_legal b").split()
@@ -272,15 +265,12 @@ def test_a_colour_may_play_twice_and_the_other_has_not_passed() -> None:
     assert bot.turns[1:] == [(BLACK, 2), (BLACK, 0)]
 
 
-def test_the_score_counts_what_was_taken_before_a_colour_played_twice() -> None:
+def test_the_score_counts_what_was_taken_before_a_colour_played_twice_and_handicap() -> None:
     server = server_of(rules="japanese", size=5)
     ask(server, "komi 0", "play w A1", "play b A2", "play b B1", "play b E5", "play b D4")
     assert ask(server, "final_score") == "B+22"
     assert ask(server, "play w pass", "play w pass", "final_score") == "B+22"
-
-
-def test_white_keeps_the_points_for_handicap_stones() -> None:
-    server = server_of(rules="chinese")
+    server = server_of(rules="chinese")  # White keeps the points
     ask(server, "komi 0.5", "fixed_handicap 2")
     assert ask(server, "final_score") == "B+78.5"
     assert ask(server, "play b E5", "play b E4", "final_score") == "B+78.5"
@@ -297,8 +287,7 @@ def test_play_goes_on_after_two_passes_and_beyond_any_length() -> None:
 
 
 def test_the_game_that_a_bot_sees_stays_the_same_until_it_is_changed() -> None:
-    bot = Scripted("C3", "C4", "C5", "C6")
-    server = server_of(bot)
+    server = server_of(bot := Scripted("C3", "C4", "C5", "C6"))
     ask(server, "genmove b", "reg_genmove w", "genmove w", "undo", "genmove b")
     first, second, third, fourth = bot.games
     assert first is second is third and fourth is not first
@@ -307,7 +296,7 @@ def test_the_game_that_a_bot_sees_stays_the_same_until_it_is_changed() -> None:
 # Handicap.
 
 
-def test_fixed_handicap_is_placed_and_white_begins() -> None:
+def test_handicap_is_fixed_or_free_with_fewer_stones_than_asked_for_and_white_begins() -> None:
     bot = Scripted()
     server = server_of(bot, size=19)
     assert ask(server, "fixed_handicap 5") == "D4 Q16 D16 Q4 K10"
@@ -317,9 +306,6 @@ def test_fixed_handicap_is_placed_and_white_begins() -> None:
     assert refused(server_of(), "fixed_handicap 10") == "invalid number of stones"
     assert refused(server_of(), "fixed_handicap 1") == "invalid number of stones"
     assert refused(server_of(size=5), "fixed_handicap 2") == "invalid number of stones"
-
-
-def test_free_handicap_may_be_fewer_stones_than_asked_for() -> None:
     assert ask(server_of(), "place_free_handicap 4") == "C3 G7 C7 G3"
     assert len(ask(server_of(size=19), "place_free_handicap 30").split()) == 9
     assert len(ask(server_of(size=8), "place_free_handicap 7").split()) == 4
@@ -377,21 +363,15 @@ def test_a_file_that_is_no_game_is_refused(text: str, tmp_path: Path) -> None:
 # Rules, time and chance.
 
 
-@pytest.mark.parametrize(
-    ("preset", "expected"),
-    [
-        ("tromp-taylor", ("POSITIONAL", "AREA", True, "0")),
-        ("chinese", ("POSITIONAL", "AREA", False, "N")),
-        ("japanese", ("SIMPLE", "TERRITORY", False, "0")),
-    ],
-)
-def test_our_rules_have_these_values_in_katagos_words(preset: str, expected: tuple[object, ...]) -> None:
-    told = json.loads(katago_rules(Rules.preset(preset)))
-    assert tuple(told.pop(key) for key in ("ko", "scoring", "suicide", "whiteHandicapBonus")) == expected
-    assert told == {"tax": "NONE", "hasButton": False, "friendlyPassOk": False}
-
-
-def test_rules_are_set_by_name_or_as_katago_has_them() -> None:
+def test_rules_are_set_by_name_or_as_katago_has_them_unless_a_played_move_breaks_them() -> None:
+    for preset, expected in {
+        "tromp-taylor": ("POSITIONAL", "AREA", True, "0"),
+        "chinese": ("POSITIONAL", "AREA", False, "N"),
+        "japanese": ("SIMPLE", "TERRITORY", False, "0"),
+    }.items():
+        told = json.loads(katago_rules(Rules.preset(preset)))
+        assert tuple(told.pop(key) for key in ("ko", "scoring", "suicide", "whiteHandicapBonus")) == expected
+        assert told == {"tax": "NONE", "hasButton": False, "friendlyPassOk": False}
     server = server_of(rules="japanese")
     for name, ours in [
         *(("chinese", "chinese"), ("aga", "chinese"), ("new_zealand", "tromp-taylor"), ("japanese", "japanese")),
@@ -399,9 +379,6 @@ def test_rules_are_set_by_name_or_as_katago_has_them() -> None:
         *((katago_rules(Rules.preset(preset)), preset) for preset in ("cgos", "tromp-taylor", "chinese", "japanese")),
     ]:
         assert f", {ours} rules, komi 6.5" in ask(server, f"kata-set-rules {name}", "showboard")
-
-
-def test_rules_that_a_played_move_breaks_are_refused() -> None:
     server = server_of(rules="tromp-taylor", size=5)
     ask(server, *(f"play {move}" for move in "b B5|w A5|b B4|w E1|b A3|w A4".split("|")))
     assert refused(server, "kgs-rules chinese") == "a move of this game breaks these rules"
@@ -423,36 +400,27 @@ def test_rules_that_a_played_move_breaks_are_refused() -> None:
         (["kgs-time_settings byoyomi 0 10 5"], 9.7, 9.9),
         (["kgs-time_settings byoyomi 300 10 5", "time_left b 7 3"], 6.7, 6.9),
         (["kgs-time_settings canadian 0 10 5"], 1.7, 1.9),
+        (["time_settings 9 9 9", "time_settings 0 1 0"], None, None),
+        (["time_settings 9 9 9", "kgs-time_settings none"], None, None),
+        ([], None, None),
     ],
 )
-def test_time_settings_become_seconds_a_move(commands: list[str], low: float, high: float) -> None:
-    bot = Scripted()
-    ask(server_of(bot), *commands, "genmove b")
-    assert bot.limits[0].seconds is not None
-    assert low <= bot.limits[0].seconds <= high
-
-
-@pytest.mark.parametrize("commands", [["time_settings 0 1 0"], ["kgs-time_settings none"], []])
-def test_without_limits_a_bot_takes_its_own_time(commands: list[str]) -> None:
-    bot = Scripted()
-    ask(server_of(bot), "time_settings 9 9 9", "kgs-time_settings none", *commands, "genmove b", "time_left b 1 1")
-    assert bot.limits[0].seconds is None
+def test_time_settings_become_seconds_a_move(commands: list[str], low: float | None, high: float) -> None:
+    ask(server_of(bot := Scripted()), *commands, "genmove b", "time_left b 1 1")
+    assert bot.limits[0].seconds is low is None or low <= bot.limits[0].seconds <= high
 
 
 def test_a_bots_own_limits_hold_until_the_controller_sets_a_clock() -> None:
-    bot = Scripted()
-    server = server_of(bot, limits=Limits(seconds=3, simulations=70))
+    server = server_of(bot := Scripted(), limits=Limits(seconds=3, simulations=70))
     ask(server, "genmove b", "time_settings 0 10 5", "genmove b")
     assert [(limits.seconds, limits.simulations) for limits in bot.limits] == [(3, 70), (pytest.approx(1.8), 70)]
-    bot = Scripted()
-    server = server_of(bot, limits=Limits(main=320))
+    server = server_of(bot := Scripted(), limits=Limits(main=320))
     ask(server, "genmove b", "kgs-time_settings none", "genmove b")
     assert [limits.seconds for limits in bot.limits] == [pytest.approx(9.8, abs=0.2), None]
 
 
 def test_moves_use_up_main_time_periods_and_their_stones() -> None:
-    bot = Scripted()
-    server = server_of(bot)
+    server = server_of(bot := Scripted())
     ask(server, "time_settings 0 10 2", "genmove b", "genmove b", "genmove b", "clear_board", "genmove b")
     seconds = [limits.seconds for limits in bot.limits]
     assert seconds[1] is not None and seconds[1] > 9  # the last stone may have all that is left
@@ -460,8 +428,7 @@ def test_moves_use_up_main_time_periods_and_their_stones() -> None:
 
 
 def test_chance_starts_at_the_seed_and_goes_on_with_each_game() -> None:
-    bot = Scripted()
-    server = server_of(bot, seed=5)
+    server = server_of(bot := Scripted(), seed=5)
     ask(server, "genmove b", "clear_board", "genmove b", "set_random_seed 70", "genmove w", "clear_board", "genmove b")
     assert [game.seed for game in bot.games] == [5, 6, 70, 71]
     assert float(ask(server, "cputime")) > 0
@@ -481,9 +448,7 @@ def test_chance_starts_at_the_seed_and_goes_on_with_each_game() -> None:
         (None, "the bot failed: AttributeError: 'NoneType' object has no attribute 'move'"),
     ],
 )
-def test_a_bots_fault_is_one_line_and_the_conversation_goes_on(
-    step: object, message: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_bots_fault_is_one_line_and_the_conversation_goes_on(step: object, message: str, caplog: Any) -> None:
     server = server_of(Scripted(step, "D4"))
     ask(server, "play b E5")
     assert refused(server, "genmove w") == message
@@ -504,7 +469,7 @@ def test_analysis_reports_at_least_once_and_ends_at_the_next_line() -> None:
     assert head == "=3"
     assert re.fullmatch(f"({INFO} ?)+", report) and "prior" not in report
     moves = re.findall(r"info move (\w+)", report)
-    assert len(moves) == len(set(moves)) > 5
+    assert len(moves) == len(set(moves)) > 1
     visits = [int(number) for number in re.findall(r"visits (\d+)", report)]
     assert visits == sorted(visits, reverse=True)
     assert [int(number) for number in re.findall(r"order (\d+)", report)] == list(range(len(moves)))
@@ -553,21 +518,13 @@ class Peer:
     """A GTP engine in a process of its own."""
 
     def __init__(self, command: list[str]):
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        self.process: Any = subprocess.Popen(command, **pipes, text=True, env=environment())
 
     def line(self) -> str:
-        assert self.process.stdout is not None
         return self.process.stdout.readline()
 
     def send(self, command: str) -> None:
-        assert self.process.stdin is not None
         self.process.stdin.write(f"{command}\n")
         self.process.stdin.flush()
 
@@ -631,7 +588,6 @@ def test_the_command_refuses_what_it_can_not_serve(tmp_path: Path) -> None:
 @needs_gnugo
 def test_gnu_go_agrees_on_stones_captures_and_legal_moves(peer: Opener) -> None:
     """Random legal moves by random colours, now and then taken back."""
-    assert GNUGO is not None
     size, moves = 9, 120
     gnugo = peer([GNUGO, "--mode", "gtp", "--chinese-rules"])
     server = server_of(rules="japanese", size=size)  # simple ko, as GNU Go has it
@@ -654,16 +610,10 @@ def test_gnu_go_agrees_on_stones_captures_and_legal_moves(peer: Opener) -> None:
             for _ in range(3):
                 gnugo.ask("undo")
         for each in Colour:
-            theirs = set(gnugo.ask(f"list_stones {each.name}")[1:].split())
             sign = "XO"[each - 1]
-            rows = stones(server).splitlines()
-            ours = {
-                gtp_from_move(row * size + column, size)
-                for row in range(size)
-                for column in range(size)
-                if rows[row][column] == sign
-            }
-            assert ours == theirs
+            shown = enumerate(stones(server).replace("\n", ""))
+            ours = {gtp_from_move(move, size) for move, stone in shown if stone == sign}
+            assert ours == set(gnugo.ask(f"list_stones {each.name}")[1:].split())
             captured = int(gnugo.ask(f"captures {each.name}")[1:])
             assert f"({sign}) has captured {captured} stones" in ask(server, "showboard")
             taken = max(taken, captured)

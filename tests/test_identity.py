@@ -1,7 +1,5 @@
 """Who a player is: its kind, settings, net and code. A player that has changed isn't taken for the one it was."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -142,7 +140,6 @@ def moves_of(player: Entry, rules: Rules, most: int) -> list[int]:
     game = Game(rules, seed=7)
     while len(game.moves) < most and not game.is_over:
         move = bot.choose(game, Limits()).move
-        assert move is not None
         game.play(move)
     bot.close()
     return [int(move) for move in game.moves]

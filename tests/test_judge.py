@@ -2,8 +2,6 @@
 promises, however many games are played at once. Nothing is played here: the games are made up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -88,7 +86,6 @@ def slowly(records: Sequence[Record], planned: int, test: Sprt) -> tuple[list[Re
 
 
 def points_of(record: Record) -> float:
-    assert record.outcome is not None
     black = record.outcome.black_score
     return black if record.black == NEW else 1 - black
 

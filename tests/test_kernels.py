@@ -1,7 +1,5 @@
 """The kernels against their slow twin, move by move in random games; also uncompiled and with checked bounds."""
 
-from __future__ import annotations
-
 import os
 import runpy
 import subprocess

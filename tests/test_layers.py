@@ -1,7 +1,5 @@
 """Who may import whom, read from the sources; and what is loaded for what, asked of real processes."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The help of every command, with examples that would run; and what a shell completes."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator
@@ -12,8 +10,7 @@ import typer
 from commandline import ROOT, arena, arena_alone
 from played import match_of, record_of
 
-from arena.cli import app, complete
-from arena.cli.manual import manual
+from arena.cli import app, complete, manual
 from arena.contract.code import Player
 from arena.results.store import Event, Store
 
@@ -23,8 +20,8 @@ COMMANDS = typer.main.get_command(app)
 def commands(group: object = COMMANDS, name: str = "arena") -> Iterator[tuple[str, typer.core.TyperCommand]]:
     """Every command with the words that it is called by, groups included."""
     yield name, group  # type: ignore[misc]
-    for word, command in getattr(group, "commands", {}).items():
-        yield from commands(command, f"{name} {word}")
+    for word in group.list_commands(None) if isinstance(group, typer.core.TyperGroup) else ():
+        yield from commands(group.commands[word], f"{name} {word}")
 
 
 NAMED = dict(commands())

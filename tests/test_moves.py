@@ -1,7 +1,5 @@
 """Coordinates, the eight symmetries and the handicap points. No rules: those are in test_game.py."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

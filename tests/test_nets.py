@@ -1,7 +1,5 @@
 """Nets at play: checkpoints verify themselves, exports answer as torch does, answers don't depend on the batch."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -22,13 +20,28 @@ from arena.go.planes import encode_game, find_encoder
 from arena.players.registry import load_kind
 from bots.alphago import AlphaGo, Config, check
 from bots.nets import checkpoint as checkpoints
-from bots.nets.catalogue import load_network
-from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, SHIPPED, WEIGHTS, Checkpoint, find, save
+from bots.nets.catalogue import load_network, named_network
+from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, SHIPPED, WEIGHTS, Checkpoint, Manifest, find, save
+from bots.nets.gpu import LARGEST, TorchModel
 from bots.nets.inference import Evaluator, has_fast_int8
 from bots.nets.network import Network, NetworkConfig, expected_result, win_rates
 from trainers.export import describe, export
 
 ENCODER = find_encoder("arena-17")
+NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="captures graphs, which needs a CUDA device")
+
+
+def saved(folder: Path, manifest: Manifest, **files: Checkpoint | bytes) -> Checkpoint:
+    """A checkpoint whose weights, ``model`` and ``int8`` are those of others, or these bytes."""
+    names = {"weights": WEIGHTS, "model": MODEL, "int8": MODEL_INT8}
+
+    def write(place: Path) -> dict[str, float]:
+        for kind, source in files.items():
+            content = source if isinstance(source, bytes) else (source.folder / names[kind]).read_bytes()
+            (place / names[kind]).write_bytes(content)
+        return {}
+
+    return save(folder, manifest, write)
 
 
 def random_positions(size: int, count: int, seed: int = 0) -> np.ndarray:
@@ -44,19 +57,24 @@ def random_positions(size: int, count: int, seed: int = 0) -> np.ndarray:
     return np.stack(planes)
 
 
+def stir(network: torch.nn.Module) -> None:
+    """Let the norms have seen something, so that folding them matters."""
+    for module in network.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            torch.nn.init.uniform_(module.weight, 0.5, 1.5)
+            torch.nn.init.uniform_(module.bias, -0.5, 0.5)
+            torch.nn.init.uniform_(module.running_mean, -0.2, 0.2)
+            torch.nn.init.uniform_(module.running_var, 0.3, 2.0)
+
+
 def lively_network(seed: int = 0) -> Network:
-    """An untrained net whose norms have seen something, so that folding them matters."""
+    """An untrained net, stirred."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         network = Network(
             NetworkConfig(blocks=3, channels=24, pooling_blocks=2, pooled_channels=8, head_channels=8, area=1)
         )
-        for module in network.modules():
-            if isinstance(module, torch.nn.BatchNorm2d):
-                torch.nn.init.uniform_(module.weight, 0.5, 1.5)
-                torch.nn.init.uniform_(module.bias, -0.5, 0.5)
-                torch.nn.init.uniform_(module.running_mean, -0.2, 0.2)
-                torch.nn.init.uniform_(module.running_var, 0.3, 2.0)
+        stir(network)
         torch.nn.init.normal_(network.policy.passing.weight, 0, 0.3)
     return network.eval()
 
@@ -145,13 +163,6 @@ def test_the_value_tells_the_expected_result_and_the_win_rate_of_the_side_to_mov
     assert win_rates(logits).tolist() == pytest.approx([1, 0.5, 0, 0.5], abs=1e-6)
 
 
-def test_a_net_of_an_impossible_shape_is_refused() -> None:
-    with pytest.raises(ConfigError, match="blocks"):
-        NetworkConfig(blocks=0)
-    with pytest.raises(ConfigError, match="pooling_blocks"):
-        NetworkConfig(blocks=2, pooling_blocks=3)
-
-
 # Asking.
 
 
@@ -163,7 +174,7 @@ def test_an_answer_is_the_same_bit_for_bit_in_every_batch(net: Checkpoint, preci
     alone = [evaluator.evaluate(planes[i : i + 1]) for i in range(64)]
     policies = np.concatenate([policy for policy, _ in alone])
     win_rates = np.concatenate([win_rate for _, win_rate in alone])
-    for batch in range(2, 65):
+    for batch in (2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64):
         policy, win_rate = evaluator.evaluate(planes[64 - batch :])
         assert np.array_equal(policy, policies[64 - batch :]), f"batch {batch}"
         assert np.array_equal(win_rate, win_rates[64 - batch :]), f"batch {batch}"
@@ -179,6 +190,45 @@ def test_bfloat16_says_what_fp32_says(net: Checkpoint, size: int) -> None:
     assert np.abs(win_rates - rough_win_rates).max() < 0.05
     assert np.abs(exact.foresee_owners(planes) - rough.foresee_owners(planes)).max() < 0.1
     assert not np.array_equal(policy, rough_policy)
+
+
+@pytest.mark.parametrize(("device", "apart"), [("cpu", 1e-4), pytest.param("cuda", 1e-2, marks=NEEDS_CUDA)])
+@pytest.mark.parametrize(
+    ("name", "planes"), [("arena-4x16", 17), ("trencseni-cnn", 1), ("alphago-3x16", 48), ("gocnn-3x16", 8)]
+)
+def test_a_torch_model_says_what_its_network_does_and_learns_with_it(
+    name: str, planes: int, device: str, apart: float
+) -> None:
+    network = named_network(name, planes, 9)
+    stir(network)
+    model = TorchModel(network, torch.device(device), bf16=False)
+    random = np.random.default_rng(1)
+    for batch in (1, 7, 33):
+        asked = random.random((batch, planes, 9, 9), np.float32)
+        with torch.no_grad():
+            exact = network.eval()(torch.from_numpy(asked))
+        assert model.outputs == {head for head, part in exact._asdict().items() if part is not None}
+        for heads in (sorted(model.outputs), *([head] for head in model.outputs)):
+            for head, told in zip(heads, model.run(heads, asked), strict=True):
+                wanted = getattr(exact, head).numpy()
+                assert told.shape == wanted.shape and np.abs(told - wanted).max() < apart
+        before = model.run(sorted(model.outputs), asked)
+        with torch.no_grad():
+            for parameter in network.train().parameters():
+                parameter += 0.01 * torch.randn_like(parameter)
+        after = model.run(sorted(model.outputs), asked)
+        assert all(np.array_equal(*parts) for parts in zip(before, after, strict=True))
+        model.refresh()
+        assert network.training
+
+
+@NEEDS_CUDA
+def test_on_a_gpu_large_batches_are_parted_and_small_ones_filled_up() -> None:
+    model = TorchModel(lively_network(), torch.device("cuda"))
+    asked = np.random.default_rng(1).random((LARGEST + 3, 17, 9, 9), np.float32)
+    (together,) = model.run(["policy"], asked)
+    (last,) = model.run(["policy"], asked[-3:])
+    assert together.shape == (LARGEST + 3, 82) and np.abs(together[-3:] - last).max() < 0.1
 
 
 def test_a_search_plays_in_bfloat16(net: Checkpoint) -> None:
@@ -199,17 +249,12 @@ def test_a_precision_that_is_not_to_be_had_here_is_refused_before_a_game(
     with pytest.raises(CheckpointError, match="pip install"):
         bot.check(bot.config(checkpoint=str(net.folder), precision="bf16"), 9)
 
-    def write(folder: Path) -> dict[str, float]:
-        for path in (net.weights, net.model()):
-            (folder / path.name).write_bytes(path.read_bytes())
-        return {}
-
-    plain = save(tmp_path / "plain", net.manifest, write)
+    plain = saved(tmp_path / "plain", net.manifest, weights=net, model=net)
     with pytest.raises(CheckpointError, match="fp32"):
         bot.check(bot.config(checkpoint=str(plain.folder), precision="int8"), 9)
 
 
-def test_a_size_or_shape_that_does_not_fit_is_refused(net: Checkpoint) -> None:
+def test_a_size_shape_or_precision_that_does_not_fit_is_refused(net: Checkpoint) -> None:
     evaluator = Evaluator(net, "fp32")
     with pytest.raises(CheckpointError, match="21x21"):
         evaluator.evaluate(np.zeros((1, 17, 21, 21), np.float32))
@@ -217,6 +262,12 @@ def test_a_size_or_shape_that_does_not_fit_is_refused(net: Checkpoint) -> None:
         evaluator.evaluate(np.zeros((1, 16, 9, 9), np.float32))
     with pytest.raises(CheckpointError, match="shape"):
         evaluator.evaluate(np.zeros((1, 17, 9, 8), np.float32))
+    with pytest.raises(ConfigError, match="fp16"):
+        Evaluator(net, "fp16")
+    with pytest.raises(ConfigError, match="blocks"):
+        NetworkConfig(blocks=0)
+    with pytest.raises(ConfigError, match="pooling_blocks"):
+        NetworkConfig(blocks=2, pooling_blocks=3)
 
 
 def test_auto_goes_by_the_processors_flags(tmp_path: Path, net: Checkpoint) -> None:
@@ -237,12 +288,7 @@ def test_int8_that_computes_something_else_gives_way_to_fp32_with_one_warning(
     manifest = describe(lively_network(9), "other", ENCODER, Rules.preset("cgos", 9))
     other = export(lively_network(9), tmp_path / "other", manifest, planes, planes)
 
-    def write(folder: Path) -> dict[str, float]:
-        for name, source in ((WEIGHTS, net), (MODEL, net), (MODEL_INT8, other)):
-            (folder / name).write_bytes((source.folder / name).read_bytes())
-        return {}
-
-    faulty = save(tmp_path / "faulty", replace(net.manifest, name="faulty"), write)
+    faulty = saved(tmp_path / "faulty", replace(net.manifest, name="faulty"), weights=net, model=net, int8=other)
     evaluator = Evaluator(faulty)
     assert evaluator.precision == "fp32"
     assert np.array_equal(evaluator.evaluate(planes)[0], Evaluator(net, "fp32").evaluate(planes)[0])
@@ -258,40 +304,24 @@ def test_int8_that_computes_something_else_gives_way_to_fp32_with_one_warning(
 def test_a_net_whose_answers_are_not_numbers_is_refused_when_it_is_loaded(net: Checkpoint, tmp_path: Path) -> None:
     """One with nan or infinities passed every check and played rated games."""
     for number in (np.nan, np.inf):
-
-        def write(folder: Path, number: float = number) -> dict[str, float]:
-            model = onnx.load(net.model())
-            weights = model.graph.initializer[0]
-            weights.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weights) * np.float32(number), weights.name))
-            onnx.save(model, folder / MODEL)
-            (folder / WEIGHTS).write_bytes(net.weights.read_bytes())
-            return {}
-
-        broken = save(tmp_path / "broken", replace(net.manifest, name="broken"), write)
+        model = onnx.load(net.model())
+        weights = model.graph.initializer[0]
+        weights.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weights) * np.float32(number), weights.name))
+        manifest = replace(net.manifest, name="broken")
+        broken = saved(tmp_path / "broken", manifest, weights=net, model=model.SerializeToString())
         with pytest.raises(CheckpointError, match="broken: its policy must be 82 finite numbers a position"):
             Evaluator(broken)
 
 
 def test_a_net_that_tells_more_is_asked_for_policy_and_value_alone(net: Checkpoint, tmp_path: Path) -> None:
-    def write(folder: Path) -> dict[str, float]:
-        model = onnx.load(net.model())
-        more = onnx.helper.make_node("Relu", ["planes"], ["doubts"])
-        model.graph.node.append(more)
-        shape = ["rows", 17, "height", "width"]
-        told = onnx.helper.make_tensor_value_info("doubts", onnx.TensorProto.FLOAT, shape)
-        model.graph.output.insert(0, told)
-        onnx.save(model, folder / MODEL)
-        (folder / WEIGHTS).write_bytes(net.weights.read_bytes())
-        return {}
-
+    model = onnx.load(net.model())
+    model.graph.node.append(onnx.helper.make_node("Relu", ["planes"], ["doubts"]))
+    shape = ["rows", 17, "height", "width"]
+    model.graph.output.insert(0, onnx.helper.make_tensor_value_info("doubts", onnx.TensorProto.FLOAT, shape))
     planes = random_positions(9, 8)
-    talkative = Evaluator(save(tmp_path / "talkative", net.manifest, write), "fp32").evaluate(planes)
+    net_of_more = saved(tmp_path / "talkative", net.manifest, weights=net, model=model.SerializeToString())
+    talkative = Evaluator(net_of_more, "fp32").evaluate(planes)
     assert all(map(np.array_equal, talkative, Evaluator(net, "fp32").evaluate(planes)))
-
-
-def test_an_unknown_precision_is_refused(net: Checkpoint) -> None:
-    with pytest.raises(ConfigError, match="fp16"):
-        Evaluator(net, "fp16")
 
 
 def test_asking_a_net_does_not_import_torch() -> None:
@@ -309,11 +339,6 @@ def copy_of(net: Checkpoint, folder: Path) -> Path:
     return folder
 
 
-def edited(folder: Path, **entries: object) -> None:
-    content = json.loads((folder / MANIFEST).read_text())
-    (folder / MANIFEST).write_text(json.dumps(content | entries))
-
-
 def test_a_checkpoint_opens_again_as_it_was_saved(net: Checkpoint) -> None:
     again = Checkpoint.open(net.folder)
     assert again == net
@@ -322,35 +347,17 @@ def test_a_checkpoint_opens_again_as_it_was_saved(net: Checkpoint) -> None:
     assert set(again.manifest.files) == {WEIGHTS, MODEL, MODEL_INT8}
 
 
-@pytest.mark.parametrize("name", [WEIGHTS, MODEL, MODEL_INT8])
+@pytest.mark.parametrize("name", [WEIGHTS, MODEL, MODEL_INT8, MANIFEST])
 def test_a_changed_or_missing_file_is_named(net: Checkpoint, tmp_path: Path, name: str) -> None:
     folder = copy_of(net, tmp_path / "copy")
-    content = bytearray((folder / name).read_bytes())
-    content[len(content) // 2] ^= 1
-    (folder / name).write_bytes(content)
-    with pytest.raises(CheckpointError, match=name) as changed:
-        Checkpoint.open(folder)
-    (folder / name).unlink()
-    with pytest.raises(CheckpointError, match=name) as missing:
-        Checkpoint.open(folder)
-    for caught in (changed, missing):
-        assert "\n" not in str(caught.value) and "copy" in str(caught.value)
-
-
-def test_a_damaged_manifest_is_refused_in_one_line(net: Checkpoint, tmp_path: Path) -> None:
-    folder = copy_of(net, tmp_path / "copy")
-    whole = (folder / MANIFEST).read_text()
-    for text in ("", "{", "[1]", whole[: len(whole) // 2], "\x00"):
-        (folder / MANIFEST).write_text(text)
-        with pytest.raises(CheckpointError, match=MANIFEST) as caught:
+    whole = (folder / name).read_bytes()
+    half = len(whole) // 2
+    wrong = [b"", b"{", b"[1]", whole[:half], b"\x00", b"\xff\xfe", whole[:half] + b"\xf0" + whole[half + 1 :]]
+    for content in (*wrong, None):
+        (folder / name).unlink() if content is None else (folder / name).write_bytes(content)
+        with pytest.raises(CheckpointError, match=name) as caught:
             Checkpoint.open(folder)
-        assert "\n" not in str(caught.value)
-    (folder / MANIFEST).write_bytes(b"\xff\xfe")
-    with pytest.raises(CheckpointError, match=MANIFEST):
-        Checkpoint.open(folder)
-    (folder / MANIFEST).unlink()
-    with pytest.raises(CheckpointError, match=MANIFEST):
-        Checkpoint.open(folder)
+        assert "\n" not in str(caught.value) and "copy" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -361,6 +368,7 @@ def test_a_damaged_manifest_is_refused_in_one_line(net: Checkpoint, tmp_path: Pa
         ({"smallest": True}, "smallest"),
         ({"author": "me"}, "author"),
         ({"encoder": None}, "encoder"),
+        ({"encoder": "arena-18"}, "arena-18"),
         ({"files": {}}, WEIGHTS),
         ({"files": {WEIGHTS: "0", MODEL: "0", "../../secret": "0"}}, "secret"),
         ({"files": {WEIGHTS: 3, MODEL: "0"}}, WEIGHTS),
@@ -370,43 +378,24 @@ def test_a_wrong_manifest_is_refused(
     net: Checkpoint, tmp_path: Path, entries: dict[str, object], expected: str
 ) -> None:
     folder = copy_of(net, tmp_path / "copy")
-    edited(folder, **entries)
+    content = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps(content | entries))
     with pytest.raises(CheckpointError, match=expected):
-        Checkpoint.open(folder)
-
-
-def test_an_unknown_encoder_is_refused_when_the_net_is_loaded(net: Checkpoint, tmp_path: Path) -> None:
-    folder = copy_of(net, tmp_path / "copy")
-    edited(folder, encoder="arena-18")
-    with pytest.raises(CheckpointError, match="arena-18"):
         Evaluator(Checkpoint.open(folder))
 
 
-def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="no such checkpoint"):
-        Checkpoint.open(tmp_path / "none")
-
-
-def test_a_checkpoint_without_int8_plays_in_fp32(net: Checkpoint, tmp_path: Path) -> None:
-    def write(folder: Path) -> dict[str, float]:
-        for name in (WEIGHTS, MODEL):
-            (folder / name).write_bytes((net.folder / name).read_bytes())
-        return {}
-
-    plain = save(tmp_path / "plain", net.manifest, write)
+def test_a_checkpoint_without_int8_plays_in_fp32_and_a_model_that_is_none_is_refused(
+    net: Checkpoint, tmp_path: Path
+) -> None:
+    plain = saved(tmp_path / "plain", net.manifest, weights=net, model=net)
     assert Evaluator(plain).precision == "fp32"
     with pytest.raises(CheckpointError, match="fp32"):
         Evaluator(plain, "int8")
-
-
-def test_a_model_that_is_none_is_refused(net: Checkpoint, tmp_path: Path) -> None:
-    def write(folder: Path) -> dict[str, float]:
-        for name in (WEIGHTS, MODEL):
-            (folder / name).write_bytes(b"not a net")
-        return {}
-
+    bad = saved(tmp_path / "bad", net.manifest, weights=b"not a net", model=b"not a net")
     with pytest.raises(CheckpointError, match="can't load"):
-        Evaluator(save(tmp_path / "bad", net.manifest, write), "fp32")
+        Evaluator(bad, "fp32")
+    with pytest.raises(CheckpointError, match="no such checkpoint"):
+        Checkpoint.open(tmp_path / "none")
 
 
 def test_saving_that_fails_leaves_what_was_there(net: Checkpoint, tmp_path: Path) -> None:

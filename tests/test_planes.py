@@ -1,7 +1,5 @@
 """The encoder arena-17 against its slow twin, written here; and a digest that freezes what it computes."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

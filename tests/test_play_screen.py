@@ -1,7 +1,5 @@
 """A person's game on the whole screen: cursor, mouse, typed words, overlays, the count, the review, every size."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -11,8 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from played import Clock, console_of
+from played import Clock, console_of, lines_of
 from rich.cells import cell_len
+from rich.console import Group
 from terminal import Terminal
 from test_sitting import Scripted
 
@@ -25,8 +24,8 @@ from arena.people.adviser import Analyst
 from arena.people.kifu import Kifu, KifuFile, Phase
 from arena.people.sitting import Opponent, Sitting
 from arena.results.analysis import Evaluation, analyse
+from arena.screen.play import Seat
 from arena.screen.play_frame import clock_words
-from arena.screen.seat import Seat
 from arena.screen.terminal import Act, Gone, Mouse, Paste, Press, Stage
 from arena.screen.viewer import Review, remarks_of, show_review
 
@@ -92,7 +91,6 @@ def type_in(seat: Seat, *words: str) -> None:
 
 def mouse(seat: Seat, act: Act, point: str, width: int = 80, height: int = 24) -> None:
     picture = seat.picture(width, height)
-    assert picture.top is not None
     row, column = divmod(move_from_gtp(point, 5), 5)
     seat.do(Mouse(act, picture.top + 1 + row, 4 + 2 * column), picture)
 
@@ -114,7 +112,7 @@ def settled(seat: Seat) -> None:
 # --- Moves ---
 
 
-def test_the_arrows_bring_a_cursor_that_shows_the_stone_before_it_is_placed(sit: Sit):
+def test_the_arrows_bring_a_cursor_that_shows_the_stone_and_stays_on_the_board(sit: Sit):
     seat = sit("C3 B2")
     press(seat, "up")
     assert " 2  ·[○]· · ·" in text(seat)
@@ -126,9 +124,6 @@ def test_the_arrows_bring_a_cursor_that_shows_the_stone_before_it_is_placed(sit:
     assert moves(seat) == points("C3", "B2", "D1")
     press(seat, "down", "right", "right", " ")
     assert moves(seat) == points("C3", "B2", "D1", "E1")
-
-
-def test_the_cursor_stays_on_the_board(sit: Sit):
     seat = sit()
     press(seat, "enter")
     assert seat.cursor == 12
@@ -140,7 +135,7 @@ def test_the_cursor_stays_on_the_board(sit: Sit):
     assert seat.cursor is None and "[" not in "".join(screen(seat)[2:9])
 
 
-def test_typed_coordinates_are_shown_before_enter_and_played_by_it(sit: Sit):
+def test_typed_coordinates_are_shown_before_enter_plays_them_and_pasted_text_is_typed_and_nothing_more(sit: Sit):
     seat = sit()
     press(seat, "d", "2")
     assert " 2  · · ·[•]·" in text(seat) and "> d2_" in text(seat)
@@ -150,9 +145,6 @@ def test_typed_coordinates_are_shown_before_enter_and_played_by_it(sit: Sit):
     assert moves(seat) == points("D3") and "> _" in text(seat)
     type_in(seat, "B4", "pass")
     assert moves(seat) == points("D3", "B4", "pass")
-
-
-def test_pasted_text_is_typed_and_nothing_more(sit: Sit):
     seat = sit()
     seat.do(Paste("c3\n"))
     assert moves(seat) == () and "> c3_" in text(seat)
@@ -164,15 +156,12 @@ def test_pasted_text_is_typed_and_nothing_more(sit: Sit):
     assert "> _" in text(seat)
 
 
-def test_the_mouse_hovers_and_places(sit: Sit):
+def test_the_mouse_hovers_and_places_and_where_nothing_hovers_the_second_click_places(sit: Sit):
     seat = sit()
     mouse(seat, Act.MOVE, "B4")
     assert " 4  ·[•]· · ·" in text(seat)
     mouse(seat, Act.CLICK, "B4")
     assert moves(seat) == points("B4")
-
-
-def test_where_nothing_hovers_the_second_click_places(sit: Sit):
     seat = sit("C3")
     mouse(seat, Act.CLICK, "D4", 40, 24)
     assert moves(seat) == points("C3")
@@ -186,7 +175,7 @@ def test_where_nothing_hovers_the_second_click_places(sit: Sit):
     assert moves(seat) == points("C3", "D4")
 
 
-def test_what_a_move_would_take_is_shown(sit: Sit):
+def test_what_a_move_would_take_is_shown_and_a_ko_is_explained(sit: Sit):
     seat = sit("A2 A1 E5")
     assert "B1 takes 1." not in text(seat)
     type_in(seat, "E4")
@@ -195,9 +184,6 @@ def test_what_a_move_would_take_is_shown(sit: Sit):
     assert " 1  ◦[•]· · ·" in text(seat)
     press(seat, "enter")
     assert "took 1" in text(seat)
-
-
-def test_a_ko_is_explained(sit: Sit):
     seat = sit("B3 C3 C4 D4 C2 D2 E1 E3 D3")
     assert "took 1" in text(seat)
     press(seat, "c", "3")
@@ -206,21 +192,17 @@ def test_a_ko_is_explained(sit: Sit):
         press(seat, "enter")
 
 
-@pytest.mark.parametrize(
-    ("typed", "said"),
-    [
-        ("undp", "'undp' is not a point (A1 to E5) or a command; did you mean 'undo'?"),
-        ("p", "'p' is not a point (A1 to E5) or a command"),  # of p4, where the board has one
-        ("review", "A review comes after the end."),
-    ],
-)
-def test_what_cant_be_done_is_told_in_a_line(sit: Sit, typed: str, said: str):
-    seat = sit()
-    type_in(seat, typed)
-    assert said in text(seat)
+def test_what_cant_be_done_is_told_in_a_line(sit: Sit):
+    for typed, said in {
+        "undp": "'undp' is not a point (A1 to E5) or a command; did you mean 'undo'?",
+        "p": "'p' is not a point (A1 to E5) or a command",  # of p4, where the board has one
+        "review": "A review comes after the end.",
+    }.items():
+        type_in(seat := sit(), typed)
+        assert said in text(seat)
 
 
-def test_a_game_is_given_up_when_that_was_meant(sit: Sit):
+def test_a_game_is_given_up_or_left_when_that_was_meant(sit: Sit):
     seat = sit("C3")
     type_in(seat, "resign")
     assert "Enter resigns the game, any other key plays on." in text(seat)
@@ -229,14 +211,11 @@ def test_a_game_is_given_up_when_that_was_meant(sit: Sit):
     type_in(seat, "resign")
     press(seat, "enter")
     assert "Black won by resignation" in text(seat)
-
-
-def test_leaving_is_a_word_a_key_or_a_terminal_that_is_gone(sit: Sit):
-    seat = sit()
-    press(seat, *"quit")
-    assert not seat.do(Press("enter"))
-    assert not seat.do(Press("ctrl-d"))
-    assert not seat.do(Gone())
+    press(seat, "r")
+    assert seat.wants_review
+    assert not seat.do(Press("q"))
+    press(seat := sit(), *"quit")
+    assert not any(map(seat.do, (Press("enter"), Press("ctrl-d"), Gone())))
 
 
 def test_help_is_a_page_that_any_key_leaves(sit: Sit):
@@ -330,18 +309,14 @@ def test_hints_stay_on_and_follow_the_game(sit: Sit):
     assert " 3  · ·[●]· ·" in text(seat) and "unrated: hint" in text(seat)
 
 
-def test_a_hint_asked_for_again_is_thought_about_longer(sit: Sit):
-    seat = sit()
-    type_in(seat, "hint")
-    settled(seat)
-    first = seat.snapshot.advice
-    type_in(seat, "hint")
-    settled(seat)
-    assert seat.snapshot.advice is not first and seat.shows_hints
-
-
-def test_the_estimate_shades_the_board_until_it_is_switched_off(sit: Sit):
+def test_a_hint_asked_for_again_is_thought_about_longer_and_an_estimate_can_be_switched_off(sit: Sit):
     seat = sit("C3 pass C2 pass C1 pass C4 pass C5 pass")
+    advice = []
+    for _ in range(2):
+        type_in(seat, "hint")
+        settled(seat)
+        advice.append(seat.snapshot.advice)
+    assert advice[1] is not advice[0] and seat.shows_hints
     press(seat, "=")
     settled(seat)
     assert "score: Black leads by about" in text(seat) and "▪" in text(seat)
@@ -351,17 +326,10 @@ def test_the_estimate_shades_the_board_until_it_is_switched_off(sit: Sit):
 
 # --- The end ---
 
-WALLS = "C1 D1 C2 D2 C3 D3 C4 D4 C5 D5 E3 A3"
-
-
-def counted(sit: Sit, rules: str = "japanese") -> Seat:
-    seat = sit(f"{WALLS} pass pass", rules=rules)
-    settled(seat)
-    return seat
-
 
 def test_dead_stones_are_marked_changed_and_counted(sit: Sit):
-    seat = counted(sit)
+    seat = sit("C1 D1 C2 D2 C3 D3 C4 D4 C5 D5 E3 A3 pass pass", rules="japanese")
+    settled(seat)
     assert "which stones are dead?" in text(seat)
     if not seat.snapshot.dead:  # what the program takes for dead is not this test's affair
         type_in(seat, "a3", "e3")
@@ -382,15 +350,6 @@ def test_dead_stones_are_marked_changed_and_counted(sit: Sit):
     type_in(seat, "done")
     assert "White won by" in text(seat) or "Black won by" in text(seat)
     assert "r review" in text(seat)
-
-
-def test_after_the_end_letters_are_keys(sit: Sit):
-    seat = sit("C3")
-    type_in(seat, "resign")
-    press(seat, "enter")
-    press(seat, "r")
-    assert seat.wants_review
-    assert not seat.do(Press("q"))
 
 
 # --- Every size ---
@@ -417,9 +376,9 @@ def test_a_terminal_of_80_columns_has_all_beside_the_board(sit: Sit):
 
 
 def test_a_terminal_of_40_columns_has_all_below_the_board(sit: Sit):
-    seat = sit("C3 B2", ascii_only=True)
+    seat = sit("C3 B2")
     press(seat, "d", "4")
-    assert screen(seat, 40, 20) == [
+    assert lines_of(Group(*seat.picture(40, 20).lines), 40, 20, encoding="ascii") == [
         "5x5 | chinese rules | komi 7",
         "    A B C D E",
         " 5  . . . . .",
@@ -480,26 +439,25 @@ def evaluations() -> list[Evaluation]:
     return list(analyse(RECORD, Judge(*RATES), at_once=1))
 
 
-def test_a_review_fills_in_as_evaluations_come(sit: Sit):
-    review = Review(RECORD, WHITE)
-    for number, evaluation in enumerate(evaluations(), 1):
-        shown = "\n".join(line.plain for line in review.scene().fit(80, 24).lines)
-        assert f"evaluated {number - 1} of 5 positions" in shown
+def shown_of(review: Review) -> str:
+    return "\n".join(line.plain for line in review.scene().fit(80, 24).lines)
+
+
+def test_a_review_fills_in_as_evaluations_come():
+    review, both = Review(RECORD, WHITE), Review(RECORD)
+    assert both.mistakes == []
+    for number, evaluation in enumerate(evaluations()):
+        assert f"evaluated {number} of 5 positions" in shown_of(review)
         review.learn(evaluation)
-    assert review.mistakes == [4]
-    shown = "\n".join(line.plain for line in review.scene().fit(80, 24).lines)
-    assert "evaluated" not in shown and "this move cost 25% of win rate" in shown and "instead of A1: B1" in shown
-    assert Review(RECORD).mistakes == []
-    both = Review(RECORD)
-    for evaluation in evaluations():
         both.learn(evaluation)
-    assert both.mistakes == [3, 4]
-
-
-def test_remarks_tell_what_the_bot_would_have_played():
+    assert (review.mistakes, both.mistakes) == ([4], [3, 4])
+    shown = shown_of(review)
+    assert "evaluated" not in shown and "this move cost 25% of win rate" in shown and "instead of A1: B1" in shown
     remarks = remarks_of(RECORD, evaluations())
     assert [remark.win_rate for remark in remarks] == pytest.approx(list(RATES))
     assert remarks[3].comment.splitlines()[0].startswith("instead of D4: ")
+    review.fault = "oracle: no net"
+    assert "oracle: no net" in shown_of(review)
 
 
 @pytest.mark.parametrize(("last", "stays"), [(Press("q"), True), (Gone(), False)])
@@ -515,20 +473,9 @@ def test_a_person_looks_around_while_a_review_goes_on_and_leaves(last: Press | G
     assert review.is_complete and review.number == 4
 
 
-def test_what_went_wrong_in_a_review_is_told():
-    review = Review(RECORD)
-    review.fault = "oracle: no net"
-    assert "oracle: no net" in "\n".join(line.plain for line in review.scene().fit(80, 24).lines)
-
-
 # --- In a terminal ---
 
 PLAY = ["-c", "from arena.cli import main; main()", "play", "random", "--size", "5", "--as", "ada", "--seed", "1"]
-
-
-def kept(folder: Path) -> Kifu:
-    with KifuFile.open(folder / "results", "play/00001") as file:
-        return file.read()
 
 
 def test_a_person_plays_with_keys_mouse_and_words_through_a_resize(tmp_path: Path):
@@ -540,12 +487,8 @@ def test_a_person_plays_with_keys_mouse_and_words_through_a_resize(tmp_path: Pat
         terminal.until("move 2: ○")
         terminal.resize(40, 24)
         terminal.until(lambda lines: lines[7].startswith("● ada"))
-        free = next(
-            (row, column)
-            for row in range(2, 7)
-            for column in (4, 6, 8, 10, 12)
-            if terminal.lines[row][column : column + 1] == "·"
-        )
+        places = [(row, column) for row in range(2, 7) for column in (4, 6, 8, 10, 12)]
+        free = next((row, column) for row, column in places if terminal.lines[row][column : column + 1] == "·")
         for button in (35, 0):
             terminal.press(f"\x1b[<{button};{free[1] + 1};{free[0] + 1}M")
         terminal.until("move 4: ○")
@@ -564,4 +507,5 @@ def test_a_closed_terminal_loses_nothing(tmp_path: Path):
         terminal.until("move 2: ○")
         os.kill(terminal.job, signal.SIGHUP)
         terminal.until(lambda lines: "ended" in "".join(lines))
-    assert len(kept(tmp_path).record.moves) == 2
+    with KifuFile.open(tmp_path / "results", "play/00001") as file:
+        assert len(file.read().record.moves) == 2

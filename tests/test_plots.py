@@ -1,7 +1,5 @@
 """Pictures of ratings: in the terminal, as PNG, as SVG in a page that needs nothing else; and the page itself."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import re
@@ -13,7 +11,6 @@ from xml.etree import ElementTree
 
 import pytest
 from rich.cells import cell_len
-from rich.console import Console
 from stored_events import earlier_wins, finished, games_of, player, store_event
 
 from arena import ConfigError, StoreError
@@ -23,11 +20,11 @@ from arena.go.game import Ending, Rules
 from arena.players.registry import Entry
 from arena.ratings import Bound, Estimate, Interval
 from arena.results.event import Moment, Place, Report
-from arena.results.nets import Trained, trained_players
 from arena.results.store import Store
-from arena.results.stored import read_report
+from arena.results.stored import Trained, read_report, trained_players
 from arena.screen.chart import EloBars, EloCourse
 from arena.screen.pages import MOST_SGF, draw_png, draw_svgs, page, write_page
+from arena.screen.style import Console
 from bots.nets.checkpoint import MODEL, WEIGHTS, Manifest, save
 
 RULES = Rules.preset("cgos", 7)

@@ -1,7 +1,5 @@
 """Records: SGF there and back, what is refused and why, files and archives of many games."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io
@@ -75,42 +73,25 @@ def records(draw: st.DrawFn) -> Record:
 
 
 @settings(deadline=None)
-@given(records())
-def test_a_record_comes_back_from_its_sgf(record: Record) -> None:
+@given(records(), st.integers(0, 7))
+def test_a_record_comes_back_from_its_sgf_replays_and_has_the_canonical_moves_of_its_mirror(
+    record: Record, symmetry: int
+) -> None:
     assert read_sgf(record.to_sgf()) == record
-
-
-@settings(deadline=None)
-@given(records())
-def test_a_record_replays_to_the_game_it_was_made_of(record: Record) -> None:
     game = record.replay()
     assert game.outcome == record.outcome
     assert Record.from_game(game).moves == record.moves
-
-
-@settings(deadline=None, max_examples=50)
-@given(records(), st.integers(0, 7))
-def test_symmetric_games_have_the_same_canonical_moves(record: Record, symmetry: int) -> None:
     table = symmetry_table(record.rules.size)[symmetry].tolist()
-    black, white = record.setup
-    turned = replace(
-        record,
-        moves=tuple(table[move] for move in record.moves),
-        setup=(tuple(table[move] for move in black), tuple(table[move] for move in white)),
-    )
-    assert turned.canonical_moves() == record.canonical_moves()
+    moves, black, white = (tuple(table[move] for move in moves) for moves in (record.moves, *record.setup))
+    assert replace(record, moves=moves, setup=(black, white)).canonical_moves() == record.canonical_moves()
 
 
-def test_different_games_have_different_canonical_moves() -> None:
+def test_canonical_moves_differ_with_the_game_and_an_openings_begin_the_games() -> None:
     one, other = (read_sgf(f"(;SZ[9];B[ee];W[cc];B[{move}])") for move in ("gg", "gf"))
     assert one.canonical_moves() != other.canonical_moves()
-
-
-def test_the_canonical_moves_of_an_opening_begin_those_of_the_game() -> None:
     moves = Record.from_game(played_game(3, 9)).moves
-    rules = Rules()
-    whole = Record(rules, moves, None).canonical_moves()[2]
-    assert Record(rules, moves[:10], None).canonical_moves()[2] == whole[:10]
+    whole = Record(Rules(), moves, None).canonical_moves()[2]
+    assert Record(Rules(), moves[:10], None).canonical_moves()[2] == whole[:10]
 
 
 def test_an_sgf_is_one_line_with_empty_passes_and_the_players() -> None:
@@ -120,51 +101,33 @@ def test_an_sgf_is_one_line_with_empty_passes_and_the_players() -> None:
     game.end(Outcome(WHITE, Ending.CRASH))
     record = Record.from_game(game, black="A]\\", white="B\nC", opening=1, reason="lost its mind", id="g1")
     text = record.to_sgf()
-    assert "\n" not in text
+    assert "\n" not in text and "PL[" not in text
     for value in (
-        "FF[4]",
-        "CA[UTF-8]",
-        "RU[Japanese]",
-        "KM[0.5]",
-        "HA[2]",
-        "AB[gc][cg]",
-        ";W[ee];B[]",
-        "RE[W+F]",
-        "GN[g1]",
-        "PB[A\\]\\\\]",
-        "PW[B C]",
-        "C[seed 7; opening 1; ending crash; reason: lost its mind]",
+        *("FF[4]", "CA[UTF-8]", "RU[Japanese]", "KM[0.5]", "HA[2]", "AB[gc][cg]", ";W[ee];B[]", "RE[W+F]", "GN[g1]"),
+        *("PB[A\\]\\\\]", "PW[B C]", "C[seed 7; opening 1; ending crash; reason: lost its mind]"),
     ):
         assert value in text
-    assert "PL[" not in text
 
 
-def test_a_game_stopped_at_the_move_limit_comes_back() -> None:
+def test_a_game_stopped_at_the_move_limit_and_who_begins_come_back() -> None:
     game = Game(Rules.preset("cgos", 5, 2.5, move_limit=3))
     for point in ("C3", "D4", "B2"):
         game.play(move_from_gtp(point, 5))
     record = Record.from_game(game)
-    assert read_sgf(record.to_sgf()) == record
     assert record.outcome is not None and record.outcome.ending is Ending.MOVE_LIMIT
+    unusual = Record(Rules(), (), None, setup=((40,), (41,)), first=WHITE)
+    assert "PL[W]" in unusual.to_sgf()
+    assert [read_sgf(each.to_sgf()) for each in (record, unusual)] == [record, unusual]
 
 
-def test_who_begins_is_written_where_it_is_unusual() -> None:
-    record = Record(Rules(), (), None, setup=((40,), (41,)), first=WHITE)
-    assert "PL[W]" in record.to_sgf()
-    assert read_sgf(record.to_sgf()) == record
-
-
-def test_a_record_with_an_illegal_move_says_which_when_replayed() -> None:
+def test_a_record_with_an_illegal_move_or_setup_says_so_when_replayed() -> None:
     with pytest.raises(RecordError, match="illegal move: move 2 by White, E5 is taken"):
         Record(Rules(), (40, 40), None).replay()
-
-
-def test_a_record_with_an_impossible_setup_says_so_when_replayed() -> None:
     with pytest.raises(RecordError, match="illegal setup: "):
         Record(Rules(), (), None, setup=((40,), (40,))).replay()
 
 
-def test_setup_names_dates_and_the_main_line_are_read() -> None:
+def test_setup_names_dates_and_the_main_line_are_read_also_by_old_long_names() -> None:
     record = read_sgf(
         "(;SZ[9]AB[aa][bb:cc]AW[ii]PB[Shusaku]PW[Gennan]BR[4d]WR[8d]DT[1846-09-11]EV[Ear]GN[x]"
         ";AE[bc]PL[W](;W[ee];B[tt](;W[ff])(;W[gg]))(;W[df]))"
@@ -174,13 +137,7 @@ def test_setup_names_dates_and_the_main_line_are_read() -> None:
     assert record.moves == (40, 81, 50)
     assert (record.black, record.white, record.black_rank, record.white_rank) == ("Shusaku", "Gennan", "4d", "8d")
     assert (record.date, record.event, record.id) == ("1846-09-11", "Ear", "x")
-
-
-def test_setup_in_later_nodes_before_the_first_move_is_read() -> None:
     assert read_sgf("(;SZ[9];AB[ee];W[cc])").setup == ((40,), ())
-
-
-def test_old_long_property_names_are_read() -> None:
     assert read_sgf("(;GaMe[1]SiZe[9];Black[ee];White[cc])").moves == (40, 20)
 
 
@@ -209,51 +166,28 @@ def test_results_are_read(text: str, outcome: Outcome | None) -> None:
     assert read_sgf(record.to_sgf()).outcome == outcome
 
 
-@pytest.mark.parametrize(
-    "text, name",
-    [
-        ("Japanese", "japanese"),
-        ("jp", "japanese"),
-        ("Korean", "japanese"),
-        ("", "japanese"),
-        ("Pair Go", "japanese"),
-        ("Chinese", "chinese"),
-        ("cn", "chinese"),
-        ("AGA", "chinese"),
-        ("Tromp-Taylor", "tromp-taylor"),
-        ("NZ", "tromp-taylor"),
-        ("New Zealand", "tromp-taylor"),
-        ("GOE", "tromp-taylor"),
-        ("Ing Goe", "tromp-taylor"),
-        ("CGOS", "cgos"),
-    ],
-)
-def test_rules_are_read_by_their_many_names(text: str, name: str) -> None:
-    assert read_sgf(f"(;SZ[9]RU[{text}];B[ee])").rules.name == name
+def test_rules_are_read_by_their_many_names() -> None:
+    for name, texts in {
+        "japanese": ["Japanese", "jp", "Korean", "", "Pair Go"],
+        "chinese": ["Chinese", "cn", "AGA"],
+        "tromp-taylor": ["Tromp-Taylor", "NZ", "New Zealand", "GOE", "Ing Goe"],
+        "cgos": ["CGOS"],
+    }.items():
+        assert {text: read_sgf(f"(;SZ[9]RU[{text}];B[ee])").rules.name for text in texts} == dict.fromkeys(texts, name)
 
 
-@pytest.mark.parametrize(
-    "properties, komi",
-    [
-        ("KM[5.5]", 5.5),
-        ("KM[6,5]", 6.5),
-        ("KM[0]", 0.0),
-        ("KM[-2.5]", -2.5),
-        ("KM[375]", 7.5),
-        ("KM[3.75]", 7.5),
-        ("RU[Chinese]", 7.0),
-        ("KM[none]RU[Japanese]", 6.5),
-        ("AB[ee]PL[W]", 0.0),
-    ],
-)
-def test_komi_is_read_and_has_a_default(properties: str, komi: float) -> None:
-    assert read_sgf(f"(;SZ[9]{properties})").rules.komi == komi
-
-
-def test_a_missing_size_is_19_when_the_stones_say_so() -> None:
-    assert read_sgf("(;;B[qd])").rules.size == 19
-    assert read_sgf("(;GM[1])").rules.size == 19
-    assert read_sgf("(;SZ[9:9])").rules.size == 9
+def test_komi_and_size_are_read_and_have_defaults() -> None:
+    for komi, texts in {
+        5.5: ["KM[5.5]"],
+        6.5: ["KM[6,5]", "KM[none]RU[Japanese]"],
+        0.0: ["KM[0]", "AB[ee]PL[W]"],
+        -2.5: ["KM[-2.5]"],
+        7.5: ["KM[375]", "KM[3.75]"],
+        7.0: ["RU[Chinese]"],
+    }.items():
+        assert {text: read_sgf(f"(;SZ[9]{text})").rules.komi for text in texts} == dict.fromkeys(texts, komi)
+    for text, size in {"(;;B[qd])": 19, "(;GM[1])": 19, "(;SZ[9:9])": 9}.items():
+        assert read_sgf(text).rules.size == size
 
 
 def test_charsets_are_read() -> None:
@@ -269,18 +203,12 @@ def sgf_of(*points: str, rules: str = "Chinese") -> str:
     return f"(;SZ[5]RU[{rules}]" + "".join(f";{'BW'[n % 2]}[{move}]" for n, move in enumerate(moves)) + ")"
 
 
-def test_suicide_of_several_stones_is_read_and_allowed_by_the_rules_of_the_record() -> None:
+def test_suicide_repetition_and_length_are_allowed_by_the_rules_of_a_record_that_has_them() -> None:
     record = read_sgf(sgf_of("A1", "A2", "E5", "B2", "E4", "C1", "B1"))
     assert record.rules == replace(Rules.preset("chinese", 5), suicide=True)
     assert record.replay().board.stone(move_from_gtp("A1", 5)) == 0
-
-
-def test_a_repetition_is_read_and_allowed_by_the_rules_of_the_record() -> None:
     record = read_sgf(sgf_of("E5", "A2", "E4", "B2", "D5", "C1", "A1", "pass", "B1", rules="Tromp-Taylor"))
     assert record.rules == replace(Rules.preset("tromp-taylor", 5), superko=False)
-
-
-def test_the_move_limit_is_raised_for_a_long_game() -> None:
     circle = ["A1", "pass", "B1", "pass"]  # two black stones, again and again, that take themselves off
     record = read_sgf(sgf_of("E5", "A2", "E4", "B2", "D5", "C1", *circle * 20, rules="Tromp-Taylor"))
     assert len(record.moves) == record.rules.move_limit == 86
@@ -300,11 +228,7 @@ REFUSED = {
     "size 1": ["(;SZ[1])"],
     "no size": ["(;;B[ee];W[cc])", "(;SZ[nine];B[ee])", "(;SZ[-9];B[ee])", "(;AB[cc])"],
     "no point of the board": [
-        "(;SZ[9];B[jj])",
-        "(;SZ[9];B[e])",
-        "(;SZ[9];B[EE])",
-        "(;SZ[9]AB[jj])",
-        "(;SZ[9]AB[cc:aa])",
+        *("(;SZ[9];B[jj])", "(;SZ[9];B[e])", "(;SZ[9];B[EE])", "(;SZ[9]AB[jj])", "(;SZ[9]AB[cc:aa])")
     ],
     "two moves in one node": ["(;SZ[9];B[ee]W[cc])", "(;SZ[9];B[ee][cc])"],
     "a colour plays twice in a row": ["(;SZ[9];B[ee];B[cc])"],
@@ -353,16 +277,11 @@ def test_an_archive_that_would_fill_the_memory_is_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collection, "MAX_UNPACKED", 1 << 20)
-    zeros = tmp_path / "zeros.sgfs"
-    zeros.write_bytes(bytes(20 << 20))
-    if name.endswith(".zip"):
-        with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.write(zeros)
-    elif name.endswith(".tgz"):
-        with tarfile.open(tmp_path / name, "w:gz") as tar:
-            tar.add(zeros)
+    zeros = bytes(20 << 20)
+    if name.endswith("s.gz"):
+        (tmp_path / name).write_bytes(packed(name, zeros))
     else:
-        (tmp_path / name).write_bytes(gzip.compress(zeros.read_bytes()))
+        write_archive(tmp_path / name, {"zeros.sgfs": zeros})
     with pytest.raises(RecordError, match=f"{name} unpacks to more than 100 times its size"):
         list(read_path(tmp_path / name))
 
@@ -434,20 +353,20 @@ def test_files_of_many_games_are_read(tmp_path: Path, name: str) -> None:
     assert moves_of(read_path(str(path))) == [0, 10, 20]
 
 
-def write_tar(path: Path, members: dict[str, bytes]) -> None:
+def write_archive(path: Path, members: dict[str, bytes]) -> None:
+    """A ZIP or a TAR file, packed as the end of its name says."""
     archived = io.BytesIO()
-    with tarfile.open(fileobj=archived, mode="w") as archive:
-        for name, data in members.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(data)
-            archive.addfile(entry, io.BytesIO(data))
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(archived, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in members.items():
+                archive.writestr(name, data)
+    else:
+        with tarfile.open(fileobj=archived, mode="w") as tar:
+            for name, data in members.items():
+                entry = tarfile.TarInfo(name)
+                entry.size = len(data)
+                tar.addfile(entry, io.BytesIO(data))
     path.write_bytes(packed(path.name, archived.getvalue()))
-
-
-def write_zip(path: Path, members: dict[str, bytes]) -> None:
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
 
 
 MEMBERS = {
@@ -460,12 +379,8 @@ MEMBERS = {
 
 @pytest.mark.parametrize("name", ["x.zip", "x.tar", "x.tar.gz", "x.tgz", "x.tar.xz", "x.txz", "x.tar.bz2"])
 def test_archives_are_read(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    if name == "x.zip":
-        write_zip(path, MEMBERS)
-    else:
-        write_tar(path, MEMBERS)
-    assert moves_of(read_path(path)) == [0, 10, 20, 30]
+    write_archive(tmp_path / name, MEMBERS)
+    assert moves_of(read_path(tmp_path / name)) == [0, 10, 20, 30]
 
 
 def test_folders_are_read_in_order_with_the_folders_in_them(tmp_path: Path) -> None:
@@ -474,12 +389,12 @@ def test_folders_are_read_in_order_with_the_folders_in_them(tmp_path: Path) -> N
     (tmp_path / "b" / "2.sgf").write_text(games(2)[1])
     (tmp_path / "a.sgf").write_text(games(1)[0])
     (tmp_path / "notes.txt").write_text("(;SZ[9];B[ee])")
-    write_zip(tmp_path / "b" / "3.zip", {"x.sgf": games(3)[2].encode()})
+    write_archive(tmp_path / "b" / "3.zip", {"x.sgf": games(3)[2].encode()})
     assert moves_of(read_path(tmp_path)) == [0, 10, 20]
 
 
 def test_a_game_that_is_refused_is_named_and_the_others_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "games.sgfs"
+    path, archive = tmp_path / "games.sgfs", tmp_path / "x.zip"
     path.write_text(f"{games(1)[0]}\nnonsense\n(;SZ[25];B[aa])\n(;SZ[9];B[ee];W[ee])\n{games(1)[0]}\n")
     first, *refused, last = read_path(path)
     assert isinstance(first, Record) and isinstance(last, Record)
@@ -488,21 +403,11 @@ def test_a_game_that_is_refused_is_named_and_the_others_are_read(tmp_path: Path)
         Refusal(str(path), 3, "size 25"),
         Refusal(str(path), 4, "illegal move", "move 2 by White, E5 is taken"),
     ]
-
-
-def test_a_member_of_an_archive_is_named_in_its_refusal(tmp_path: Path) -> None:
-    path = tmp_path / "x.zip"
-    write_zip(path, {"a.sgf": b"nonsense"})
-    (refusal,) = read_path(path)
-    assert isinstance(refusal, Refusal) and refusal.source == f"{path}:a.sgf"
-
-
-def test_the_rest_of_a_collection_is_refused_after_a_broken_game(tmp_path: Path) -> None:
-    path = tmp_path / "games.sgf"
+    write_archive(archive, {"a.sgf": b"nonsense"})
+    assert [(item.source, item.reason) for item in read_path(archive)] == [(f"{archive}:a.sgf", "not an SGF")]
+    path = tmp_path / "games.sgf"  # here a broken game takes the rest with it
     path.write_text(f"{games(1)[0]} (;SZ[9];B[ee](;W[cc])(;W[dd])")
-    _, refusal = read_path(path)
-    assert isinstance(refusal, Refusal)
-    assert (refusal.number, refusal.reason) == (2, "not an SGF")
+    assert [(item.number, item.reason) for item in list(read_path(path))[1:]] == [(2, "not an SGF")]
 
 
 def test_a_collection_in_another_charset_is_read(tmp_path: Path) -> None:
@@ -511,42 +416,33 @@ def test_a_collection_in_another_charset_is_read(tmp_path: Path) -> None:
     assert [item.black + item.white for item in read_path(path) if isinstance(item, Record)] == ["許功", "許功蓋"]
 
 
-@pytest.mark.parametrize("name", ["nowhere", "nowhere.sgf"])
-def test_a_path_that_does_not_exist_is_an_error(tmp_path: Path, name: str) -> None:
-    with pytest.raises(RecordError, match="no such file or folder"):
-        read_path(tmp_path / name)
-
-
-def test_a_file_of_another_kind_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "notes.txt"
-    path.write_text(GAME)
-    with pytest.raises(RecordError, match="is no kind of game record"):
-        read_path(path)
-
-
 def test_a_path_without_games_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text(GAME)
+    for name, words in {
+        "nowhere": "no such file or folder",
+        "nowhere.sgf": "no such file or folder",
+        "notes.txt": "is no kind of game record",
+    }.items():
+        with pytest.raises(RecordError, match=words):
+            read_path(tmp_path / name)
     (tmp_path / "empty.sgfs").write_text("\n\n")
-    write_zip(tmp_path / "empty.zip", {"readme": b""})
+    write_archive(tmp_path / "empty.zip", {"readme": b""})
     for path in (tmp_path, tmp_path / "empty.sgfs", tmp_path / "empty.zip"):
         with pytest.raises(RecordError, match="holds no games"):
             list(read_path(path))
 
 
-def damaged(data: bytes) -> bytes:
-    return data[: len(data) // 2]
-
-
 @pytest.mark.parametrize("name", ["x.sgfs.xz", "x.sgfs.gz", "x.zip", "x.tar", "x.tar.gz", "x.tar.xz"])
-@pytest.mark.parametrize("damage", [damaged, lambda data: b"\0garbage" * 200], ids=["cut off", "overwritten"])
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[: len(data) // 2], lambda data: b"\0garbage" * 200], ids=["cut off", "overwritten"]
+)
 def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, name: str, damage: Callable[[bytes], bytes]) -> None:
     path = tmp_path / name
     text = "\n".join(Record.from_game(played_game(seed, 9)).to_sgf() for seed in range(20)).encode()
-    if name == "x.zip":
-        write_zip(path, {"a.sgfs": text})
-    elif ".tar" in name:
-        write_tar(path, {"a.sgfs": text})
-    else:
+    if "sgfs" in name:
         path.write_bytes(packed(name, text))
+    else:
+        write_archive(path, {"a.sgfs": text})
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(RecordError, match=f"{name} is damaged or can't be read: ") as error:
         list(read_path(path))

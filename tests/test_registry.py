@@ -1,11 +1,10 @@
 """Names that can play: what ships, what is typed, what arena.toml and installed packages add, and how they clash."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import sys
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -72,35 +71,20 @@ def test_every_kind_plays_under_its_own_name_and_what_ships_under_others(registr
 
 
 def test_settings_are_typed_behind_the_name(registry: Registry) -> None:
-    entry = registry.resolve("uct:playouts=500,reuse=false,c_uct=1")
+    entry, usual = registry.resolve("uct:playouts=500,reuse=false,c_uct=1"), registry.resolve("uct")
     assert entry.name == "uct:playouts=500,c_uct=1,reuse=false"
     assert (setting(entry, "playouts"), setting(entry, "c_uct"), setting(entry, "reuse")) == (500, 1.0, False)
     assert entry.config.playouts == 500
-    assert setting(entry, "max_tree_mb") == setting(registry.resolve("uct"), "max_tree_mb")
-
-
-def test_a_setting_that_changes_nothing_does_not_show_in_the_name(registry: Registry) -> None:
-    plain = registry.resolve("uct")
-    assert registry.resolve(f"uct:playouts={setting(plain, 'playouts')}") == plain
-    assert registry.resolve("uct:") == plain
-
-
-@pytest.mark.parametrize("spec", ["uct:c_uct=0.7000001", "uct:c_uct=1e-07,reuse=false"])
-def test_the_name_of_an_entry_can_be_typed_to_get_it_again(registry: Registry, spec: str) -> None:
-    entry = registry.resolve(spec)
-    assert registry.resolve(entry.name) == entry
-    assert entry.identity != registry.resolve("uct").identity
-
-
-def test_a_value_may_hold_spaces_commas_and_equals_signs(registry: Registry) -> None:
+    assert setting(entry, "max_tree_mb") == setting(usual, "max_tree_mb")
+    # A setting that changes nothing does not show.
+    assert registry.resolve(f"uct:playouts={setting(usual, 'playouts')}") == registry.resolve("uct:") == usual
+    for spec in ("uct:c_uct=0.7000001", "uct:c_uct=1e-07,reuse=false"):
+        entry = registry.resolve(spec)
+        assert registry.resolve(entry.name) == entry
+        assert entry.identity != usual.identity
     command = "gnugo --mode gtp --rules a,b --level=10"
     entry = registry.resolve(f"gtp:command={command},startup=3")
-    assert setting(entry, "command") == command
-    assert setting(entry, "startup") == 3.0
-
-
-def test_a_setting_without_a_default_has_to_be_given(registry: Registry) -> None:
-    assert "gtp needs the setting 'command', as in gtp:command=..." in refusal(registry.resolve, "gtp")
+    assert (setting(entry, "command"), setting(entry, "startup")) == (command, 3.0)
 
 
 @pytest.mark.parametrize(
@@ -132,15 +116,12 @@ def test_a_setting_without_a_default_has_to_be_given(registry: Registry) -> None
         ("uct:max_tree_mb=10000", "uct: max_tree_mb = 10000 is out of range; it goes from 1 to 8192"),
         ("uct:resign=0.6", "uct: resign = 0.6 is out of range; it goes from 0 to 0.5"),
         ("policy:precision=half", "policy: precision = 'half' is none of auto, fp32, int8"),
+        ("gtp", "gtp needs the setting 'command', as in gtp:command=..."),
+        ("mcts:seconds=1", "'seconds' is a limit, not a setting; write mcts@seconds=1"),
     ],
 )
 def test_what_can_not_be_read_is_refused_with_what_to_write(registry: Registry, spec: str, message: str) -> None:
     assert message in refusal(registry.resolve, spec)
-
-
-def test_an_entry_travels_to_other_processes(registry: Registry) -> None:
-    entry = registry.resolve("uct:playouts=3")
-    assert pickle.loads(pickle.dumps(entry)) == entry
 
 
 # --- Limits ---
@@ -209,12 +190,6 @@ def test_limits_that_can_not_be_are_refused_in_one_line(registry: Registry, limi
     assert message.replace("mcts", "--limits", 1) in refusal(Limits.read, limits, "--limits")
 
 
-def test_a_limit_among_the_settings_is_shown_its_place(tmp_path: Path, registry: Registry) -> None:
-    assert "'seconds' is a limit, not a setting; write mcts@seconds=1" in refusal(registry.resolve, "mcts:seconds=1")
-    text = refusal(configured, tmp_path, "[bots.mcts]\ndeadline = 5\n")
-    assert """[bots.mcts]: 'deadline' is a limit, not a setting; write limits = "deadline=5\"""" in text
-
-
 def test_a_file_gives_a_bot_limits_that_typed_ones_replace(tmp_path: Path) -> None:
     registry = configured(
         tmp_path, '[bots.deep]\nkind = "uct"\nlimits = "main=60,byoyomi=5"\n[bots.mcts]\nlimits = "seconds=1"\n'
@@ -228,29 +203,13 @@ def test_a_file_gives_a_bot_limits_that_typed_ones_replace(tmp_path: Path) -> No
     assert registry.resolve("mcts").limits == Limits(seconds=1)
 
 
-@pytest.mark.parametrize(
-    ("limits", "message"),
-    [
-        ("5", 'x]: limits = 5 is no text, as in "seconds=1"'),
-        ('"second=1"', "x]: limits: unknown limit 'second'; did you mean 'seconds'?"),
-        ('"main=0"', "x]: limits: main = 0 leaves no time"),
-    ],
-)
-def test_wrong_limits_in_a_file_are_refused(tmp_path: Path, limits: str, message: str) -> None:
-    assert message in refusal(configured, tmp_path, f'[bots.x]\nkind = "uct"\nlimits = {limits}\n')
-
-
 def test_limits_for_all_leave_those_alone_that_have_their_own(registry: Registry) -> None:
-    common = Limits(seconds=1)
-    assert registry.resolve("mcts").with_limits(common) == registry.resolve("mcts@seconds=1")
+    common, mcts, person = Limits(seconds=1), registry.resolve("mcts"), registry.resolve("human")
+    assert mcts.with_limits(common) == registry.resolve("mcts@seconds=1")
     own = registry.resolve("mcts@simulations=5")
     assert own.with_limits(common) == own
-    assert registry.resolve("mcts").with_limits(Limits()) == registry.resolve("mcts")
-
-
-def test_a_person_minds_a_clock_but_no_seconds_a_move(registry: Registry) -> None:
-    person = registry.resolve("human")
-    assert person.with_limits(Limits(seconds=1)) == person
+    assert mcts.with_limits(Limits()) == mcts
+    assert person.with_limits(common) == person  # who minds a clock only
     assert person.with_limits(Limits(main=60)).limits == Limits(main=60)
 
 
@@ -262,22 +221,10 @@ def test_what_a_player_thinks_within_is_part_of_who_it_is_and_what_only_forfeits
     assert len({registry.resolve(f"mcts@{limits}").identity for limits in same}) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "allowed"),
-    [
-        ("simulations=5", 60),
-        ("seconds=5", 70),
-        ("seconds=5,lag=0", 5),
-        ("seconds=5,lag=2", 7),
-        ("seconds=5,lag=2,deadline=6", 6),
-        ("seconds=5,deadline=6", 6),
-        ("deadline=6", 6),
-        ("main=5", float("inf")),
-        ("main=5,deadline=3", 3),
-    ],
-)
-def test_how_long_a_move_may_take_at_most(text: str, allowed: float) -> None:
-    assert Limits.read(text, "here").allowed == allowed
+def test_how_long_a_move_may_take_at_most() -> None:
+    most = {"simulations=5": 60, "seconds=5": 70, "seconds=5,lag=0": 5, "seconds=5,lag=2": 7, "deadline=6": 6}
+    most |= {"seconds=5,lag=2,deadline=6": 6, "seconds=5,deadline=6": 6, "main=5": inf, "main=5,deadline=3": 3}
+    assert {text: Limits.read(text, "here").allowed for text in most} == most
 
 
 # --- Nets ---
@@ -296,17 +243,14 @@ def test_a_checkpoint_plays_by_folder_and_by_name(tmp_path: Path, registry: Regi
     assert setting(warm, "temperature") == 0.5
 
 
-def test_a_missing_or_damaged_net_is_refused(tmp_path: Path, registry: Registry) -> None:
+def test_a_missing_or_damaged_net_or_one_of_another_size_is_refused(tmp_path: Path, registry: Registry) -> None:
     assert "no checkpoint 'none'" in refusal(registry.resolve, "checkpoint:none", error=CheckpointError)
-    net = save_net(tmp_path / "damaged")
-    net.weights.write_bytes(b"other weights")
-    assert "damaged" in refusal(registry.resolve, f"checkpoint:{net.folder}", error=CheckpointError)
-
-
-def test_a_size_that_the_net_can_not_play_is_refused_before_a_game(tmp_path: Path, registry: Registry) -> None:
-    entry = registry.resolve(f"checkpoint:{save_net(tmp_path / 'mine').folder}")
+    net = save_net(tmp_path / "net")
+    entry = registry.resolve(f"checkpoint:{net.folder}")
     entry.checked(9)
     assert "can't play 19x19" in refusal(entry.checked, 19, error=CheckpointError)
+    net.weights.write_bytes(b"other weights")
+    assert "damaged" in refusal(registry.resolve, f"checkpoint:{net.folder}", error=CheckpointError)
 
 
 # --- Identity ---
@@ -318,9 +262,6 @@ def test_the_same_settings_are_the_same_player_whatever_the_name(tmp_path: Path,
     assert deep.identity == registry.resolve("mcts:playouts=5000.0").identity
     assert registry.resolve("mcts").identity == registry.resolve("uct").identity
     assert len(deep.identity) == 12
-
-
-def test_another_setting_is_another_player(registry: Registry) -> None:
     specs = ["uct", "uct:playouts=1", "uct:playouts=2", "uct:reuse=false", "uct:resign=0.1", "random", "fast-random"]
     assert len({registry.resolve(spec).identity for spec in specs}) == len(specs)
 
@@ -389,16 +330,15 @@ def test_a_check_that_fails_names_the_bot_and_its_file(tmp_path: Path) -> None:
     assert text.startswith("gtp:command=nothing: there is no program 'nothing'")
 
 
-def test_a_table_without_a_kind_changes_a_known_entry(tmp_path: Path, registry: Registry) -> None:
+def test_a_table_without_a_kind_changes_a_known_entry_and_an_empty_file_nothing(
+    tmp_path: Path, registry: Registry
+) -> None:
     changed = configured(tmp_path, "[bots.mcts]\nplayouts = 77\n[bots.uct]\nmax_tree_mb = 2\n")
-    assert setting(changed.resolve("mcts"), "playouts") == 77
-    assert setting(changed.resolve("mcts"), "max_tree_mb") == 256
+    mcts = changed.resolve("mcts")
+    assert (setting(mcts, "playouts"), setting(mcts, "max_tree_mb")) == (77, 256)
     assert setting(changed.resolve("uct"), "max_tree_mb") == 2
-    assert changed.resolve("mcts").identity != registry.resolve("mcts").identity
-    assert changed.resolve("mcts").source == str(tmp_path / "arena.toml")
-
-
-def test_an_empty_file_changes_nothing(tmp_path: Path, registry: Registry) -> None:
+    assert mcts.identity != registry.resolve("mcts").identity
+    assert mcts.source == str(tmp_path / "arena.toml")
     assert configured(tmp_path, "# nothing\n").entries == registry.entries
 
 
@@ -419,6 +359,13 @@ def test_an_empty_file_changes_nothing(tmp_path: Path, registry: Registry) -> No
             "{file}: [bots.x]: env = 'A=1' is not a table of strings, as in {{NAME = ",
         ),
         ('[bots.x]\nkind = "gtp"\nenv = {A = 1}\n', "{file}: [bots.x]: env = {{'A': 1}} is not a table of strings, "),
+        ("[bots.mcts]\ndeadline = 5\n", """[bots.mcts]: 'deadline' is a limit, not a setting; write limits = "dead"""),
+        ('[bots.x]\nkind = "uct"\nlimits = 5\n', 'x]: limits = 5 is no text, as in "seconds=1"'),
+        (
+            '[bots.x]\nkind = "uct"\nlimits = "second=1"\n',
+            "x]: limits: unknown limit 'second'; did you mean 'seconds'?",
+        ),
+        ('[bots.x]\nkind = "uct"\nlimits = "main=0"\n', "x]: limits: main = 0 leaves no time"),
         ("[bots.x]\nplayouts = 5\n", "{file}: [bots.x] needs a kind, one of alphago, "),
         ("[bots]\nx = 5\n", "{file}: bots.x is no table of settings"),
         ("[[bots]]\n", "{file}: 'bots' is no table; write [bots.NAME]"),
@@ -512,7 +459,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         sys.modules.pop(module, None)
 
 
-def test_an_installed_package_brings_a_kind_that_plays(install: Any) -> None:
+def test_an_installed_package_brings_a_kind_that_plays(install: Any, tmp_path: Path) -> None:
     install("corner-bots", "corner = corner_bots:BOT")
     registry = Registry()
     entry = registry.resolve("corner:depth=5")
@@ -521,6 +468,9 @@ def test_an_installed_package_brings_a_kind_that_plays(install: Any) -> None:
     assert "corner" in registry.kinds
     assert entry.build().__class__.__name__ == "Corner"
     assert "corner: depth = 10 is out of range; it goes to 9" in refusal(registry.resolve, "corner:depth=10")
+    registry = configured(tmp_path, "[bots.corner]\ndepth = 4\n[bots.nook]\nkind = 'corner'\n")
+    assert setting(registry.resolve("corner"), "depth") == 4
+    assert registry.resolve("nook").kind == "corner"
 
 
 def test_a_setting_of_a_type_that_can_not_be_typed_is_refused(install: Any) -> None:
@@ -529,27 +479,14 @@ def test_a_setting_of_a_type_that_can_not_be_typed_is_refused(install: Any) -> N
     assert text.startswith("corner: depth can't be set: its type is list; it can be int, float, bool, str, Mapping[")
 
 
-def test_a_file_names_entries_of_a_packages_kind(install: Any, tmp_path: Path) -> None:
-    install("corner-bots", "corner = corner_bots:BOT")
-    registry = configured(tmp_path, "[bots.corner]\ndepth = 4\n[bots.nook]\nkind = 'corner'\n")
-    assert setting(registry.resolve("corner"), "depth") == 4
-    assert registry.resolve("nook").kind == "corner"
-
-
-def test_two_packages_with_one_name_clash_and_both_are_named(install: Any) -> None:
-    install("corner-bots", "corner = corner_bots:BOT")
-    install("other-bots", "corner = other_bots:BOT")
-    text = refusal(Registry)
-    assert "two kinds of bot are called 'corner'" in text
-    assert "the package corner-bots" in text
-    assert "the package other-bots" in text
-
-
-@pytest.mark.parametrize("name", ["uct", "mcts"])
-def test_a_package_can_not_take_the_name_of_what_ships(install: Any, name: str) -> None:
-    install("corner-bots", f"{name} = corner_bots:BOT")
-    text = refusal(Registry)
-    assert f"called '{name}': one from arena, one from the package corner-bots" in text
+@pytest.mark.parametrize(
+    ("names", "one"), [(["uct"], "arena"), (["mcts"], "arena"), (["corner", "corner"], "the package bots-0")]
+)
+def test_two_kinds_with_one_name_clash_and_both_are_named(install: Any, names: list[str], one: str) -> None:
+    for number, name in enumerate(names):
+        install(f"bots-{number}", f"{name} = bots_{number}:BOT")
+    last = f"the package bots-{len(names) - 1}"
+    assert f"called '{names[0]}': one from {one}, one from {last}" in refusal(Registry)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Stored games played again by real workers: what comes out the same, what doesn't and why, what can't be played."""
 
-from __future__ import annotations
-
 import json
 from contextlib import closing
 from dataclasses import replace
@@ -21,7 +19,7 @@ from arena.go.record import Record
 from arena.players.registry import Entry, Registry
 from arena.results.replay import Casting, Comparison, ReplayError, play_again
 from arena.results.store import Event, Store
-from arena.screen.dossier import show_replay
+from arena.screen.game import show_replay
 
 SEVEN = Rules.preset("cgos", 7)
 

@@ -1,7 +1,5 @@
 """What records add up to: tallies against counts by hand, the league's table, CSV that is never half written."""
 
-from __future__ import annotations
-
 import csv
 import math
 import random

@@ -1,7 +1,5 @@
 """``arena report`` as people run it: on events really played, under way or old, with files to write and wrong input."""
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3

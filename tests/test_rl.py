@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 import signal
 from collections.abc import Callable
@@ -13,7 +14,6 @@ import numpy as np
 import pytest
 import torch
 from commandline import arena
-from rich.console import Console
 
 from arena import BotFault, CheckpointError, ConfigError
 from arena.contract.bot import Bot, Decision, Limits
@@ -24,6 +24,7 @@ from arena.go.planes import find_encoder
 from arena.go.record import read_sgf
 from arena.players.registry import Registry
 from arena.screen.progress import SHARE_ROWS, ShareCurve, show_self_play
+from arena.screen.style import Console
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
@@ -260,7 +261,7 @@ def test_who_resigns_or_can_not_go_on_has_lost(beginner: Checkpoint, fails: bool
 
 
 def test_a_fault_of_the_net_that_learns_is_no_lost_game(beginner: Checkpoint) -> None:
-    player = NetPlayer(torch.nn.Identity(), ENCODER, torch.device("cpu"))  # which has no policy
+    player = NetPlayer(named_network("gocnn-2x8", 17, 5), ENCODER, torch.device("cpu"))  # which has no policy
     with pytest.raises(RuntimeError, match="the net: "):
         spar(player, Faulty(True), Limits(), RULES, [1, 2], [()] * 2)
 
@@ -322,9 +323,9 @@ def test_a_run_leaves_a_player_its_figures_and_its_games(small: Config, beginner
     assert all(0 <= progress.share <= 1 and 0 <= progress.black <= 1 for progress in seen)
     assert seen[0].divergence < 1e-6 and seen[-1].divergence > 1e-5
     training = tmp_path / "training" / "small"
-    lines = (training / METRICS_FILE).read_text().splitlines()
-    assert len(lines) == 5 and lines[0].startswith("step,rows,minutes,games_per_second")
-    rows = [int(line.split(",")[1]) for line in lines[1:]]
+    lines = [json.loads(line) for line in (training / METRICS_FILE).read_text().splitlines()]
+    assert len(lines) == 4 and {"games_per_second", "policy_loss", "grad_norm", "learning_rate"} <= lines[0].keys()
+    rows = [line["rows"] for line in lines]
     assert manifest.rows == rows[-1] > 4 * 4 * 5
     games = [read_sgf(line) for line in (training / "games.sgfs").read_text().splitlines()]
     assert len(games) == 4 + 4 + 16 and {games[0].black, games[0].white} == {"small@2", "beginner"}
@@ -343,12 +344,10 @@ def test_a_run_that_is_killed_and_resumed_ends_with_the_same_weights(small: Conf
     seen: list[rl.Progress] = []
     parts = Checkpoint.open(train(small, tmp_path / "parts", seen.append))
     assert [progress.iteration for progress in seen] == [4]
-    assert [(rating.iteration, rating.against, rating.games) for rating in seen[-1].ratings] == [
-        (2, "beginner", 4),
-        (2, "mcts:playouts=10", 2),
-        (4, "beginner", 4),
-        (4, "mcts:playouts=10", 2),
-    ]
+    rated = [(rating.iteration, rating.against, rating.games) for rating in seen[-1].ratings]
+    if (2, "mcts:playouts=10", 2) in rated:  # it may have been under way when the run was killed
+        rated.remove((2, "mcts:playouts=10", 2))
+    assert rated == [(2, "beginner", 4), (4, "beginner", 4), (4, "mcts:playouts=10", 2)]
     assert parts.identity == whole.identity and parts.manifest.rows == whole.manifest.rows
     assert parts.manifest.metrics == whole.manifest.metrics
 

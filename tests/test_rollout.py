@@ -1,7 +1,5 @@
 """The rollout policy: its features against a slow twin, what its playouts draw, training in small, its checkpoint."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,37 +19,6 @@ from arena.go.record import Record
 from bots.nets.checkpoint import SHIPPED, Checkpoint
 from bots.nets.rollout import RolloutPolicy, save_policy
 from bots.search import rollouts
-from bots.search.rollouts import (
-    ANSWER,
-    CHASE,
-    COUNTER,
-    CROSS,
-    ESCAPE,
-    EXTEND,
-    GIVEN,
-    LAST,
-    MOST,
-    NAKADE,
-    PASS,
-    PREVIOUS,
-    RESPONSE,
-    RING,
-    SIZES,
-    SPOT,
-    SPOTS,
-    TACTICS,
-    TAKE,
-    Weights,
-    draw,
-    list_features,
-    measure_groups,
-    offset_code,
-    place_and_touch,
-    policy_playout,
-    spot_code,
-    surroundings,
-    weigh,
-)
 from bots.search.tree import move_from_point, point_from_move
 from trainers import data, rollout
 
@@ -64,7 +31,7 @@ SIZE = 7
 @kernel
 def features_of(boards, colour, last, previous, captured, candidates, features, counts):
     scratch = np.empty((4, 2 * CELLS), np.int64)
-    return list_features(boards[0], colour, last, previous, captured, candidates, features, counts, scratch)
+    return rollouts.list_features(boards[0], colour, last, previous, captured, candidates, features, counts, scratch)
 
 
 @kernel
@@ -77,7 +44,7 @@ def first_moves(boards, colour, last, previous, weights, seed, counts):
     for _ in range(total):
         boards[1] = boards[0]
         when[:] = 0
-        _, _, state = policy_playout(boards[1], colour, last, previous, weights, state, when, 1)
+        _, _, state = rollouts.policy_playout(boards[1], colour, last, previous, weights, state, when, 1)
         first = 0
         for p in range(CELLS):
             if when[p] == 2 + colour - 1:
@@ -108,24 +75,25 @@ def differences(boards, weights, seed, moves):
             for i in range(1, waiting[side, 0] + 1):
                 p = np.int64(waiting[side, i])
                 stale[side, p] = False
-                kept[side, p] = surroundings(board, groups, p, side + 1, weights.factors)
+                kept[side, p] = rollouts.surroundings(board, groups, p, side + 1, weights.factors)
             waiting[side, 0] = 0
         fresh[:] = 0
-        measure_groups(board, fresh)
+        rollouts.measure_groups(board, fresh)
         for p in range(CELLS):
             for side in range(2):
                 compared += 1
                 there = np.float32(0)
                 if board.colour[p] == 0:
-                    there = surroundings(board, fresh, p, side + 1, weights.factors)
+                    there = rollouts.surroundings(board, fresh, p, side + 1, weights.factors)
                 wrong += there != kept[side, p]
-        weigh(board, groups, colour, last, previous, captured, weights, kept[colour - 1], points, codes, weighed)
-        chosen, state = draw(board, weighed, sums, state)
+        own = kept[colour - 1]
+        rollouts.weigh(board, groups, colour, last, previous, captured, weights, own, points, codes, weighed)
+        chosen, state = rollouts.draw(board, weighed, sums, state)
         captured = np.int64(0)
         if chosen:
             forbidden += board.colour[U(chosen)] != 0 or not kernels.is_legal(board, chosen, colour)
             forbidden += kernels.is_eye(board, chosen, colour)
-            captured = place_and_touch(board, chosen, colour, groups, stale, waiting)
+            captured = rollouts.place_and_touch(board, chosen, colour, groups, stale, waiting)
             kept[:, chosen] = 0
             taken += captured
         else:
@@ -163,7 +131,7 @@ def twin_features(
     """The codes of every move that the policy considers, sorted; None is the pass."""
     filled = len(board.stones) * 100 // board.size**2
     phase = sum(filled >= end for end in (2, 5, 10, 17, 26, 38, 54))
-    found: dict[Point | None, list[int]] = {None: [PASS + 2 * phase + (last is None)]}
+    found: dict[Point | None, list[int]] = {None: [rollouts.PASS + 2 * phase + (last is None)]}
     for p in eyes_apart(board, colour):
         cross = 0
         captures, rescues, gives = [0], [0], [0]
@@ -190,21 +158,21 @@ def twin_features(
             assert is_self_atari(board, p, colour)
             largest = max([len(board.group(q)[0]) for q in own], default=0)
             safety = 2 if largest == 0 else 3 if largest <= 2 else 4
-        tactics = (safety * SIZES + size_class(max(captures))) * SIZES + size_class(max(rescues))
+        tactics = (safety * rollouts.SIZES + size_class(max(captures))) * rollouts.SIZES + size_class(max(rescues))
         codes = [
-            RING + seen_by(colour, ring(board, p)),
-            CROSS + cross,
-            TACTICS + tactics * GIVEN + min(3, max(gives)),
-            SPOT + phase * SPOTS + spot_code(*p, board.size),
+            rollouts.RING + seen_by(colour, ring(board, p)),
+            rollouts.CROSS + cross,
+            rollouts.TACTICS + tactics * rollouts.GIVEN + min(3, max(gives)),
+            rollouts.SPOT + phase * rollouts.SPOTS + rollouts.spot_code(*p, board.size),
         ]
-        for begin, other in ((LAST, last), (PREVIOUS, previous)):
+        for begin, other in ((rollouts.LAST, last), (rollouts.PREVIOUS, previous)):
             if other is not None:
-                codes.append(begin + offset_code(p[0] - other[0], p[1] - other[1]))
+                codes.append(begin + rollouts.offset_code(p[0] - other[0], p[1] - other[1]))
         if last is not None:
             codes += answers(board, colour, last, p)
         if 3 <= len(captured) <= 6 and p in captured:
             beside = sum(q in captured for q in board.neighbours(p))
-            codes.append(NAKADE + (len(captured) - 3) * 5 + beside)
+            codes.append(rollouts.NAKADE + (len(captured) - 3) * 5 + beside)
         found[p] = sorted(codes)
     return found
 
@@ -214,21 +182,21 @@ def answers(board: ReferenceBoard, colour: int, last: Point, p: Point) -> set[in
     row, column = last[0] - p[0] + 1, last[1] - p[1] + 1
     if 0 <= row < 3 and 0 <= column < 3:
         direction = 3 * row + column
-        codes.add(RESPONSE + (direction - (direction > 4) << 16) + seen_by(colour, ring(board, p)))
+        codes.add(rollouts.RESPONSE + (direction - (direction > 4) << 16) + seen_by(colour, ring(board, p)))
 
     def note(kind: int, group: Point) -> None:
-        codes.add(ANSWER + kind * SIZES + size_class(len(board.group(group)[0])))
+        codes.add(rollouts.ANSWER + kind * rollouts.SIZES + size_class(len(board.group(group)[0])))
 
     if p in liberties(board, last) and board.liberties(last) <= 2:
-        note(TAKE if board.liberties(last) == 1 else CHASE, last)
+        note(rollouts.TAKE if board.liberties(last) == 1 else rollouts.CHASE, last)
     for q in board.neighbours(last):
         if board.stones.get(q) != colour or board.liberties(q) > 2:
             continue
         if p in liberties(board, q):
-            note(ESCAPE if board.liberties(q) == 1 else EXTEND, q)
+            note(rollouts.ESCAPE if board.liberties(q) == 1 else rollouts.EXTEND, q)
         around = board.group(q)[1] - liberties(board, q)
         if board.liberties(q) == 1 and any(liberties(board, r) == {p} for r in around):
-            note(COUNTER, q)
+            note(rollouts.COUNTER, q)
     return codes
 
 
@@ -253,7 +221,7 @@ def random_positions(size: int, seed: int) -> Iterator[tuple[Game, ReferenceBoar
 @pytest.mark.parametrize(("size", "seed"), [(5, 1), (5, 2), (7, 3), (9, 4)])
 def test_the_features_are_those_of_the_slow_twin(size: int, seed: int) -> None:
     candidates, counts = np.empty(CELLS, np.int64), np.empty(CELLS, np.int64)
-    features = np.empty((CELLS, MOST), np.int64)
+    features = np.empty((CELLS, rollouts.MOST), np.int64)
     seen: set[int] = set()
     for number, (game, board, captured) in enumerate(random_positions(size, seed)):
         if number % 2 and len(captured) < 3:
@@ -268,20 +236,27 @@ def test_the_features_are_those_of_the_slow_twin(size: int, seed: int) -> None:
         }
         assert ours == twin_features(board, colour, recent[-1], recent[-2], captured)
         seen |= {code for codes in ours.values() for code in codes}
-    for begin in (TACTICS, SPOT, LAST, PREVIOUS, RESPONSE):
+    for begin in (rollouts.TACTICS, rollouts.SPOT, rollouts.LAST, rollouts.PREVIOUS, rollouts.RESPONSE):
         assert any(begin <= code for code in seen)
-    for kind in (TAKE, CHASE, ESCAPE, COUNTER, EXTEND):
-        assert any(ANSWER + kind * SIZES <= code < ANSWER + (kind + 1) * SIZES for code in seen), kind
-    assert size > 5 or any(NAKADE <= code < PASS for code in seen)
+    for kind in (rollouts.TAKE, rollouts.CHASE, rollouts.ESCAPE, rollouts.COUNTER, rollouts.EXTEND):
+        assert any((code - rollouts.ANSWER) // rollouts.SIZES == kind for code in seen), kind
+    assert size > 5 or any(rollouts.NAKADE <= code < rollouts.PASS for code in seen)
 
 
-def any_weights(size: int, seed: int = 0) -> Weights:
-    """Weights by chance, the same under symmetry."""
+def game_of(*moves: int) -> Game:
+    game = Game(Rules.preset("cgos", SIZE))
+    for move in moves:
+        game.play(move)
+    return game
+
+
+def any_weights(size: int, seed: int = 0) -> rollouts.Weights:
+    """rollouts.Weights by chance, the same under symmetry."""
     chance = np.random.default_rng(seed).normal(0, 0.7, len(rollout.untrained()))
     return rollouts.spread(chance, size)
 
 
-def probabilities(game: Game, weights: Weights) -> np.ndarray:
+def probabilities(game: Game, weights: rollouts.Weights) -> np.ndarray:
     size = game.rules.size
     recent = [size * size, size * size, *game.moves]
     out = np.empty(size * size + 1, np.float32)
@@ -314,25 +289,15 @@ def test_probabilities_are_a_distribution_over_sensible_moves() -> None:
 def test_probabilities_do_not_depend_on_symmetry_or_colour() -> None:
     weights = any_weights(SIZE)
     moves = [move for game, _, _ in random_positions(SIZE, 5) for move in game.moves[-1:]][:40]
-    game = Game(Rules.preset("cgos", SIZE))
-    for move in moves:
-        game.play(move)
-    expected = probabilities(game, weights)
+    expected = probabilities(game_of(*moves), weights)
     for table in symmetry_table(SIZE):
-        turned = Game(Rules.preset("cgos", SIZE))
-        for move in moves:
-            turned.play(int(table[move]))
+        turned = game_of(*table[moves].tolist())
         assert probabilities(turned, weights)[table] == pytest.approx(expected, abs=1e-6)
-    swapped = Game(Rules.preset("cgos", SIZE))
-    for move in (SIZE * SIZE, *moves):
-        swapped.play(move)
-    assert probabilities(swapped, weights) == pytest.approx(expected, abs=1e-6)
+    assert probabilities(game_of(SIZE * SIZE, *moves), weights) == pytest.approx(expected, abs=1e-6)
 
 
 def test_playouts_begin_as_the_probabilities_say() -> None:
-    game = Game(Rules.preset("cgos", SIZE))
-    for word in "D4 D5 E4 C4 E5 D3 C5".split():
-        game.play(move_from_gtp(word, SIZE))
+    game = game_of(*(move_from_gtp(word, SIZE) for word in "D4 D5 E4 C4 E5 D3 C5".split()))
     weights = any_weights(SIZE, 3)
     expected = probabilities(game, weights)
     last, previous = (int(point_from_move(move, SIZE)) for move in (game.moves[-1], game.moves[-2]))
@@ -386,14 +351,11 @@ def trained(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> RolloutP
 def test_training_beats_all_moves_as_likely_on_games_kept_aside(trained: RolloutPolicy) -> None:
     manifest = trained.checkpoint.manifest
     metrics = manifest.metrics
+    assert manifest.trainer == "rollout" and manifest.network["features"] == rollouts.FEATURES
+    assert "habit.sgfs; sha256 " in manifest.data
     assert metrics["test_positions"] > 300 and metrics["validation_positions"] >= 30
     assert metrics["test_loss"] < 2.2 < 3 < metrics["test_uniform_loss"]
     assert metrics["test_top1"] > 0.2
-    assert (
-        trained.checkpoint.manifest.trainer == "rollout"
-        and trained.checkpoint.manifest.network["features"] == rollouts.FEATURES
-    )
-    assert "habit.sgfs; sha256 " in trained.checkpoint.manifest.data
 
 
 def test_the_loss_is_that_of_the_probabilities(trained: RolloutPolicy, archive: Path, tmp_path: Path) -> None:
@@ -408,17 +370,12 @@ def test_the_loss_is_that_of_the_probabilities(trained: RolloutPolicy, archive: 
     assert rollout.measure(trained.learned, games).loss == pytest.approx(np.mean(losses), abs=1e-3)
 
 
-def test_the_same_seed_learns_the_same(trained: RolloutPolicy, archive: Path, tmp_path: Path) -> None:
-    assert (
-        RolloutPolicy.open(rollout.train(config_of(archive), tmp_path)).checkpoint.identity
-        == trained.checkpoint.identity
-    )
-
-
-def test_a_sharper_policy_is_surer(trained: RolloutPolicy) -> None:
-    game = Game(Rules.preset("cgos", SIZE))
-    game.play(24)
-    plain, sharp = (probabilities(game, trained.weights(SIZE, sharpness)) for sharpness in (1.0, 2.0))
+def test_the_same_seed_learns_the_same_and_a_sharper_policy_is_surer(
+    trained: RolloutPolicy, archive: Path, tmp_path: Path
+) -> None:
+    again = RolloutPolicy.open(rollout.train(config_of(archive), tmp_path))
+    assert again.checkpoint.identity == trained.checkpoint.identity
+    plain, sharp = (probabilities(game_of(24), trained.weights(SIZE, sharpness)) for sharpness in (1.0, 2.0))
     assert sharp == pytest.approx(plain**2 / (plain**2).sum(), abs=1e-5)
 
 

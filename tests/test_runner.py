@@ -1,7 +1,5 @@
 """Events with real worker processes and a real database: what is played, what is kept, and what dies with what."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import select
@@ -22,7 +20,6 @@ from commandline import environment
 from planned import planned
 from scripted_bots import scripted, wait
 
-import arena
 from arena import UserError
 from arena.contract.bot import Limits
 from arena.events.room import Room, lost_record
@@ -89,6 +86,18 @@ def stored(store: Store, played: Match) -> Played:
 def fresh(updates: Iterator[Update]) -> list[Record]:
     """The games that were played now."""
     return [record for update in updates if not update.resumed for record in update.records]
+
+
+def numbered(updates: Iterator[Update]) -> dict[int, Record]:
+    """The games that were played now by their places in the match, from 0."""
+    return {int(record.id[-5:]) - 1: record for record in fresh(updates)}
+
+
+def begun(updates: Iterator[Update]) -> list[Record]:
+    """The first games that are over."""
+    while not (records := [*next(updates).records]):
+        pass
+    return records
 
 
 class Lifeline:
@@ -234,9 +243,7 @@ def test_a_pause_stops_all_games_and_they_go_on_as_if_there_had_been_none(store:
     played = match(scripted("GOOD", "a"), scripted("GOOD", "b"), games=300, rules=FIVE)
     control = Control()
     updates = play_event(played, store, 2, control)
-    records: list[Record] = []
-    while not records:
-        records += next(updates).records
+    records = begun(updates)
     control.paused = True
     quiet = 0
     while quiet < 10:  # updates, at a tenth of a second each
@@ -262,20 +269,6 @@ def test_no_clock_runs_in_a_pause(store: Store) -> None:
             control.paused = quiet < 8
     assert pauses == 2
     assert stored(store, played) == undisturbed(played)
-
-
-def test_a_paused_event_can_be_closed(store: Store, lifeline: Lifeline) -> None:
-    played = match(scripted("GOOD", "a", lifeline=lifeline.path), scripted("GOOD", "b"), games=300, rules=FIVE)
-    control = Control()
-    updates = play_event(played, store, 2, control)
-    seen: list[Record] = []
-    while not seen:
-        seen += next(updates).records
-    control.paused = True
-    next(updates)
-    updates.close()
-    assert lifeline.falls_silent(5)
-    assert set(essence(seen)) <= set(stored(store, played))
 
 
 # --- A store that another program holds ---
@@ -339,12 +332,11 @@ def test_a_persons_game_waits_until_it_can_be_stored(store: Store, other: sqlite
 def test_a_bot_that_takes_its_process_down_forfeits_that_game_alone(store: Store) -> None:
     games = seeds(4)
     played = match(scripted("SEGFAULT", seed=games[1]), scripted("LEAVE", seed=games[2]), games=4)
-    records = {int(record.id[-5:]) - 1: record for record in fresh(play_event(played, store, 1))}
+    records = numbered(play_event(played, store, 1))
     expected = undisturbed(match(scripted("GOOD", "segfault"), scripted("GOOD", "leave"), games=4))
     moves = {int(id[-5:]) - 1: game[3] for id, game in expected.items()}
     for number, loser, reason in ((1, "segfault", "SIGSEGV"), (2, "leave", "exit code 3")):
         record = records.pop(number)
-        assert record.outcome is not None
         assert record.outcome.ending is Ending.CRASH
         assert record.outcome.winner is not None
         assert (record.black if record.outcome.black_score else record.white) != loser
@@ -359,11 +351,8 @@ def test_a_bot_that_takes_its_process_down_forfeits_that_game_alone(store: Store
 def test_a_bot_that_hangs_forfeits_on_time_and_the_event_ends(store: Store, lifeline: Lifeline) -> None:
     bad = scripted("HANG", seed=seeds(4)[1], lifeline=lifeline.path)
     played = match(scripted("MANY", "good"), bad, games=4, deadline=0.5)
-    start = monotonic()
-    records = {int(record.id[-5:]) - 1: record for record in fresh(play_event(played, store, 1))}
-    assert monotonic() - start < 60
+    records = numbered(play_event(played, store, 1))
     hung = records[1]
-    assert hung.outcome is not None
     assert (hung.outcome.ending, hung.outcome.black_score) == (Ending.TIME, 0.0)
     assert hung.black == "hang"
     assert hung.reason == "hang: no answer within 0.5 s"
@@ -412,7 +401,7 @@ def test_a_bot_that_blocks_its_process_is_not_taken_for_a_stopped_one(store: Sto
 
 def test_a_bot_that_hangs_in_a_call_for_many_games_forfeits_one(store: Store) -> None:
     played = match(scripted("STUCK", seed=seeds(20)[9], at=12), scripted("MANY", "good"), games=20, deadline=0.3)
-    records = {int(record.id[-5:]) - 1: record for record in fresh(play_event(played, store, 1))}
+    records = numbered(play_event(played, store, 1))
     assert records.pop(9).reason == "stuck: no answer within 0.3 s"
     assert [record.reason for record in records.values()] == [""] * 19
 
@@ -421,12 +410,8 @@ def test_a_bot_that_dies_once_is_given_another_chance(store: Store, tmp_path: Pa
     played = match(scripted("DIES_ONCE", seed=seeds(4)[2], marker=str(tmp_path / "died")), scripted("GOOD"), games=4)
     assert essence(fresh(play_event(played, store, 1))) == undisturbed(played)
     assert (tmp_path / "died").exists()
-
-
-def test_a_fault_before_the_first_move_of_a_game_is_no_fault(store: Store) -> None:
-    played = match(scripted("UNSURE"), scripted("GOOD"), games=2)
-    records = fresh(play_event(played, store, 1))
-    assert [record.reason for record in records] == ["", ""]
+    unsure = match(scripted("UNSURE"), scripted("GOOD"), games=2)  # it fails before the first move of a game
+    assert [record.reason for record in fresh(play_event(unsure, store, 1))] == ["", ""]
 
 
 @pytest.mark.parametrize(
@@ -471,12 +456,16 @@ def test_a_later_worker_that_can_not_be_built_ends_the_match_and_keeps_its_games
 # --- Stopping, and being killed ---
 
 
-def test_closing_the_match_keeps_finished_games_and_leaves_no_process(store: Store, lifeline: Lifeline) -> None:
+@pytest.mark.parametrize("paused", [False, True])
+def test_closing_the_match_keeps_finished_games_and_leaves_no_process(
+    store: Store, lifeline: Lifeline, paused: bool
+) -> None:
     played = match(scripted("GOOD", "a", lifeline=lifeline.path), scripted("GOOD", "b"), games=400, rules=FIVE)
-    updates = play_event(played, store, 2)
-    seen: list[Record] = []
-    while not seen:
-        seen += next(updates).records
+    updates = play_event(played, store, 2, control := Control())
+    seen = begun(updates)
+    if paused:
+        control.paused = True
+        next(updates)
     updates.close()
     assert lifeline.falls_silent(0)
     assert multiprocessing.active_children() == []
@@ -504,13 +493,12 @@ def parent(
     database: Path, kind: str, games: int, lifeline: Lifeline, marker: str = "", deadline: float = 60.0
 ) -> subprocess.Popen[str]:
     """A process that plays a match and tells which games are durable; the leader of a group, like a terminal's job."""
-    folders = [str(Path(arena.__file__).parents[1]), str(Path(__file__).parent)]
     return subprocess.Popen(
         [sys.executable, "-c", PARENT, str(database), kind, str(games), lifeline.path, marker, str(deadline)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders), "TMPDIR": str(database.parent)},
+        env=environment(TMPDIR=str(database.parent)),
         process_group=0,
     )
 
@@ -519,7 +507,6 @@ def parent(
 def test_a_job_that_is_stopped_for_a_while_loses_no_game(tmp_path: Path, lifeline: Lifeline) -> None:
     played = match(scripted("PONDERER", "a", lifeline=lifeline.path), scripted("GOOD", "b"), games=3, rules=FIVE)
     with parent(tmp_path / "arena.db", "PONDERER", 3, lifeline, deadline=0.3) as process:
-        assert process.stdout is not None
         first = process.stdout.readline().strip()
         os.killpg(process.pid, signal.SIGSTOP)  # as Ctrl-Z in a pipe: the parent, its workers, what starts them
         wait(3.0)

@@ -1,7 +1,5 @@
 """Openings and pairings: what is to be played follows from an event's settings, and from nothing else."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations

@@ -1,12 +1,10 @@
 """The tree search: what UCT and PUCT promise, with a scripted net in place of a trained one."""
 
-from __future__ import annotations
-
-import gc
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,18 +24,10 @@ ENCODER = ENCODERS["arena-17"]
 STATM = Path("/proc/self/statm")
 FULL = tree.knowledge_of(Config(policy=0.0), uct.Knowledge)
 BARE = FULL._replace(c_uct=0.7, rave=0.0, priors=0.0, answering=False, expand_after=2)
-TRUST_NET = tree.knowledge_of(
-    AlphaGoConfig(
-        c_puct=0.8,
-        rollout_weight=0.0,
-        rollouts_from=0.0,
-        rollouts_full=0.0,
-        rollouts=1,
-        answering=False,
-        symmetries=False,
-        stop_early=False,
-    ),
-    puct.Knowledge,
+TRUST_NET = (
+    tree.knowledge_of(AlphaGoConfig(), puct.Knowledge)
+    ._replace(c_puct=0.8, rollout_weight=0.0, rollouts_from=0.0, rollouts_full=0.0, rollouts=1)
+    ._replace(answering=False, symmetries=False, stop_early=False)
 )
 TRUST_ROLLOUTS = TRUST_NET._replace(rollout_weight=1.0, rollouts=4)
 
@@ -92,17 +82,8 @@ def search(
     tables = symmetry_table(size)
     if settled:
         puct.settle(forest.boards, forest.roots, forest.nodes, slots)
-    while count := puct.select_leaves(
-        forest.boards,
-        forest.roots,
-        forest.hashes,
-        forest.nodes,
-        slots,
-        visits,
-        per_game,
-        knowledge,
-        leaves,
-    ):
+    trees = (forest.boards, forest.roots, forest.hashes, forest.nodes)
+    while count := puct.select_leaves(*trees, slots, visits, per_game, knowledge, leaves):
         ENCODER.encode(leaves.positions, count, planes)
         logits, win_rates = net(planes[:count])
         puct.expand_leaves(
@@ -123,62 +104,60 @@ def simulate(forest: tree.Forest, game: Game, simulations: int, knowledge: uct.K
 
 def children(forest: tree.Forest, slot: int, size: int) -> dict[int, tuple[int, float]]:
     """Move -> (visits, value) of the root's children."""
-    first, count = forest.nodes.first[slot, 0], forest.nodes.children[slot, 0]
-    return {
-        tree.move_from_point(int(forest.nodes.point[slot, node]), size): (
-            int(forest.nodes.visits[slot, node]),
-            float(forest.nodes.value[slot, node]),
-        )
-        for node in range(first, first + count)
-    }
+    nodes, family = forest.nodes, family_of(forest, slot)
+    moves = [tree.move_from_point(int(point), size) for point in nodes.point[slot, family]]
+    told = zip(nodes.visits[slot, family].tolist(), nodes.value[slot, family].tolist(), strict=True)
+    return dict(zip(moves, told, strict=True))
+
+
+def family_of(forest: tree.Forest, slot: int, node: int = 0) -> slice:
+    """Where a node's children are."""
+    first = int(forest.nodes.first[slot, node])
+    return slice(first, first + int(forest.nodes.children[slot, node]))
+
+
+def grown(game: Game, visits: int, knowledge: Any = TRUST_NET, net: Net = flat_net, **more: Any) -> tuple[Any, int]:
+    """A forest with the tree of one game, searched with either algorithm, and its slot."""
+    if isinstance(knowledge, uct.Knowledge):
+        forest = tree.Forest(100_000, tree.RaveNodes)
+        return forest, simulate(forest, game, visits, knowledge)
+    forest = tree.Forest(100_000)
+    return forest, int(search(forest, [game], net, visits, knowledge, **more)[0])
 
 
 @pytest.mark.parametrize("answering", [False, True])
 def test_a_rollout_that_is_cut_is_scored_as_the_board_stands(answering: bool) -> None:
     """From an empty board three moves can't make up for White's 7 points; a whole game can."""
     to_the_end = TRUST_ROLLOUTS._replace(rollouts=40, answering=answering)
-    forest = tree.Forest(capacity=100)
     for knowledge, certain in ((to_the_end, False), (to_the_end._replace(rollout_moves=3), True)):
-        slot = search(forest, [Game(Rules.preset("cgos", 9), seed=1)], flat_net, 1, knowledge)[0]
+        forest, slot = grown(Game(Rules.preset("cgos", 9), seed=1), 1, knowledge)
         assert (forest.nodes.value[slot, 0] == 1.0) == certain  # the root is seen by White
 
 
 @pytest.mark.parametrize("per_game", [1, 4])
 @pytest.mark.parametrize("knowledge", [TRUST_NET, TRUST_ROLLOUTS])
 def test_visits_count_simulations_and_nothing_stays_pending(knowledge: puct.Knowledge, per_game: int) -> None:
-    forest = tree.Forest(100_000)
-    slot = search(forest, [game_of("E5 D4")], stone_counter, 300, knowledge, per_game)[0]
+    forest, slot = grown(game_of("E5 D4"), 300, knowledge, stone_counter, per_game=per_game)
     used = forest.roots[slot]["used"]
     assert forest.nodes.visits[slot, 0] == 300
     assert (forest.nodes.pending[slot, :used] == 0).all()
-    for node in range(used):
-        first, count = forest.nodes.first[slot, node], forest.nodes.children[slot, node]
-        if first >= 0:  # its own evaluation, and every simulation that went further
-            below = forest.nodes.visits[slot, first : first + count]
-            assert forest.nodes.visits[slot, node] == 1 + below[below > 0].sum()
+    for node in np.flatnonzero(forest.nodes.first[slot, :used] >= 0):
+        below = forest.nodes.visits[slot, family_of(forest, slot, node)]
+        assert forest.nodes.visits[slot, node] == 1 + below[below > 0].sum()  # its own evaluation, and what went on
 
 
 def test_a_value_is_the_mean_of_the_results_below_seen_from_alternate_sides() -> None:
-    forest = tree.Forest(100_000)
-    slot = search(forest, [game_of("E5 D4 G7")], stone_counter, 400)[0]
+    forest, slot = grown(game_of("E5 D4 G7"), 400, net=stone_counter)
     nodes = forest.nodes
-
-    def check(node: int, own: float | None) -> None:
-        first, count = int(nodes.first[slot, node]), int(nodes.children[slot, node])
-        if first < 0:
-            return
-        visits = nodes.visits[slot, first : first + count].clip(min=0).astype(float)
-        below = float((visits * nodes.value[slot, first : first + count]).sum())
+    for node in np.flatnonzero(nodes.first[slot, : forest.roots[slot]["used"]] >= 0):
+        family = family_of(forest, slot, node)
+        visits = nodes.visits[slot, family].clip(min=0).astype(float)
+        below = float((visits * nodes.value[slot, family]).sum())
         total = float(nodes.visits[slot, node]) * float(nodes.value[slot, node])
         leaf = total - (visits.sum() - below)  # what its own evaluation must have been, for who moved to it
         assert -1e-3 <= leaf <= 1 + 1e-3
-        if own is not None:
-            assert leaf == pytest.approx(own, abs=1e-3)
-        for child in range(first, first + count):
-            check(child, None)
-
-    own_stones, their_stones = 1, 2  # White is to move; Black, who moved, has two
-    check(0, 1 - 1 / (1 + np.exp(their_stones - own_stones)))
+        if node == 0:  # White is to move; Black, who moved, has two stones
+            assert leaf == pytest.approx(1 - 1 / (1 + np.exp(2 - 1)), abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -204,8 +183,7 @@ def test_lambda_rises_with_the_stones_on_the_board(
     for game, share in zip((Game(half.rules, seed=1), half), expected, strict=True):
 
         def value(game: Game = game, **settings: float) -> float:
-            forest = tree.Forest(1_000)
-            slot = search(forest, [game], flat_net, 1, TRUST_ROLLOUTS._replace(**settings))[0]
+            forest, slot = grown(game, 1, TRUST_ROLLOUTS._replace(**settings))
             return float(forest.nodes.value[slot, 0]) - 0.5
 
         whole = value(rollout_weight=1.0)
@@ -226,21 +204,16 @@ def test_the_net_sees_each_symmetry_and_its_answer_is_turned_back() -> None:
     game = game_of("C7")
     wanted = {move_from_gtp(point, 9) for point in ("B7", "D7", "C6", "C8")}
     for seed in range(2 * SYMMETRIES):
-        forest = tree.Forest(50_000)
         game.seed = seed
-        slot = search(forest, [game], beside, 20, TRUST_NET._replace(symmetries=True))[0]
-        visited = {move for move, (visits, _) in children(forest, slot, 9).items() if visits}
-        assert visited <= wanted
+        found = children(*grown(game, 20, TRUST_NET._replace(symmetries=True), beside), 9)
+        assert {move for move, (visits, _) in found.items() if visits} <= wanted
 
 
 @pytest.mark.parametrize("per_game", [1, 3])
 def test_a_tree_grows_the_same_beside_any_other_trees(per_game: int) -> None:
     knowledge = TRUST_ROLLOUTS._replace(rollout_weight=0.5, symmetries=True)
     games = [game_of(moves, seed=seed) for seed, moves in enumerate(("E5", "E5 D4", "", "C3 G7 G3"))]
-    alone = []
-    for game in games:
-        forest = tree.Forest(50_000)
-        alone.append(children(forest, int(search(forest, [game], stone_counter, 120, knowledge, per_game)[0]), 9))
+    alone = [children(*grown(game, 120, knowledge, stone_counter, per_game=per_game), 9) for game in games]
     forest = tree.Forest(50_000)
     slots = search(forest, games, stone_counter, 120, knowledge, per_game)
     assert [children(forest, int(slot), 9) for slot in slots] == alone
@@ -248,8 +221,7 @@ def test_a_tree_grows_the_same_beside_any_other_trees(per_game: int) -> None:
 
 def test_what_was_learnt_is_kept_when_the_game_goes_on_and_forgotten_when_it_goes_elsewhere() -> None:
     game = game_of("E5")
-    forest = tree.Forest(50_000)
-    slot = int(search(forest, [game], stone_counter, 200)[0])
+    forest, slot = grown(game, 200, net=stone_counter)
     known = children(forest, slot, 9)
     move = max(known, key=lambda move: known[move][0])
     game.play(move)
@@ -268,10 +240,8 @@ def test_a_search_stops_early_only_where_its_move_stays_the_same() -> None:
     for seed in range(6):
         chosen = set()
         for stop_early in (False, True):
-            forest = tree.Forest(50_000)
-            game = game_of("E5 D4 G7", seed=seed)
             knowledge = TRUST_NET._replace(stop_early=stop_early)
-            slot = int(search(forest, [game], stone_counter, 200, knowledge)[0])
+            forest, slot = grown(game_of("E5 D4 G7", seed=seed), 200, knowledge, stone_counter)
             chosen.add(forest.best(slot, 9)[0])
         assert len(chosen) == 1
         assert forest.nodes.visits[slot, 0] <= 200
@@ -281,10 +251,9 @@ def test_c_grows_with_the_logarithm_of_visits() -> None:
     """The more of it, the fewer visits are left for the favourite."""
 
     def favourite(growth: float) -> int:
-        forest = tree.Forest(50_000)
         knowledge = TRUST_NET._replace(c_puct=0.05, c_puct_base=growth)
-        slot = int(search(forest, [game_of("E5 D4")], stone_counter, 400, knowledge)[0])
-        return max(visits for visits, _ in children(forest, slot, 9).values())
+        found = children(*grown(game_of("E5 D4"), 400, knowledge, stone_counter), 9)
+        return max(visits for visits, _ in found.values())
 
     assert favourite(1.0) < favourite(100.0) < favourite(1e15) == favourite(0.0)
 
@@ -295,8 +264,9 @@ def test_noise_moves_the_root_alone_and_is_the_same_for_one_seed() -> None:
         game = game_of("E5 D4", seed=seed)
         forest.draw_noise(int(forest.slots_of([game])[0]), game, 0.12)
         slot = int(search(forest, [game], stone_counter, 150, TRUST_NET._replace(dirichlet_weight=noise))[0])
-        family = slice(int(forest.nodes.first[slot, 0]), int(forest.nodes.first[slot, 0]) + 80)
-        assert forest.nodes.prior[slot, family].sum() == pytest.approx(1, abs=1e-4)  # as the net gave them
+        assert forest.nodes.prior[slot, family_of(forest, slot)].sum() == pytest.approx(
+            1, abs=1e-4
+        )  # as the net gave them
         return dict(sorted(children(forest, slot, 9).items()))
 
     assert visits(1, 0.5) == visits(1, 0.5) != visits(2, 0.5)
@@ -311,8 +281,7 @@ def test_noise_on_one_move_alone_has_that_move_searched() -> None:
         forest.roots[slot]["noise"] = 0
         forest.roots[slot]["noise"][chosen] = 3.0
         search(forest, [game], flat_net, 50, TRUST_NET._replace(dirichlet_weight=1.0))
-        first = int(forest.nodes.first[slot, 0])
-        assert forest.nodes.visits[slot, first + chosen] > 40
+        assert forest.nodes.visits[slot, family_of(forest, slot)][chosen] > 40
 
 
 SETTLED_BLACK = "B7 E7 G7 A6 B6 C6 D6 E6 F6 G6"
@@ -326,26 +295,21 @@ def test_where_all_is_pass_alive_there_is_only_the_pass(to_play: Colour) -> None
     if to_play is WHITE:  # who would win at once by a second pass with the other komi
         game.play(pass_move(7))
     assert game.to_play is to_play
-    before, after = tree.Forest(50_000), tree.Forest(50_000)
-    slot = int(search(before, [game], flat_net, 60)[0])
-    assert len(children(before, slot, 7)) > 5
-    slot = int(search(after, [game], flat_net, 60, settled=True)[0])
-    assert list(children(after, slot, 7)) == [pass_move(7)]
+    assert len(children(*grown(game, 60), 7)) > 5
+    settled = children(*grown(game, 60, settled=True), 7)
+    assert list(settled) == [pass_move(7)]
     winner = game.margin() > 0
     expected = float(winner is (to_play is BLACK))
-    assert children(after, slot, 7)[pass_move(7)][1] == pytest.approx(expected, abs=0.05)
+    assert settled[pass_move(7)][1] == pytest.approx(expected, abs=0.05)
 
 
 def test_dead_stones_are_taken_and_add_none_of_their_own() -> None:
     """White has a stone in Black's eye of two points: it counts until it is taken."""
     game = stones_game(SETTLED_BLACK, SETTLED_WHITE + " C7", 7)
-    beside = move_from_gtp("D7", 7)
     assert game.to_play is BLACK
-    forest = tree.Forest(50_000)
-    assert set(children(forest, int(search(forest, [game], flat_net, 8, settled=True)[0]), 7)) == {beside, pass_move(7)}
+    assert set(children(*grown(game, 8, settled=True), 7)) == {move_from_gtp("D7", 7), pass_move(7)}
     game.play(pass_move(7))
-    forest = tree.Forest(50_000)
-    assert set(children(forest, int(search(forest, [game], flat_net, 8, settled=True)[0]), 7)) == {pass_move(7)}
+    assert set(children(*grown(game, 8, settled=True), 7)) == {pass_move(7)}
 
 
 @pytest.mark.parametrize("ko", [True, False])
@@ -359,8 +323,7 @@ def test_a_threat_in_settled_territory_stays_while_there_is_a_ko(ko: bool) -> No
     for move in game.moves[:-1]:  # but White's last pass
         last.play(move)
     assert last.to_play is WHITE and (last.board.ko_point is not None) == ko
-    forest = tree.Forest(50_000)
-    moves = children(forest, int(search(forest, [last], flat_net, 8, settled=True)[0]), 9)
+    moves = children(*grown(last, 8, settled=True), 9)
     assert (move_from_gtp("C9", 9) in moves) == ko
     assert move_from_gtp("E5", 9) in moves
 
@@ -370,8 +333,7 @@ def test_a_tree_that_is_kept_forgets_the_moves_that_have_become_pointless() -> N
     stones = SETTLED_WHITE.split()
     game = stones_game(SETTLED_BLACK, " ".join(stones[:-1]), 7)
     game.play(pass_move(7))
-    forest = tree.Forest(50_000)
-    search(forest, [game], flat_net, 400, settled=True)
+    forest, _ = grown(game, 400, settled=True)
     game.play(move_from_gtp(stones[-1], 7))
     slot = int(search(forest, [game], flat_net, 400, keep=True, settled=True)[0])
     assert list(children(forest, slot, 7)) == [pass_move(7)]
@@ -380,24 +342,19 @@ def test_a_tree_that_is_kept_forgets_the_moves_that_have_become_pointless() -> N
 
 def test_by_territory_no_move_is_called_pointless() -> None:
     game = stones_game(SETTLED_BLACK, SETTLED_WHITE, 7, "japanese")
-    forest = tree.Forest(50_000)
-    assert len(children(forest, int(search(forest, [game], flat_net, 20, settled=True)[0]), 7)) > 5
+    assert len(children(*grown(game, 20, settled=True), 7)) > 5
 
 
 def test_a_finished_game_frees_its_slot() -> None:
     forest = tree.Forest(1000)
     for seed in range(20):
-        game = Game(Rules.preset(), seed=seed)
-        assert int(forest.slots_of([game])[0]) == 0
-        del game
-        gc.collect()
+        assert int(forest.slots_of([Game(Rules.preset(), seed=seed)])[0]) == 0
 
 
 def test_trees_are_kept_when_more_games_come() -> None:
     """A game must not depend on when other games begin beside it."""
     game = game_of("E5")
-    forest = tree.Forest(50_000)
-    slot = int(search(forest, [game], stone_counter, 150)[0])
+    forest, slot = grown(game, 150, net=stone_counter)
     known = children(forest, slot, 9)
     others = [game_of("D4", seed=seed) for seed in range(9)]
     search(forest, others, stone_counter, 20)
@@ -449,7 +406,6 @@ def test_after_an_exception_in_the_net_a_decision_is_that_of_a_fresh_bot(
     bot, fresh = AlphaGo(config), AlphaGo(config)
     games = [game_of("E5"), game_of("E5 C3", seed=2)]
     for game, decision in zip(games, bot.choose_all(games, Limits()), strict=True):
-        assert decision.move is not None
         game.play(decision.move)
     evaluate, left = bot._net.evaluate, [2]
 
@@ -477,25 +433,19 @@ def test_a_full_tree_is_searched_on_without_growing() -> None:
     assert bot.choose(game_of("E5"), Limits()).visits == 3000
 
 
-@pytest.mark.parametrize("searcher", ["uct", "puct"])
-def test_superko_is_never_searched_and_the_pass_wins_a_won_game(searcher: str) -> None:
+@pytest.mark.parametrize("knowledge", [FULL, TRUST_NET], ids=["uct", "puct"])
+def test_superko_is_never_searched(knowledge: Any) -> None:
     """White has just taken a ko under area scoring; retaking at once would repeat the position."""
     game = game_of("B1 C1 A2 D2 B3 C3 E9 B2 C2 A9 F9 B2", size=9)
     ko = move_from_gtp("C2", 9)
     assert game.board.stone(ko) == 0 and not game.legal_moves()[ko]
-    forest = tree.Forest(200_000, tree.RaveNodes if searcher == "uct" else tree.Nodes)
-    if searcher == "puct":
-        slot = int(search(forest, [game], flat_net, 300)[0])
-    else:
-        slot = simulate(forest, game, 300)
-    assert children(forest, slot, 9).get(ko, (0, 0.0))[0] <= 0
+    assert children(*grown(game, 300, knowledge), 9).get(ko, (0, 0.0))[0] <= 0
 
 
 @pytest.mark.parametrize("knowledge", [BARE, FULL], ids=["bare", "full"])
 def test_uct_repeats_itself_for_one_seed_and_differs_for_another(knowledge: uct.Knowledge) -> None:
     def visits(seed: int) -> dict[int, tuple[int, float]]:
-        forest = tree.Forest(100_000, tree.RaveNodes)
-        return children(forest, simulate(forest, game_of("E5", seed=seed), 500, knowledge), 9)
+        return children(*grown(game_of("E5", seed=seed), 500, knowledge), 9)
 
     assert visits(1) == visits(1) != visits(2)
 
@@ -510,11 +460,8 @@ def test_equal_moves_are_chosen_by_chance() -> None:
 @pytest.mark.parametrize("answering", [False, True])
 def test_rave_credits_every_simulation_to_the_move_itself(answering: bool) -> None:
     """A move's own simulations are some of those where it was played at once or later; the pass has no place there."""
-    forest = tree.Forest(100_000, tree.RaveNodes)
-    slot = simulate(forest, game_of("E5 C3"), 800, FULL._replace(answering=answering, expand_after=1))
-    nodes = forest.nodes
-    first = int(nodes.first[slot, 0])
-    family = slice(first, first + int(nodes.children[slot, 0]))
+    forest, slot = grown(game_of("E5 C3"), 800, FULL._replace(answering=answering, expand_after=1))
+    nodes, family = forest.nodes, family_of(forest, slot)
     visits, later = nodes.visits[slot, family], nodes.later_visits[slot, family]
     board_moves = nodes.point[slot, family] != 0
     assert (later >= visits)[board_moves].all()
@@ -525,23 +472,15 @@ def test_rave_credits_every_simulation_to_the_move_itself(answering: bool) -> No
 
 def priors(game: Game) -> dict[int, float]:
     """What UCT thinks of the moves beforehand."""
-    forest = tree.Forest(10_000, tree.RaveNodes)
-    slot = simulate(forest, game, 1)
-    nodes = forest.nodes
-    first = int(nodes.first[slot, 0])
-    family = range(first, first + int(nodes.children[slot, 0]))
-    return {tree.move_from_point(int(nodes.point[slot, i]), 9): float(nodes.prior[slot, i]) for i in family}
+    forest, slot = grown(game, 1, FULL)
+    return dict(zip(children(forest, slot, 9), forest.nodes.prior[slot, family_of(forest, slot)].tolist(), strict=True))
 
 
-def test_priors_prefer_a_capture_and_shun_a_self_atari() -> None:
+def test_priors_prefer_a_capture_shun_a_self_atari_and_count_the_way_through_a_group_as_one_step() -> None:
     capturing = priors(game_of("E5 E6 D6 A9 F6 A8"))  # White's stone at E6 has one liberty, E7
     assert max(capturing, key=lambda move: capturing[move]) == move_from_gtp("E7", 9)
     cornered = priors(game_of("E5 B2 E4 A3 E3 J9"))  # a black stone at A2 would have one, A1
     assert cornered[move_from_gtp("A2", 9)] < 0.5 < cornered[move_from_gtp("H8", 9)]
-
-
-def test_priors_count_the_way_through_a_group_as_one_step() -> None:
-    """White's last move is at the end of a chain; the other end is as near as any point beside the stone itself."""
     known = priors(game_of("A9 E5 A8 E6 J9 E7"))
     beside, behind, third, far = (known[move_from_gtp(word, 9)] for word in ("G7", "E3", "H7", "E1"))
     assert behind == beside > third > far
@@ -568,7 +507,7 @@ def test_threads_share_a_tree_and_leave_nothing_pending(knowledge: uct.Knowledge
     assert owned is not None and np.abs(owned).max() <= 1
     seen = 0
     for node in np.flatnonzero(nodes.first[slot, : used[0, 0]] > 0):
-        family = slice(int(nodes.first[slot, node]), int(nodes.first[slot, node]) + int(nodes.children[slot, node]))
+        family = family_of(forest, slot, node)
         points = nodes.point[slot, family].tolist()
         assert len(set(points)) == len(points)  # no node was expanded by two threads
         assert family.stop <= used[0, 0]
@@ -580,10 +519,8 @@ def test_threads_share_a_tree_and_leave_nothing_pending(knowledge: uct.Knowledge
 def test_playouts_tell_whose_the_points_will_be(knowledge: uct.Knowledge) -> None:
     """Black holds the left third behind a wall, White the rest."""
     wall = " ".join(f"C{row} D{row}" for row in range(1, 10))
-    forest = tree.Forest(50_000, tree.RaveNodes)
-    slot = simulate(forest, game_of(wall), 400, knowledge)
+    forest, slot = grown(game_of(wall), 400, knowledge)
     owned = forest.ownership(slot, 9)
-    assert owned is not None
     board = owned.reshape(9, 9)
     assert board[:, 2].min() > 0.7 and board[:, 3].max() < -0.5
     assert board[:, 7].mean() < 0
@@ -599,17 +536,10 @@ def test_playouts_tell_whose_the_points_will_be(knowledge: uct.Knowledge) -> Non
 )
 def test_a_second_pass_is_thought_of_only_where_it_does_not_lose(preset: str, komi: float, passes: bool) -> None:
     """White has passed with a stone less than Black: the net would pass in any case."""
-
-    def passer(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        logits, win_rates = flat_net(planes)
-        logits[:, -1] = 8.0
-        return logits, win_rates
-
     game = Game(Rules.preset(preset, 9, komi=komi), seed=1)
     for word in ("E5", "C3", "D3", "pass"):
         game.play(move_from_gtp(word, 9))
-    forest = tree.Forest(10_000)
-    slot = int(search(forest, [game], passer, 60)[0])
+    forest, slot = grown(game, 60, net=net_that_passes(8.0, 0.5))
     assert (forest.best(slot, 9)[0] == pass_move(9)) == passes
 
 
@@ -628,8 +558,7 @@ def net_that_passes(logit: float, mover_wins: float) -> Net:
 def test_a_pass_loses_where_a_second_one_would_end_a_lost_game(per_game: int) -> None:
     """Black is a stone ahead, less than the komi: by passing White would win, which the net doesn't foresee."""
     game = game_of("E5 C3 D3 D4")
-    forest = tree.Forest(10_000)
-    slot = int(search(forest, [game], net_that_passes(3.0, 0.5), 60, per_game=per_game)[0])
+    forest, slot = grown(game, 60, net=net_that_passes(3.0, 0.5), per_game=per_game)
     visits, value = children(forest, slot, 9)[pass_move(9)]
     assert visits > 0 and value == 0
     assert forest.best(slot, 9)[0] != pass_move(9)
@@ -652,12 +581,7 @@ def test_a_stone_in_own_territory_costs_a_point_by_territory(
         game = stones_game(SPARE_WHITE.removesuffix("E4"), SPARE_BLACK, 5, "japanese", komi=0.5)
         game.play(move_from_gtp("E4", 5))
     assert game.to_play is colour
-    if isinstance(knowledge, uct.Knowledge):
-        forest = tree.Forest(50_000, tree.RaveNodes)
-        slot = simulate(forest, game, 600, knowledge)
-    else:
-        forest = tree.Forest(50_000)
-        slot = int(search(forest, [game], flat_net, 600, knowledge)[0])
+    forest, slot = grown(game, 600, knowledge)
     found = children(forest, slot, 5)
     fillings = [found.pop(move_from_gtp(word, 5)) for word in ("A4", "A5")]
     assert all(visits > 0 and value == 0 for visits, value in fillings)
@@ -694,7 +618,6 @@ def check_endings(forest: tree.Forest, slot: int, node: int, game: Game) -> int:
         mover, after = game.to_play, game.copy()
         after.play(tree.move_from_point(int(nodes.point[slot, child]), size))
         if after.is_over:
-            assert after.outcome is not None
             expected = after.outcome.black_score
             assert nodes.value[slot, child] == (expected if mover is BLACK else 1 - expected)
             checked += 1
@@ -711,41 +634,28 @@ def check_endings(forest: tree.Forest, slot: int, node: int, game: Game) -> int:
 
 @pytest.mark.parametrize("size", [5, 9])
 @pytest.mark.parametrize("preset", ["cgos", "chinese", "japanese"])
-@pytest.mark.parametrize("searcher", ["uct", "puct"])
+@pytest.mark.parametrize("knowledge", [BARE, TRUST_NET], ids=["uct", "puct"])
 def test_a_line_that_ends_the_game_has_the_result_that_the_referee_gives_it(
-    searcher: str, preset: str, size: int
+    knowledge: Any, preset: str, size: int
 ) -> None:
-    forest = tree.Forest(20_000, tree.RaveNodes if searcher == "uct" else tree.Nodes)
-    checked = 0
-    for seed in range(10):
-        game = nearly_finished(preset, size, seed)
-        if game is not None:
-            if searcher == "uct":
-                slot = simulate(forest, game, 1000, BARE)
-            else:
-                slot = int(search(forest, [game], flat_net, 1000)[0])
-            checked += check_endings(forest, slot, 0, game)
-    assert checked > 50
+    games = filter(None, (nearly_finished(preset, size, seed) for seed in range(10)))
+    assert sum(check_endings(*grown(game, 1000, knowledge), 0, game) for game in games) > 50
 
 
 @pytest.mark.parametrize("visits", [2, 60])
 def test_a_second_pass_that_wins_is_all_that_is_searched(visits: int) -> None:
     """Black has passed behind the komi: the net would never pass, and thinks White lost."""
     game = game_of("E5 C3 pass")
-    forest = tree.Forest(10_000)
-    slot = int(search(forest, [game], net_that_passes(-8.0, 0.01), visits)[0])
+    forest, slot = grown(game, visits, net=net_that_passes(-8.0, 0.01))
     assert children(forest, slot, 9) == {pass_move(9): (visits - 1, 1.0)}
     assert forest.best(slot, 9)[:2] == (pass_move(9), 1.0)
 
 
-def test_a_search_stops_when_its_move_is_decided() -> None:
+def test_a_search_stops_when_its_move_is_decided_or_its_time_is_up() -> None:
     game = game_of("E5 E6 D6 A9 F6 A8")
     full = Uct(Config(playouts=6000, stop_early=False)).choose(game, Limits())
     early = Uct(Config(playouts=6000)).choose(game, Limits())
     assert early.move == full.move
     assert early.visits is not None and full.visits == 6000 and early.visits < 6000
-
-
-def test_time_bounds_a_search() -> None:
     decision = Uct(Config()).choose(game_of("E5"), Limits(seconds=0.2))
     assert decision.visits is not None and decision.visits > 100

@@ -1,7 +1,5 @@
 """Games in lock step: the referee replays them, a slow twin tells the sensible moves; who decides, and how."""
 
-from __future__ import annotations
-
 import shutil
 from itertools import pairwise
 from threading import Event

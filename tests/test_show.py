@@ -1,15 +1,14 @@
 """A game is stepped through: what keys and the mouse do, what is seen at every size, what a pipe gets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 from commandline import arena, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from played import match_of, record_of
+from played import lines_of, match_of, record_of
 from rich.cells import cell_len
+from rich.console import Group
 from terminal import Terminal
 
 from arena.go.game import Ending, Outcome
@@ -201,7 +200,8 @@ def test_a_narrow_screen_has_it_below():
 
 
 def test_ascii_only_is_ascii_only():
-    text = "\n".join(screen(viewer(at=3, ascii_only=True, theme=HIGH_CONTRAST), 100, 30))
+    picture = viewer(at=3, theme=HIGH_CONTRAST).scene().fit(100, 30)
+    text = "\n".join(lines_of(Group(*picture.lines), 100, 30, encoding="ascii"))
     assert text.isascii()
     assert " 4  . A(X). .    " in text and " 2  . B . ^ ." in text
 
@@ -231,7 +231,7 @@ def test_a_comment_in_letters_of_two_cells_is_folded_and_not_cut():
 
 def test_a_curve_has_a_column_for_every_move_or_means_of_them():
     def drawn(rates: list[float | None], at: int = 0) -> list[str]:
-        return [line.plain.rstrip() for line in draw_curve(rates, at, 26, 4, ascii_only=True)]
+        return lines_of(Group(*draw_curve(rates, at, 26, 4)), 26, 9, encoding="ascii")
 
     assert drawn([1.0, 0.5, 0.0, None, 1.0], 4) == [
         "100 %|####            ####",

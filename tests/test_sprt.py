@@ -3,8 +3,6 @@
 The players toss a coin that the game's seed decides, and the games that the first of them wins are short.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re

@@ -1,7 +1,5 @@
 """What the compiled tactics say, against a slow twin, in positions of random games; and playouts that follow them."""
 
-from __future__ import annotations
-
 import numba
 import numpy as np
 import pytest

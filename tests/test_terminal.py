@@ -1,7 +1,5 @@
 """Keys, the mouse, drawing in place and on the whole screen; the terminal is left as it was found, whatever happens."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re
@@ -21,8 +19,8 @@ from terminal import Terminal
 
 from arena.events.runner import Control, Update
 from arena.results.store import Store
+from arena.screen.events import MatchView
 from arena.screen.live import LiveScreen
-from arena.screen.match import MatchView
 from arena.screen.running import HOLD
 from arena.screen.terminal import PASTED, Act, Gone, Keyboard, Mouse, Paste, Press, Typed, Typing
 
@@ -243,9 +241,9 @@ import sys
 from itertools import count
 from threading import Event
 from played import glance_of, match_of
-from rich.console import Console
+from arena.screen.style import Console
 from arena.events.runner import Control, Update
-from arena.screen.match import show_match
+from arena.screen.events import show
 match = match_of(games=64)
 
 def updates():
@@ -256,7 +254,7 @@ def updates():
             raise ValueError("no more")
 
 try:
-    show_match(match, updates(), Console(), control=Control())
+    show(match, updates(), Console(), control=Control())
 except KeyboardInterrupt:
     sys.exit("interrupted")
 """
@@ -364,7 +362,7 @@ MODES = {mode << 5 for mode in (1000, 1003, 1006, 2004)}
 
 ECHO = """
 import sys
-from rich.console import Console
+from arena.screen.style import Console
 from rich.text import Text
 from arena.screen.terminal import Stage
 

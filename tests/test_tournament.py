@@ -1,7 +1,5 @@
 """Tournaments: who meets whom, what a stored one plays when it goes on, what its games add up to, and its screen."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -45,10 +43,11 @@ from arena.go.game import Ending, Rules
 from arena.go.record import Record
 from arena.results.league import Crosstable, league
 from arena.results.store import Store
-from arena.screen.tournament import TournamentView, show_tournament
+from arena.screen.events import TournamentView, show
 
 SEVEN = Rules.preset("cgos", 7)
 FIVE = Rules.preset("cgos", 5)
+ONE = scripted("GOOD", "one")
 
 
 def tournament(*names: str, **changes: Any) -> Tournament:
@@ -104,7 +103,7 @@ def test_a_gauntlet_is_the_first_against_the_rest() -> None:
     assert all(everybody[pairing.id] == pairing for pairing in pairings)
 
 
-def test_a_game_depends_on_its_two_players_only() -> None:
+def test_a_game_depends_on_its_two_players_and_their_settings_only() -> None:
     three, four = numbered(3), numbered(4)
     known = {pairing.id: pairing for pairing in three.pairings()}
     more = {pairing.id: pairing for pairing in four.pairings()}
@@ -114,27 +113,17 @@ def test_a_game_depends_on_its_two_players_only() -> None:
     assert {pairing.id: pairing for pairing in turned.pairings()} == more
     longer = {pairing.id: pairing for pairing in replace(four, games_each=6).pairings()}
     assert more.items() <= longer.items()
-
-
-def test_another_setting_of_a_player_makes_other_games() -> None:
-    before = numbered(3)
-    changed = replace(before, entries=(*before.entries[:2], scripted("GOOD", "bot2", at=99)))
-    same = {pairing.id for pairing in before.pairings()} & {pairing.id for pairing in changed.pairings()}
-    assert same == {pairing.id for pairing in between(before.pairings(), "bot0", "bot1")}
+    changed = replace(three, entries=(*three.entries[:2], scripted("GOOD", "bot2", at=99)))
+    same = {pairing.id for pairing in changed.pairings()} & set(known)
+    assert same == {pairing.id for pairing in between(three.pairings(), "bot0", "bot1")}
 
 
 def test_players_games_and_style_are_no_settings_of_the_event() -> None:
     usual = numbered(3)
     others = (numbered(5), numbered(3, games_each=8), numbered(3, style=Style.GAUNTLET))
     assert all(other.settings == usual.settings for other in others)
-    changes: list[dict[str, Any]] = [
-        {"rules": FIVE},
-        {"rules": Rules.preset("cgos", 7, 6.5)},
-        {"openings": 3},
-        {"plies": 2},
-        {"seed": 2},
-        {"adjudication": Adjudication.read("resign=0.2")},
-    ]
+    changes: list[dict[str, Any]] = [{"openings": 3}, {"plies": 2}, {"seed": 2}, {"rules": FIVE}]
+    changes += [{"rules": Rules.preset("cgos", 7, 6.5)}, {"adjudication": Adjudication.read("resign=0.2")}]
     assert all(numbered(3, **change).settings != usual.settings for change in changes)
 
 
@@ -149,17 +138,12 @@ def test_players_games_and_style_are_no_settings_of_the_event() -> None:
         (("a", "b"), {"games_each": 0}, "0 games can't be played; give at least 1"),
         (("a", "b"), {"openings": -1}, "-1 openings can't be played"),
         (("a", "b"), {"plies": -1}, "-1 plies can't be played"),
+        ((), {"entries": (ONE, replace(ONE, name="two"))}, "'one' and 'two' are the same bot"),
     ],
 )
 def test_what_can_not_be_played_is_refused(names: tuple[str, ...], changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         tournament(*names, **changes)
-
-
-def test_one_bot_under_two_names_is_refused() -> None:
-    bot = scripted("GOOD", "one")
-    with pytest.raises(ConfigError, match="'one' and 'two' are the same bot"):
-        tournament(entries=(bot, replace(bot, name="two")))
 
 
 # --- Playing, going on, joining ---
@@ -245,18 +229,14 @@ def test_the_crosstable_has_everybodys_points_against_everybody() -> None:
     assert table.seconds_a_move("a") == pytest.approx(1.5 / 10)
 
 
-def test_a_game_of_others_is_refused_and_changes_nothing() -> None:
+def test_a_game_of_others_is_refused_and_one_under_another_name_is_kept() -> None:
     played = tournament_of("a", "b", "c")
     table = table_of(tournament_of("a", "b"), [])
     with pytest.raises(ValueError, match="is not one of a, b"):
         table.add(record_of(played, between(pairings_of(played), "a", "c")[0], "a"))
     assert table.games == 0
-
-
-def test_a_player_keeps_its_games_under_another_name() -> None:
-    played = tournament_of("a", "b")
     table = Crosstable({played.players["a"].identity: "renamed", played.players["b"].identity: "b"})
-    table.add(record_of(played, pairings_of(played)[0], "a"))
+    table.add(record_of(played, between(pairings_of(played), "a", "b")[0], "a"))
     assert table.meetings("renamed", "b").points == 1
 
 
@@ -334,10 +314,12 @@ def test_standings_crosstable_last_games_and_a_board_stand_side_by_side() -> Non
     assert any("move 5" in line for line in lines)
 
 
-def test_standings_that_are_too_long_say_how_many_are_left_out() -> None:
+def test_standings_that_are_too_long_say_how_many_are_left_out_and_ascii_consoles_get_ascii_only() -> None:
     lines = lines_of(screen_of(running_view(tournament_of(*(f"bot{n}" for n in range(20))), Clock())), 60, 14)
     assert len(lines) == 13
     assert lines[-1] == "and 14 more"
+    view = running_view(tournament_of("ä", "碁", "c", games_each=10), Clock())
+    assert "\n".join(lines_of(screen_of(view), 120, 40, encoding="ascii")).isascii()
 
 
 def test_before_the_first_game_the_layout_is_the_later_one() -> None:
@@ -405,7 +387,6 @@ def test_a_ladder_shows_its_round_and_the_widest_interval_between_neighbours() -
     clock.now += 1
     view.add(Update())
     gap = widest_gap(view.league.ratings)  # type: ignore[union-attr]
-    assert gap is not None
     above, below = (view.tally.players[identity] for identity in gap[:2])
     for width, height in SIZES:
         words = words_of(lines_of(screen_of(view), width, height))
@@ -430,7 +411,6 @@ def test_everybody_is_rated_once_a_second_and_in_the_end() -> None:
     view, records = TournamentView(played, clock), records_of(played)
 
     def rated() -> int:
-        assert view.league is not None
         return sum(standing.games for standing in view.league.standings) // 2
 
     view.add(Update((records[0],), workers=1))
@@ -448,13 +428,6 @@ def test_everybody_is_rated_once_a_second_and_in_the_end() -> None:
     assert rated() == 10
 
 
-def test_ascii_consoles_get_ascii_only() -> None:
-    lines = lines_of(
-        screen_of(running_view(tournament_of("ä", "碁", "c", games_each=10), Clock())), 120, 40, encoding="ascii"
-    )
-    assert "\n".join(lines).isascii()
-
-
 def whole(played: Tournament, closed: list[str]) -> Iterator[Update]:
     try:
         yield Update(resumed=True)
@@ -467,7 +440,7 @@ def whole(played: Tournament, closed: list[str]) -> Iterator[Update]:
 def test_a_pipe_gets_plain_lines_and_the_end_is_summed_up() -> None:
     played, closed = tournament_of("a", "b", "c", games_each=10), list[str]()
     console = console_of(100, 25, terminal=False)
-    table = show_tournament(played, whole(played, closed), console, Clock()).tally
+    table = show(played, whole(played, closed), console, Clock()).tally
     assert table.games == 30 and closed == ["closed"]
     text = output_of(console)
     assert not CONTROL.search(text)
@@ -484,7 +457,7 @@ def test_a_pipe_gets_plain_lines_and_the_end_is_summed_up() -> None:
 def test_a_terminal_is_left_with_the_standings_and_its_cursor(width: int, height: int) -> None:
     played, closed = tournament_of("a", "b", "c"), list[str]()
     console = console_of(width, height)
-    show_tournament(played, whole(played, closed), console)
+    show(played, whole(played, closed), console)
     text = output_of(console)
     assert closed == ["closed"]
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")

@@ -1,7 +1,5 @@
 """What trainers are told: presets, files, the command line, and the run that goes on."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from dataclasses import fields

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import shutil
@@ -273,8 +274,39 @@ def test_the_learning_rate_rises_then_falls() -> None:
 def test_muons_steps_are_nearly_orthogonal() -> None:
     for shape in ((16, 144), (40, 20)):
         matrix = torch.randn(shape, generator=torch.Generator().manual_seed(1))
-        values = torch.linalg.svdvals(loop.orthogonalised(matrix))
+        values = torch.linalg.svdvals(loop.orthogonalised(matrix[None])[0])
         assert 0.5 < values.min() and values.max() < 1.5
+
+
+def muon_one_by_one(parameter: torch.Tensor, momentum: torch.Tensor, rate: float, decay: float) -> torch.Tensor:
+    """Muon's step of one filter bank as it is written down (Jordan 2024)."""
+    assert parameter.grad is not None
+    momentum.mul_(0.95).add_(0.05 * parameter.grad)
+    direction = (0.05 * parameter.grad + 0.95 * momentum).flatten(1)
+    x = direction / (direction.norm() + 1e-7)
+    x = x.T if x.shape[0] > x.shape[1] else x
+    for _ in range(5):
+        x = 3.4445 * x - 4.7750 * x @ x.T @ x + 2.0315 * x @ x.T @ x @ x.T @ x
+    x = x.T if direction.shape[0] > direction.shape[1] else x
+    longer = max(1.0, direction.shape[0] / direction.shape[1]) ** 0.5
+    return parameter.detach() * (1 - rate * decay) - rate * longer * x.view_as(parameter)
+
+
+def test_muon_steps_all_filters_at_once_as_it_would_one_by_one() -> None:
+    generator = torch.Generator().manual_seed(2)
+    shapes = [(8, 8, 3, 3), (8, 8, 3, 3), (8, 5, 3, 3), (24, 6, 1, 1), (24, 6, 1, 1), (12, 7)]
+    parameters = [torch.nn.Parameter(torch.randn(shape, generator=generator)) for shape in shapes]
+    parameters[1].data = parameters[1].data.to(memory_format=torch.channels_last)
+    momenta = [torch.zeros_like(parameter) for parameter in parameters]
+    optimizer = loop.Muon(parameters, lr=0.1, weight_decay=0.2)
+    for _ in range(3):
+        for parameter in parameters:
+            parameter.grad = torch.randn(parameter.shape, generator=generator)
+        pairs = zip(parameters, momenta, strict=True)
+        expected = [muon_one_by_one(parameter, momentum, 0.1, 0.2) for parameter, momentum in pairs]
+        optimizer.step()
+        for parameter, wanted in zip(parameters, expected, strict=True):
+            torch.testing.assert_close(parameter.detach(), wanted, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -340,8 +372,11 @@ def test_training_lowers_the_loss_and_leaves_a_net_that_plays(tiny: sl.Config, t
     assert "random.sgfs; sha256 " in manifest.data and str(tmp_path) not in str(manifest)
     policy, win_rates = Evaluator(trained).evaluate(np.zeros((2, 17, SIZE, SIZE), np.float32))
     assert policy.shape == (2, SIZE * SIZE + 1) and win_rates.shape == (2,)
-    lines = (tmp_path / "training" / "tiny" / loop.METRICS_FILE).read_text().splitlines()
-    assert lines[0].startswith("step,rows,minutes,loss") and len(lines) == 1 + 90 * 32 // 256
+    lines = [json.loads(line) for line in (tmp_path / "training" / "tiny" / loop.METRICS_FILE).read_text().splitlines()]
+    assert [line["rows"] for line in lines] == [256 * number for number in range(1, 1 + 90 * 32 // 256)]
+    heads = [f"{head}_loss" for head in ("policy", "value", "ownership", "score")]
+    for line in lines:
+        assert all(line[figure] > 0 for figure in ("loss", "learning_rate", "grad_norm", "memory_mb", *heads))
 
 
 def test_a_run_tells_tensorboard_when_it_is_to(tiny: sl.Config, tmp_path: Path) -> None:
@@ -500,7 +535,7 @@ def test_two_processes_of_torchrun_learn_what_one_does(tiny: sl.Config, tmp_path
     assert run.stdout.count("top-1") == 1
     one, two = (Checkpoint.open(folder) for folder in (alone, tmp_path / "results" / "checkpoints" / "tiny"))
     assert one.manifest.rows == two.manifest.rows == 6 * 32
-    assert len((tmp_path / "results" / "training" / "tiny" / loop.METRICS_FILE).read_text().splitlines()) == 3
+    assert len((tmp_path / "results" / "training" / "tiny" / loop.METRICS_FILE).read_text().splitlines()) == 2
     before, after = load_network(one).state_dict(), load_network(two).state_dict()
     assert all(torch.allclose(before[key], after[key], atol=1e-5) for key in before)
     untrained = supervised.build(config, tmp_path).state_dict()
@@ -520,7 +555,7 @@ def test_a_resumed_run_forgets_the_figures_of_steps_that_it_makes_again(tmp_path
 
     run = begin()
     for step in range(4):
-        run.step(run.network(torch.ones(2, 4)).sum(), 2, 0.0)
+        run.step(run.network(torch.ones(2, 4)).sum(), 2)
         run.log(loss=float(step))
         if step == 1:
             run.save()
@@ -528,7 +563,7 @@ def test_a_resumed_run_forgets_the_figures_of_steps_that_it_makes_again(tmp_path
     assert again.restore() and again.step_count == 2
     again.log(loss=9.0)
     lines = (tmp_path / loop.METRICS_FILE).read_text().splitlines()
-    assert [line.split(",")[0] for line in lines] == ["step", "1", "2", "2"]
+    assert [json.loads(line)["step"] for line in lines] == [1, 2, 2]
 
 
 def test_the_first_step_of_a_sitting_which_may_compile_the_net_counts_for_nothing_in_a_budget_of_minutes(
@@ -539,7 +574,7 @@ def test_the_first_step_of_a_sitting_which_may_compile_the_net_counts_for_nothin
     run = loop.Run(torch.nn.Linear(4, 4), loop.Plan(learning_rate=0.1, max_minutes=10, warmup_ratio=0.1), tmp_path)
     for seconds in (90.0, 30.0):
         now += seconds
-        run.step(run.network(torch.ones(2, 4)).sum(), 2, 0.0)
+        run.step(run.network(torch.ones(2, 4)).sum(), 2)
     assert run.seconds == 30 and run.done == pytest.approx(0.05)
 
 

@@ -1,7 +1,5 @@
 """Checkpoints and settings from elsewhere: nothing hangs, nothing leaves its folder."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

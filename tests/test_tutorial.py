@@ -1,7 +1,5 @@
 """The lessons against the real rules, and as a person meets them: typed, in a pipe, at a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The UCT player: pondering, first-play urgency, the margin in a result, and what its playouts know."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import closing
 
@@ -33,10 +31,8 @@ def visits_after_an_answer(ponder: bool) -> int:
     game = game_of("E5 C3")
     with closing(Uct(Config(playouts=200, ponder=ponder))) as bot, closing(Uct(Config(stop_early=False))) as other:
         move = bot.choose(game, Limits()).move
-        assert move is not None
         game.play(move)
         answer = other.choose(game, Limits(simulations=6000)).move
-        assert answer is not None
         game.play(answer)
         return bot.choose(game, Limits(simulations=1)).visits or 0
 
@@ -65,7 +61,6 @@ def test_pondering_ends_when_the_bot_is_asked_in_another_game_or_closed() -> Non
     first, second = game_of("E5"), game_of("C3 G7", seed=2)
     for game in (first, second, first, second):
         move = bot.choose(game, Limits()).move
-        assert move is not None
         game.play(move)
     assert bot.analyse(first, Limits(simulations=50))
     bot.choose(first, Limits())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import fields, replace
 from pathlib import Path
@@ -22,9 +23,9 @@ from bots.nets.network import Answer
 from trainers import data, outcomes, value
 from trainers.data import DRAW, LOSS, NO_RESULT, WIN, Games
 from trainers.export import describe, export
-from trainers.loop import Progress, Target
+from trainers.loop import METRICS_FILE, Target
 from trainers.outcomes import Positions, Probe, Recipe
-from trainers.progress import Made
+from trainers.progress import Made, Progress
 from trainers.settings import SETTINGS_FILE
 from trainers.settings import Value as Config
 
@@ -278,8 +279,8 @@ def test_training_lowers_the_error_and_leaves_a_net_that_plays(tiny: Config, res
     } <= metrics.keys()
     assert metrics["test_beside_playouts"] == metrics["test_mse"]  # of the same positions, as they are few
     assert checkpoint.manifest.trainer == "value" and "60 games of first" in checkpoint.manifest.data
-    header = (results / "training" / "learned" / "metrics.csv").read_text().splitlines()[0].split(",")
-    assert {"validation_mse", "validation_floor", "validation_probe", "policy_loss"} <= set(header)
+    logged = json.loads((results / "training" / "learned" / METRICS_FILE).read_text().splitlines()[0])
+    assert {"validation_mse", "validation_floor", "validation_probe", "policy_loss"} <= logged.keys()
     policy, win_rates = Evaluator(checkpoint).evaluate(sample_planes(ENCODER, SIZE))
     assert np.isfinite(policy).all() and ((win_rates > 0) & (win_rates < 1)).all()
 

@@ -1,7 +1,5 @@
 """An event that one process plays and others look at: what is told, what is seen, and how the end of it is known."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -19,8 +17,7 @@ from arena.events.runner import Control, Update
 from arena.events.schedule import event_to_json
 from arena.results.live import LOOK_EVERY, End, Look, Watch, live_file, look_at, publish
 from arena.results.store import Event, Store
-from arena.screen.match import MatchView
-from arena.screen.watch import show_watched
+from arena.screen.events import MatchView, show_watched
 
 MATCH = match_of("alphago", "sl", games=6)
 GLANCE = glance_of(MATCH, 3, "E5 C3", (0.5, None), bytes([0, 100, 156] * 27))
@@ -55,7 +52,6 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def seen(database: Path) -> Look:
     look = look_at(database)
-    assert look is not None
     return look
 
 
@@ -181,7 +177,6 @@ def test_a_player_that_was_killed_is_known_to_be_dead_though_its_file_is_left(st
 
 def until(process: subprocess.Popen[str], pattern: str) -> None:
     """Read what it writes up to a line that begins so."""
-    assert process.stdout is not None
     for line in process.stdout:
         if re.match(pattern, line):
             return

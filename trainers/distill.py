@@ -24,7 +24,7 @@ from arena.go.planes import Encoder
 from arena.players.registry import Registry
 from bots.nets.network import SCORE_UNIT, Answer, expected_result
 from trainers import data, dataset, sl, supervised
-from trainers.loop import Target, to_tensors
+from trainers.loop import Target, moved, to_tensors
 from trainers.progress import Made, Progress
 from trainers.settings import Distill as Config
 from trainers.sl import Losses
@@ -260,10 +260,9 @@ def to_taught(batch: data.Batch, device: torch.device) -> tuple[Tensor, TaughtTa
     """Planes (B, P, n, n) and what the net should say of them, on ``device``."""
     assert isinstance(batch, Taught)  # what ``Material.rows`` gives
     planes, usual = to_tensors(batch, device)
-    shares, rates = (torch.from_numpy(part).to(device) for part in (batch.shares, batch.win_rates))
-    return planes, TaughtTarget(usual, shares, rates)
+    return planes, TaughtTarget(usual, moved(batch.shares, device), moved(batch.win_rates, device))
 
 
 def weigh(config: Config, answering: Answering, planes: Tensor, target: TaughtTarget) -> Weighed:
     losses = loss(answering(planes), target, config.outcome_share, config.sharpening)
-    return Weighed(losses.total(config), losses.right)
+    return Weighed(losses.total(config), losses.right, losses.parts())

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import ctypes
 import json
 import math
 import multiprocessing
 import os
+import resource
 import signal
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -37,7 +38,7 @@ from trainers.settings import Loop
 
 STATE_FORMAT = "1"
 STATE_FILE = "state.safetensors"
-METRICS_FILE = "metrics.csv"
+METRICS_FILE = "metrics.jsonl"
 
 PATIENCE = timedelta(minutes=5)
 """How long a process waits for the others before it takes them for dead."""
@@ -102,21 +103,24 @@ class Plan:
         return self.learning_rate * (self.last + (1 - self.last) * falls[self.lr_schedule])
 
 
-def orthogonalised(matrix: Tensor, steps: int = 5) -> Tensor:
-    """Roughly U V^T of the singular value decomposition U S V^T, by Newton-Schulz steps (Jordan 2024, "Muon")."""
+def orthogonalised(matrices: Tensor, steps: int = 5) -> Tensor:
+    """Of each of ``matrices`` (B, rows, columns) roughly U V^T of the singular value decomposition U S V^T, by
+    Newton-Schulz steps (Jordan 2024, "Muon")."""
     a, b, c = 3.4445, -4.7750, 2.0315
-    x = matrix / (matrix.norm() + 1e-7)
-    if tall := x.shape[0] > x.shape[1]:
-        x = x.T
+    x = matrices / (matrices.norm(dim=(1, 2), keepdim=True) + 1e-7)
+    if tall := x.shape[1] > x.shape[2]:
+        x = x.mT
     for _ in range(steps):
-        square = x @ x.T
-        x = a * x + (b * square + c * square @ square) @ x
-    return x.T if tall else x
+        square = torch.bmm(x, x.mT)
+        x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)
+    return x.mT if tall else x
 
 
 class Muon(torch.optim.Optimizer):
     """Nesterov momentum whose step is orthogonalised, for convolutions (Jordan 2024, "Muon: an optimizer for the hidden
-    layers"); each filter bank counts as a matrix (out, in * height * width). Not for biases, norms and last layers."""
+    layers"); each filter bank counts as a matrix (out, height * width * in). Not for biases, norms and last layers.
+
+    Matrices of one shape are computed at once: on a GPU a step of small nets is as long as it takes to launch it."""
 
     def __init__(self, parameters: Sequence[Tensor], lr: float, momentum: float = 0.95, weight_decay: float = 0.0):
         super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
@@ -124,18 +128,34 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]  # no closure is used
         for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
-                state = self.state[parameter]
-                if "momentum" not in state:
-                    state["momentum"] = torch.zeros_like(parameter)
-                gradient = parameter.grad
-                momentum = state["momentum"].lerp_(gradient, 1 - group["momentum"])
-                direction = gradient.lerp(momentum, group["momentum"]).flatten(1)
-                update = orthogonalised(direction) * max(1.0, direction.shape[0] / direction.shape[1]) ** 0.5
-                parameter.mul_(1 - group["lr"] * group["weight_decay"])
-                parameter.add_(update.view_as(parameter), alpha=-group["lr"])
+            parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
+            if not parameters:
+                continue
+            gradients = [parameter.grad for parameter in parameters]
+            for parameter in parameters:
+                if "momentum" not in self.state[parameter]:
+                    self.state[parameter]["momentum"] = torch.zeros_like(parameter)
+            momenta = [self.state[parameter]["momentum"] for parameter in parameters]
+            torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
+            updates = _directions(torch._foreach_lerp(gradients, momenta, group["momentum"]))
+            torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+            torch._foreach_add_(parameters, updates, alpha=-group["lr"])
+
+
+def _directions(gradients: Sequence[Tensor]) -> list[Tensor]:
+    """Orthogonal steps in the directions of gradients, of their shapes."""
+    rows = [gradient.movedim(1, -1).flatten(1) for gradient in gradients]  # no copy of filters in channels_last
+    alike: dict[torch.Size, list[int]] = {}
+    for place, gradient in enumerate(gradients):
+        alike.setdefault(gradient.shape, []).append(place)
+    steps = list(gradients)
+    for shape, places in alike.items():
+        stacked = torch.stack([rows[place] for place in places])
+        longer = max(1.0, stacked.shape[1] / stacked.shape[2]) ** 0.5
+        turned = (orthogonalised(stacked) * longer).view(len(places), shape[0], *shape[2:], shape[1]).movedim(-1, 2)
+        for place, step in zip(places, turned, strict=True):
+            steps[place] = step
+    return steps
 
 
 ADAM_SHARE = 0.1
@@ -150,14 +170,14 @@ def build_optimizers(network: nn.Module, plan: Plan) -> list[torch.optim.Optimiz
     if plan.optimizer == "muon":
         optimizers: list[torch.optim.Optimizer] = [
             Muon(matrices, plan.learning_rate, weight_decay=plan.weight_decay),
-            torch.optim.AdamW(others, plan.learning_rate * ADAM_SHARE, betas=(0.9, 0.98), weight_decay=0.0),
+            torch.optim.AdamW(others, plan.learning_rate * ADAM_SHARE, betas=(0.9, 0.98), weight_decay=0.0, fused=True),
         ]
     else:
         groups = [{"params": matrices, "weight_decay": plan.weight_decay}, {"params": others, "weight_decay": 0.0}]
         if plan.optimizer == "adamw":
-            optimizers = [torch.optim.AdamW(groups, plan.learning_rate)]
+            optimizers = [torch.optim.AdamW(groups, plan.learning_rate, fused=True)]
         else:
-            optimizers = [torch.optim.SGD(groups, plan.learning_rate, momentum=0.9, nesterov=True)]
+            optimizers = [torch.optim.SGD(groups, plan.learning_rate, momentum=0.9, nesterov=True, fused=True)]
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             group["share"] = group["lr"] / plan.learning_rate
@@ -173,6 +193,17 @@ def keep_freed_memory() -> None:
         libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
     except (OSError, AttributeError):
         return
+
+
+def prepare(config: Loop, workers: Workers) -> torch.device:
+    """The device of this process, set up to learn on. Raises ConfigError when it isn't there."""
+    device = pick_device(config.device, workers)
+    keep_freed_memory()
+    torch.set_num_threads(config.threads)
+    if device.type != "cpu":
+        torch.set_float32_matmul_precision("high")  # TF32
+        torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.benchmark = True
+    return device
 
 
 def under_torchrun() -> bool:
@@ -283,15 +314,20 @@ def _help(work: Callable[[Workers], object], workers: Workers, meeting: str, the
         distributed.destroy_process_group()
 
 
+GPU = "cuda"
+"""What torch calls the devices that trainers learn on where there are any; a test names a pretended one."""
+
+
 def pick_device(name: str, workers: Workers) -> torch.device:
     """The device ``name`` (auto, cpu, cuda) means for this process. Raises ConfigError when it isn't there."""
     if name not in ("auto", "cpu", "cuda"):
         raise ConfigError(f"unknown device '{name}'; there are auto, cpu, cuda")
-    if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
+    devices = torch.get_device_module(GPU)
+    if name == "cpu" or (name == "auto" and not devices.is_available()):
         return torch.device("cpu")
-    if not torch.cuda.is_available():
+    if not devices.is_available():
         raise ConfigError("device cuda: torch sees none; use device cpu")
-    return torch.device("cuda", workers.rank % torch.cuda.device_count())
+    return torch.device(GPU, workers.rank % devices.device_count())
 
 
 class Target(NamedTuple):
@@ -303,15 +339,39 @@ class Target(NamedTuple):
     scores: Tensor  # (B,) float32
 
 
+def moved(array: np.ndarray, device: torch.device) -> Tensor:
+    """The same numbers on ``device``; through pinned memory to a GPU, which nobody waits for."""
+    tensor = torch.from_numpy(array)
+    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
+
+
 def to_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Target]:
-    """Planes (B, P, n, n) and what the net should say of them, on ``device``; through pinned memory to a GPU."""
+    """Planes (B, P, n, n) and what the net should say of them, on ``device``."""
+    planes = moved(batch.planes, device).to(memory_format=torch.channels_last)
+    return planes, Target(*(moved(part, device) for part in (batch.moves, batch.results, batch.owners, batch.scores)))
 
-    def moved(array: np.ndarray) -> Tensor:
-        tensor = torch.from_numpy(array)
-        return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
-    planes = moved(batch.planes).to(memory_format=torch.channels_last)
-    return planes, Target(*(moved(part) for part in (batch.moves, batch.results, batch.owners, batch.scores)))
+def memory_in_use(device: torch.device) -> float:
+    """The most memory so far, in MB: that of the device, or of this process where it learns on the processor."""
+    of_device = getattr(torch.get_device_module(device), "max_memory_allocated", None)
+    return of_device(device) / 1e6 if of_device else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is remembered of a step."""
+
+    figures: Tensor  # (names,), on the device: reading them waits for it
+    rows: int
+    ended: float
+    waited: float
+
+
+REMEMBERED = 50
+"""Steps whose mean figures are shown."""
+
+READ_SECONDS = 0.5
+"""How often the figures are read from a GPU: meanwhile it is ahead of what is shown."""
 
 
 class Run:
@@ -341,11 +401,17 @@ class Run:
         self._stop_agreed = False
         self.optimizers = build_optimizers(network, plan)
         self.averaged = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+        pairs = [(self.averaged[name], tensor) for name, tensor in network.state_dict().items()]
+        self._numbers = [pair for pair in pairs if pair[0].is_floating_point()]
+        self._counts = [pair for pair in pairs if not pair[0].is_floating_point()]
         self._seconds_before = self._agreed_seconds = 0.0
         self._started = time.monotonic()
         self._first_of_sitting = True
         self._saved = self._started
-        self._recent: list[tuple[float, float, int, float, float]] = []
+        self._recent: deque[Step] = deque(maxlen=REMEMBERED)
+        self._names: tuple[str, ...] = ()
+        self._rate = 0.0
+        self._read, self._shown = -math.inf, {"loss": math.nan, "right": math.nan}
         folder.mkdir(parents=True, exist_ok=True)
         self._board = _board(folder) if tensorboard and workers.rank == 0 else None
 
@@ -364,11 +430,16 @@ class Run:
         """Whether the budget is spent or a process was asked to stop; all processes see it after the same step."""
         return self._stop_agreed or self.done >= 1
 
-    def step(self, loss: Tensor, rows: int, right: float, waited: float = 0.0) -> Progress:
+    @property
+    def device(self) -> torch.device:
+        """Where the net is."""
+        return next(self.network.parameters()).device
+
+    def step(self, loss: Tensor, rows: int) -> Progress:
         """Learn from ``loss``, which this process's part of ``rows`` rows gave; save the state when it is time."""
         self.forget()
         loss.backward()
-        return self.update(float(loss.detach()), rows, right, waited)
+        return self.update(rows, {"loss": loss})
 
     def forget(self) -> None:
         """Forget the last gradients. A step whose rows don't fit into memory at once is this, then ``backward`` of the
@@ -376,25 +447,30 @@ class Run:
         for optimizer in self.optimizers:
             optimizer.zero_grad()
 
-    def update(self, loss: float, rows: int, right: float, waited: float = 0.0) -> Progress:
-        """Learn from the gradients that there are; save the state when it is time."""
-        rate = self.plan.rate(self.done)
+    def update(self, rows: int, figures: Mapping[str, Tensor], waited: float = 0.0) -> Progress:
+        """Learn from the gradients that there are; save the state when it is time. ``figures`` are scalars on the
+        device, always the same ones: "loss" and, where something is foreseen, "right", and what else is to be logged.
+        Nothing here waits for a GPU unless figures are due."""
+        self._rate = self.plan.rate(self.done)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = rate * group["share"]
+                group["lr"] = self._rate * group["share"]
         shared = [p.grad for p in self.network.parameters() if p.grad is not None]
         shared += [buffer for buffer in self.network.buffers() if buffer.is_floating_point()]
         if self._first_of_sitting:  # it may have compiled the net for a minute, which would be most of the warmup
             self._first_of_sitting, self._started = False, time.monotonic()
         asked, self._agreed_seconds = self.workers.mean(shared, [float(self.stop_asked), self.seconds])
         self._stop_agreed = asked > 0
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.plan.max_grad_norm)
+        parameters = list(self.network.parameters())
+        norm = torch.nn.utils.clip_grad_norm_(parameters, self.plan.max_grad_norm, foreach=True)
         for optimizer in self.optimizers:
             optimizer.step()
         self.step_count += 1
         self.rows += rows
         self._average()
-        self._recent = [*self._recent[-49:], (loss, right, rows, time.monotonic(), waited)]
+        self._names = (*figures, "grad_norm")
+        told = torch.stack([figure.detach().float() for figure in (*figures.values(), norm)])
+        self._recent.append(Step(told, rows, time.monotonic(), waited))
         if self.workers.rank == 0 and time.monotonic() - self._saved > 60 * self.plan.save_minutes:
             self.save()
         return self.progress()
@@ -402,18 +478,24 @@ class Run:
     @torch.no_grad()
     def _average(self) -> None:
         share = 1 - min(self.plan.ema_decay, (1 + self.step_count) / (10 + self.step_count))
-        for name, tensor in self.network.state_dict().items():
-            if tensor.is_floating_point():
-                self.averaged[name].lerp_(tensor, share)
-            else:
-                self.averaged[name].copy_(tensor)
+        torch._foreach_lerp_([mean for mean, _ in self._numbers], [tensor for _, tensor in self._numbers], share)
+        if self._counts:
+            torch._foreach_copy_([copy for copy, _ in self._counts], [tensor for _, tensor in self._counts])
+
+    def figures(self, steps: int = REMEMBERED) -> dict[str, float]:
+        """The means over the last steps of what ``update`` was told and of the gradient's norm. Waits for a GPU."""
+        last = [step.figures for step in self._recent][-steps:]
+        return dict(zip(self._names, torch.stack(last).mean(0).cpu().tolist(), strict=True)) if last else {}
 
     def progress(self) -> Progress:
         recent = self._recent
+        if self.device.type == "cpu" or time.monotonic() - self._read > READ_SECONDS:
+            self._shown |= self.figures()
+            self._read = time.monotonic()
         if not recent:
             return Progress(self.step_count, self.rows, 0.0, math.nan, math.nan, None, 0.0)
-        elapsed = max(1e-9, recent[-1][3] - recent[0][3])
-        speed = sum(item[2] for item in recent[1:]) / elapsed if len(recent) > 1 else 0.0
+        elapsed, later = max(1e-9, recent[-1].ended - recent[0].ended), list(recent)[1:]
+        speed = sum(step.rows for step in later) / elapsed
         left = [self.plan.max_minutes - self.seconds / 60] if self.plan.max_minutes is not None else []
         if self.plan.max_rows is not None and speed:
             left.append((self.plan.max_rows - self.rows) / speed / 60)
@@ -423,24 +505,21 @@ class Run:
             step=self.step_count,
             rows=self.rows,
             rows_per_second=speed,
-            loss=sum(item[0] for item in recent) / len(recent),
-            right=sum(item[1] for item in recent) / len(recent),
+            loss=self._shown["loss"],
+            right=self._shown["right"],
             minutes_left=max(0.0, min(left)) if left else None,
-            waiting=sum(item[4] for item in recent[1:]) / elapsed,
+            waiting=sum(step.waited for step in later) / elapsed,
         )
 
     def log(self, **figures: float) -> None:
-        """Append a line of figures, always the same ones, to ``metrics.csv`` beside the state, and tell TensorBoard."""
-        line = {"step": self.step_count, "rows": self.rows, "minutes": round(self.seconds / 60, 2), **figures}
-        path = self.folder / METRICS_FILE
-        new = not path.exists()
-        with path.open("a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(line), lineterminator="\n")
-            if new:
-                writer.writeheader()
-            writer.writerow(line)
+        """Append figures to the log beside the state, JSON a line, and tell TensorBoard."""
+        figures |= {"learning_rate": self._rate, "memory_mb": memory_in_use(self.device)}
+        rounded = {name: float(f"{figure:.5g}") for name, figure in figures.items()}
+        line = {"step": self.step_count, "rows": self.rows, "minutes": round(self.seconds / 60, 2), **rounded}
+        with (self.folder / METRICS_FILE).open("a", encoding="utf-8") as file:
+            file.write(f"{json.dumps(line)}\n")
         if self._board is not None:
-            for name, figure in figures.items():
+            for name, figure in rounded.items():
                 self._board.add_scalar(name, figure, self.rows)
             self._board.flush()
 
@@ -457,7 +536,9 @@ class Run:
         path = self.folder / STATE_FILE
         metadata = {"format": STATE_FORMAT, "counters": json.dumps(counters)}
         with replacing(path, error=CheckpointError) as aside:
-            save_file({name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()}, aside, metadata)
+            save_file(
+                {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}, aside, metadata
+            )
         self._saved = time.monotonic()
         return path
 
@@ -490,8 +571,12 @@ class Run:
             self.averaged[name].copy_(tensor)  # onto the device where they are
         for number, optimizer in enumerate(self.optimizers):
             state: dict[int, dict[str, Tensor]] = {}
+            parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
             for name, tensor in _with_prefix(tensors, f"optimizer{number}.").items():
                 index, key = name.split(".", 1)
+                like = parameters[int(index)]
+                if tensor.shape == like.shape:  # in memory as the parameter is, or steps take other paths
+                    tensor = torch.empty_like(like, requires_grad=False).copy_(tensor)
                 state.setdefault(int(index), {})[key] = tensor
             optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
         self.step_count, self.rows = counters["step"], counters["rows"]
@@ -502,14 +587,14 @@ class Run:
         return True
 
     def _forget_later_figures(self) -> None:
-        """Take the lines of steps that will be made again out of ``metrics.csv``."""
+        """Take the lines of steps that will be made again, and one that was cut off, out of the log."""
         path = self.folder / METRICS_FILE
         if not path.exists():
             return
-        head, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        kept = [line for line in lines if int(line.partition(",")[0]) <= self.step_count]
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= self.step_count]
         if len(kept) < len(lines):
-            write(path, "".join([head, *kept]), error=CheckpointError)
+            write(path, "".join(kept), error=CheckpointError)
 
     @contextmanager
     def stopping_on_signals(self) -> Iterator[None]:

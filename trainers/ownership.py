@@ -23,7 +23,7 @@ from trainers.sl import from_records
 from trainers.supervised import Answering, Ask, Weighed
 
 
-def loss(answer: Answer, target: Target, squared: bool) -> tuple[Tensor, float]:
+def loss(answer: Answer, target: Target, squared: bool) -> tuple[Tensor, Tensor]:
     """The mean over points and scored rows of the squared error of the probability that a point will be the side to
     move's, or of its cross entropy; and the share of owned points that were foreseen.
 
@@ -39,7 +39,7 @@ def loss(answer: Answer, target: Target, squared: bool) -> tuple[Tensor, float]:
         by_point = functional.binary_cross_entropy_with_logits(answer.ownership, shares, reduction="none")
     owned = target.owners != 0
     right = ((answer.ownership.detach() > 0) == (target.owners > 0)) & owned
-    return (by_point.mean(1) * scored).sum() / count, float(right.sum() / owned.sum().clamp(min=1))
+    return (by_point.mean(1) * scored).sum() / count, right.sum() / owned.sum().clamp(min=1)
 
 
 def measure(ask: Ask, batches: Iterable[data.Batch]) -> Mapping[str, float]:

@@ -14,6 +14,8 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from copy import deepcopy
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
@@ -36,7 +38,7 @@ from bots.nets.network import Answer, expected_result
 from trainers import data, sl
 from trainers.data import DRAW, LOSS, WIN
 from trainers.export import describe, export
-from trainers.loop import Plan, Run, Workers, keep_freed_memory, pick_device, refuse_torchrun, to_tensors
+from trainers.loop import Plan, Run, Workers, pick_device, prepare, refuse_torchrun, to_tensors
 from trainers.progress import Iteration, Rating
 from trainers.selfplay import NetPlayer, Played, by_colour, draw_seeds, groups_on, play, sensible_moves
 from trainers.settings import ADJUSTABLE, write_file
@@ -269,24 +271,26 @@ class _Training:
     """What one call of ``train`` works with."""
 
     def __init__(self, config: Config, results: Path, bot: Entry | None, on_progress: Callable[[Iteration], None]):
-        keep_freed_memory()
-        torch.set_num_threads(config.threads)
         self.config, self.on_progress = config, on_progress
         self.rules = rules_of(config)
-        self.device = pick_device(config.device, Workers())
+        self.device = prepare(config, Workers())
         self.start = Checkpoint.open(find(config.start, results))
         self.encoder = find_encoder(self.start.manifest.encoder)
         self.folder = results / "training" / config.name
         self.saved = results / "checkpoints" / config.name
         self.learner = Learner(self._net()).to(self.device)
+        self.answering = torch.compile(self.learner, dynamic=True) if config.compile else self.learner
         self.opponent, self.first, self.averaged = self._net(), self._net(), self._net()
         self.pool = Pool(self.folder / POOL, config.pool_every, config.pool_size)
         settings = {key: value for key, value in asdict(config).items() if key not in ADJUSTABLE}
         settings |= {"start": self.start.identity}
         plan = Plan.of(config, max_steps=config.max_iterations)
         self.state = Run(self.learner, plan, self.folder, settings, tensorboard=config.tensorboard)
+        self.players: dict[Net, NetPlayer] = {}
         self.ratings: list[Rating] = []
         self.bot = bot
+        self.beside = ThreadPoolExecutor(1, "sparring")
+        self.sparring: tuple[int, Future[np.ndarray | None]] | None = None
 
     def _net(self) -> Net:
         """The first net. Its batch norms stay in evaluation mode all along, while their weights learn: what learns must
@@ -302,11 +306,15 @@ class _Training:
         if self.pool.joins(state.step_count):  # the first net; or a run stopped between saving and this
             self.pool.add(state.step_count, self.learner.network)
         write_file(self.config, self.folder)
-        with state.stopping_on_signals():
-            while not state.is_over and not state.stop_asked:
-                self._iterate()
-            state.save()
-            return self._finish()
+        with state.stopping_on_signals(), self.beside:
+            try:
+                while not state.is_over and not state.stop_asked:
+                    self._iterate()
+                self._take_rating(wait=True)
+                state.save()
+                return self._finish()
+            finally:
+                state.stop_asked = True  # the match beside ends, too
 
     def _iterate(self) -> None:
         config, state = self.config, self.state
@@ -319,6 +327,7 @@ class _Training:
         figures = self._learn(played, is_black, iteration)
         if self.pool.joins(state.step_count):
             self.pool.add(state.step_count, self.learner.network)
+            self._take_rating(wait=True)  # or a run that is killed and resumed would lack it
             state.save()
             self.pool.keep(state.step_count)
         figures = {
@@ -332,10 +341,11 @@ class _Training:
             "length": float(played.games.lengths.mean()),
             **figures,
         }
-        state.log(**{name: float(f"{figure:.5g}") for name, figure in figures.items()})
+        state.log(**figures)
         if state.step_count % config.eval_every == 0 and not state.stop_asked:
             self._rate(config.eval_games)
             self._spar()
+        self._take_rating(wait=state.is_over)
         self.on_progress(
             Iteration(
                 iteration=state.step_count,
@@ -351,9 +361,7 @@ class _Training:
             )
         )
 
-    def _play(
-        self, nets: tuple[nn.Module, nn.Module], games: int, temperature: float, seed: int, seeds: np.ndarray
-    ) -> Played:
+    def _play(self, nets: tuple[Net, Net], games: int, temperature: float, seed: int, seeds: np.ndarray) -> Played:
         """Games of the learner, who is ``nets[0]``, with an opponent; two after another share an opening, and the
         learner has Black in the first."""
         is_black = np.arange(games) % 2 == 0
@@ -364,8 +372,14 @@ class _Training:
         threads, groups = self.config.num_workers, groups_on(self.device)
         return play(players, seats, self.rules, seeds, twice, threads=threads, groups=groups)
 
-    def _player(self, net: nn.Module, temperature: float) -> NetPlayer:
-        return NetPlayer(net, self.encoder, self.device, temperature, self.config.bf16, self.config.compile)
+    def _player(self, net: Net, temperature: float) -> NetPlayer:
+        """A player with the weights that the net has now; always the same one, so that a GPU captures it once."""
+        if net not in self.players:
+            self.players[net] = NetPlayer(net, self.encoder, self.device, bf16=self.config.bf16)
+        player = self.players[net]
+        player.temperature = temperature
+        player.refresh()
+        return player
 
     def _learn(self, played: Played, is_black: np.ndarray, iteration: int) -> dict[str, float]:
         """One step from the moves that the learner decided: the sum over the moves of a game, the mean over games."""
@@ -376,7 +390,8 @@ class _Training:
             places = np.flatnonzero(played.deciders == LEARNER)
         places = np.random.default_rng([config.seed, 3, iteration]).permutation(places)
         moves = moves_of(played, places, gained[places])
-        sums = dict.fromkeys(("loss", "policy_loss", "entropy", "others_loss", "divergence"), 0.0)
+        names = ("loss", "policy_loss", "entropy", "others_loss", "divergence")
+        sums = torch.zeros(len(names), device=self.device)
         compared = 0
         state.forget()
         for begin in range(0, len(places), config.micro_batch_size):
@@ -387,15 +402,13 @@ class _Training:
             losses = self._losses(batch, moves.part(begin, config.micro_batch_size).to(self.device), compare)
             total = losses.total(config)
             (total * (len(some) / len(games))).backward()
-            for name, mean in zip(
-                sums, (total, losses.policy, losses.entropy, losses.others, losses.divergence), strict=True
-            ):
-                sums[name] += float(mean.detach()) * len(some) / len(places)
-        sums["divergence"] *= len(places) / compared
+            means = torch.stack([total, losses.policy, losses.entropy, losses.others, losses.divergence])
+            sums += means.detach() * (len(some) / len(places))
+        sums[-1] *= len(places) / compared
         self.learner.remember(returns_of(games.winners, np.where(is_black, 0, 1)), is_black, iteration)
         self.learner.positions += len(places)
-        state.update(sums["loss"], len(places), 0.0)
-        return sums
+        state.update(len(places), dict(zip(names, sums, strict=True)))
+        return state.figures(1)
 
     def _advantages(self, played: Played) -> np.ndarray:
         """Of all moves, whoever decided them; (all moves,) float32."""
@@ -405,14 +418,14 @@ class _Training:
         if config.baseline == "none":
             return returns
         if config.baseline == "colour":
-            return returns - self.learner.baselines.numpy(force=True).astype(np.float32)[plies % 2]
+            return returns - self.learner.baselines.cpu().numpy().astype(np.float32)[plies % 2]
         forecasts = np.empty(len(places), np.float32)
         for begin in range(0, len(places), config.micro_batch_size):
             some = places[begin : begin + config.micro_batch_size]
             batch = data.encode_positions(games, self.encoder, some, np.zeros_like(some), config.num_workers)
             planes, _ = to_tensors(batch, self.device)
             with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=config.bf16):
-                forecasts[some] = expected_result(self.learner(planes).to(torch.float32).value).numpy(force=True)
+                forecasts[some] = expected_result(self.learner(planes).to(torch.float32).value).cpu().numpy()
         return advantages(games, forecasts, config.gae_lambda)
 
     def _losses(self, batch: data.Batch, moves: Moves, compare: bool) -> Losses:
@@ -420,7 +433,7 @@ class _Training:
         config = self.config
         planes, target = to_tensors(batch, self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=config.bf16):
-            answer = self.learner(planes)
+            answer = self.answering(planes)
             with torch.no_grad():
                 first = self.first(planes).to(torch.float32).policy if compare else answer.policy.to(torch.float32)
         answer = answer.to(torch.float32)
@@ -456,21 +469,45 @@ class _Training:
         return self.averaged
 
     def _spar(self) -> None:
-        """A match of the averaged net against a bot; always with the same openings."""
-        config, iteration, bot = self.config, self.state.step_count, self.bot
-        if bot is None:
+        """Begin a match of the averaged net, as it is now, against a bot; always with the same openings. It is played
+        in a thread of its own, while the net goes on learning."""
+        if self.bot is None:
             return
-        player = self._player(self._average(), config.eval_temperature)
-        count = config.eval_opponent_games
+        self._take_rating(wait=True)
+        net, iteration = deepcopy(self._average()), self.state.step_count
+        self.sparring = iteration, self.beside.submit(self._spar_with, net, self.bot, iteration)
+
+    def _spar_with(self, net: Net, bot: Entry, iteration: int) -> np.ndarray | None:
+        """The net's points in each game; None once the run is told to stop."""
+        config, count = self.config, self.config.eval_opponent_games
+        player = NetPlayer(net, self.encoder, self.device, config.eval_temperature, config.bf16)
         openings = draw_openings(self.rules, count // 2, config.plies, config.seed)
         twice = [opening for opening in openings for _ in range(2)]
         seeds = (draw_seeds(count, config.seed, 5, iteration) >> np.uint64(1)).tolist()
         opponent = bot.build()
         try:
-            points = spar(player, opponent, bot.limits, self.rules, seeds, twice, bot.bot_kind.boards)
+            return spar(
+                player,
+                opponent,
+                bot.limits,
+                self.rules,
+                seeds,
+                twice,
+                bot.bot_kind.boards,
+                lambda: not self.state.stop_asked,
+            )
         finally:
             opponent.close()
-        self._note(Rating.of(iteration, bot.name, points))
+
+    def _take_rating(self, wait: bool = False) -> None:
+        """Note how the match against the bot went, if it is over; ``wait`` until it is."""
+        if self.sparring is None or self.bot is None:
+            return
+        iteration, match = self.sparring
+        if wait or match.done():
+            points, self.sparring = match.result(), None
+            if points is not None:
+                self._note(Rating.of(iteration, self.bot.name, points))
 
     def _note(self, rating: Rating) -> None:
         """Keep a rating; a match that was played again counts as it went last."""
@@ -484,6 +521,7 @@ class _Training:
         minutes = state.seconds / 60
         if state.done >= 1 and not any(one.iteration == state.step_count for one in self.ratings):
             self._spar()
+            self._take_rating(wait=True)
         played = self._rate(config.final_eval_games if state.done >= 1 else min(SHORT, config.final_eval_games))
         rating = self.ratings[-1]
         network = self.averaged.cpu()

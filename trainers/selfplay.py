@@ -19,7 +19,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
-from torch import nn
 
 from arena import ConfigError, IllegalMove
 from arena.events.openings import Opening
@@ -39,6 +38,8 @@ from arena.go.kernels import (
 )
 from arena.go.planes import HISTORY, NO_MOVE, Encoder, Positions, final_owners
 from arena.go.record import Record
+from bots.nets.catalogue import Net
+from bots.nets.gpu import TorchModel
 from trainers.data import BLACK_WON, DRAWN, WHITE_WON, Games
 
 GIVEN = -1
@@ -212,34 +213,21 @@ class Player(Protocol):
 
 
 class NetPlayer:
-    """A net in torch, asked in evaluation mode. What it has learned may change between two calls of ``play``. Compiled,
-    it is so for batches of any size: the first question takes a while."""
+    """A net in torch that may still learn: it plays with the weights that it had when it was last refreshed."""
 
     def __init__(
-        self,
-        network: nn.Module,
-        encoder: Encoder,
-        device: torch.device,
-        temperature: float = 1.0,
-        bf16: bool = False,
-        compile: bool = False,
+        self, network: Net, encoder: Encoder, device: torch.device, temperature: float = 1.0, bf16: bool = False
     ):
-        self.network = network
-        self._asked = torch.compile(network, dynamic=True) if compile else network
         self.encoder: Encoder | None = encoder
         self.temperature = temperature
-        self._device = device
-        self._bf16 = bf16
+        self._model = TorchModel(network, device, bf16)
+
+    def refresh(self) -> None:
+        """Take over what the net has learned."""
+        self._model.refresh()
 
     def logits(self, planes: np.ndarray) -> np.ndarray:
-        self.network.eval()
-        tensor = torch.from_numpy(planes)
-        if self._device.type == "cuda":
-            tensor = tensor.pin_memory().to(self._device, non_blocking=True)
-        with torch.no_grad(), torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16):
-            answer = self._asked(tensor.to(memory_format=torch.channels_last))
-        policy: np.ndarray = answer.policy.float().cpu().numpy()
-        return policy
+        return self._model.run(["policy"], planes)[0]
 
 
 class Uniform:

@@ -442,7 +442,9 @@ DISTILL_PRESETS = {
     "cpu": Distill("distilled", batch_size=128, max_minutes=30, ema_decay=0.998, validate_every=20_000, game_threads=2),
     "gpu": Distill(
         "distilled",
+        teacher="alphago:visits=200,precision=bf16",
         games=20_000,
+        parallel_games=128,
         batch_size=1024,
         max_minutes=10,
         validate_every=500_000,

@@ -38,7 +38,11 @@ class Losses:
     value: Tensor
     ownership: Tensor
     score: Tensor
-    right: float
+    right: Tensor
+
+    def parts(self) -> dict[str, Tensor]:
+        """By the names that they have in the log."""
+        return {f"{head}_loss": getattr(self, head) for head in ("policy", "value", "ownership", "score")}
 
     def total(self, config: Config | Distill) -> Tensor:
         return (
@@ -75,7 +79,7 @@ def loss(answer: Answer, target: Target, label_smoothing: float = 0.0) -> Losses
         value=value,
         ownership=ownership,
         score=score,
-        right=float((answer.policy.detach().argmax(1) == target.moves).float().mean()),
+        right=(answer.policy.detach().argmax(1) == target.moves).float().mean(),
     )
 
 
@@ -192,4 +196,4 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
 
 def weigh(config: Config, answering: Answering, planes: Tensor, target: Target) -> Weighed:
     losses = loss(answering(planes), target, config.label_smoothing)
-    return Weighed(losses.total(config), losses.right)
+    return Weighed(losses.total(config), losses.right, losses.parts())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from trainers.selfplay import NetPlayer
 
 NET, BOT = "the net", "the bot"
 PATIENT = Limits(deadline=3600)
-"""Of the net: its first move may compile it."""
+"""Of the net: its first move may have to capture it."""
 
 
 class Sparring(Bot):
@@ -45,11 +45,13 @@ def spar(
     seeds: Sequence[int],
     openings: Sequence[Opening],
     slots: int = 1,
-) -> np.ndarray:
+    goes_on: Callable[[], bool] = lambda: True,
+) -> np.ndarray | None:
     """The player's points in a game for each of ``seeds``; (games,) float64: 1 for a win, 1/2 for a draw, 0 for a loss.
 
     It has Black in the first, the third, ... of the games, whose moves begin with ``openings``; ``slots`` games are
-    under way. A fault of the bot's is a game lost by it; one of the net raises RuntimeError.
+    under way. A fault of the bot's is a game lost by it; one of the net raises RuntimeError. None if not all of them
+    were played because ``goes_on``, which is asked before every round of moves, said no.
     """
     points = np.empty(len(seeds))
     waiting = deque(
@@ -58,6 +60,8 @@ def spar(
     )
     room = Room({NET: Sparring(player), BOT: bot}, rules, {NET: PATIENT, BOT: limits})
     while waiting or room.tables:
+        if not goes_on():
+            return None
         while waiting and len(room.tables) < slots:
             room.seat(waiting.popleft())
         for record in room.play_round():

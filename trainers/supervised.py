@@ -22,7 +22,7 @@ from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import Answer
 from trainers import data
 from trainers.export import describe, export
-from trainers.loop import STATE_FILE, Plan, Run, Workers, keep_freed_memory, pick_device, to_tensors
+from trainers.loop import STATE_FILE, Plan, Run, Workers, pick_device, prepare, to_tensors
 from trainers.progress import Progress
 from trainers.settings import ADJUSTABLE, Supervised, is_first, write_file
 from trainers.start import start_from
@@ -46,10 +46,10 @@ class Weighed(NamedTuple):
     """What a step learns from."""
 
     loss: Tensor
-    right: float
+    right: Tensor
     """The share that was foreseen; see ``Progress``."""
     parts: Mapping[str, Tensor] = MappingProxyType({})
-    """What ``metrics.csv`` tells of the loss beside."""
+    """What is logged of the loss beside: of each head, without its weight."""
 
 
 Loss = Callable[[Answering, Tensor, Wanted], Weighed]
@@ -224,9 +224,7 @@ def learn(
     on_progress: Callable[[Progress], None] = lambda _: None,
 ) -> Learned:
     """Train until the budget is spent or a signal comes; the first of the workers also watches, measures and saves."""
-    device = pick_device(config.device, workers)
-    keep_freed_memory()
-    torch.set_num_threads(config.threads)
+    device = prepare(config, workers)
     network, averaged = build(config, results).to(device), build(config, results).to(device)
     loss = lesson.begin(network.train())
     run = open_run(config, network, results, workers)
@@ -254,19 +252,20 @@ def learn(
                 break
             torch.manual_seed(config.seed + run.rows + share * workers.rank)  # for dropout, the same in a resumed run
             weighed = loss(answering, planes, wanted)
-            progress = run.step(weighed.loss, config.batch_size, weighed.right, waited)
+            run.forget()
+            weighed.loss.backward()
+            figures = {"loss": weighed.loss, "right": weighed.right, **weighed.parts}
+            progress = run.update(config.batch_size, figures, waited)
             on_progress(progress)
             if (
                 workers.rank == 0
                 and run.rows // config.validate_every > (run.rows - config.batch_size) // config.validate_every
             ):
                 run.log(
-                    loss=round(progress.loss, 4),
-                    right=round(progress.right, 4),
-                    **{name: round(float(part), 4) for name, part in weighed.parts.items()},
-                    rows_per_second=round(progress.rows_per_second, 1),
-                    waiting=round(progress.waiting, 4),
-                    **{name: round(figure, 4) for name, figure in lesson.watch(ask()).items()},
+                    **run.figures(),
+                    rows_per_second=progress.rows_per_second,
+                    waiting=progress.waiting,
+                    **lesson.watch(ask()),
                 )
             asked = time.monotonic()
     metrics: dict[str, float] = {}

@@ -61,7 +61,7 @@ def loss(answer: Answer, target: Target, before: Tensor | None, squared: bool) -
         )
     decided = known & (results != 0)
     right = (guess.detach() * results > 0) & decided
-    share = float(right.sum() / decided.sum().clamp(min=1))
+    share = right.sum() / decided.sum().clamp(min=1)
     return replace(usual, value=value, policy=policy, right=share)
 
 
@@ -278,7 +278,7 @@ def begin(config: Config, network: Net) -> Loss[Target]:
         with torch.no_grad():
             held = None if before is None else before(planes).policy
         losses = loss(answering(planes), target, held, config.loss == "mse")
-        return Weighed(total(losses, config), losses.right, {"policy_loss": losses.policy.detach()})
+        return Weighed(total(losses, config), losses.right, losses.parts())
 
     return weigh
 

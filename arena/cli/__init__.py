@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from typing import Annotated, NoReturn
+from importlib import import_module
+from inspect import cleandoc
+from itertools import chain
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from arena import UserError, __version__
-from arena.cli import (
-    analyze,
-    data,
-    doctor,
-    evaluate,
-    gate,
-    inspect,
-    look,
-    match,
-    play,
-    report,
-    serve,
-    show,
-    tournament,
-    train,
-)
-from arena.cli.manual import add_manuals, manual
-from arena.cli.streams import abandon_output, disarm_rich, one_line, open_closed_streams
+from arena.cli import compete, doctor, engines, games, nets, play, results
+
+
+def manual(docstring: str) -> str:
+    """Help for Typer of a command's docstring, whose paragraphs that begin with ``Example:`` or ``Examples:`` list
+    commands between dots; the lines of a paragraph are joined, as Typer would break where the source does."""
+    paragraphs, examples = [], []
+    for paragraph in cleandoc(docstring).split("\n\n"):
+        text = " ".join(paragraph.split())
+        if text.startswith(("Example:", "Examples:")):
+            examples += [example.strip() for example in text.partition(":")[2].split(" · ")]
+        else:
+            paragraphs.append(text)
+    if not examples:
+        return "\n\n".join(paragraphs)
+    listed = [f"Example{'s' * (len(examples) > 1)}:", *(f"  {example}" for example in examples)]
+    if len(paragraphs) == 1:
+        listed.insert(0, "")  # Typer takes the indentation of its second paragraph away, unless that begins so
+    return "\n\n".join([*paragraphs, "\n".join(listed)])
+
+
+def add_manuals(app: typer.Typer) -> None:
+    """Give every command of an application, and of those in it, its help in this form."""
+    for command in app.registered_commands:
+        if command.callback is not None:
+            command.help = manual(command.callback.__doc__ or "")
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            add_manuals(group.typer_instance)
+
 
 ABOUT = """Play Go bots against each other, rate them, and see whether the new one got stronger.
 
@@ -47,6 +64,24 @@ TRAIN = """Train nets (needs: pip install 'arena\\[train]').
 Examples: [bold]arena train sl --data games/ --name mine[/bold] · [bold]arena train rl --name rl[/bold]
 """
 
+
+class Later(TyperGroup):
+    """The COMMANDS of the module that has the group's name, which is imported when one of them is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        if not self.commands:
+            loaded = typer.Typer(rich_markup_mode="rich")
+            module = import_module(f"arena.cli.{self.name}")
+            for name, command in module.COMMANDS.items():
+                loaded.command(name, context_settings=module.SETTINGS)(command)
+            add_manuals(loaded)
+            self.commands = typer.main.get_command(loaded).commands  # type: ignore[attr-defined]
+        return list(self.commands)
+
+    def get_command(self, ctx: Any, name: str) -> Any:
+        return self.commands.get(name) if name in self.list_commands(ctx) else None
+
+
 app = typer.Typer(
     name="arena",
     help=manual(ABOUT),
@@ -57,34 +92,21 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Play": (play.play, analyze.analyze),
-    "Compete": (match.match, tournament.tournament, inspect.watch),
-    "Results": (look.elo, report.report),
-    "Games": (look.games, show.show),
-    "Engines": (look.bots, inspect.check, serve.gtp),
-    "Nets": (gate.gate,),
+    "Play": (play.play, games.analyze),
+    "Compete": (compete.match, compete.tournament, results.watch),
+    "Results": (results.elo, results.report),
+    "Games": (games.games, games.show),
+    "Engines": (engines.bots, engines.check, engines.gtp),
+    "Nets": (nets.gate,),
     "Setup": (doctor.doctor,),
 }
 for panel, commands in PANELS.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
-app.command("eval", rich_help_panel="Nets")(evaluate.evaluate)
+app.command("eval", rich_help_panel="Nets")(nets.evaluate)
 
-data_app = typer.Typer(no_args_is_help=True, help=manual(DATA))
-data_app.command("build")(data.data_build)
-data_app.command("generate")(data.data_generate)
-data_app.command("stats")(data.data_stats)
-app.add_typer(data_app, name="data", rich_help_panel="Games")
-
-train_app = typer.Typer(no_args_is_help=True, help=manual(TRAIN))
-train_app.command("sl", context_settings=train.EXTRA)(train.train_sl)
-train_app.command("rl", context_settings=train.EXTRA)(train.train_rl)
-train_app.command("rollout", context_settings=train.EXTRA)(train.train_rollout)
-train_app.command("ownership", context_settings=train.EXTRA)(train.train_ownership)
-train_app.command("value", context_settings=train.EXTRA)(train.train_value)
-train_app.command("distill", context_settings=train.EXTRA)(train.train_distill)
-app.add_typer(train_app, name="train", rich_help_panel="Nets")
-
+app.add_typer(typer.Typer(cls=Later, no_args_is_help=True, help=manual(DATA)), name="data", rich_help_panel="Games")
+app.add_typer(typer.Typer(cls=Later, no_args_is_help=True, help=manual(TRAIN)), name="train", rich_help_panel="Nets")
 add_manuals(app)
 
 
@@ -155,3 +177,46 @@ def _fail(words: str) -> NoReturn:
     with suppress(OSError):
         print(f"arena: {one_line(words)}", file=sys.stderr)
     raise SystemExit(2) from None
+
+
+# --- The three standard streams: open, and free of what a terminal would obey ---
+
+LONGEST = 1000
+"""Characters of a line that says what is wrong; of a longer one the middle is left out."""
+
+_COMMANDS = (range(7), range(14, 32), range(0x7F, 0xA0), range(0x202A, 0x202F), range(0x2066, 0x206A))
+_SHOWN = dict.fromkeys(chain(*_COMMANDS), "?")
+"""Control characters, with which a text moves a terminal's cursor, sets its title, or turns the direction of writing;
+those that Rich takes away by itself, tabs and ends of lines aren't among them."""
+
+
+def open_closed_streams() -> None:
+    """Have what is closed lead nowhere. A file that is opened later would take its number, and what is meant for the
+    screen would be written into that."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # it gets the lowest number that is free, which is this one
+            os.set_inheritable(descriptor, True)
+            setattr(sys, name, open(descriptor, "w" if descriptor else "r", encoding="utf-8", closefd=False))
+
+
+def abandon_output() -> None:
+    """Forget what can't be written, so that Python's end doesn't try once more."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def disarm_rich() -> None:
+    """Have all that Rich prints of names, comments and errors show a question mark for a control character."""
+    from rich import control
+
+    every_text: dict[int, str | None] = control._CONTROL_STRIP_TRANSLATE  # type: ignore[assignment]
+    every_text.update(_SHOWN)  # Rich's own commands to the terminal don't go through it
+
+
+def one_line(text: str) -> str:
+    """A text from anywhere as one line that is fit for a terminal and not endless."""
+    line = " ".join(text.split()).translate(_SHOWN)
+    return line if len(line) <= LONGEST else f"{line[: LONGEST * 3 // 4]} ... {line[-LONGEST // 4 :]}"

@@ -13,9 +13,8 @@ from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, cores, reg
 from arena.players.tables import TermsTable
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from arena.events.generation import GamesFile, Generation
+    from arena.screen.tables import Sheet
     from trainers.dataset import Dataset
 
 DATASET = "manifest.json"
@@ -26,20 +25,18 @@ Paths = Annotated[list[Path], typer.Argument(help="SGF files, folders, .sgfs(.xz
 
 def data_build(
     paths: Paths,
-    out: Annotated[Path, typer.Option(help="The new folder.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The new folder.")],
     size: Annotated[int, typer.Option(help="Board size.", min=2, max=19)] = 9,
-    rules: Annotated[list[str] | None, typer.Option(help="Only these rules; repeatable.", show_default=False)] = None,
-    komi: Annotated[list[float] | None, typer.Option(help="Only this komi; repeatable.", show_default=False)] = None,
+    rules: Annotated[list[str] | None, typer.Option(help="Only these rules; repeatable.")] = None,
+    komi: Annotated[list[float] | None, typer.Option(help="Only this komi; repeatable.")] = None,
     rating: Annotated[float, typer.Option(help="Elo that both must have at least; 0 asks for none.", min=0)] = 0,
-    rank: Annotated[str, typer.Option(help="Rank that both must have at least, as 5k or 1d.", show_default=False)] = "",
+    rank: Annotated[str, typer.Option(help="Rank that both must have at least, as 5k or 1d.")] = "",
     game_results: Annotated[
         str, typer.Option("--with-result", help="any, known, or scored (counted at the end).")
     ] = "any",
     shortest: Annotated[int, typer.Option("--min-moves", help="Shorter games are left out.", min=1)] = 1,
     longest: Annotated[int, typer.Option("--max-moves", help="Longer games are left out.", min=1)] = 3000,
-    test_from: Annotated[
-        str, typer.Option(help="Games of this day or later are the test, as 2018-03-01.", show_default=False)
-    ] = "",
+    test_from: Annotated[str, typer.Option(help="Games of this day or later are the test, as 2018-03-01.")] = "",
     test: Annotated[float, typer.Option(help="Without a day: the share that is the test.", min=0, max=1)] = 0.0,
     validation: Annotated[float, typer.Option(help="The share kept aside of the others.", min=0, max=1)] = 0.01,
     dead_stones: Annotated[
@@ -59,9 +56,9 @@ def data_build(
     Examples: [bold]arena data build games/ --out sets/strong --rating 2400 --test-from 2018-03-01[/bold] ·
     [bold]arena data build ogs.zip --out sets/people --rank 1d --dead-stones[/bold]
     """
-    from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+    from arena.screen.style import Console
     from trainers.data import day_of
     from trainers.dataset import Parting, Sieve, build
 
@@ -78,7 +75,7 @@ def data_build(
             bar.update(task, description=f"{read:,} games read, {kept:,} kept")
 
         made = build(paths, out, sieve, parting, processes or cores(), show)
-    Console().print(dataset_table(made))
+    Console().print(dataset_sheet(made))
 
 
 @takes_terms("openings", "adjudicate")
@@ -86,12 +83,10 @@ def data_generate(
     bots: Annotated[
         list[str],
         typer.Argument(
-            metavar="BOT...",
-            help="One bot, against itself; or several, each with each.",
-            autocompletion=complete.bots,
+            metavar="BOT...", help="One bot, against itself; or several, each with each.", autocompletion=complete.bots
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The file: games.sgfs, a game a line.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The file: games.sgfs, a game a line.")],
     games: Annotated[int, typer.Option("-n", "--games", help="How many games.", min=1)] = 100,
     terms: TermsTable = NO_TERMS,
     workers: events.Workers = 0,
@@ -105,9 +100,8 @@ def data_generate(
     Examples: [bold]arena data generate mcts:playouts=200 --games 1000 --out games.sgfs[/bold] ·
     [bold]arena data build games.sgfs --out sets/own[/bold]
     """
-    from rich.console import Console
-
     from arena.events.generation import GamesFile, Generation
+    from arena.screen.style import Console
 
     console = Console()
     processes = events.count_workers(workers)
@@ -133,33 +127,16 @@ def data_generate(
 def _generate(generation: Generation, kept: GamesFile, processes: int) -> None:
     """Play what is missing, with a bar where there is a terminal."""
     from contextlib import closing
-    from time import monotonic
-
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from arena.events.runner import play_event
-    from arena.screen.style import duration
+    from arena.screen.progress import show_counting
 
-    console = Console(stderr=True)
-    columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     with (
-        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
+        show_counting("games", generation.games) as show,
         closing(play_event(generation, kept, processes)) as updates,  # type: ignore[type-var]
     ):
-        task = bar.add_task("starting", total=generation.games)
-        done, begun = 0, 0.0
-        for update in updates:
-            bar.advance(task, len(update.records))
-            if update.resumed or not (begun or update.glances or update.records):
-                continue  # nobody plays yet: kernels may be compiled, engines started
-            begun = begun or monotonic()
-            done += len(update.records)
-            seconds = monotonic() - begun
-            if done and seconds:
-                rate = done / seconds
-                left = (generation.games - bar.tasks[0].completed) / rate
-                bar.update(task, description=f"{rate:.1f} games/s, {duration(left)} left")
+        for _ in updates:
+            show(kept.count())
 
 
 def _summary(generation: Generation, kept: GamesFile) -> str:
@@ -189,10 +166,10 @@ def data_stats(paths: Paths) -> None:
 
     Examples: [bold]arena data stats sets/strong[/bold] · [bold]arena data stats games/ more.sgfs.xz[/bold]
     """
-    from rich.console import Console
     from rich.progress import track
 
     from arena.go.collection import read_path, statistics
+    from arena.screen.style import Console
     from arena.screen.tables import statistics_table
 
     records = [path for path in paths if not (path / DATASET).is_file()]
@@ -201,7 +178,7 @@ def data_stats(paths: Paths) -> None:
 
         for path in paths:
             if path not in records:
-                Console().print(dataset_table(Dataset.open(path, verify=True)))
+                Console().print(dataset_sheet(Dataset.open(path, verify=True)))
     if records:
         items = (item for path in records for item in read_path(path))
         counted = statistics(track(items, "Reading", console=Console(stderr=True), transient=True, total=None))
@@ -216,42 +193,30 @@ _SETTLED = {
 }
 
 
-def dataset_table(dataset: Dataset) -> Table:
+def dataset_sheet(dataset: Dataset) -> Sheet:
     """A row for each figure, a column for each part, the rejects below."""
-    from rich.table import Table
-
+    from arena.screen.tables import Sheet
     from trainers.dataset import PARTS, figures
 
-    parts = [figures(getattr(dataset, part), dataset.ratings(part)) for part in PARTS]
-    table = Table(title=f"{dataset.folder} ({dataset.manifest.size}x{dataset.manifest.size})", title_justify="left")
-    table.add_column("")
-    for part in PARTS:
-        table.add_column(part, justify="right")
-    table.add_row("games", *(f"{part.games:,}" for part in parts))
-    table.add_row("positions", *(f"{part.positions:,}" for part in parts))
-    table.add_row("Black won", *(f"{part.black_won:,}" for part in parts))
-    table.add_row("White won", *(f"{part.white_won:,}" for part in parts))
-    table.add_row("draws", *(f"{part.drawn:,}" for part in parts))
-    table.add_row("unknown", *(f"{part.unknown:,}" for part in parts))
-    table.add_row("moves, median", *(f"{part.median_length}" for part in parts))
-    table.add_row("moves, most", *(f"{part.longest}" for part in parts))
-    table.add_row("both rated", *(f"{part.rated:,}" for part in parts))
-    table.add_row(
-        "Elo 5 % / 50 % / 95 %",
-        *(
-            f"{part.rating_low:.0f} / {part.rating_median:.0f} / {part.rating_high:.0f}" if part.rated else "-"
-            for part in parts
-        ),
-    )
+    manifest, parts = dataset.manifest, [figures(getattr(dataset, part), dataset.ratings(part)) for part in PARTS]
+    fields = {
+        **{name: name for name in ("games", "positions")},
+        **{"Black won": "black_won", "White won": "white_won", "draws": "drawn", "unknown": "unknown"},
+        **{"moves, median": "median_length", "moves, most": "longest", "both rated": "rated"},
+    }
+    rows = [(name, *(f"{getattr(part, field):,}" for part in parts)) for name, field in fields.items()]
+    ratings = ("rating_low", "rating_median", "rating_high")
+    spread = (" / ".join(f"{getattr(part, one):.0f}" for one in ratings) if part.rated else "-" for part in parts)
+    rows.append(("Elo 5 % / 50 % / 95 %", *spread))
     for year in sorted({year for part in parts for year in part.years}):
-        table.add_row(str(year) if year else "no date", *(f"{part.years.get(year, 0):,}" for part in parts))
-    table.add_section()
-    table.add_row("games read", f"{dataset.manifest.read:,}", "", "")
-    for reason, count in dataset.manifest.rejects.items():
-        table.add_row(f"left out: {reason}", f"{count:,}", "", "")
-    if dataset.manifest.dead_stones:
-        table.add_section()
-        for name, count in dataset.manifest.dead_stones.items():
-            if name != "GNUGO" or dataset.manifest.gnugo:
-                table.add_row(_SETTLED[name], f"{count:,}", "", "")
-    return table
+        rows.append((str(year) if year else "no date", *(f"{part.years.get(year, 0):,}" for part in parts)))
+    counts = {"games read": manifest.read, **{f"left out: {reason}": n for reason, n in manifest.rejects.items()}}
+    settled = manifest.dead_stones or {}
+    counts |= {_SETTLED[name]: n for name, n in settled.items() if name != "GNUGO" or manifest.gnugo}
+    rows += [(name, f"{count:,}", *[""] * (len(PARTS) - 1)) for name, count in counts.items()]
+    title = f"{dataset.folder} ({manifest.size}x{manifest.size})"
+    return Sheet((title, *PARTS), rows, numbers=tuple(range(1, len(PARTS) + 1)), flexible=(0,))
+
+
+COMMANDS = {"build": data_build, "generate": data_generate, "stats": data_stats}
+SETTINGS: dict[str, bool] = {}

@@ -14,10 +14,7 @@ CONFIG = "arena.toml"
 
 
 def doctor(
-    folder: Annotated[
-        Path | None,
-        typer.Argument(help="With --init: where to put the file (default: here).", show_default=False),
-    ] = None,
+    folder: Annotated[Path | None, typer.Argument(help="With --init: where to put the file (default: here).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON instead.")] = False,
     run: Annotated[bool, typer.Option("--run", help="Start the engines that arena.toml names, too.")] = False,
     init: Annotated[bool, typer.Option("--init", help="Instead write an arena.toml that explains itself.")] = False,
@@ -39,11 +36,10 @@ def doctor(
     """
     import json
 
-    from rich.console import Console
-
     from arena.contract.finding import Finding, Verdict
     from arena.results.doctor import Place, examine
-    from arena.screen.check import show_check
+    from arena.screen.progress import show_check
+    from arena.screen.style import Console
 
     if init:
         _write_example(folder or Path(), force)
@@ -67,7 +63,7 @@ def doctor(
 def _write_example(folder: Path, force: bool) -> None:
     """Write the arena.toml that explains itself. Raises ConfigError where it can't be, and where one is there already
     unless ``force`` is true."""
-    from arena.players.example import ARENA_TOML
+    from arena.players.bot_file import ARENA_TOML
 
     path = folder / CONFIG
     try:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,16 +20,13 @@ from arena.contract.code import keep_source, kept
 from arena.players.tables import TermsTable, first_given
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from arena.contract.code import Player
     from arena.events.openings import Opening
     from arena.events.schedule import Ladder, Match, Sprt, Terms, Tournament
     from arena.players.registry import Entry, Registry
     from arena.results.store import Store
     from arena.screen.board import Theme
-
-View = TypeVar("View")
+    from arena.screen.style import Console
 
 Workers = Annotated[int, typer.Option(help="Processes that play; 0 for one a core.")]
 
@@ -101,11 +98,12 @@ class Live:
     workers: int
     theme: Theme
 
-    def play(self, event: Match | Tournament | Ladder, store: Store, show: Callable[..., View]) -> View:
-        """Play what is missing of an event, ``show`` it meanwhile, here and to ``arena watch``; returns what that saw.
+    def play(self, event: Match | Tournament | Ladder, store: Store) -> Any:
+        """Play what is missing of an event and show it meanwhile, here and to ``arena watch``; returns the view of it.
         Whatever ends it, the ratings are written."""
         from arena.events.runner import Control, play_event
         from arena.results.live import publish
+        from arena.screen.events import show
 
         control, command = Control(), shlex.join(["arena", *sys.argv[1:]])
         with event_kept(event, store, self.console, self.results):

@@ -26,8 +26,7 @@ THEME_VARIABLE = "ARENA_THEME"
 
 Results = Annotated[Path, typer.Option("--results", help="Folder of the database, CSV files and checkpoints.")]
 ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", help="File of bots; arena.toml of this folder unless given."),
+    Path | None, typer.Option("--config", help="File of bots; arena.toml of this folder unless given.")
 ]
 
 ThemeName = Annotated[
@@ -36,7 +35,6 @@ ThemeName = Annotated[
         "--theme",
         envvar=THEME_VARIABLE,
         help="Colours of the board: dark, light or high-contrast; that of arena.toml unless given.",
-        show_default=False,
     ),
 ]
 
@@ -75,10 +73,7 @@ def takes_terms(
                 kind = {"int": int, "float": float, "str": str}[str(item.type).removesuffix(" | None")]
                 names = [SHORT[item.name], f"--{item.name}"] if item.name in SHORT else []
                 option = typer.Option(
-                    *names,
-                    help=item.metadata["help"],
-                    show_default=False,
-                    autocompletion=_offer(item.metadata["choices"]),
+                    *names, help=item.metadata["help"], autocompletion=_offer(item.metadata["choices"])
                 )
                 annotation: Any = Annotated[kind | None, option]
                 made = inspect.Parameter(item.name, parameter.KEYWORD_ONLY, default=None, annotation=annotation)

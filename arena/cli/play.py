@@ -1,4 +1,4 @@
-"""The command for people: a game against a bot, or of two people, in the terminal or in a pipe."""
+"""The command for people: a game against a bot, or of two people, in the terminal or in a pipe; and the tutorial."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from arena import ConfigError, StoreError, UserError
 from arena.cli import events
 from arena.cli.options import RESULTS, ConfigFile, Results, ThemeName, read_theme, registry_of
 from arena.cli.seats import Wish, arranged, opponents_of
-from arena.cli.tutorial import teach_rules
 
 if TYPE_CHECKING:
     from arena.go.moves import Colour
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from arena.players.registry import Entry, Registry
     from arena.results.analysis import Evaluation
     from arena.screen.viewer import Evaluate
+
 
 ANALYSTS = ("alphago", "mcts")
 """Who gives hints where the bot that is played can't: the first that plays on the size."""
@@ -42,36 +42,27 @@ def play(
             "With --resume, the id of a game.",
         ),
     ] = None,
-    color: Annotated[
-        str | None, typer.Option(help="black (the default), white, or nigiri to draw for it.", show_default=False)
-    ] = None,
-    size: Annotated[int | None, typer.Option(help="Board size, 5 to 19 (default 9).", show_default=False)] = None,
-    komi: Annotated[
-        float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above, 0.5 with a handicap.", show_default=False)
-    ] = None,
+    color: Annotated[str | None, typer.Option(help="black (the default), white, or nigiri to draw for it.")] = None,
+    size: Annotated[int | None, typer.Option(help="Board size, 5 to 19 (default 9).")] = None,
+    komi: Annotated[float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above, 0.5 with a handicap.")] = None,
     rules: Annotated[
         str | None,
         typer.Option(
             help="chinese (the default) or japanese, where dead stones are agreed on after two passes; cgos or "
-            "tromp-taylor, where all stones on the board are alive.",
-            show_default=False,
+            "tromp-taylor, where all stones on the board are alive."
         ),
     ] = None,
-    handicap: Annotated[
-        int | None, typer.Option(help="Stones that Black has on the board first, 2 to 9.", show_default=False)
-    ] = None,
+    handicap: Annotated[int | None, typer.Option(help="Stones that Black has on the board first, 2 to 9.")] = None,
     time: Annotated[
         str | None,
         typer.Option(
             metavar="TEXT",
             help="A clock for you and for a bot without limits of its own: main=600 (seconds for the game), "
             "main=300,byoyomi=30, or byoyomi=60,stones=5.",
-            show_default=False,
         ),
     ] = None,
     name: Annotated[
-        str | None,
-        typer.Option("--as", metavar="NAME", help="Your name on the ladder; your login's.", show_default=False),
+        str | None, typer.Option("--as", metavar="NAME", help="Your name on the ladder; your login's.")
     ] = None,
     fair: Annotated[
         bool, typer.Option("--fair", help="Colour, handicap and komi that make it even, by your ratings here.")
@@ -83,11 +74,7 @@ def play(
     first: Annotated[
         int | None,
         typer.Option(
-            "--from",
-            help="With --tutorial: the screen to begin with (default 1; 11 is the game).",
-            min=1,
-            max=11,
-            show_default=False,
+            "--from", help="With --tutorial: the screen to begin with (default 1; 11 is the game).", min=1, max=11
         ),
     ] = None,
     plain: Annotated[
@@ -95,9 +82,7 @@ def play(
     ] = False,
     ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII signs only.")] = False,
     theme: ThemeName = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Where all chance starts: of nigiri, and of the bot.", show_default=False)
-    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Where all chance starts: of nigiri, and of the bot.")] = None,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
@@ -116,14 +101,13 @@ def play(
     [bold]arena play random --plain < moves.txt[/bold] · [bold]arena play --tutorial[/bold] ·
     [bold]arena play mcts --tutorial --from 11[/bold]
     """
-    from rich.console import Console
-
     from arena.go.game import Game
     from arena.people.counting import estimated
     from arena.people.kifu import KifuFile
     from arena.people.sitting import Sitting
     from arena.screen.plain_play import Lines
     from arena.screen.play import Look, sit_down
+    from arena.screen.style import Console
 
     given = (color, size, komi, rules, handicap, time, name, seed)
     is_own = fair or any(value is not None for value in given)
@@ -134,7 +118,7 @@ def play(
         return
     if first is not None:
         raise ConfigError("--from belongs to the tutorial; add --tutorial, or leave it out")
-    console = Console()
+    console = Console(ascii_only=ascii_only)
     say = events.printer(console)
     registry = registry_of(config, results)
     colours = read_theme(theme, registry)
@@ -167,7 +151,7 @@ def play(
         try:
             with sitting:
                 lines, evaluate = Lines(sys.stdin), _evaluator(advisers)
-                look = Look(plain, ascii_only, colours)
+                look = Look(plain, colours)
                 sit_down(sitting, console, lines, look, kept=file.path, evaluate=evaluate)
         except KeyboardInterrupt:
             console.print()
@@ -306,3 +290,46 @@ def _stored_ids(results: Path) -> set[str]:
         return set()
     with Store.of(results) as store:
         return store.ids(EVENT)
+
+
+def teach_rules(against: str, first: int, plain: bool, results: Path, config: Path | None) -> None:
+    """The tutorial from screen ``first`` on, then a game against this bot; in a terminal or a pipe. Raises UserError
+    for a bot that can't be played on its board."""
+    from random import SystemRandom
+
+    from arena.people.tutorial import SIZE
+    from arena.screen.plain_play import Lines
+    from arena.screen.style import Console
+    from arena.screen.tutorial import Left, Talk, farewell, play, teach
+
+    entry = registry_of(config, results).resolve(against)
+    entry.checked(SIZE)
+    at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    console = Console(no_color=True) if plain else Console()
+    lines = Lines(sys.stdin)
+    talk = Talk(console, input if at_terminal else _read, plain, waits=at_terminal and not plain)
+    try:
+        teach(talk, first)
+        play(talk, entry.build(), entry.name, SystemRandom().getrandbits(31), lines)
+    except Left as left:
+        farewell(talk, [f"Go on later with: arena play --tutorial --from {left.number}"])
+        return
+    except KeyboardInterrupt:
+        print()
+        raise SystemExit(130) from None
+    farewell(
+        talk,
+        [
+            "Those are all the rules. Again, and harder: arena play mcts --tutorial --from 11. "
+            "On a real board: arena play mcts --size 9."
+        ],
+    )
+
+
+def _read(prompt: str) -> str:
+    """A line of a pipe; what was read stands in the output as if typed."""
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    print(f"{prompt}{line.rstrip()}")
+    return line

@@ -117,8 +117,6 @@ def seat_at(event: Event, theme: Theme) -> Callable[[Pairing], Record]:
     def play(pairing: Pairing) -> Record:
         from datetime import UTC, datetime
 
-        from rich.console import Console
-
         from arena.contract.bot import Limits
         from arena.go.moves import Colour
         from arena.go.record import Record
@@ -126,6 +124,7 @@ def seat_at(event: Event, theme: Theme) -> Callable[[Pairing], Record]:
         from arena.people.sitting import Sitting
         from arena.screen.plain_play import Lines
         from arena.screen.play import Look, sit_down
+        from arena.screen.style import Console
 
         nonlocal lines
         lines = lines or Lines(sys.stdin)

@@ -34,13 +34,12 @@ from trainers.settings import (
     renamed,
 )
 
-Config = Annotated[Path | None, typer.Option(help="TOML file of settings.", show_default=False)]
+Config = Annotated[Path | None, typer.Option(help="TOML file of settings.")]
 Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="KEY=VALUE: any other setting; repeatable.", show_default=False, metavar="KEY=VALUE"),
+    list[str] | None, typer.Option("--set", help="KEY=VALUE: any other setting; repeatable.", metavar="KEY=VALUE")
 ]
 List = Annotated[bool, typer.Option("--settings", help="List all settings as TOML, and exit.")]
-Resume = Annotated[str, typer.Option(help="Name of a run to resume with all its settings.", show_default=False)]
+Resume = Annotated[str, typer.Option(help="Name of a run to resume with all its settings.")]
 New = Annotated[bool, typer.Option("--new", help="Start anew where a run of this name was stopped.")]
 Gate = Annotated[bool, typer.Option("--gate", help="Then run arena gate: promote the net if it is stronger.")]
 
@@ -94,7 +93,7 @@ def command(
     return decorate
 
 
-EXTRA = {"ignore_unknown_options": True, "allow_extra_args": True}
+SETTINGS = {"ignore_unknown_options": True, "allow_extra_args": True}
 """What Typer must be told of these commands, for an option that isn't one is refused here."""
 
 
@@ -126,7 +125,7 @@ def _read_pairs(texts: list[str]) -> dict[str, str]:
 
 def _gate(folder: Path, results: Path) -> None:
     """``arena gate`` with its exit code."""
-    from arena.cli.gate import Wanted, run_gate
+    from arena.cli.nets import Wanted, run_gate
     from arena.results.gate import Ruling
 
     if run_gate(Wanted(str(folder), results=results)) is not Ruling.ACCEPTED:
@@ -143,9 +142,7 @@ def _parameters(presets: Mapping[str, Settings], resumable: bool, plays: bool) -
         item = known[name]
         kind = {"int": int, "float": float}.get(str(item.type).removesuffix(" | None"), str)
         usual = plain(getattr(presets["cpu"], name) or "")
-        option = typer.Option(
-            help=f"{item.metadata['help']}." + (f" \\[default: {usual}]" if usual else ""), show_default=False
-        )
+        option = typer.Option(help=f"{item.metadata['help']}." + (f" \\[default: {usual}]" if usual else ""))
         yield parameter(name, Annotated[(list[Path] if is_paths(item) else kind) | None, option], None)
     preset = typer.Option(help=f"Settings to begin with: {', '.join(presets)}.")
     yield parameter("preset", Annotated[str, preset], "cpu")
@@ -376,3 +373,13 @@ def _metrics(folder: Path) -> Mapping[str, float]:
     from bots.nets.checkpoint import Checkpoint
 
     return Checkpoint.open(folder).manifest.metrics
+
+
+COMMANDS = {
+    "sl": train_sl,
+    "rl": train_rl,
+    "rollout": train_rollout,
+    "ownership": train_ownership,
+    "value": train_value,
+    "distill": train_distill,
+}

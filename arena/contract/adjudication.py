@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from math import isfinite
 from random import Random
 
-from arena import ConfigError
+from arena.contract.settings import read_pairs, setting
 from arena.go.moves import Colour
 
 
@@ -28,21 +27,10 @@ class Adjudication:
     the share of such games that go on to their end, which shows how often the rules are wrong.
     """
 
-    agree: float = 0.02
-    resign: float = 0.0
-    turns: int = 3
-    play_on: float = 0.05
-
-    def __post_init__(self) -> None:
-        for name, value, high in (
-            ("agree", self.agree, 0.5),
-            ("resign", self.resign, 0.5),
-            ("play-on", self.play_on, 1),
-        ):
-            if not isfinite(value) or not 0 <= value <= high:
-                raise ConfigError(f"--adjudicate: {name}={value:g} is out of range; it goes from 0 to {high:g}")
-        if self.turns < 1:
-            raise ConfigError(f"--adjudicate: turns={self.turns} is out of range; it goes from 1")
+    agree: float = setting(0.02, low=0, high=0.5)
+    resign: float = setting(0.0, low=0, high=0.5)
+    turns: int = setting(3, low=1)
+    play_on: float = setting(0.05, low=0, high=1)
 
     @classmethod
     def read(cls, text: str) -> Adjudication:
@@ -52,18 +40,9 @@ class Adjudication:
         """
         if text == "off":
             return OFF
-        known = {field.name.replace("_", "-"): field for field in fields(cls)}
-        values: dict[str, float | int] = {}
-        for part in filter(None, text.split(",")):
-            key, _, value = part.partition("=")
-            if key not in known:
-                raise ConfigError(f"--adjudicate: unknown word '{key}'; there are {', '.join(known)}, and off")
-            try:
-                values[known[key].name] = int(value) if key == "turns" else float(value)
-            except ValueError:
-                word = "whole number" if key == "turns" else "number"
-                raise ConfigError(f"--adjudicate: {key}={value!r} is no {word}") from None
-        return cls(**values)  # type: ignore[arg-type]
+        known = {item.name: item for item in fields(cls)}
+        words = text.replace("play-on", "play_on")
+        return cls(**read_pairs(words, known, "--adjudicate", "rule", "agree=0.02, or off")) if text else cls()
 
     def verdict(self, win_rates: Sequence[float | None], first: Colour) -> Verdict | None:
         """What these rules say of a game, if anything.

@@ -4,37 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import Field, dataclass, fields, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from arena import ArenaError, ConfigError
 from arena.contract.clock import LAG, Clock, TimeLeft, TimeSettings
-from arena.contract.settings import plain, read_value, suggest
+from arena.contract.settings import plain, read_pairs, setting
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
     import numpy as np
 
     from arena.go.game import Game
     from arena.go.moves import Move
-
-
-def setting(
-    default: Any = MISSING,
-    help: str = "",
-    low: float | None = None,
-    high: float | None = None,
-    choices: Sequence[str] = (),
-    factory: Any = MISSING,
-    formerly: str | None = None,
-) -> Any:
-    """A field of a kind's Config: its default, a sentence on what it does, and what values it takes.
-
-    ``factory`` makes the default of a table. A player's settings list a table only where it is given. ``formerly`` is
-    an old name of the setting, which is refused with the new one in the message.
-    """
-    metadata = {"help": help, "low": low, "high": high, "choices": tuple(choices), "formerly": formerly}
-    return field(default=default, default_factory=factory, metadata=metadata)
 
 
 LONGEST = 1_000_000
@@ -69,20 +51,7 @@ class Limits:
     @classmethod
     def read(cls, text: str, where: str) -> Limits:
         """``seconds=1`` or ``main=60,byoyomi=5``, as text. Raises ConfigError, beginning with ``where``."""
-        known = cls.settings()
-        given: dict[str, Any] = {}
-        for part in text.split(","):
-            key, equals, value = (word.strip() for word in part.partition("="))
-            if not key:
-                raise ConfigError(f"{where}: a limit is missing, as in seconds=1; there are {', '.join(known)}")
-            if key not in known:
-                listed = f"; there are {', '.join(known)}"
-                raise ConfigError(f"{where}: unknown limit '{key}'{suggest(key, known) or listed}")
-            if not equals:
-                raise ConfigError(f"{where}: '{part}' is no limit=value, as in seconds=1")
-            if key in given:
-                raise ConfigError(f"{where}: {key} is given twice")
-            given[key] = read_value(value, known[key], where)
+        given = read_pairs(text, cls.settings(), where, "limit", "seconds=1")
         timed = "main" in given or "byoyomi" in given
         if timed and "seconds" in given:
             raise ConfigError(f"{where}: give seconds for each move, or main and byoyomi for the game, not both")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import Field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, Field, field
 from difflib import get_close_matches
 from math import isfinite
 from typing import Any
@@ -19,6 +19,24 @@ WORDS = {
     "Mapping[str, str]": 'a table of strings, as in {NAME = "value"} in arena.toml',
 }
 """The types that a setting can have, and what its values are called."""
+
+
+def setting(
+    default: Any = MISSING,
+    help: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    choices: Sequence[str] = (),
+    factory: Any = MISSING,
+    formerly: str | None = None,
+) -> Any:
+    """A field of a kind's Config: its default, a sentence on what it does, and what values it takes.
+
+    ``factory`` makes the default of a table. A player's settings list a table only where it is given. ``formerly`` is
+    an old name of the setting, which is refused with the new one in the message.
+    """
+    metadata = {"help": help, "low": low, "high": high, "choices": tuple(choices), "formerly": formerly}
+    return field(default=default, default_factory=factory, metadata=metadata)
 
 
 def read_value(value: Any, field: Field[Any], where: str) -> Any:
@@ -61,6 +79,25 @@ def read_value(value: Any, field: Field[Any], where: str) -> Any:
     if choices and result not in choices:
         raise ConfigError(f"{where}: {field.name} = {result!r} is none of {', '.join(choices)}")
     return result
+
+
+def read_pairs(text: str, known: Mapping[str, Field[Any]], where: str, what: str, example: str) -> dict[str, Any]:
+    """``key=value,...`` as values of these fields. ``what`` they are and an ``example`` stand in the ConfigError, which
+    begins with ``where``."""
+    given: dict[str, Any] = {}
+    for part in text.split(","):
+        key, equals, value = (word.strip() for word in part.partition("="))
+        if not key:
+            raise ConfigError(f"{where}: a {what} is missing, as in {example}; there are {', '.join(known)}")
+        if key not in known:
+            listed = f"; there are {', '.join(known)}"
+            raise ConfigError(f"{where}: unknown {what} '{key}'{suggest(key, known) or listed}")
+        if not equals:
+            raise ConfigError(f"{where}: '{part}' is no {what}=value, as in {example}")
+        if key in given:
+            raise ConfigError(f"{where}: {key} is given twice")
+        given[key] = read_value(value, known[key], where)
+    return given
 
 
 def plain(value: Any) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from arena import ConfigError, RecordError, StoreError, files
-from arena.events.pairing import FixedCourse, Pairing
+from arena.events.pairing import Pairing, Planned
 from arena.events.terms import Terms, require
 from arena.go.record import Played, Record, read_sgf
 from arena.players.registry import Entry
@@ -22,7 +22,7 @@ SUFFIX = ".sgfs"
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(Planned):
     """One bot against itself, or several, each with each and both colours in turn. Every game has its own opening.
 
     ``games`` may grow: the first games of more are those of fewer. A bot that meets itself decides for both sides,
@@ -57,9 +57,6 @@ class Generation:
     def event(self) -> str:
         digest = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:12]
         return f"generated-{digest}"
-
-    def course(self, played: Iterable[Played]) -> FixedCourse:
-        return FixedCourse(self.pairings(played))
 
     def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
         """All games, in order. What is ``played`` changes nothing."""

@@ -13,7 +13,7 @@ from math import inf
 import numpy as np
 
 from arena import ConfigError
-from arena.events.pairing import Pairing, check_field, games_of_two, meeting_of
+from arena.events.pairing import OfMany, Pairing, check_field, games_of_two, meeting_of
 from arena.events.tally import Seen
 from arena.events.terms import Terms, require
 from arena.go.record import Played
@@ -25,7 +25,7 @@ GIVE_UP = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Ladder:
+class Ladder(OfMany):
     """Any number of players, ranked with as few games as that takes.
 
     A round is some meetings of ``block`` games each. First, players next to each other in ``entries`` meet; then those
@@ -53,14 +53,6 @@ class Ladder:
     @property
     def style(self) -> str:
         return "ladder"
-
-    @property
-    def event(self) -> str:
-        return self.name
-
-    @property
-    def players(self) -> dict[str, Entry]:
-        return {entry.name: entry for entry in self.entries}
 
     @property
     def games_each(self) -> int:

@@ -90,6 +90,32 @@ class FixedCourse:
         return list(self._missing.values())
 
 
+class Planned:
+    """What the events have in common whose games are all planned before the first."""
+
+    __slots__ = ()
+
+    def course(self: Event, played: Iterable[Played]) -> FixedCourse:
+        """All the games."""
+        return FixedCourse(self.pairings(played))
+
+
+class OfMany:
+    """What the events of any number of players have in common: they are called by their name."""
+
+    __slots__ = ()
+    name: str
+    entries: tuple[Entry, ...]
+
+    @property
+    def event(self) -> str:
+        return self.name
+
+    @property
+    def players(self) -> dict[str, Entry]:
+        return {entry.name: entry for entry in self.entries}
+
+
 def games_of_two(
     first: str, second: str, numbers: range, openings: Sequence[Opening], prefix: str, seeds: str
 ) -> Iterator[Pairing]:

@@ -18,8 +18,9 @@ from arena.events.ladder import Ladder
 from arena.events.openings import Opening, draw_openings
 from arena.events.pairing import (
     Event,
-    FixedCourse,
+    OfMany,
     Pairing,
+    Planned,
     check_field,
     games_of_two,
     meeting_of,
@@ -61,7 +62,7 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class Match(Planned):
     """Two players, each opening with both colours: the smallest round robin.
 
     ``games`` may grow: the first games of a longer match are those of a shorter one. ``run`` counts fresh
@@ -118,9 +119,6 @@ class Match:
         first, second = self.players
         return Judge(first, second, self.games, self.test)
 
-    def course(self, played: Iterable[Played]) -> FixedCourse:
-        return FixedCourse(self.pairings(played))
-
     def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
         """Game 2k and 2k + 1 share an opening with the colours swapped. Where the games ``played`` decide the test,
         those that count are all there are."""
@@ -143,7 +141,7 @@ class Style(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Tournament:
+class Tournament(OfMany, Planned):
     """Any number of players: everybody meets everybody, or in a gauntlet the first meets each of the rest.
 
     Each two play ``games_each`` games, every opening with both colours, the same openings as all others. Players may
@@ -161,14 +159,6 @@ class Tournament:
         require("games", self.games_each, 1)
 
     @property
-    def event(self) -> str:
-        return self.name
-
-    @property
-    def players(self) -> dict[str, Entry]:
-        return {entry.name: entry for entry in self.entries}
-
-    @property
     def settings(self) -> dict[str, object]:
         """What stays when players join or games are added."""
         return {"tournament": self.name, **self.terms.settings}
@@ -183,9 +173,6 @@ class Tournament:
     @property
     def games(self) -> int:
         return self.games_each * len(self.meetings)
-
-    def course(self, played: Iterable[Played]) -> FixedCourse:
-        return FixedCourse(self.pairings(played))
 
     def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
         """The first game of each two players, then the second of each, and so on. What is ``played`` changes

@@ -20,13 +20,78 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import TextIO
 
-from arena import ConfigError, IllegalMove, RecordError, UserError, __version__
+from arena import ArenaError, ConfigError, IllegalMove, RecordError, UserError, __version__
 from arena.contract.bot import Bot, Candidate, Decision, Limits, fault_words
 from arena.contract.clock import Clock, TimeSettings
-from arena.go.game import PRESETS, Outcome, Rules, handicap_points
+from arena.go.game import PRESETS, Game, Outcome, Rules, handicap_points
 from arena.go.moves import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.go.record import MAX_BYTES, Stones, read_sgf
-from arena.gtp.position import Position, Refused
+
+
+class Refused(ArenaError):
+    """A command fails; the text is GTP's for it."""
+
+
+class Position:
+    """A game as GTP has it: either colour may move at any time, and play may go on after two passes.
+
+    A Game alternates. When a colour moves out of turn, ``game`` gives way to a new one that begins with the stones as
+    they lie; what was taken until then and points for handicap stones stand in its komi, so that its margin is right.
+    Ko and superko look back to that moment only.
+    """
+
+    def __init__(self, rules: Rules, seed: int, setup: Stones = ((), ()), first: Colour | None = None):
+        """Raises ValueError as a Game does."""
+        self.rules = rules
+        self.seed = seed
+        self.setup = setup
+        self.moves: list[tuple[Colour, Move]] = []
+        self.game = Game(rules, seed, *setup, to_play=first)
+        self._first = first
+        self._aside: Game | None = None
+
+    def turn(self, colour: Colour) -> Game:
+        """The game with ``colour`` to move, for a bot to look at; the same object until a move is played."""
+        game = self.game
+        if game.to_play is not colour or len(game.moves) == game.rules.move_limit:
+            if self._aside is None or self._aside.to_play is not colour:
+                self._aside = _begun_anew(game, colour)
+            game = self._aside
+        game.outcome = None  # two passes end a game, but not play
+        return game
+
+    def play(self, colour: Colour, move: Move) -> None:
+        """Raises IllegalMove, and then has changed nothing."""
+        game = self.turn(colour)
+        game.play(move)
+        self.game, self._aside = game, None
+        self.moves.append((colour, move))
+
+    def again(
+        self, rules: Rules | None = None, seed: int | None = None, moves: Sequence[tuple[Colour, Move]] | None = None
+    ) -> Position:
+        """The same position reached anew, with something changed. Raises IllegalMove when that forbids a move."""
+        twin = Position(rules or self.rules, self.seed if seed is None else seed, self.setup, self._first)
+        for colour, move in self.moves if moves is None else moves:
+            twin.play(colour, move)
+        return twin
+
+    def taken(self, colour: Colour) -> int:
+        """How many stones of this colour have been taken off."""
+        passing = pass_move(self.rules.size)
+        placed = sum(mover is colour and move != passing for mover, move in self.moves)
+        return len(self.setup[colour - 1]) + placed - self.game.board.count(colour)
+
+
+def _begun_anew(game: Game, colour: Colour) -> Game:
+    """A game that begins where this one is, with ``colour`` to move and the same margin."""
+    stones = game.board.stones.reshape(-1)
+    black, white = ([int(move) for move in (stones == each).nonzero()[0]] for each in (BLACK, WHITE))
+    rules = replace(game.rules, komi=0.0, handicap_points=False)
+    margin = Game(rules, 0, black, white, colour).margin()
+    rules = replace(rules, komi=margin - game.margin())
+    return Game(rules, game.move_seed(), black, white, colour)
+
 
 PATIENCE = 86400.0
 """Seconds after which a move would be given up where nobody set a time."""

@@ -24,7 +24,7 @@ from arena import UserError, __version__
 from arena.contract.bot import fault_words
 from arena.contract.finding import Begun, Finding, Verdict
 from arena.files import find_program
-from arena.players.example import engine_command, engine_table
+from arena.players.bot_file import engine_command, engine_table
 
 if TYPE_CHECKING:
     from bots.nets.checkpoint import Checkpoint

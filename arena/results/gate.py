@@ -121,24 +121,38 @@ def with_checkpoint(entry: Entry, folder: Path) -> Entry:
     return replace(entry, name=name, settings=tuple(settings.items()), net=entry.identify(folder))
 
 
+TOLD: dict[str, Any] = {"rows": int, "minutes": (int, float), "trainer": str, "files": dict, "gates": list}
+"""What is asked of manifests, and its types."""
+
+TOLD_OF_A_GATE: dict[str, Any] = {
+    "verdict": str,
+    "date": str,
+    "elo": (int, float),
+    "opponent_checkpoint": str,
+    "games": int,
+}
+
+
 def about(folder: Path) -> dict[str, Any]:
-    """What a checkpoint's manifest tells, of whatever kind it is; nothing when it can't be read."""
+    """What a checkpoint's manifest tells, of whatever kind it is; nothing when it can't be read, and nothing of another
+    type than ``TOLD`` says."""
     try:
-        return read_json(folder / MANIFEST, error=CheckpointError, hint="")
+        content = read_json(folder / MANIFEST, error=CheckpointError, hint="")
     except CheckpointError:
         return {}
+    return {key: content[key] for key, kind in TOLD.items() if isinstance(content.get(key), kind)}
 
 
 def training(folder: Path) -> tuple[int, float]:
     """Rows and minutes that a checkpoint was trained for; 0 where its manifest doesn't tell."""
     content = about(folder)
-    return int(content.get("rows") or 0), float(content.get("minutes") or 0.0)
+    return content.get("rows", 0), float(content.get("minutes", 0.0))
 
 
 def entry_for(registry: Registry, folder: Path) -> str:
     """The name of the entry that stands for a trainer's checkpoints: the trainer's own, where there is an entry of that
     name that has a net; else ``mcts`` for a rollout policy, and ``sl``."""
-    trainer = str(about(folder).get("trainer", ""))
+    trainer = about(folder).get("trainer", "")
     own = [entry for entry in registry.entries if entry.name == trainer and takes_checkpoint(entry)]
     return trainer if own else STANDS_FOR.get(trainer, "sl")
 
@@ -266,8 +280,9 @@ def _by_no_gate(entry: Entry, number: int) -> Version:
     if entry.net not in told.get("files", {}).values():
         return Version(number, folder.name, entry.identity, entry.net, 0, 0.0)
     rows, minutes = training(folder)
-    gates = [gate for gate in told.get("gates", ()) if gate.get("entry") == entry.name]
-    elsewhere = gates[-1] if gates else None
+    gates = [gate for gate in told.get("gates", ()) if isinstance(gate, dict) and gate.get("entry") == entry.name]
+    well = [gate for gate in gates if all(isinstance(gate.get(key), kind) for key, kind in TOLD_OF_A_GATE.items())]
+    elsewhere = well[-1] if well else None
     return Version(number, folder.name, entry.identity, entry.net, rows, minutes, elsewhere=elsewhere)
 
 

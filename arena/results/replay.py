@@ -17,7 +17,7 @@ from arena import CheckpointError, ConfigError, UserError
 from arena.contract.adjudication import OFF
 from arena.contract.bot import Limits
 from arena.contract.settings import plain
-from arena.events.pairing import FixedCourse, Pairing
+from arena.events.pairing import Pairing, Planned
 from arena.events.runner import Update, play_event
 from arena.events.schedule import Ladder, Match, Tournament, event_from_json
 from arena.events.terms import Terms
@@ -242,7 +242,7 @@ def _doubts(name: str, entry: Entry) -> Iterator[str]:
 
 
 @dataclass(slots=True)
-class Rerun:
+class Rerun(Planned):
     """Stored games that can be played side by side, as an event of their own."""
 
     players: dict[str, Entry]
@@ -266,9 +266,6 @@ class Rerun:
         if self.terms != cast.terms:
             return False
         return all(self.players.get(name, entry) == entry for name, entry in cast.players)
-
-    def course(self, played: Iterable[Played]) -> FixedCourse:
-        return FixedCourse(self.pairings())
 
     def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
         return [

@@ -1,4 +1,4 @@
-"""Reads events from the store: the report of one, the list of all. Figures are ``event``'s."""
+"""Reads events from the store: the report of one, what its nets have learned from, the list of all."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from arena import ConfigError, StoreError
+from arena import CheckpointError, ConfigError, StoreError
 from arena.contract.code import Player
 from arena.contract.settings import plain
 from arena.events.schedule import Match, event_from_json
 from arena.events.tally import Judge
 from arena.files import FOREIGN
 from arena.go.record import Played
+from arena.ratings import Estimate
 from arena.results.event import Kind, Participant, Report
 from arena.results.league import tell_apart
 from arena.results.store import Event, Store
+from bots.nets.checkpoint import WEIGHTS, Checkpoint, Manifest, find
 
 MOST_SGF = 200
 """Of events of more games, only what is counted is read, not the moves."""
@@ -121,3 +124,39 @@ def _stored(key: str, name: str, player: Player | None) -> Participant:
         return Participant(key, name)
     texts = tuple((setting, plain(value)) for setting, value in json.loads(player.config).items())
     return Participant(key, name, player.kind, texts, player.checkpoint, code=player.code)
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A player whose net's manifest tells its training rows. Players of one ``family`` differ in their nets alone, and
+    one trainer made these."""
+
+    name: str
+    family: str
+    rows: int
+    elo: Estimate
+
+
+def trained_players(report: Report, results: Path) -> list[Trained]:
+    """The players of an event with nets that are still there, the least trained first; nobody unless the rows of two
+    differ. ``results`` is where checkpoints are looked for first."""
+    elo = {place.name: place.elo for place in report.places}
+    found = []
+    for one in report.participants:
+        manifest, estimate = _manifest(one, results), elo[one.name]
+        if manifest is not None and manifest.rows and estimate is not None:
+            others = [f"{key}={value}" for key, value in one.settings if key != "checkpoint"]
+            family = " ".join([one.kind, *others, one.limits, manifest.trainer])
+            found.append(Trained(one.name, family, manifest.rows, estimate))
+    return sorted(found, key=lambda one: one.rows) if len({one.rows for one in found}) > 1 else []
+
+
+def _manifest(one: Participant, results: Path) -> Manifest | None:
+    """None for a player without a net, and when the folder is gone or holds another net by now."""
+    if not one.checkpoint or not one.net:
+        return None
+    try:
+        manifest = Checkpoint.open(find(one.checkpoint, results)).manifest
+    except CheckpointError:
+        return None
+    return manifest if manifest.files[WEIGHTS] == one.net else None

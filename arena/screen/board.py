@@ -88,13 +88,10 @@ OWNED = 50
 """Per cent from which an empty point bears the sign of who is to have it."""
 
 SIGNS = {0: "·", 1: "●", 2: "○"}
-ASCII_SIGNS = {0: ".", 1: "X", 2: "O"}
 STAR = "+"
 AREAS = {1: "▪", 2: "▫"}
-ASCII_AREAS = {1: "x", 2: "o"}
 SMALL = {1: "•", 2: "◦"}
 """Stones that aren't there yet, or soon won't be."""
-ASCII_SMALL = {1: "b", 2: "w"}
 
 EDGE = 3
 """Columns to the left of the wood."""
@@ -128,8 +125,8 @@ def board_height(size: int) -> int:
     return size + 1
 
 
-def stone_sign(colour: Colour, ascii_only: bool = False) -> str:
-    return (ASCII_SIGNS if ascii_only else SIGNS)[int(colour)]
+def stone_sign(colour: Colour) -> str:
+    return SIGNS[int(colour)]
 
 
 def point_at(size: int, row: int, column: int) -> Move | None:
@@ -142,7 +139,6 @@ def draw_board(
     stones: np.ndarray,
     last: Move | None = None,
     *,
-    ascii_only: bool = False,
     ownership: bytes | None = None,
     overlay: Overlay = NOTHING,
     theme: Theme = DARK,
@@ -165,13 +161,13 @@ def draw_board(
         for column in range(size):
             move, at = row * size + column, 2 * column + 1
             woods[at - 1] = woods[at] = shade(theme, shares[move])
-            stone, areas = int(stones[row, column]), ASCII_AREAS if ascii_only else AREAS
+            stone = int(stones[row, column])
             if not stone and move == overlay.cursor and overlay.ghost is not None:
                 stone, small = int(overlay.ghost), True
             else:
                 small = move in overlay.taken
             if stone:
-                signs[at] = _stone(stone, small, ascii_only)
+                signs[at] = (SMALL if small else SIGNS)[stone]
                 inks[at] = theme.black if stone == BLACK else theme.white
             elif move in overlay.letters:
                 signs[at] = overlay.letters[move]
@@ -179,10 +175,10 @@ def draw_board(
                 if move == next(iter(overlay.letters)):
                     woods[at] = theme.cursor
             elif abs(shares[move]) > OWNED:
-                signs[at] = areas[1 if shares[move] > 0 else 2]
+                signs[at] = AREAS[1 if shares[move] > 0 else 2]
                 inks[at] = theme.black if shares[move] > 0 else theme.white
             else:
-                signs[at] = STAR if move in stars else _stone(0, False, ascii_only)
+                signs[at] = STAR if move in stars else SIGNS[0]
                 inks[at] = theme.point
         for marked, (left, right) in ((last, "()"), (overlay.cursor, "[]")):
             if marked is not None and marked // size == row:
@@ -197,12 +193,6 @@ def draw_board(
             line.append("".join(sign for sign, _ in run), drawn)
         lines.append(line)
     return lines
-
-
-def _stone(stone: int, small: bool, ascii_only: bool) -> str:
-    if small:
-        return (ASCII_SMALL if ascii_only else SMALL)[stone]
-    return (ASCII_SIGNS if ascii_only else SIGNS)[stone]
 
 
 # --- Words about a position ---

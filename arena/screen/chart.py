@@ -49,12 +49,7 @@ class Signs(NamedTuple):
     cross: str
 
 
-UNICODE = Signs("├", "┤", "─", "●", "○", "◀", "▶", "│", "└", "┴", "░", "▲", "▼", "×")
-ASCII = Signs("|", "|", "-", "X", "O", "<", ">", "|", "+", "+", ":", "^", "v", "x")
-
-
-def signs_for(ascii_only: bool) -> Signs:
-    return ASCII if ascii_only else UNICODE
+SIGNS = Signs(*"├┤─●○◀▶│└┴░▲▼×")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +83,10 @@ class Scale:
 class Canvas:
     """Cells over time: values go up by a scale, columns go right. The axes are labelled when it is read out."""
 
-    def __init__(self, scale: Scale, width: int, ascii_only: bool, labels: Mapping[int, str] | None = None):
+    def __init__(self, scale: Scale, width: int, labels: Mapping[int, str] | None = None):
         """``labels`` are by row; without them, the scale has round values."""
         self.scale = scale
-        self.signs = signs_for(ascii_only)
+        self.signs = SIGNS
         self._labels = scale.ticks(scale.cells // 3) if labels is None else labels
         self.margin = max(map(len, self._labels.values()), default=0)
         self.columns = min(WIDEST, width) - self.margin - 1
@@ -128,20 +123,20 @@ class EloBars:
     places: Sequence[Place]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        signs, width = signs_for(options.ascii_only), min(WIDEST, options.max_width)
+        signs, width = SIGNS, min(WIDEST, options.max_width)
         rated = [(rank, place, place.elo) for rank, place in enumerate(self.places, 1) if place.elo is not None]
         known = [end for _, _, elo in rated for end in elo.ends]
         if not known:
             return
-        texts = [style.spell(str(elo), options.ascii_only) for _, _, elo in rated]
+        texts = [str(elo) for _, _, elo in rated]
         told = max(map(cell_len, texts)) + 1
         names = [f"{rank} {place.name}" for rank, place, _ in rated]
         named = 0 if width < NARROW else min(max(map(cell_len, names)), width // 3) + 1
         scale = Scale.over([*known, 0.0], width - named - told)
         for name, text, (_, _, elo) in zip(names, texts, rated, strict=True):
             if not named:
-                yield Text(style.spell(name, options.ascii_only), overflow="fold")
-            short = style.spell(style.shorten(name, named - 1), options.ascii_only)
+                yield Text(style.spell(name), overflow="fold")
+            short = style.spell(style.shorten(name, named - 1))
             line = style.pad(short, named) if named else Text()
             yield line.append(_bar(elo, scale, signs)).append_text(style.right(text, told))
         ticks = scale.ticks(scale.cells // 10)
@@ -221,7 +216,7 @@ class EloCourse:
         if of_two:
             later = [point for points in curves.values() for point in points[len(points) // 4 :]]
             values += [end for point in later for end in (point.low, point.high)]
-        canvas = Canvas(Scale.over([*values, 0.0], HEIGHT), options.max_width, options.ascii_only)
+        canvas = Canvas(Scale.over([*values, 0.0], HEIGHT), options.max_width)
         signs, games = canvas.signs, self.moments[-1].games
         for name, points in reversed(curves.items()):
             for column, point in _columns(points, games, canvas.columns):
@@ -233,7 +228,7 @@ class EloCourse:
             canvas.put(column, value, signs.up if is_least else signs.down)
         yield from canvas.lines("0", f"{games} games")
         if not of_two:
-            legend = [style.spell(f"{MARKS[self.names.index(name)]} {name}", options.ascii_only) for name in curves]
+            legend = [style.spell(f"{MARKS[self.names.index(name)]} {name}") for name in curves]
             in_one = "  ".join(legend)
             for line in [in_one] if cell_len(in_one) <= min(WIDEST, options.max_width) else legend:
                 yield Text(line, overflow="fold")
@@ -260,7 +255,6 @@ def draw_curve(
     height: int,
     *,
     mistakes: Collection[int] = (),
-    ascii_only: bool = False,
     label: str = style.LABEL,
 ) -> list[Text]:
     """Black's win rate, in [0, 1], after each number of moves; below it, marks for the position that is shown (``at``)
@@ -269,12 +263,12 @@ def draw_curve(
     if rows < LEAST_ROWS or all(rate is None for rate in win_rates):
         return []
     labels = {rows - 1: "100 %", 0: "0 %"} | ({rows // 2: "50 %"} if rows % 2 else {})
-    canvas = Canvas(Scale(0.0, 1.0, rows), width, ascii_only, labels)
+    canvas = Canvas(Scale(0.0, 1.0, rows), width, labels)
     count = len(win_rates)
     used = min(canvas.columns, count * min(WIDEST_STEP, max(1, canvas.columns // count)))
     if canvas.columns < LEAST_COLUMNS:
         return []
-    bars = style.ASCII_SPARKS if ascii_only else style.SPARKS
+    bars = style.SPARKS
     for column in range(used):
         share = _mean(win_rates, column, used)
         for row in range(rows):

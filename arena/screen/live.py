@@ -67,7 +67,6 @@ class Room:
 
     width: int
     height: int
-    ascii_only: bool
     spinner: Spinner
     hint: Hint = Hint()
     theme: Theme = DARK
@@ -174,7 +173,7 @@ class Frame(ABC, Generic[V]):
 
     def _text(self, text: str, text_style: str = "") -> Text:
         """The style is the words' own: what is appended later doesn't take it over."""
-        return Text(no_wrap=True, overflow="crop").append(style.spell(text, self.room.ascii_only), text_style)
+        return Text(no_wrap=True, overflow="crop").append(style.spell(text), text_style)
 
     def _left(self, text: str, width: int, text_style: str = "") -> Text:
         """In exactly ``width`` cells."""
@@ -252,11 +251,11 @@ class Frame(ABC, Generic[V]):
         watched, rules = self.view.boards.watched, self.event.terms.rules
         if watched is None:
             empty = np.zeros((rules.size, rules.size), np.uint8)
-            return [Text(), *draw_board(empty, ascii_only=self.room.ascii_only, theme=self.room.theme), Text(), Text()]
+            return [Text(), *draw_board(empty, theme=self.room.theme), Text(), Text()]
         last = watched.moves[-1] if watched.moves else None
         stones = _stones(rules, watched.moves)
         owners = watched.ownership
-        position = draw_board(stones, last, ascii_only=self.room.ascii_only, ownership=owners, theme=self.room.theme)
+        position = draw_board(stones, last, ownership=owners, theme=self.room.theme)
         return [self._caption(watched, width), *position, *(self._thinker(watched, colour, width) for colour in Colour)]
 
     def _caption(self, watched: Watched, width: int) -> Text:
@@ -344,7 +343,7 @@ class LiveScreen(Generic[V]):
         self.shows_help = False
         self.ending: BaseException | None = None  # what the event is to be ended with
         self._lock = Lock()
-        self._spinner: Spinner | None = None
+        self._spinner = Spinner("dots")
         self._suspending = -1  # updates since Ctrl-Z was pressed; -1 when it wasn't
         self._was_paused = False
 
@@ -398,11 +397,8 @@ class LiveScreen(Generic[V]):
         self._pause(self._was_paused)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        ascii_only = options.ascii_only
-        if self._spinner is None:
-            self._spinner = Spinner("line" if ascii_only else "dots")
         hint = self._hint() if self.has_keys else Hint()
-        room = Room(options.max_width, console.height - 1, ascii_only, self._spinner, hint, self._theme)
+        room = Room(options.max_width, console.height - 1, self._spinner, hint, self._theme)
         with self._lock:
             yield self._frame(self.view, room).draw()
 
@@ -414,11 +410,9 @@ class LiveScreen(Generic[V]):
         return Hint(tuple(words.replace("space pause", space) for words in hints))
 
 
-def show_event(
-    screen: LiveScreen[Any], updates: Iterator[Update], console: Console, head: str, progress: Callable[[], str]
-) -> None:
+def show_event(screen: LiveScreen[Any], updates: Iterator[Update], console: Console) -> None:
     """Show an event until its updates end or it is decided: live on a terminal, where keys choose the board that is
-    shown, pause, and quit as Ctrl-C does; elsewhere plain lines, ``head`` and then ``progress`` as it goes on.
+    shown, pause, and quit as Ctrl-C does; elsewhere plain lines, the view's ``head`` and then its ``progress``.
 
     What ends it early, such as KeyboardInterrupt, leaves the last state on the screen and comes through after
     ``updates`` has been closed; SIGTERM is a SystemExit.
@@ -429,7 +423,7 @@ def show_event(
         if is_live:
             _show_live(screen, updates, console)
         else:
-            _show_lines(screen.view, updates, console, head, progress)
+            _show_lines(screen.view, updates, console)
     finally:
         close = getattr(updates, "close", None)
         if close is not None:
@@ -469,19 +463,15 @@ def _show_live(screen: LiveScreen[Any], updates: Iterator[Update], console: Cons
 
 def _waiting(console: Console) -> Status:
     """Says below the last frame what takes a moment: bots that are busy are given some time to end."""
-    ascii_only = console.options.ascii_only
-    words = style.spell("Ending the bots …", ascii_only)
-    return console.status(Text(words, style.LABEL), spinner="line" if ascii_only else "dots")
+    return console.status(Text("Ending the bots …", style.LABEL))
 
 
-def _show_lines(
-    view: EventView[Any], updates: Iterator[Update], console: Console, head: str, progress: Callable[[], str]
-) -> None:
+def _show_lines(view: EventView[Any], updates: Iterator[Update], console: Console) -> None:
     def write(text: str) -> None:
-        console.print(Text(style.spell(text, console.options.ascii_only)), soft_wrap=True)
+        console.print(Text(style.spell(text)), soft_wrap=True)
 
     games = view.event.games
-    write(head)
+    write(view.head)
     written, tenths = view.clock(), 0
     for update in updates:
         if update.waiting and not view.waiting:
@@ -492,20 +482,10 @@ def _show_lines(
         elif update.records and view.stored < games:
             waited = view.clock() - written
             if waited >= max(LINE_EVERY, view.elapsed / 100) or 10 * view.stored // games > tenths:
-                write(progress())
+                write(view.progress)
                 written = view.clock()
         tenths = 10 * view.stored // games
     view.finish()
-
-
-def pace(view: EventView[Any]) -> list[str]:
-    """How fast it goes and how long it will take, for a line."""
-    parts = []
-    if view.games_a_second is not None:
-        parts.append(style.rate(view.games_a_second, "games"))
-    if view.seconds_left is not None:
-        parts.append(f"about {style.duration(view.seconds_left)} left")
-    return parts
 
 
 def setting_line(event: Event) -> str:

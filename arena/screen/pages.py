@@ -23,8 +23,7 @@ from arena.go.record import Record
 from arena.ratings import Bound, Estimate
 from arena.results.event import Participant, Report
 from arena.results.gate import History, Over, Ruling, Version
-from arena.results.nets import Trained
-from arena.results.stored import MOST_SGF
+from arena.results.stored import MOST_SGF, Trained
 from arena.screen import style
 from arena.screen.chart import points_of
 from arena.screen.report import Section, sections, terms
@@ -462,4 +461,4 @@ def _line(record: Record) -> str:
 
 def _html(words: str) -> str:
     """As it may stand in HTML, in text and in quotes."""
-    return escape(style.spell(words, ascii_only=False))
+    return escape(style.spell(words))

@@ -14,14 +14,17 @@ from threading import Thread
 from typing import TextIO
 
 from rich.console import Console
-from rich.text import Text
 
 from arena import IllegalMove
 from arena.people.kifu import Phase, Snapshot
 from arena.people.sitting import Refused, Sitting
 from arena.screen import style
-from arena.screen.commands import COUNTING, PLAYING, UNRATED, Commands, Left, listed
 from arena.screen.sentences import (
+    COUNTING,
+    PLAYING,
+    UNRATED,
+    Commands,
+    Left,
     Manner,
     advice_words,
     count_words,
@@ -29,6 +32,7 @@ from arena.screen.sentences import (
     drawn,
     estimate_words,
     introduction,
+    listed,
     result_words,
     sentence,
     side,
@@ -74,7 +78,7 @@ def show_plainly(sitting: Sitting, console: Console, manner: Manner, lines: Line
 
     At a terminal, commands are heard while the bot thinks, too; from a pipe, each when the one before is done.
     """
-    talk = Talk(sitting, _sayer(console, manner.ascii_only), manner)
+    talk = Talk(sitting, _sayer(console), manner)
     sitting.subscribe(lines.wake)
     talk.begin()
     prompted = False
@@ -102,12 +106,10 @@ def show_plainly(sitting: Sitting, console: Console, manner: Manner, lines: Line
                 return
 
 
-def _sayer(console: Console, ascii_only: bool) -> Callable[[str], None]:
-    ascii_only = ascii_only or console.options.ascii_only
-
+def _sayer(console: Console) -> Callable[[str], None]:
     def say(text: str) -> None:
         for line in text.split("\n"):
-            console.print(Text(style.spell(line, ascii_only)), soft_wrap=not console.is_terminal)
+            style.say(line, console)
 
     return say
 

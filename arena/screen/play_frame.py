@@ -32,8 +32,6 @@ SCARCE = 10
 PLAYER = 40
 """Columns of a player's line, at most."""
 
-SPINNER, ASCII_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\"
-
 HINTS = {
     Phase.PLAY: (
         "arrows or mouse, Enter plays · d4 · pass · undo · ! hint · = score · ? help",
@@ -75,7 +73,6 @@ class PlayFrame:
     waited: float = 0.0
     can_review: bool = True
     theme: Theme = DARK
-    ascii_only: bool = False
 
     def scene(self) -> Scene:
         return Scene(
@@ -102,7 +99,6 @@ class PlayFrame:
         return draw_board(
             snapshot.stones,
             snapshot.last,
-            ascii_only=self.ascii_only,
             ownership=self._ownership(),
             overlay=Overlay(
                 cursor=self.target if on_wood and snapshot.phase is not Phase.OVER else None,
@@ -177,7 +173,7 @@ class PlayFrame:
         if clock is not None:
             told.append(f"  {clock_words(clock):>7}", style.WARNING if is_up and clock.seconds < SCARCE else "")
         name = style.shorten(snapshot.name(colour), max(4, width - told.cell_len - 4))
-        line = Text().append(style.spell(f"{stone_sign(colour)} {name}", self.ascii_only), "bold" if is_up else "")
+        line = Text().append(style.spell(f"{stone_sign(colour)} {name}"), "bold" if is_up else "")
         return line.append_text(style.right(told, width - line.cell_len))
 
     def _turn(self, width: int) -> Text:
@@ -199,10 +195,9 @@ class PlayFrame:
         return self._said(f"{turn} ({stone_sign(snapshot.to_play)})", width, "bold")[0]
 
     def _busy(self, words: str, width: int) -> Text:
-        signs = ASCII_SPINNER if self.ascii_only else SPINNER
-        sign = signs[int(self.waited * 10) % len(signs)]
+        sign = style.SPINNER[int(self.waited * 10) % len(style.SPINNER)]
         after = f", {style.duration(self.waited)}" if self.waited >= 1 else ""
-        return Text(f"{sign} ").append(style.spell(style.clip(f"{words}{after}", width - 2), self.ascii_only))
+        return Text(f"{sign} ").append(style.spell(style.clip(f"{words}{after}", width - 2)))
 
     def _blocks(self) -> list[Block]:
         return [self._count, self._estimate, self._candidates, self._trouble]
@@ -272,7 +267,7 @@ class PlayFrame:
         typed = self.line
         while cell_len(typed) > max(0, width - 3):  # its end is where something happens
             typed = typed[1:]
-        line = Text(style.spell(f"> {typed}_", self.ascii_only), "bold")
+        line = Text(style.spell(f"> {typed}_"), "bold")
         return [line.append(style.clip(where, max(0, width - line.cell_len)), self.theme.label)]
 
     def _hint(self, width: int) -> list[Text]:
@@ -287,10 +282,10 @@ class PlayFrame:
         return self._said(words, width, self.theme.label) if words else []
 
     def _folded(self, words: str, width: int, height: int, text_style: str = "") -> list[Text]:
-        return folded(words, width, height, self.ascii_only, text_style)
+        return folded(words, width, height, text_style)
 
     def _said(self, words: str, width: int, text_style: str = "") -> list[Text]:
-        return [Text(style.spell(style.clip(words, width), self.ascii_only), text_style)]
+        return [Text(style.spell(style.clip(words, width)), text_style)]
 
 
 def owners_of(stones: np.ndarray, dead: tuple[Move, ...]) -> bytes:

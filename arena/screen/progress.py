@@ -1,4 +1,4 @@
-"""Work that takes a while: bars on a terminal, plain lines elsewhere; a training run also has figures and a curve."""
+"""Work that takes a while: bars on a terminal, plain lines elsewhere; for training figures and a curve, too."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Table
 from rich.text import Text
 
+from arena.contract.finding import Begun, Finding, Verdict
 from arena.screen import style
 from arena.screen.chart import Canvas, Scale
 
 if TYPE_CHECKING:
     from trainers import progress as training
     from trainers.progress import Iteration, Rating
+
 
 SHARE_ROWS = 11
 """Lines of the curve of shares: an odd number, so that one half has a line."""
@@ -50,7 +53,7 @@ def show_bar(name: str, total: int, console: Console) -> Iterator[tuple[Progress
 @contextmanager
 def show_counting(name: str, total: int, console: Console | None = None) -> Iterator[Callable[[int], None]]:
     """A bar with the count while the block lasts; the function that it yields is to be called with what is done."""
-    console = console or Console(stderr=True)
+    console = console or style.Console(stderr=True)
     named = TextColumn("{task.description}")
     columns = (SpinnerColumn(), named, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -71,7 +74,7 @@ def show_training(
     with _showing(
         name,
         "reading the records",
-        console or Console(stderr=True),
+        console or style.Console(stderr=True),
         figures=lambda progress: _training_words(progress, right),
     ) as show:
         yield show
@@ -85,7 +88,7 @@ def show_self_play(name: str, console: Console | None = None) -> Iterator[Callab
     with _showing(
         name,
         "the first games",
-        console or Console(stderr=True),
+        console or style.Console(stderr=True),
         figures=_self_play_words,
         events=lambda progress: [_match_words(match) for match in progress.ratings],
         below=lambda progress: [ShareCurve(progress.ratings)],
@@ -129,8 +132,7 @@ def _showing(
         def draw(progress: Any) -> None:
             done, left = (monotonic() - begun) / 60, progress.minutes_left
             bar.update(task, completed=done, total=None if left is None else done + left, description=name)
-            text = style.spell(figures(progress), console.options.ascii_only)
-            live.update(Group(bar, Text(text, overflow="fold"), *below(progress)))
+            live.update(Group(bar, Text(figures(progress), overflow="fold"), *below(progress)))
 
         yield draw
 
@@ -174,7 +176,7 @@ class ShareCurve:
         last = max(match.iteration for match in self.ratings)
         latest = {match.against: match for match in self.ratings}
         labels = {SHARE_ROWS - 1: "100 %", SHARE_ROWS // 2: "50 %", 0: "0 %"}
-        canvas = Canvas(Scale(0.0, 1.0, SHARE_ROWS), options.max_width, options.ascii_only, labels)
+        canvas = Canvas(Scale(0.0, 1.0, SHARE_ROWS), options.max_width, labels)
         signs = canvas.signs
         points = dict(zip(latest, signs.point + signs.other * len(latest), strict=False))
         for column in range(canvas.columns):
@@ -186,4 +188,43 @@ class ShareCurve:
             canvas.put(column, match.share, points[match.against])
         yield from canvas.lines("0", f"{last:,} iterations")
         for against, match in latest.items():
-            yield Text(style.spell(f"{points[against]} {_match_words(match)}", options.ascii_only), overflow="fold")
+            yield Text(f"{points[against]} {_match_words(match)}", overflow="fold")
+
+
+SIGNS = {Verdict.OK: "✓", Verdict.NOTE: "!", Verdict.FAILED: "✗"}
+STYLES = {Verdict.OK: "", Verdict.NOTE: style.WARNING, Verdict.FAILED: style.WARNING}
+
+VERDICTS, STEPS = 9, 10
+
+
+def show_check(name: str, steps: Iterator[Begun | Finding], console: Console) -> Verdict:
+    """Show the steps as they come, a line each, and return the worst that was found."""
+    worst = Verdict.OK
+    console.print(Text(style.spell(name), "bold"))
+    with console.status("") as status:
+        for step in steps:
+            if isinstance(step, Begun):
+                status.update(Text(f"{step.step}: up to {step.seconds:.0f} s", style.LABEL))
+                continue
+            worst = max(worst, step.verdict, key=list(Verdict).index)
+            _print(step, console)
+    return worst
+
+
+def _print(found: Finding, console: Console) -> None:
+    """A line, on a terminal as many as it takes, and what belongs below it."""
+    details = [Text(style.spell(f"    {line}"), style.LABEL) for line in found.details.splitlines()]
+    words = (f"  {SIGNS[found.verdict]} {found.verdict}", found.step, style.spell(found.text))
+    if not console.is_terminal:
+        line = f"{words[0]:{VERDICTS + 2}}{words[1]:{STEPS}}{words[2]}"
+        console.print(line, *details, sep="\n", soft_wrap=True, markup=False, highlight=False)
+        return
+    grid = Table.grid(padding=0)
+    grid.add_column(width=VERDICTS + 2)
+    grid.add_column(width=STEPS)
+    grid.add_column(overflow="fold")
+    text = STYLES[found.verdict]
+    grid.add_row(Text(words[0], text), Text(words[1], style.LABEL), Text(words[2]))
+    console.print(grid)
+    for detail in details:  # the terminal breaks what is too long, so that it can be copied whole
+        console.print(detail, soft_wrap=True)

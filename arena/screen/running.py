@@ -6,6 +6,7 @@ Nothing is drawn here.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,9 @@ from arena.events.tally import Tally
 from arena.events.worker import Glance
 from arena.go.moves import Move
 from arena.go.record import Played, Record
+from arena.results.event import Findings
 from arena.results.league import Crosstable
+from arena.screen import style
 
 Counted = TypeVar("Counted", Tally, Crosstable)
 
@@ -66,7 +69,7 @@ class Lengths:
         return max(1.0, mean - spread * NORMAL.inv_cdf(longer / (boards + 1)) - moves)
 
 
-class EventView(Generic[Counted]):
+class EventView(ABC, Generic[Counted]):
     """A running event as its updates tell it; ``tally`` counts the games.
 
     Times are seconds of ``clock``, but for those in which the event was paused.
@@ -131,6 +134,26 @@ class EventView(Generic[Counted]):
     def warning(self) -> str:
         """What should be known before the event is over, in a line."""
         return ""
+
+    @property
+    @abstractmethod
+    def head(self) -> str:
+        """Who plays what, in a line."""
+
+    @property
+    @abstractmethod
+    def progress(self) -> str:
+        """Where it stands, in a line for a log."""
+
+    @abstractmethod
+    def findings(self) -> Findings:
+        """What its games add up to."""
+
+    @property
+    def pace(self) -> list[str]:
+        """How fast it goes and how long it will take, for a line."""
+        rate = [] if self.games_a_second is None else [style.rate(self.games_a_second, "games")]
+        return rate + ([] if self.seconds_left is None else [f"about {style.duration(self.seconds_left)} left"])
 
     def finish(self) -> None:
         """No more updates come: the clock stands still."""

@@ -1,19 +1,23 @@
-"""A person's game in sentences, and the board as plain text: what is said without pictures. Nothing is typed here."""
+"""A person's game in words: what is said without pictures, and what can be typed, wherever that is."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from os.path import expanduser
 from pathlib import Path
 
 import numpy as np
 
+from arena.contract.settings import suggest
 from arena.go.game import Ending
-from arena.go.moves import BLACK, GTP_COLUMNS, Colour, Move, gtp_from_move, pass_move
+from arena.go.moves import BLACK, GTP_COLUMNS, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.people.counting import Count, Estimate
-from arena.people.kifu import Advice, Snapshot, Turn
+from arena.people.kifu import Advice, Phase, Snapshot, Turn
+from arena.people.sitting import Refused, Sitting
 from arena.screen import style
-from arena.screen.board import AREAS, ASCII_AREAS, ASCII_SMALL, OWNED, SMALL, Overlay, board_width, draw_board
+from arena.screen.board import AREAS, OWNED, SMALL, Overlay, board_width, draw_board
 from arena.screen.style import some
 
 SHOWN_CANDIDATES = 3
@@ -24,11 +28,10 @@ SHOWN_MOVES = 6
 @dataclass(frozen=True, slots=True)
 class Manner:
     """How a plain front talks: whether the board is told ``in_words`` or drawn, whether it is shown after every
-    answer, in which signs and how wide, and where the game is kept."""
+    answer, how wide, and where the game is kept."""
 
     in_words: bool = True
     with_board: bool = False
-    ascii_only: bool = False
     width: int = 80
     kept: Path | None = None
 
@@ -162,19 +165,15 @@ def drawn(now: Snapshot, manner: Manner, ownership: bytes | None = None) -> str:
     """The position as text, and what its signs mean. Without gaps, and so without brackets around the last move, where
     it is too wide."""
     dead = set(now.dead or ())
-    board = draw_board(
-        now.stones, now.last, ascii_only=manner.ascii_only, ownership=ownership, overlay=Overlay(taken=dead)
-    )
+    board = draw_board(now.stones, now.last, ownership=ownership, overlay=Overlay(taken=dead))
     lines = [line.plain.rstrip() for line in board]
     if board_width(now.size) > manner.width:
         lines = [line[:3].ljust(3) + line[4::2] for line in lines]
     notes = _below(now)
-    small, areas = (ASCII_SMALL, ASCII_AREAS) if manner.ascii_only else (SMALL, AREAS)
     if dead:
-        notes.append(f"{small[1]} and {small[2]} are dead stones.")
+        notes.append(f"{SMALL[1]} and {SMALL[2]} are dead stones.")
     elif ownership is not None:
-        areas = ASCII_AREAS if manner.ascii_only else AREAS
-        notes.append(f"{areas[1]} is likely to be Black's, {areas[2]} White's.")
+        notes.append(f"{AREAS[1]} is likely to be Black's, {AREAS[2]} White's.")
     return "\n".join([*lines, *notes])
 
 
@@ -189,3 +188,122 @@ def _stones_at(points: Sequence[Move], size: int) -> str:
 def time_left(seconds: float, stones: int) -> str:
     """What a clock shows: ``4:35``, ``0:12 for 3 moves``."""
     return style.duration(seconds) + (f" for {some(stones, 'move')}" if stones else "")
+
+
+LONGEST_ECHO = 40
+"""Characters of a wrong line that are repeated."""
+
+_POINT = re.compile(r"[a-z]\d{1,2}")
+
+POINT = "d4"
+"""What stands for all points in the lists."""
+
+PLAYING = {
+    POINT: "play there",
+    "pass": "two passes end the game",
+    "undo": "take back your last move",
+    "hint": "the bot's best moves",
+    "score": "who will have what",
+    "board": "show the position",
+    "resign": "give up the game",
+    "save": "where it is kept",
+    "save FILE": "write a copy",
+    "quit": "leave; play --resume goes on",
+    "help": "these commands",
+}
+"""The commands and what they do."""
+
+COUNTING = {
+    POINT: "the group is dead, or alive",
+    "done": "agree, and count",
+    "continue": "take the passes back",
+    **{name: PLAYING[name] for name in ("undo", "board", "resign", "save", "quit", "help")},
+}
+"""The same while dead stones are marked."""
+
+UNRATED = "With undo, hints or scores, a game counts for no rating."
+
+
+class Left(Exception):
+    """The person has left."""
+
+
+class Commands:
+    """Carries out what is typed. ``more`` are the commands of one front, by their words."""
+
+    def __init__(self, sitting: Sitting, kept: Path | None = None, more: Mapping[str, Callable[[], str | None]] = {}):
+        """``kept`` is the game's file."""
+        self._sitting = sitting
+        self._kept = kept
+        self._table: dict[str, Callable[[], str | None]] = {
+            "pass": sitting.pass_turn,
+            "undo": sitting.undo,
+            "hint": sitting.hint,
+            "score": sitting.score,
+            "resign": sitting.resign,
+            "done": sitting.accept,
+            "accept": sitting.accept,
+            "continue": sitting.play_on,
+            "save": self._where,
+            "quit": _leave,
+            "exit": _leave,
+            **more,
+        }
+
+    def obey(self, line: str) -> str:
+        """Carry out a line. Returns what there is to say, often nothing. Raises Refused or IllegalMove with a sentence
+        on what can't be done, and Left when the person leaves."""
+        typed = " ".join(line.split())
+        command = self._table.get(typed.lower())
+        if command is not None:
+            return command() or ""
+        if typed.lower().startswith("save "):
+            return self._save(Path(expanduser(typed[5:])))
+        self.choose(self.point(typed))
+        return ""
+
+    def choose(self, move: Move) -> None:
+        """Place a stone there; while dead stones are marked, let the group there die or live."""
+        if self._sitting.snapshot().phase is Phase.COUNT:
+            self._sitting.toggle(move)
+        else:
+            self._sitting.play(move)
+
+    def point(self, typed: str) -> Move:
+        """The point that was typed. Raises Refused."""
+        size = self._sitting.snapshot().size
+        word = "".join(typed.lower().split())
+        try:
+            return move_from_gtp(word, size)
+        except ValueError:
+            pass
+        typed, last = style.clip(typed, LONGEST_ECHO), gtp_from_move(size - 1, size)
+        if _POINT.fullmatch(word):
+            no_i = "; the letter I is left out" if word[0] == "i" else ""
+            raise Refused(f"There is no point {typed.upper()} on this board, which goes from A1 to {last}{no_i}.")
+        meant = suggest(word, [name for name in self._table | COUNTING | PLAYING if name.isalpha()])
+        raise Refused(f"'{typed}' is not a point (A1 to {last}) or a command{meant or '; help lists them.'}")
+
+    def _where(self) -> str:
+        if trouble := self._sitting.snapshot().trouble:
+            return trouble
+        return f"The game is kept{f' in {self._kept}' if self._kept else ''} after every move."
+
+    def _save(self, path: Path) -> str:
+        """Write a copy of the game as it stands."""
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(self._sitting.record().to_sgf() + "\n")
+        except OSError as error:
+            return f"{path} can't be written: {error.strerror}."
+        return f"Written to {path}."
+
+
+def _leave() -> None:
+    raise Left
+
+
+def listed(commands: Mapping[str, str]) -> str:
+    """A line for each command and what it does."""
+    wide = max(map(len, commands))
+    return "\n".join(f"{name:<{wide}}  {what}" for name, what in commands.items())

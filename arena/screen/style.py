@@ -5,17 +5,19 @@ Colours never carry a fact alone. They are blue and orange, which colour-blind p
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import rich.console
 from rich.cells import cell_len, chop_cells
+from rich.console import ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
 # Listing commands and bots stays quick.
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from arena.ratings import WinDrawLoss
 
 FIRST = "bold #3b8fd4"
@@ -24,7 +26,7 @@ LABEL = "dim"
 WARNING = "bold #d97f0a"
 
 SPARKS = "▁▂▃▄▅▆▇█"
-ASCII_SPARKS = "_.-~=+*#"
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 _ASCII = str.maketrans(
     {
@@ -36,7 +38,7 @@ _ASCII = str.maketrans(
         "╌": ".",
         "─": "-",
         "…": "~",
-        "·": "|",
+        "·": ".",
         "●": "X",
         "○": "O",
         "×": "x",
@@ -50,16 +52,49 @@ _ASCII = str.maketrans(
         "△": "^",
         "↑": "^",
         "↓": "v",
+        "▼": "v",
+        "◀": "<",
+        "▶": ">",
         "²": "2",
+        "✓": "+",
+        "✗": "x",
+        "░": ":",
     }
-    | dict(zip(SPARKS, ASCII_SPARKS, strict=True))
+    | dict(zip(f"{SPARKS}├┤│└┴", "_.-~=+*#|||++", strict=True))
+    | dict(zip(SPINNER, "|/-\\|/-\\|/", strict=True))
 )
 
 
-def spell(text: str, ascii_only: bool) -> str:
-    """The text as the console can print it: control signs out, and other than ASCII replaced where it must be."""
-    text = "".join(sign if sign.isprintable() else " " for sign in text)
-    return text.translate(_ASCII).encode("ascii", "replace").decode() if ascii_only else text
+_BETWEEN_WORDS = re.compile(r"(?<=[\w)%.!?]) · (?=[\w(!=?/←→'])")
+"""A dot that parts words; on a board it is an empty point."""
+
+
+def spell(text: str) -> str:
+    """A text from anywhere in one line, its control signs out."""
+    return text if text.isprintable() else "".join(sign if sign.isprintable() else " " for sign in text)
+
+
+class Console(rich.console.Console):
+    """Rich's, which prints ASCII, in as many cells, where nothing else can be shown or where that is asked for."""
+
+    def __init__(self, *, ascii_only: bool = False, **options: Any):
+        super().__init__(**options)
+        self._ascii_only = ascii_only
+
+    @property
+    def encoding(self) -> str:
+        return "ascii" if self._ascii_only else super().encoding
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        segments = super().render(renderable, options)
+        return map(_in_ascii, segments) if self.options.ascii_only else segments
+
+
+def _in_ascii(segment: Segment) -> Segment:
+    if segment.control or segment.text.isascii():
+        return segment
+    text = _BETWEEN_WORDS.sub(" | ", segment.text).translate(_ASCII)
+    return Segment("".join(sign if sign.isascii() else "?" * cell_len(sign) for sign in text), segment.style)
 
 
 def shorten(name: str, width: int) -> str:
@@ -105,9 +140,9 @@ def joined(parts: Iterable[str], width: int) -> str:
     return line
 
 
-def folded(words: str, width: int, height: int, ascii_only: bool, text_style: str = "") -> list[Text]:
+def folded(words: str, width: int, height: int, text_style: str = "") -> list[Text]:
     """Words in lines of this width; of too many lines the first, and a sign that there were more."""
-    lines = [part for line in words.splitlines() for part in _wrapped(spell(line, ascii_only), max(8, width))]
+    lines = [part for line in words.splitlines() for part in _wrapped(spell(line), max(8, width))]
     if len(lines) > height:
         lines = [*lines[: height - 1], clip(f"{lines[height - 1]} ...", width)] if height > 0 else []
         if lines and not lines[-1].endswith("..."):
@@ -122,10 +157,9 @@ def _wrapped(line: str, width: int) -> list[str]:
     return textwrap.wrap(line, width) or [""]
 
 
-def say(words: str, console: Console, text_style: str = "") -> None:
+def say(words: str, console: rich.console.Console, text_style: str = "") -> None:
     """Print words as the console can; without a terminal, they take one line however long."""
-    text = Text(spell(words, console.options.ascii_only), text_style)
-    console.print(text, soft_wrap=not console.is_terminal)
+    console.print(Text(spell(words), text_style), soft_wrap=not console.is_terminal)
 
 
 def some(number: float, thing: str) -> str:

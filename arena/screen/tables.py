@@ -59,64 +59,55 @@ class Sheet:
     numbers: tuple[int, ...] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        ascii_only = options.ascii_only
         if self.rows:
-            yield (
-                self._table(ascii_only)
-                if self._least_width(ascii_only) <= options.max_width
-                else self._cards(ascii_only)
-            )
+            yield self._table() if self._least_width <= options.max_width else self._cards()
         if self.note and self.rows:
             yield Text()
         if self.note:
-            yield _text(self.note, ascii_only, style.LABEL)
+            yield _text(self.note, style.LABEL)
 
-    def _least_width(self, ascii_only: bool) -> int:
+    @property
+    def _least_width(self) -> int:
         """Below this the table can't be read."""
         lines = [self.columns, *self.rows]
-        widths = [
-            max(cell_len(style.spell(line[index], ascii_only)) for line in lines) for index in range(len(self.columns))
-        ]
+        widths = [max(cell_len(line[index]) for line in lines) for index in range(len(self.columns))]
         least = [min(LEAST, width) if index in self.flexible else width for index, width in enumerate(widths)]
         return sum(least) + 2 * len(least)
 
-    def _table(self, ascii_only: bool) -> Table:
+    def _table(self) -> Table:
         named = any(self.columns)
         table = Table(box=box.SIMPLE_HEAD if named else None, padding=(0, 1, 0, 0), show_edge=False, show_header=named)
         for index, column in enumerate(self.columns):
             table.add_column(
-                _text(column, ascii_only),
+                _text(column),
                 justify="right" if index in self.numbers else "left",
                 no_wrap=index not in self.flexible,
                 overflow="fold",
             )
         for row in self.rows:
-            table.add_row(*(_text(cell, ascii_only) for cell in row))
+            table.add_row(*(_text(cell) for cell in row))
         return table
 
-    def _cards(self, ascii_only: bool) -> Table:
+    def _cards(self) -> Table:
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(no_wrap=True)
         table.add_column(overflow="fold")
         for row in self.rows:
             for index, (column, cell) in enumerate(zip(self.columns, row, strict=True)):
                 if cell:
-                    table.add_row(
-                        _text(column, ascii_only, style.LABEL), _text(cell, ascii_only, "" if index else "bold")
-                    )
+                    table.add_row(_text(column, style.LABEL), _text(cell, "" if index else "bold"))
             table.add_row()
         return table
 
 
-def _text(words: str, ascii_only: bool, text_style: str = "") -> Text:
-    return Text(style.spell(words, ascii_only), text_style, overflow="fold")
+def _text(words: str, text_style: str = "") -> Text:
+    return Text(style.spell(words), text_style, overflow="fold")
 
 
 def print_facts(headline: str, facts: Sequence[tuple[str, str]], console: Console) -> None:
     """A headline, then labels and texts; where there is no terminal, a line each, however long."""
-    ascii_only = console.options.ascii_only
-    lines = [(label, style.spell(text, ascii_only)) for label, text in facts]
-    title = Text(style.spell(headline, ascii_only), "bold")
+    lines = [(label, style.spell(text)) for label, text in facts]
+    title = Text(style.spell(headline), "bold")
     if not console.is_terminal:
         console.print(title, soft_wrap=True)
         for label, text in lines:
@@ -324,51 +315,34 @@ def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:
     """Moves; results and ownership, where the games tell them; how far forecasts can be trusted."""
     from trainers.evaluation import calibration_error, phases
 
-    named = phases(evaluation)
-    whole = evaluation.figures()
+    named, whole = phases(evaluation), evaluation.figures()
+
+    def sheet(note: str, columns: Mapping[str, tuple[str, Callable[[Any], str]]]) -> Sheet:
+        """A line for each phase, a column for each figure, by its name and how it is written."""
+        rows = [(part, *(write(getattr(one, field)) for field, write in columns.values())) for part, one in named]
+        return Sheet(("moves", *columns), rows, note, numbers=tuple(range(1, len(columns) + 1)))
+
     if not isnan(whole.top1):
-        yield Sheet(
-            columns=("moves", "positions", "top-1", "top-3", "top-5", "loss"),
-            rows=[
-                (
-                    part,
-                    f"{one.positions:,}",
-                    _share(one.top1),
-                    _share(one.top3),
-                    _share(one.top5),
-                    _number(one.policy_loss),
-                )
-                for part, one in named
-            ],
-            note=f"{name}: which move was played; the loss is in nats. The 95 % interval of all top-1, by games, is ± "
+        yield sheet(
+            f"{name}: which move was played; the loss is in nats. The 95 % interval of all top-1, by games, is ± "
             f"{_share(evaluation.top1_error) or 'unknown'}. The probability of the likeliest move is off by "
             f"{calibration_error(evaluation.moves):.1%}, the win rate by {calibration_error(evaluation.wins):.1%}.",
-            numbers=(1, 2, 3, 4, 5),
+            {
+                "positions": ("positions", "{:,}".format),
+                **{f"top-{most}": (f"top{most}", _share) for most in (1, 3, 5)},
+                "loss": ("policy_loss", _number),
+            },
         )
     if not isnan(whole.value_error):
-        yield Sheet(
-            columns=("moves", "value error", "constant", "points off"),
-            rows=[
-                (part, _number(one.value_error), _number(one.value_floor), _number(one.score_error))
-                for part, one in named
-            ],
-            note="who won: mean squared error from -1 to 1, beside that of the best constant; and by how much.",
-            numbers=(1, 2, 3),
+        errors = {"value error": "value_error", "constant": "value_floor", "points off": "score_error"}
+        yield sheet(
+            "who won: mean squared error from -1 to 1, beside that of the best constant; and by how much.",
+            {name: (field, _number) for name, field in errors.items()},
         )
     if not isnan(whole.ownership):
-        yield Sheet(
-            columns=("moves", "owners", "by stone", "by nearest stone", "by playouts", "Brier"),
-            rows=[
-                (
-                    part,
-                    _share(one.ownership),
-                    _share(one.by_stone),
-                    _share(one.by_nearest),
-                    _share(one.by_playouts),
-                    _number(one.brier),
-                )
-                for part, one in named
-            ],
-            note="whose each point was at the end: the share foreseen, beside that of simple guesses.",
-            numbers=(1, 2, 3, 4, 5),
+        shares = {"owners": "ownership", "by stone": "by_stone", "by nearest stone": "by_nearest"}
+        yield sheet(
+            "whose each point was at the end: the share foreseen, beside that of simple guesses.",
+            {name: (field, _share) for name, field in (shares | {"by playouts": "by_playouts"}).items()}
+            | {"Brier": ("brier", _number)},
         )

@@ -44,16 +44,14 @@ class Talk:
 
     def say(self, *paragraphs: str, style_name: str = "") -> None:
         for words in paragraphs:
-            text = Text(style.spell(words, self.console.options.ascii_only), style_name)
-            self.console.print(text, width=min(LONGEST_LINE, self.console.width))
+            self.console.print(Text(style.spell(words), style_name), width=min(LONGEST_LINE, self.console.width))
 
     def show(self, game: Game, last: Move | None = None) -> None:
         self.console.print()
         if self.plain:
             self.say(described(game))
             return
-        ascii_only = self.console.options.ascii_only
-        for line in draw_board(game.board.stones, last, ascii_only=ascii_only):
+        for line in draw_board(game.board.stones, last):
             self.console.print(line)
         self.console.print()
 

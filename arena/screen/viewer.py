@@ -132,13 +132,11 @@ class Viewer:
         at: int = 0,
         mistakes: Sequence[int] | None = None,
         theme: Theme = DARK,
-        ascii_only: bool = False,
     ):
         self.record = record
         self.remark_on(remarks, mistakes)
         self.number = min(max(0, at), len(record.moves))
         self.theme = theme
-        self.ascii_only = ascii_only
         self._positions = positions(record)
         self._number_typed: str | None = None  # what is typed of a move's number
         self._message = ""
@@ -255,11 +253,10 @@ class Viewer:
     def board(self) -> list[Text]:
         """The position, with what the remark has to show on it."""
         remark = self.remark
-        letters = {move: style.spell(sign, self.ascii_only) for move, sign in remark.letters.items()}
+        letters = {move: style.spell(sign) for move, sign in remark.letters.items()}
         return draw_board(
             self._positions[self.number][0],
             self.record.moves[self.number - 1] if self.number else None,
-            ascii_only=self.ascii_only,
             ownership=remark.ownership if self._shows_owners else None,
             overlay=Overlay(letters=letters),
             theme=self.theme,
@@ -285,8 +282,8 @@ class Viewer:
             for name, rank in ((record.black, record.black_rank), (record.white, record.white_rank))
         ]
         signs = [stone_sign(colour) for colour in Colour]
-        who = Text().append(style.spell(f"{signs[0]} {names[0] or 'Black'}", self.ascii_only), "bold")
-        who.append(style.spell(f"  {signs[1]} {names[1] or 'White'}", self.ascii_only), "bold")
+        who = Text().append(style.spell(f"{signs[0]} {names[0] or 'Black'}"), "bold")
+        who.append(style.spell(f"  {signs[1]} {names[1] or 'White'}"), "bold")
         rules = record.rules
         about = [ended(record), f"{rules.name} rules, komi {rules.komi:g}", record.date, record.id]
         return [who, *self.said(style.joined(about, width), width, self.theme.label)]
@@ -316,7 +313,7 @@ class Viewer:
         return [self._comment, self._curve, self._list_of_mistakes, self._next_moves]
 
     def _comment(self, width: int, height: int) -> list[Text]:
-        return style.folded(self.remark.comment, width, height, self.ascii_only)
+        return style.folded(self.remark.comment, width, height)
 
     def _curve(self, width: int, height: int) -> list[Text]:
         rates = [remark.win_rate for remark in self.remarks]
@@ -326,7 +323,6 @@ class Viewer:
             width,
             height,
             mistakes=self.mistakes,
-            ascii_only=self.ascii_only,
             label=self.theme.label,
         )
 
@@ -364,7 +360,7 @@ class Viewer:
 
     def said(self, words: str, width: int, text_style: str = "") -> list[Text]:
         """A line, cut where it is too long."""
-        return [Text(style.spell(style.clip(words, width), self.ascii_only), text_style)]
+        return [Text(style.spell(style.clip(words, width)), text_style)]
 
 
 def _named(name: str, rank: str, width: int) -> str:
@@ -393,13 +389,13 @@ def print_game(viewer: Viewer, console: Console) -> None:
     width = console.width
     lines = [*viewer.title(width), Text(), *viewer.board(), Text(), *viewer.facts(width)]
     if viewer.remark.comment:
-        lines += [Text(), *(Text(style.spell(line, viewer.ascii_only)) for line in viewer.remark.comment.splitlines())]
+        lines += [Text(), *(Text(style.spell(line)) for line in viewer.remark.comment.splitlines())]
     for line in lines:
         console.print(line, soft_wrap=not console.is_terminal)
     if viewer.number:
         console.print()
     for words in move_lines(viewer.record, 0, viewer.number, width):
-        console.print(Text(style.spell(words, viewer.ascii_only)))
+        console.print(Text(words))
 
 
 # --- Evaluated while it is looked at ---
@@ -432,9 +428,9 @@ def _remark(evaluation: Evaluation, move: PlayedMove | None, size: int) -> Remar
 class Review(Viewer):
     """A game that is stepped through while its evaluations come in."""
 
-    def __init__(self, record: Record, colour: Colour | None = None, *, theme: Theme = DARK, ascii_only: bool = False):
+    def __init__(self, record: Record, colour: Colour | None = None, *, theme: Theme = DARK):
         """Of whose moves mistakes are told: of one colour, or of both."""
-        super().__init__(record, theme=theme, ascii_only=ascii_only, at=len(record.moves), mistakes=[])
+        super().__init__(record, theme=theme, at=len(record.moves), mistakes=[])
         self.colour = colour
         self.evaluations: list[Evaluation] = []
         self.fault = ""

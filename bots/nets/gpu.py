@@ -1,40 +1,115 @@
-"""Asking a net with torch in bfloat16: on a GPU, about many positions at once. Where there is none it works, slowly."""
+"""Asking a net with torch: on a GPU, about many positions at once, by bots and by trainers whose nets still learn.
+
+Where there is no GPU it works, slowly.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from bots.nets.catalogue import load_network
+from bots.nets.catalogue import Net, load_network
 from bots.nets.checkpoint import Checkpoint
-from bots.nets.network import Answer
+from bots.nets.network import Network, folded
+
+SMALLEST, LARGEST = 8, 4096
+"""Positions in a captured batch; between them are the powers of 2. Batches are filled up to the next, and larger ones
+are parted."""
+
+
+class _Captured(NamedTuple):
+    """A CUDA graph for batches of one shape, and the memory that it reads from and writes to."""
+
+    graph: torch.cuda.CUDAGraph
+    pinned: Tensor  # (batch, P, n, n) float32, on the host
+    given: Tensor  # the same on the device
+    told: list[Tensor]  # (batch, ...) float32, on the device
 
 
 class TorchModel:
-    """A net on the device. The last bits of what it says of a position may depend on what else it is asked."""
+    """A net on a device, ready to be asked: its batch norms are folded into the convolutions before them, and on a GPU
+    each size of batch is captured as a CUDA graph when it is first asked for. The last bits of what it says of a
+    position may depend on what else it is asked. To be asked by one thread at a time."""
 
     outputs: set[str]
     """What it can be asked for, of the parts of ``Answer``."""
 
-    def __init__(self, checkpoint: Checkpoint):
+    def __init__(self, network: Net, device: torch.device, bf16: bool = True):
+        """``network`` may go on learning: ``refresh`` takes over what it has learned."""
+        self._network, self._device = network, device
+        self._type = torch.bfloat16 if bf16 else torch.float32
+        self._net = self._folded()
+        size = getattr(network.config, "size", 0) or 9  # the only one that some play, or any
+        planes = torch.zeros((1, network.config.planes, size, size), device=device, dtype=self._type)
+        with torch.inference_mode():
+            self.outputs = {name for name, part in self._net(planes)._asdict().items() if part is not None}
+        self._graphs: dict[tuple[tuple[str, ...], torch.Size], _Captured] = {}
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> TorchModel:
         """Raises CheckpointError for a net that this version doesn't know."""
-        manifest = checkpoint.manifest
-        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self._network = load_network(checkpoint).eval().to(self._device)
-        answer = self._answer(np.zeros((1, manifest.planes, manifest.size, manifest.size), np.float32))
-        self.outputs = {name for name, part in answer._asdict().items() if part is not None}
+        return cls(load_network(checkpoint), torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+
+    def refresh(self) -> None:
+        """Take over the weights that the network has now, in place: nothing is captured anew."""
+        for mine, theirs in zip(self._net.state_dict().values(), self._folded().state_dict().values(), strict=True):
+            mine.copy_(theirs)
 
     def run(self, asked: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
         """What is asked for about ``planes`` (B, P, n, n) float32, each of it (B, ...) float32."""
-        answer = self._answer(planes)
-        return [getattr(answer, name).float().numpy(force=True) for name in asked]
+        heads = tuple(asked)
+        with torch.inference_mode():
+            if self._stream is None:
+                return [part.cpu().numpy() for part in self._answer(heads, torch.from_numpy(planes))]
+            starts = range(0, max(1, len(planes)), LARGEST)
+            parts = [self._run_captured(heads, torch.from_numpy(planes[first : first + LARGEST])) for first in starts]
+            return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
-    def _answer(self, planes: np.ndarray) -> Answer:
-        tensor = torch.from_numpy(planes)
-        if self._device.type == "cuda":
-            tensor = tensor.pin_memory().to(self._device, non_blocking=True)
-        with torch.inference_mode(), torch.autocast(self._device.type, torch.bfloat16):
-            answer: Answer = self._network(tensor.to(memory_format=torch.channels_last))
-        return answer
+    def _folded(self) -> Net:
+        """The network as it is now, ready to be asked."""
+        net = folded(self._network)
+        net.to(self._device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in hints
+        for layer in net.modules():
+            if isinstance(layer, torch.nn.BatchNorm2d):  # follows a sum; its running means need more than 8 bits
+                continue
+            for parameter in layer.parameters(recurse=False):
+                parameter.data = parameter.to(self._type)
+        return net
+
+    def _answer(self, heads: tuple[str, ...], planes: Tensor) -> list[Tensor]:
+        given = planes.to(self._device).to(self._type, memory_format=torch.channels_last)
+        answer = self._net(given, heads) if isinstance(self._net, Network) else self._net(given)
+        return [getattr(answer, head).float() for head in heads]
+
+    def _run_captured(self, heads: tuple[str, ...], planes: Tensor) -> list[np.ndarray]:
+        count = len(planes)
+        batch = max(SMALLEST, 1 << (count - 1).bit_length())
+        shape = torch.Size((batch, *planes.shape[1:]))
+        if (heads, shape) not in self._graphs:
+            self._graphs[heads, shape] = self._capture(heads, shape)
+        captured = self._graphs[heads, shape]
+        captured.pinned[:count] = planes
+        with torch.cuda.stream(self._stream):
+            captured.given.copy_(captured.pinned, non_blocking=True)
+            captured.graph.replay()
+            return [part[:count].cpu().numpy() for part in captured.told]
+
+    def _capture(self, heads: tuple[str, ...], shape: torch.Size) -> _Captured:
+        """After three runs, in which cuDNN chooses its algorithms (https://docs.pytorch.org/docs/stable/notes/cuda.html,
+        "CUDA Graphs"). Other threads may go on using the device."""
+        logging.getLogger(__name__).debug("capturing %s for %s", ", ".join(heads), tuple(shape))
+        pinned, given = torch.zeros(shape).pin_memory(), torch.zeros(shape, device=self._device)
+        with torch.cuda.stream(self._stream):
+            for _ in range(3):
+                self._answer(heads, given)
+        torch.cuda.synchronize(self._device)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
+            told = self._answer(heads, given)
+        return _Captured(graph, pinned, given, told)

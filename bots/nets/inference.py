@@ -135,7 +135,7 @@ class Evaluator:
         self.checkpoint.require_precision(precision)
         from bots.nets.gpu import TorchModel  # torch is heavy, and may not be there
 
-        return TorchModel(self.checkpoint)
+        return TorchModel.of(self.checkpoint)
 
     def _doubt(self, may_change: bool) -> None:
         """Go back to fp32 where int8 answers something else: a processor may saturate where others don't. Raises

@@ -8,8 +8,10 @@ doesn't depend on how many rows ONNX Runtime evaluates at once, which can't be s
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +23,9 @@ SCORE_UNIT = 10.0
 
 UNTRAINED_PASS = -4.0
 """The pass logit before training: about one pass in 4,000 moves. A net that passes early ends its games."""
+
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 class Answer(NamedTuple):
@@ -87,8 +92,31 @@ def pooled(x: Tensor) -> Tensor:
     return torch.cat([x.mean((2, 3), keepdim=True), x.amax((2, 3), keepdim=True)], 1)
 
 
+def folded(network: Module) -> Module:
+    """A copy in evaluation mode whose norms are folded into the convolutions before them, where the ``FOLDS`` of a
+    module name a norm and the convolutions whose sum it takes. It doesn't learn."""
+    copy = deepcopy(network).eval().requires_grad_(False)
+    for module in copy.modules():
+        for norm, convolutions in getattr(module, "FOLDS", {}).items():
+            _fold(getattr(module, norm), *(getattr(module, name) for name in convolutions))
+            setattr(module, norm, nn.Identity())
+    return copy
+
+
+def _fold(norm: nn.BatchNorm2d, first: nn.Conv2d, *others: nn.Conv2d) -> None:
+    assert norm.running_mean is not None and norm.running_var is not None  # it keeps them
+    scale = norm.weight / (norm.running_var + norm.eps).sqrt()
+    for conv in (first, *others):
+        conv.weight *= scale[:, None, None, None]
+        conv.bias = nn.Parameter(torch.zeros_like(scale) if conv.bias is None else conv.bias * scale, False)
+    assert first.bias is not None  # by now
+    first.bias += norm.bias - norm.running_mean * scale
+
+
 class Block(nn.Module):
     """BN, ReLU, 3x3, BN, ReLU, 3x3, added to what came in."""
+
+    FOLDS: ClassVar = {"norm2": ("conv1",)}
 
     def __init__(self, channels: int):
         super().__init__()
@@ -102,6 +130,8 @@ class Block(nn.Module):
 
 class PoolingBlock(nn.Module):
     """A block whose first half also makes channels that are pooled over the board and bias the others."""
+
+    FOLDS: ClassVar = {"norm_pool": ("pool",), "norm2": ("conv1", "spread")}
 
     def __init__(self, channels: int, pooled_channels: int):
         super().__init__()
@@ -119,6 +149,8 @@ class PoolingBlock(nn.Module):
 
 class PolicyHead(nn.Module):
     """Logits of the points and, from pooled features alone, of the pass."""
+
+    FOLDS: ClassVar = {"norm_pool": ("pool",), "norm": ("conv", "spread")}
 
     def __init__(self, config: NetworkConfig):
         super().__init__()
@@ -140,6 +172,8 @@ class PolicyHead(nn.Module):
 class ValueHead(nn.Module):
     """Logits of win, draw and loss for the side to move."""
 
+    FOLDS: ClassVar = {"norm": ("conv",)}
+
     def __init__(self, config: NetworkConfig):
         super().__init__()
         h = config.head_channels
@@ -155,6 +189,8 @@ class ValueHead(nn.Module):
 class OwnershipHead(nn.Module):
     """Of each point the logit that it will be the side to move's when the game is scored."""
 
+    FOLDS: ClassVar = {"norm": ("conv",)}
+
     def __init__(self, config: NetworkConfig):
         super().__init__()
         self.conv, self.norm = (
@@ -169,6 +205,8 @@ class OwnershipHead(nn.Module):
 
 class ScoreHead(nn.Module):
     """By how much the side to move will win, komi counted, in units of ``SCORE_UNIT`` points."""
+
+    FOLDS: ClassVar = {"norm": ("conv",)}
 
     def __init__(self, config: NetworkConfig):
         super().__init__()
@@ -199,11 +237,19 @@ class Network(nn.Module):
         self.ownership = OwnershipHead(config) if config.area else None
         self.score = ScoreHead(config) if config.area else None
 
-    def forward(self, planes: Tensor) -> Answer:
+    def forward(self, planes: Tensor, asked: Collection[str] = Answer._fields) -> Answer:
+        """Of the parts of the answer only those that are ``asked`` for are computed."""
         x = self.stem(planes)  # (B, C, n, n)
         for block in self.tower:
             x = block(x)
         x = self.norm(x).relu()
-        ownership = None if self.ownership is None else self.ownership(x)
-        score = None if self.score is None else self.score(x)
-        return Answer(self.policy(x), self.value(x), ownership, score)
+
+        def told(name: str, head: nn.Module | None) -> Tensor | None:
+            return head(x) if head is not None and name in asked else None
+
+        return Answer(
+            told("policy", self.policy),
+            told("value", self.value),
+            told("ownership", self.ownership),
+            told("score", self.score),
+        )

@@ -68,7 +68,6 @@ def spawn(daemon: bool) -> None:
     leave = "if os.fork(): os._exit(0)\nos.setsid()\n" if daemon else ""
     program = f"import os, time\n{leave}print('pid', os.getpid(), flush=True)\ntime.sleep(600)"
     child = subprocess.Popen([sys.executable, "-S", "-c", program], stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
     sys.stderr.write(child.stdout.readline())
     sys.stderr.flush()
 

@@ -3,8 +3,6 @@
 An input is a name and bytes, as a file of ``corpus/KIND`` has them: what is found to fail becomes a file there.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

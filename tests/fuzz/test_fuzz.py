@@ -3,8 +3,6 @@
 ``FUZZ=20000 pytest -m slow tests/fuzz -k rows`` runs a target for that many examples.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A tournament or a ladder: what is known of it while it is played, its live screen, and its end."""
+"""A match, a tournament or a ladder: what is known of it while it is played, its live screen, and its end."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import monotonic
+from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -13,18 +14,201 @@ from rich.text import Text
 
 from arena.events.ladder import widest_gap
 from arena.events.runner import Control, Update
-from arena.events.schedule import Ladder, Tournament
+from arena.events.schedule import Ladder, Match, Tournament
+from arena.events.tally import Tally
+from arena.go.game import Ending
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Played
-from arena.ratings import Estimate
+from arena.ratings import Comparison, Estimate, SprtState
 from arena.results.event import Findings
 from arena.results.league import Crosstable, League, Standing
+from arena.results.live import End, Watch
 from arena.screen import style
 from arena.screen.board import DARK, Theme, board_height, board_width
-from arena.screen.live import FACTS, GAP, Frame, LiveScreen, Room, pace, setting_line, show_event
+from arena.screen.live import FACTS, GAP, Frame, LiveScreen, Room, setting_line, show_event
 from arena.screen.report import ALARM, print_summary
 from arena.screen.running import EventView, seconds_for_rest
 from arena.screen.style import some
+
+LABELS = 12
+
+
+class MatchView(EventView[Tally]):
+    """A running match, with what it says of the two players so far: of the games that count by now."""
+
+    def __init__(self, match: Match, clock: Callable[[], float] = monotonic):
+        self.judge = match.judge()
+        super().__init__(match, self.judge.tally, clock)
+        self.match = match
+        self.comparison: Comparison | None = None
+        self._over = Tally(*match.players)  # all games that are over, in whatever order
+
+    def add(self, update: Update) -> None:
+        """Take in what has happened."""
+        before = self.tally.finished_pairs
+        super().add(update)
+        if self.tally.finished_pairs > before:
+            self.comparison = self.tally.comparison()
+
+    def _count(self, record: Played) -> None:
+        self.judge.add(record)
+        self._over.add(record)
+
+    @property
+    def shown(self) -> Tally:
+        """All games that are over, also those that wait for earlier ones; those that count once a test is decided."""
+        return self.tally if self.judge.is_decided else self._over
+
+    @property
+    def test(self) -> SprtState | None:
+        """Where the sequential test stands, once a pair is complete."""
+        return self.judge.state
+
+    @property
+    def may_end_early(self) -> bool:
+        """Whether there is a sequential test."""
+        return self.match.test is not None
+
+    @property
+    def stage(self) -> str:
+        """What the Elo rests on while games wait for earlier ones: pairs count in the order of the plan."""
+        if not self.judge.waiting:
+            return ""
+        counted = self.tally.games
+        return f"Elo from the first {counted} of {self.shown.games}" if counted else "no Elo before the first pair ends"
+
+    @property
+    def warning(self) -> str:
+        """Whether games repeat earlier ones."""
+        repeats = self.tally.repeats
+        return f"games repeat: {self.tally.games - repeats} of {self.tally.games} differ" if repeats else ""
+
+    @property
+    def head(self) -> str:
+        """Who plays what, in a line."""
+        first, second = self.match.players
+        return f"{first} against {second}: {self.match.games} games, {setting_line(self.match)}"
+
+    @property
+    def progress(self) -> str:
+        """Where it stands, in a line for a log."""
+        counts = self.shown.results()
+        parts = [f"{self.stored} of {self.match.games}"]
+        if counts.games:
+            parts += [style.score(counts), style.per_cent(counts.share)]
+        if self.comparison is not None:
+            counted = f" from the first {self.tally.games} games" if self.judge.waiting else ""
+            parts.append(f"Elo {self.comparison.elo}{counted}")
+        if self.test is not None:
+            parts.append(f"LLR {self.test.llr:+.2f} ({self.test.lower:+.2f}, {self.test.upper:+.2f})")
+        return ", ".join(parts + self.pace)
+
+    def findings(self) -> Findings:
+        """What its games add up to."""
+        return Findings(self.match.event, Crosstable.of(self.tally), self.match.games, self.judge)
+
+
+class MatchFrame(Frame[MatchView]):
+    """Draws a match."""
+
+    def _colour_of(self, player: str) -> str:
+        return style.FIRST if player == self.names[0] else style.SECOND
+
+    def _title(self) -> list[Text]:
+        setting = self._text(setting_line(self.view.match), style.LABEL)
+        names = [self._name(self.names[index], self.width) for index in (0, 1)]
+        if sum(name.cell_len for name in names) + 4 > self.width:
+            return [names[0], self._text("vs ", style.LABEL).append_text(self._name(self.names[1], self.width - 3))]
+        title = names[0].append_text(self._text(" vs ", style.LABEL)).append_text(names[1])
+        space = self.width - title.cell_len
+        return [title.append_text(style.right(setting, space))] if space >= setting.cell_len + 2 else [title]
+
+    def _facts(self, width: int, height: int) -> list[Text]:
+        """All figures, with empty lines between them as far as ``height`` goes; where it doesn't, without the endings
+        that no game had."""
+        blocks = [self._score(width), self._colours(width), self._endings(width, list(Ending))]
+        spare = height - sum(map(len, blocks))
+        if 0 < height and spare < 0:
+            missing = [ending for ending in Ending if not self.view.shown.results(ending=ending).games]
+            left_out = missing[spare:]
+            blocks[2] = self._endings(width, [ending for ending in Ending if ending not in left_out])
+        lines: list[Text] = []
+        for block in blocks:
+            if lines and spare > 0:
+                lines.append(Text())
+                spare -= 1
+            lines += block
+        return lines
+
+    def _fact(self, label: str, value: Text, rest: str, width: int) -> Text:
+        end = self._text(rest)
+        line = self._left(label, LABELS, style.LABEL)
+        return line.append_text(style.pad(value, width - LABELS - end.cell_len)).append_text(end)
+
+    def _score(self, width: int) -> list[Text]:
+        counts, comparison = self.view.shown.results(), self.view.comparison
+        elo = "–" if comparison is None else str(comparison.elo)
+        los = "–" if comparison is None else style.likelihood(comparison.los)
+        return [
+            self._share_bar(width),
+            self._fact("Score", self._text(style.score(counts), "bold"), style.per_cent(counts.share), width),
+            self._fact("Elo", self._text(elo, "bold"), "95 % interval" if width >= 60 else "95 %", width),
+            self._fact("LOS", self._text(los), "", width),
+            *self._test(width),
+        ]
+
+    def _test(self, width: int) -> list[Text]:
+        """Where the sequential test stands: the log-likelihood ratio between its bounds; nothing without a test."""
+        sprt, state = self.view.match.test, self.view.test
+        if sprt is None:
+            return []
+        lower, upper = sprt.bounds
+        llr = 0.0 if state is None else state.llr
+        cells = width - LABELS - 8
+        mark = round((cells - 1) * min(1.0, max(0.0, (llr - lower) / (upper - lower))))
+        bar = self._text("─" * mark, style.LABEL).append_text(self._text("●", style.FIRST))
+        bar.append_text(self._text("─" * (cells - 1 - mark), style.LABEL))
+        title = f"{sprt.elo0:g} or {sprt.elo1:g} Elo?"
+        ends = self._text(f"{lower:.2f}", style.LABEL)
+        ends.append_text(self._right(f"{upper:.2f}", cells - ends.cell_len, style.LABEL))
+        return [self._fact("SPRT", bar, f"{llr:+.2f}", width), self._fact(title[:LABELS], ends, "", width)]
+
+    def _share_bar(self, width: int) -> Text:
+        """Won, drawn and lost games as one line; empty before the first."""
+        counts = self.view.shown.results()
+        if not counts.games:
+            return Text()
+        won = round(width * counts.wins / counts.games)
+        drawn = round(width * (counts.wins + counts.draws) / counts.games) - won
+        bar = self._text("━" * won, style.FIRST)
+        bar.append_text(self._text("╌" * drawn, style.LABEL))
+        return bar.append_text(self._text("─" * (width - won - drawn), style.SECOND))
+
+    def _colours(self, width: int) -> list[Text]:
+        lines = []
+        for colour, label in ((BLACK, "as Black"), (WHITE, "as White")):
+            counts = self.view.shown.results(colour=colour)
+            lines.append(self._fact(label, self._text(style.score(counts)), style.per_cent(counts.share), width))
+        points, games = self.view.shown.black_points, self.view.shown.games
+        text = self._text(f"{points:g} of {games}")
+        return [*lines, self._fact("Black takes", text, style.per_cent(points / games if games else None), width)]
+
+    def _endings(self, width: int, endings: list[Ending]) -> list[Text]:
+        named = (width - LABELS - 7) // 2
+        drawn = width - LABELS - 2 * named
+        head = self._left("Won by", LABELS, style.LABEL)
+        for index in (0, 1):
+            head.append_text(style.right(self._name(self.names[index], named - 2), named))
+        lines = [head.append_text(self._right("drawn", drawn, style.LABEL))]
+        for ending in endings:
+            counts = self.view.shown.results(ending=ending)
+            line = self._left(str(ending), LABELS, style.LABEL)
+            for number, column in ((counts.wins, named), (counts.losses, named), (counts.draws, drawn)):
+                sign = self._text(str(number)) if number else self._text("–", style.LABEL)
+                line.append_text(style.right(sign, column))
+            lines.append(line)
+        return lines
+
 
 RECENT = 30
 """Finished games that are remembered for the screen."""
@@ -128,6 +312,27 @@ class TournamentView(EventView[Crosstable]):
     def warning(self) -> str:
         """Results that no ratings explain, and games that repeat earlier ones, as of the last rating."""
         return self._warning
+
+    @property
+    def head(self) -> str:
+        """Who plays what, in a line."""
+        event, most = self.tournament, " at most" if self.may_end_early else ""
+        bots, games = some(len(event.entries), "bot"), some(event.games, "game")
+        return f"{event.name}: {event.style} of {bots}, {games}{most}, {setting_line(event)}"
+
+    @property
+    def progress(self) -> str:
+        """Where it stands, in a line for a log."""
+        parts = [f"{self.tally.games} of {self.event.games}"]
+        for name, standing in rank_players(self.tally, self.league)[:3]:
+            if standing is not None:
+                parts.append(f"{name} {standing.elo} ({style.per_cent(standing.score)})")
+        return ", ".join(parts + self.pace)
+
+    def findings(self) -> Findings:
+        """What its games add up to; a ladder may end early."""
+        planned = self.event.games if isinstance(self.tournament, Tournament) else self.tally.games
+        return Findings(self.tournament.event, self.tally, planned)
 
     # Who meets whom.
 
@@ -335,31 +540,37 @@ def _short(elo: Estimate, width: int) -> str:
     return words
 
 
-def show_tournament(
-    tournament: Tournament | Ladder,
+def show(
+    event: Match | Tournament | Ladder,
     updates: Iterator[Update],
     console: Console,
     clock: Callable[[], float] = monotonic,
     control: Control | None = None,
     theme: Theme = DARK,
-) -> TournamentView:
-    """Show a tournament or a ladder as ``show_event`` does until its updates end, then sum it up; returns what was
-    seen."""
-    view = TournamentView(tournament, clock)
-    bots, games = some(len(tournament.entries), "bot"), some(tournament.games, "game")
-    if view.may_end_early:
-        games += " at most"
-    head = f"{tournament.name}: {tournament.style} of {bots}, {games}, {setting_line(tournament)}"
-    show_event(LiveScreen(view, TournamentFrame, control, theme), updates, console, head, lambda: _progress(view))
-    planned = tournament.games if isinstance(tournament, Tournament) else view.tally.games  # a ladder may end early
-    print_summary(Findings(tournament.event, view.tally, planned), console)
-    return view
+) -> MatchView | TournamentView:
+    """Show an event as ``show_event`` does until its updates end, then sum it up; returns what was seen."""
+    screen: LiveScreen[Any]
+    if isinstance(event, Match):
+        screen = LiveScreen(MatchView(event, clock), MatchFrame, control, theme)
+    else:
+        screen = LiveScreen(TournamentView(event, clock), TournamentFrame, control, theme)
+    show_event(screen, updates, console)
+    print_summary(screen.view.findings(), console)
+    return screen.view
 
 
-def _progress(view: TournamentView) -> str:
-    """Where a tournament stands, in a line for a log."""
-    parts = [f"{view.tally.games} of {view.event.games}"]
-    for name, standing in rank_players(view.tally, view.league)[:3]:
-        if standing is not None:
-            parts.append(f"{name} {standing.elo} ({style.per_cent(standing.score)})")
-    return ", ".join(parts + pace(view))
+def show_watched(event: Match | Tournament | Ladder, watch: Watch, console: Console, theme: Theme = DARK) -> None:
+    """Show an event until it ends or nobody plays it any more. Ctrl-C and the key to quit come through as
+    KeyboardInterrupt; the event goes on."""
+    live = watch.look.live
+    games = show(event, watch.updates(), console, watch.clock, theme=theme).stored
+    go_on = f"; go on with: {live.command}" if live.command else "; the same command plays the rest"
+    stored = f"{games} of {event.games} games are stored{go_on}"
+    match watch.end:
+        case End.STOPPED:
+            words = f"The event was stopped. {stored}"
+        case End.DIED:
+            words = f"The process that played it ({live.process}) has died. {stored}"
+        case _:
+            return
+    style.say(words, console)

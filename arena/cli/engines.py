@@ -1,7 +1,8 @@
-"""The commands that look closer: at a bot before it plays, and at a running event."""
+"""The commands about bots: who can play, whether they are ready, and one served over GTP."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,15 +11,42 @@ import typer
 
 from arena import UserError
 from arena.cli import complete
-from arena.cli.options import RESULTS, ConfigFile, Results, read_theme, registry_of
+from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
 
 if TYPE_CHECKING:
     from arena.contract.finding import Begun, Finding
     from arena.go.game import Rules
     from arena.players.registry import Entry, Registry
-    from arena.results.live import Look
-    from arena.results.store import Event as StoredEvent
-    from arena.results.store import Store
+
+
+def bots(
+    name: Annotated[
+        str | None, typer.Argument(help="Explain this bot's settings.", autocompletion=complete.bots)
+    ] = None,
+    results: Results = Path(RESULTS),
+    config: ConfigFile = None,
+) -> None:
+    """List who can play, with settings, nets and ratings; or explain one bot's settings.
+
+    Settings are changed inline, as in [bold]mcts:playouts=5000[/bold], or in arena.toml.
+
+    Examples: [bold]arena bots[/bold] · [bold]arena bots mcts[/bold]
+    """
+    from arena.results.league import player_ratings
+    from arena.results.store import Store, database
+    from arena.screen.style import Console
+    from arena.screen.tables import bots_table, settings_table
+
+    if name is not None:
+        Console().print(settings_table(registry_of(config, results).entry(name)))
+        return
+    rated = None
+    if database(results).exists():
+        with Store.of(results) as store:
+            rated = player_ratings(store)
+    pool, ratings = rated or (None, {})
+    registry = registry_of(config, results)
+    Console().print(bots_table([*registry.entries, *registry.files], ratings, pool))
 
 
 def check(
@@ -31,7 +59,7 @@ def check(
         ),
     ] = None,
     size: Annotated[int, typer.Option(help="Board size, 5 to 19.")] = 9,
-    komi: Annotated[float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above.", show_default=False)] = None,
+    komi: Annotated[float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above.")] = None,
     rules: Annotated[str, typer.Option(help="cgos, tromp-taylor, chinese or japanese.")] = "cgos",
     run: Annotated[bool, typer.Option("--run", help="Without names: start the engines of arena.toml, too.")] = False,
     results: Results = Path(RESULTS),
@@ -48,11 +76,10 @@ def check(
     """
     from contextlib import closing
 
-    from rich.console import Console
-
     from arena.contract.finding import Verdict
     from arena.go.game import Rules
-    from arena.screen.check import show_check
+    from arena.screen.progress import show_check
+    from arena.screen.style import Console
 
     preset = Rules.preset(rules, size, komi)
     registry = registry_of(config, results)
@@ -111,56 +138,43 @@ def _probed(registry: Registry, name: str, rules: Rules) -> Generator[Begun | Fi
     yield from probe(entry, rules)
 
 
-def watch(
-    event: Annotated[
-        str | None,
-        typer.Argument(metavar="[EVENT]", help="The running one unless given.", autocompletion=complete.events),
+def gtp(
+    bot: Annotated[
+        str,
+        typer.Argument(
+            metavar="BOT", help="NAME, NAME:setting=value,... or checkpoint:PATH.", autocompletion=complete.bots
+        ),
+    ],
+    size: Annotated[int, typer.Option(help="Board size until the controller sets one, 5 to 19.")] = 9,
+    komi: Annotated[float | None, typer.Option(help="Komi until set; 7 on 9x9, 7.5 above.")] = None,
+    rules: Annotated[str, typer.Option(help="cgos, tromp-taylor, chinese or japanese.")] = "cgos",
+    seed: Annotated[
+        int | None, typer.Option(help="Where all chance starts; another one each time unless given.")
     ] = None,
     results: Results = Path(RESULTS),
+    config: ConfigFile = None,
 ) -> None:
-    """Look on while another terminal plays: the same live screen, or lines in a pipe.
+    """Serve a bot over GTP 2 on stdin and stdout, to GoGui, Sabaki, CGOS or any other runner of games.
 
-    Ctrl-C or q leaves; the event goes on. The exit code is 1 when it ends before all its games are played.
-
-    Example: [bold]arena match sl alphago -n 400[/bold] here, [bold]arena watch[/bold] there
+    Example: [bold]gogui-twogtp -black "arena gtp mcts" -white "arena gtp sl" -referee "arena gtp random"
+    -size 9 -komi 7 -games 10 -alternate -auto -sgffile games[/bold]
     """
-    from rich.console import Console
+    from contextlib import closing, redirect_stdout
+    from random import SystemRandom
 
-    from arena.events.schedule import event_from_json
-    from arena.results.live import End, Watch, look_at
-    from arena.results.store import Store
-    from arena.screen.watch import show_watched
+    from arena.go.game import Rules
+    from arena.gtp.server import Server, serve
 
-    console, theme = Console(), read_theme(None, registry_of(None, results))
-    with Store.of(results) as store:
-        look = look_at(store.path)
-        stored = None if event is None else store.event(event)
-        if look is None or look.has_died or (stored is not None and stored.id != look.live.event):
-            raise UserError(_not_running(store, look, stored))
-        played = event_from_json((stored or store.event(look.live.event)).plan)
-        watched = Watch(played, store, look)
-        try:
-            show_watched(played, watched, console, theme)
-        except KeyboardInterrupt:
-            words = f"You have left; {played.event} goes on in process {look.live.process}. See it again: arena watch"
-            console.print(words, soft_wrap=not console.is_terminal, markup=False, highlight=False)
-            raise SystemExit(130) from None
-    if watched.end in (End.STOPPED, End.DIED):
-        raise typer.Exit(1)
-
-
-def _not_running(store: Store, look: Look | None, wanted: StoredEvent | None) -> str:
-    """Why there is nothing to watch, and what there is instead."""
-    if look is not None and look.has_died and (wanted is None or wanted.id == look.live.event):
-        go_on = f"; go on with: {look.live.command}" if look.live.command else "; the same command plays the rest"
-        return f"the process that played {look.live.event} ({look.live.process}) has died{go_on}"
-    if look is not None and not look.has_died and wanted is not None:
-        return (
-            f"{wanted.id} isn't running, {look.live.event} is: arena watch; see the other by: arena report {wanted.id}"
-        )
-    events = store.events()
-    shown = wanted or (events[-1] if events else None)
-    if shown is None:
-        return f"no event is running in {store.path.parent}, and none was played"
-    latest = f"{shown.id} isn't running" if wanted else f"no event is running in {store.path.parent}"
-    return f"{latest}; {'see it' if wanted else f'the latest is {shown.id}'}: arena report {shown.id}"
+    entry = registry_of(config, results).resolve(bot)
+    entry.checked(size)
+    preset = Rules.preset(rules, size, komi)
+    if seed is None:
+        seed = SystemRandom().getrandbits(31)
+    lines = open(0, encoding="utf-8", errors="replace", newline="\n", closefd=False)
+    output = open(1, "w", encoding="ascii", errors="backslashreplace", newline="\n", closefd=False)
+    try:
+        with redirect_stdout(sys.stderr), closing(entry.build()) as player:  # a bot that prints spoils no answer
+            server = Server(player, preset, f"arena {entry.name}", seed, entry.checked, entry.limits)
+            serve(server, lines, output)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

@@ -1,4 +1,4 @@
-"""The gate that lets a trainer's checkpoint take an entry's place, and what has come of an entry so far."""
+"""The commands about nets: the gate that lets one take an entry's place, and how well one foresees games."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from arena import CheckpointError, ConfigError, UserError
 from arena.cli import complete, events
-from arena.cli.match import SPRT_GAMES
+from arena.cli.compete import SPRT_GAMES
 from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_limits, read_theme, registry_of, takes_terms
 from arena.players.tables import TermsTable
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from arena.players.bot_file import Change
     from arena.players.registry import Entry, Registry
     from arena.results.gate import Evidence, Ruling
+
 
 CONFIG = Path("arena.toml")
 
@@ -47,9 +48,7 @@ def gate(
     checkpoint: Annotated[
         str | None,
         typer.Argument(
-            help="The new checkpoint: a name, a folder, or checkpoint:NAME.",
-            show_default=False,
-            autocompletion=complete.checkpoints,
+            help="The new checkpoint: a name, a folder, or checkpoint:NAME.", autocompletion=complete.checkpoints
         ),
     ] = None,
     against: Annotated[
@@ -58,7 +57,6 @@ def gate(
             metavar="ENTRY",
             help="The entry whose net it is to replace. Unless given: the one with the trainer's name, where there is "
             "one with a net (such as rl); else mcts for a rollout policy, and sl for a net.",
-            show_default=False,
             autocompletion=complete.trained,
         ),
     ] = None,
@@ -68,7 +66,6 @@ def gate(
             "--as",
             metavar="BOT",
             help="Try both nets in this bot, such as alphago:visits=50, in place of ENTRY's own settings.",
-            show_default=False,
         ),
     ] = None,
     sprt: Annotated[
@@ -84,16 +81,11 @@ def gate(
         typer.Option(
             metavar="ENTRY",
             help="Instead show this entry's checkpoints over time, with the result of each gate.",
-            show_default=False,
             autocompletion=complete.trained,
         ),
     ] = None,
-    csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the history to this table, too.", show_default=False)
-    ] = None,
-    png: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the history into this picture, too.", show_default=False)
-    ] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the history to this table, too.")] = None,
+    png: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the history into this picture, too.")] = None,
     workers: events.Workers = 0,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
@@ -137,12 +129,10 @@ def run_gate(wanted: Wanted) -> Ruling:
 
     Raises UserError for what can't be played or written; all games played till then are stored.
     """
-    from rich.console import Console
-
     from arena.results.gate import Evidence, Ruling
     from arena.results.store import Store
-    from arena.screen.gate import gate_lines
-    from arena.screen.match import show_match
+    from arena.screen.report import gate_lines
+    from arena.screen.style import Console
 
     console, workers = Console(), events.count_workers(wanted.workers)
     theme = read_theme(None, registry_of(wanted.config, wanted.results))
@@ -154,7 +144,7 @@ def run_gate(wanted: Wanted) -> Ruling:
             for line in events.changes(store, found.match.players.values()):
                 say(line)
             events.note_event(store, found.match)
-            view = live.play(found.match, store, show_match)
+            view = live.play(found.match, store)
             evidence = Evidence(found.match, view.judge)
             changed = _adopt(found, wanted) if evidence.ruling is Ruling.ACCEPTED else None
     except UserError:
@@ -319,11 +309,10 @@ def _note(found: _Found, evidence: Evidence) -> tuple[list[Path], list[str]]:
 
 def _show_history(entry: str, csv: Path | None, png: Path | None, results: Path, config: Path | None) -> None:
     """Print an entry's checkpoints over time, what its gates said of them and how strong each is; write that, too."""
-    from rich.console import Console
-
     from arena.results.gate import history as read_history
     from arena.results.store import Store, database
-    from arena.screen.gate import HistoryPlot, history_sheet
+    from arena.screen.report import HistoryPlot, history_sheet
+    from arena.screen.style import Console
 
     console = Console()
     player = _entry(registry_of(config, results), entry)
@@ -345,3 +334,59 @@ def _show_history(entry: str, csv: Path | None, png: Path | None, results: Path,
 
         draw_history(found, found.scale, png)
         print(f"Written to {png}.")
+
+
+def evaluate(
+    checkpoint: Annotated[
+        str, typer.Argument(help="A checkpoint's name or folder.", autocompletion=complete.checkpoints)
+    ],
+    data: Annotated[list[Path], typer.Option(help="SGF files, folders or archives to measure on; repeatable.")],
+    since: Annotated[str, typer.Option("--from", help="Only games of this day or later, as 2018-03-01.")] = "",
+    positions: Annotated[int, typer.Option(help="About so many positions, of games drawn by chance; 0 for all.")] = 0,
+    size: Annotated[int, typer.Option(help="Only games on boards of this size.")] = 9,
+    symmetries: Annotated[
+        bool, typer.Option("--symmetries", help="Ask under all 8 symmetries; 8 times slower.")
+    ] = False,
+    playouts: Annotated[int, typer.Option(help="Guess owners by so many playouts, too.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Which games are drawn.")] = 1,
+    plot: Annotated[Path | None, typer.Option(help="Draw the figures into this PNG, too.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the figures of each move into this file, too.")] = None,
+    results: Results = Path(RESULTS),
+) -> None:
+    """Measure how well a net foresees moves, results and ownership in games that it hasn't learned from.
+
+    Example: [bold]arena eval sl-9x9 --data games/ --from 2018-03-01 --positions 50000[/bold]
+    """
+    try:
+        from bots.nets.catalogue import load_network
+        from trainers.data import games_since, load_games, some_games
+        from trainers.evaluation import by_ply_as_csv
+        from trainers.evaluation import evaluate as measure
+    except ImportError as error:
+        raise UserError(f"measuring needs more packages ({error.name}): pip install 'arena[train]'") from None
+    from arena import files
+    from arena.go.planes import find_encoder
+    from arena.screen.pages import draw_evaluation
+    from arena.screen.progress import show_counting
+    from arena.screen.style import Console
+    from arena.screen.tables import evaluation_sheets
+    from bots.nets.checkpoint import Checkpoint, find
+
+    found = Checkpoint.open(find(checkpoint, results))
+    found.require_size(size)
+    with Console(stderr=True).status("reading the records"):
+        games = some_games(games_since(load_games(data, size, results / "cache"), since), positions, seed)
+    with show_counting(f"{found.manifest.name} on {len(games):,} games", len(games.moves)) as on_progress:
+        evaluation = measure(
+            load_network(found), find_encoder(found.manifest.encoder), games, symmetries, playouts, on_progress
+        )
+    console = Console()
+    for sheet in evaluation_sheets(evaluation, found.manifest.name):
+        console.print(sheet)
+        console.print()
+    if csv is not None:
+        files.write(csv, by_ply_as_csv(evaluation).encode())
+        console.print(f"{csv} is written.", soft_wrap=True, highlight=False)
+    if plot is not None:
+        draw_evaluation(evaluation, plot)
+        console.print(f"{plot} is drawn.", soft_wrap=True, highlight=False)

@@ -1,0 +1,387 @@
+"""The commands about games, stored or in files: listed, shown, played again, looked through by a bot."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from os.path import expanduser
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from arena import ConfigError, RecordError, UserError
+from arena.cli import complete
+from arena.cli.events import Workers, count_workers, printer
+from arena.cli.options import RESULTS, ConfigFile, Results, ThemeName, read_theme, registry_of
+
+if TYPE_CHECKING:
+    from arena.contract.bot import Limits
+    from arena.go.record import Record
+    from arena.players.registry import Entry, Registry
+    from arena.results.store import Store
+    from arena.screen.style import Console
+
+
+LISTED = 20
+"""Games that are listed by default."""
+
+
+Event = Annotated[str | None, typer.Option(help="Games of this event only.", autocompletion=complete.events)]
+
+
+Player = Annotated[str | None, typer.Option(help="Games of this player only.", autocompletion=complete.players)]
+
+
+def games(
+    event: Event = None,
+    player: Player = None,
+    forfeits: Annotated[bool, typer.Option("--forfeits", help="Only games that a bot lost by a fault.")] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "-n",
+            "--limit",
+            help="Number of games, the newest first (default 20; all with --sgf). With --replay, this many are spread "
+            "over all of them (default all).",
+            min=1,
+        ),
+    ] = None,
+    sgf: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write an SGF file of each game here instead.")
+    ] = None,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Play the games again instead, and say where they differ.")
+    ] = False,
+    workers: Workers = 0,
+    results: Results = Path(RESULTS),
+    config: ConfigFile = None,
+) -> None:
+    """List stored games, the newest first; or write them as SGF files; or play them again.
+
+    With --replay the bots play each game again from its seed, with the settings and nets of then. The exit code is 0
+    if all games come out the same, and 1 if one differs. The database stays as it is.
+
+    Examples: [bold]arena games[/bold] · [bold]arena games --event league --forfeits[/bold] ·
+    [bold]arena games --player alphago --sgf games[/bold] · [bold]arena games --event league -n 20 --replay[/bold]
+    """
+    from arena.results.store import Store
+    from arena.screen.style import Console
+    from arena.screen.tables import games_table
+
+    if sgf is not None and replay:
+        raise UserError("--sgf and --replay are two different things to do; choose one")
+    wanted: dict[str, Any] = {"event": event, "player": player, "forfeits": forfeits}
+    with Store.of(results) as store:
+        total = store.count(**wanted)
+        if sgf is not None:
+            chosen = store.games(**wanted, limit=limit, newest_first=limit is not None)
+            _write_sgf(chosen, sgf, total if limit is None else min(limit, total))
+        elif replay:
+            again = min(limit or total, total)
+            places = {index * total // again for index in range(again)}
+            spread = [game for place, game in enumerate(store.games(**wanted)) if place in places]
+            show_again(spread, store, workers, results, config)
+        else:
+            found = list(store.games(**wanted, limit=limit or LISTED, newest_first=True))
+            Console().print(games_table(found, total))
+
+
+def _write_sgf(games: Iterable[Record], folder: Path, total: int) -> None:
+    from rich.progress import track
+
+    from arena import files
+
+    for record in track(games, "Writing", total=total, transient=True):
+        files.write(folder / _file_of(record.id), record.to_sgf() + "\n", sync=False)
+    print(f"{total} games written to {folder}.")
+
+
+def _file_of(id: str) -> Path:
+    """Where a game's SGF lies in the folder of an export; an id of a database from elsewhere doesn't lead out of it."""
+    parts = [re.sub(r"[^\w.-]|^\.+", "_", part) for part in f"{id}.sgf".split("/") if part]
+    return Path(*parts)
+
+
+REFUSED = 5
+"""Games that can't be played again, and are named."""
+
+
+def show(
+    game: Annotated[
+        str,
+        typer.Argument(
+            metavar="GAME",
+            help="An SGF file, or a stored game's id, its beginning, end or number.",
+            autocompletion=complete.games_and_files,
+        ),
+    ],
+    move: Annotated[
+        int | None, typer.Option("--move", "-m", help="Begin with the position after so many moves.", min=0)
+    ] = None,
+    dossier: Annotated[
+        bool,
+        typer.Option("--dossier", help="Print instead who played and how it ended, with the traceback of a fault."),
+    ] = False,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Have the bots play it again instead, and say where it differs.")
+    ] = False,
+    theme: ThemeName = None,
+    ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII signs only.")] = False,
+    results: Results = Path(RESULTS),
+    config: ConfigFile = None,
+) -> None:
+    """Look at a game move by move: a stored one by its id (see [bold]arena games[/bold]), or an SGF file.
+
+    The arrows go a move, PgUp and PgDn ten, Home and End to the ends, g or a number to a move, m to the next mistake; a
+    click on a stone goes to the move that placed it. Comments and win rates that the file holds are shown beside the
+    board. In a pipe it prints the position, at the end or after --move, and the moves that led there.
+
+    The dossier of a stored game has settings, nets and times, the last position, the SGF and all that is known of a
+    fault. It is printed without being asked for when a fault ended the game. --replay plays a stored game again from
+    its seed, with the settings and nets of then; the exit code is 1 if it differs.
+
+    Examples: [bold]arena show 12[/bold] · [bold]arena show game.sgf --move 30[/bold] ·
+    [bold]arena show league/1b2c3d4e/00012 --dossier[/bold] · [bold]arena show 12 --replay[/bold]
+    """
+    from arena.go.remarks import read_remarks
+    from arena.results.store import Store
+    from arena.screen.style import Console
+    from arena.screen.terminal import Stage, has_stage
+    from arena.screen.viewer import Viewer, print_game, step_through
+
+    colours = read_theme(theme, registry_of(config, results))
+    record, path = read_game(game, results), Path(expanduser(game))
+    is_stored = not path.is_file()
+    if not is_stored and (dossier or replay):
+        raise UserError(f"{path}: --dossier and --replay take a stored game; give its id, as 'arena games' lists it")
+    if move is not None and move > len(record.moves):
+        raise UserError(f"--move {move}: the game has {len(record.moves)} moves")
+    console = Console(ascii_only=ascii_only)
+    at_terminal = has_stage(console)
+    lost = is_stored and move is None and record.outcome is not None and record.outcome.ending.is_forfeit
+    if replay:
+        with Store.of(results) as store:
+            show_again([record], store, 1, results, config)
+        return
+    if dossier or (lost and not at_terminal):
+        _print_dossier(record, results, console)
+        return
+    remarks = () if is_stored else read_remarks(path.read_bytes(), record)
+    at = move if move is not None else 0 if at_terminal else len(record.moves)
+    viewer = Viewer(record, remarks, at=at, theme=colours)
+    if not at_terminal:
+        print_game(viewer, console)
+        return
+    try:
+        with Stage(console) as stage:
+            step_through(viewer, stage)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    if lost:
+        _print_dossier(record, results, console)
+
+
+def _print_dossier(record: Record, results: Path, console: Console) -> None:
+    from arena.results.store import Store
+    from arena.screen.game import show_dossier
+
+    with Store.of(results) as store:
+        players = store.players()
+    again = ["arena", "show", record.id, "--replay"]
+    again += ["--results", str(results)] if results != Path(RESULTS) else []
+    show_dossier(record, players, shlex.join(again), console)
+
+
+def show_again(records: Sequence[Record], store: Store, workers: int, results: Path, config: Path | None) -> None:
+    """Play games of a store again and print where they differ; of a single one, the position too. Exits with 1 unless
+    all are identical. Raises ReplayError for a single game that can't be played again."""
+    from contextlib import closing
+
+    from arena.results.replay import Casting, ReplayError, play_again
+    from arena.screen.game import show_replay
+    from arena.screen.style import Console
+
+    if not records:
+        raise UserError("there are no such games to play again; 'arena games' lists all")
+    processes, console = count_workers(workers), Console()
+    say = printer(console)
+    casting = Casting(store, registry_of(config, results), results)
+    cast, refused = {}, []
+    for record in records:
+        try:
+            cast[record.id] = casting.cast(record)
+        except ReplayError as error:
+            if len(records) == 1:
+                raise
+            refused.append(f"{record.id} can't be played again: {error}")
+    for note in dict.fromkeys(note for played in cast.values() for note in played.notes):
+        say(f"{note}.")
+    doubts = list(dict.fromkeys(doubt for played in cast.values() for doubt in played.doubts))
+    if doubts:
+        say(f"Needn't come out the same: {'; '.join(doubts)}.")
+    games = {record.id: record for record in records if record.id in cast}
+    updates = play_again([(record, cast[id]) for id, record in games.items()], processes)
+    with closing(updates):
+        try:
+            compared = show_replay(games, updates, console, show=len(records) == 1)
+        except KeyboardInterrupt:
+            raise SystemExit(130) from None
+    for words in refused[:REFUSED]:
+        say(words)
+    same = sum(found.is_identical for found in compared)
+    if len(records) > 1:
+        parts = [f"{same} of {len(records)} games are identical"]
+        different = len(compared) - same
+        parts += [f"{different} differ{'s' if different == 1 else ''}"] * bool(different)
+        parts += [f"{len(refused)} can't be played again"] * bool(refused)
+        say(f"{'; '.join(parts)}.")
+    if same < len(records):
+        raise typer.Exit(1)
+
+
+LARGE = 13
+"""Boards over this size are analysed by mcts unless a bot is named: no net that ships foresees results there."""
+
+
+def analyze(
+    game: Annotated[
+        str,
+        typer.Argument(
+            metavar="GAME",
+            help="An SGF file, or a stored game's id, its beginning, end or number.",
+            autocompletion=complete.games_and_files,
+        ),
+    ],
+    bot: Annotated[
+        str | None,
+        typer.Option(help="Who analyses; alphago unless given, over 13x13 mcts.", autocompletion=complete.analysts),
+    ] = None,
+    visits: Annotated[
+        int | None, typer.Option(help="Visits or playouts a position; the bot's own unless given.", min=1)
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="Seconds a position, instead or besides.", min=0.001)] = None,
+    marked: Annotated[
+        int, typer.Option("-n", "--mistakes", help="Mark so many of each side's largest mistakes.", min=0)
+    ] = 3,
+    csv: Annotated[Path | None, typer.Option(help="Write a row a move to this file.")] = None,
+    sgf: Annotated[
+        Path | None, typer.Option(help="Write the game with comments, win rates and best moves to this file.")
+    ] = None,
+    results: Results = Path(RESULTS),
+    config: ConfigFile = None,
+) -> None:
+    """Have a bot look through a game: win rate after each move, score, what each move cost, what was better.
+
+    Win rates and scores are Black's, losses of whoever moved. The SGF file opens in Sabaki, which draws the win rates
+    as a graph (SBKV), in KaTrain, GoGui and others: A, B and C are the best moves for who is next, a triangle is where
+    the bot would have played instead of a mistake. Only the main line is read, and comments that were there aren't
+    kept. Ctrl-C stops, and what is known by then is shown and written.
+
+    Examples: [bold]arena analyze game.sgf[/bold] · [bold]arena analyze 12 --bot mcts --seconds 2[/bold] ·
+    [bold]arena analyze game.sgf --visits 400 --sgf analysed.sgf --csv moves.csv[/bold]
+    """
+    from contextlib import closing
+
+    from arena import files
+    from arena.results.analysis import AnalysisError, analyse, as_csv, evaluation_count, notes, patient
+    from arena.screen import style
+    from arena.screen.game import AnalysisSheet, analysis_headline
+    from arena.screen.progress import show_bar
+    from arena.screen.style import Console
+
+    registry = registry_of(config, results)
+    record = read_game(game, results)
+    for path in (csv, sgf):
+        _require_place(path, game)
+    if bot is None:
+        bot = "alphago" if record.rules.size <= LARGE else "mcts"
+    entry = registry.resolve(bot)
+    limits = _limits(registry, entry, visits, seconds)
+    entry = replace(entry, name=f"{entry.name}@{limits}" if str(limits) and not str(entry.limits) else entry.name)
+    entry.checked(record.rules.size)
+    console, errors = Console(), Console(stderr=True)
+    words = analysis_headline(record, entry.name)
+    style.say(words, console)
+    found = []
+    stopped = False
+    with (
+        closing(patient(entry).build()) as player,
+        show_bar("position", evaluation_count(record), errors) as (bar, task),
+    ):
+        try:
+            for evaluation in analyse(record, player, limits):
+                found.append(evaluation)
+                bar.advance(task)
+        except KeyboardInterrupt:
+            stopped = True
+        except AnalysisError as error:
+            raise UserError(f"{entry.name}: {error}{_others(registry) if not found else ''}") from None
+    if found:
+        console.print(AnalysisSheet(record, found, marked))
+    for path, content in ((csv, as_csv(record, found)), (sgf, record.to_sgf(notes(record, found, entry.name)) + "\n")):
+        if path is not None and found:
+            files.write(path, content.encode())
+            print(f"Written to {path}.")
+    if stopped:
+        errors.print(f"Stopped after {len(found)} of {evaluation_count(record)} positions.", soft_wrap=True)
+        raise SystemExit(130)
+
+
+def read_game(text: str, results: Path) -> Record:
+    """The game of an SGF file, else the stored one. Raises RecordError or StoreError."""
+    from arena.go.record import MAX_BYTES, read_sgf
+    from arena.results.store import Store
+
+    path = Path(expanduser(text))
+    if path.is_file():
+        try:
+            with path.open("rb") as file:
+                return read_sgf(file.read(MAX_BYTES + 1))
+        except OSError as error:
+            raise RecordError(f"{path} can't be read: {error.strerror}") from error
+        except RecordError as error:
+            raise RecordError(f"{path}: {error}") from None
+    if path.is_dir():
+        raise RecordError(f"{path} is a folder; name one of its SGF files")
+    if path.suffix.lower() == ".sgf":
+        raise RecordError(f"there is no file {path}")
+    with Store.of(results) as store:
+        return store.find_game(text)
+
+
+def _limits(registry: Registry, entry: Entry, visits: int | None, seconds: float | None) -> Limits:
+    """What bounds the look at one position. Raises ConfigError, also for a bot that can't analyse."""
+    from arena.contract.bot import Limits
+
+    if not entry.bot_kind.tells_win_rate:
+        raise ConfigError(f"{entry.name} tells no win rates and can't analyse{_others(registry)}")
+    if visits is None and seconds is None:
+        if entry.limits.time is not None:
+            raise ConfigError(f"{entry.name} has a clock, which only a game has; give it seconds=S or simulations=N")
+        return entry.limits
+    if str(entry.limits):
+        raise ConfigError(f"{entry.name} has limits of its own; leave out --visits and --seconds")
+    return Limits(seconds=seconds, simulations=visits)
+
+
+def _others(registry: Registry) -> str:
+    """Who can analyse, as the end of an error."""
+    names = [entry.name for entry in registry.entries if entry.bot_kind.tells_win_rate]
+    return f"; these can: {', '.join(names)}"
+
+
+def _require_place(path: Path | None, game: str) -> None:
+    """Raise UserError where a file that is to be written can't be, or is the game itself: before the long work."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise UserError(f"{path} is a folder; name a file in it")
+    if path.exists() and Path(expanduser(game)).exists() and path.samefile(Path(expanduser(game))):
+        raise UserError(f"{path} is the game itself, whose comments would be lost; name another file")
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise UserError(f"{folder} can't be written; name a file elsewhere")

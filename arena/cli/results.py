@@ -1,0 +1,168 @@
+"""The commands about what came out: ratings, the report on an event, and an event that is running."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from arena import UserError
+from arena.cli import complete
+from arena.cli.options import RESULTS, Results, read_theme, registry_of
+
+if TYPE_CHECKING:
+    from arena.results.live import Look
+    from arena.results.store import Event as StoredEvent
+    from arena.results.store import Store
+
+
+def elo(
+    size: Annotated[int | None, typer.Option(help="Only games on this board size.")] = None,
+    rules: Annotated[str | None, typer.Option(help="Only games by these rules.")] = None,
+    komi: Annotated[float | None, typer.Option(help="Only games with this komi.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the table to this file, too.")] = None,
+    results: Results = Path(RESULTS),
+) -> None:
+    """Rate all players from all stored games: joint Bradley-Terry, 95 % intervals.
+
+    Games of another size, other rules, komi or handicap are rated by themselves: a table each, the most games first.
+
+    Examples: [bold]arena elo --csv ratings.csv[/bold] · [bold]arena elo --size 19[/bold]
+    """
+    from arena.results.frames import ratings_table, write_elo_csv
+    from arena.results.store import Store
+    from arena.screen.style import Console
+    from arena.screen.tables import elo_table
+
+    with Store.of(results) as store:
+        console, wanted = Console(), {"size": size, "name": rules, "komi": komi}
+        pools = [
+            pool
+            for pool in store.pools()
+            if all(value is None or getattr(pool, key) == value for key, value in wanted.items())
+        ]
+        for pool in pools:
+            console.print(elo_table(ratings_table(store, pool), pool))
+        if not pools:
+            console.print(elo_table(None))
+        if csv is not None:
+            write_elo_csv(store, csv)
+            print(f"Written to {csv}.")
+
+
+def report(
+    event: Annotated[
+        str | None,
+        typer.Argument(
+            help="A match, tournament or ladder; the one played last unless given.", autocompletion=complete.events
+        ),
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the events instead.")] = False,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write standings, crosstable, LOS, endings and games there.")
+    ] = None,
+    plot: Annotated[bool, typer.Option("--plot", help="Draw the ratings here, too.")] = False,
+    png: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the ratings into this picture.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write all of it, with plots and games, as one page.")
+    ] = None,
+    results: Results = Path(RESULTS),
+) -> None:
+    """Say what an event's games add up to: ratings, who is stronger than whom, endings, times, faults.
+
+    Works while the event is still being played, too.
+
+    Examples: [bold]arena report[/bold] · [bold]arena report league --plot[/bold] ·
+    [bold]arena report league --html league.html --csv tables[/bold] · [bold]arena report --list[/bold]
+    """
+    from arena import UserError
+    from arena.results.store import Store
+    from arena.results.stored import overviews, read_report
+    from arena.screen.report import overviews_sheet, print_plots, print_report
+    from arena.screen.style import Console
+
+    console = Console()
+    with Store.of(results) as store:
+        if listed:
+            if event is not None or csv or plot or png or html:
+                raise UserError("--list takes no event and writes nothing; leave one of them out")
+            console.print(overviews_sheet(overviews(store)))
+            return
+        found = read_report(store, event, keep=csv is not None or html is not None)
+    written = []
+    if csv is not None:
+        from arena.results.frames import write_event_csv
+
+        written += write_event_csv(found, csv)
+    if png is not None or html is not None:
+        from arena.results.stored import trained_players
+        from arena.screen.pages import draw_png, draw_svgs, write_page
+
+        trained = trained_players(found, results)
+        if png is not None:
+            written.append(draw_png(found, trained, png))
+        if html is not None:
+            written.append(write_page(found, draw_svgs(found, trained), html))
+    if event is None:
+        words = "The event played last; 'arena report --list' has all."
+        console.print(words, highlight=False, soft_wrap=not console.is_terminal)
+    print_report(found, console)
+    if plot:
+        print_plots(found, console)
+    for path in written:
+        print(f"Written to {path}.")
+
+
+def watch(
+    event: Annotated[
+        str | None,
+        typer.Argument(metavar="[EVENT]", help="The running one unless given.", autocompletion=complete.events),
+    ] = None,
+    results: Results = Path(RESULTS),
+) -> None:
+    """Look on while another terminal plays: the same live screen, or lines in a pipe.
+
+    Ctrl-C or q leaves; the event goes on. The exit code is 1 when it ends before all its games are played.
+
+    Example: [bold]arena match sl alphago -n 400[/bold] here, [bold]arena watch[/bold] there
+    """
+    from arena.events.schedule import event_from_json
+    from arena.results.live import End, Watch, look_at
+    from arena.results.store import Store
+    from arena.screen.events import show_watched
+    from arena.screen.style import Console
+
+    console, theme = Console(), read_theme(None, registry_of(None, results))
+    with Store.of(results) as store:
+        look = look_at(store.path)
+        stored = None if event is None else store.event(event)
+        if look is None or look.has_died or (stored is not None and stored.id != look.live.event):
+            raise UserError(_not_running(store, look, stored))
+        played = event_from_json((stored or store.event(look.live.event)).plan)
+        watched = Watch(played, store, look)
+        try:
+            show_watched(played, watched, console, theme)
+        except KeyboardInterrupt:
+            words = f"You have left; {played.event} goes on in process {look.live.process}. See it again: arena watch"
+            console.print(words, soft_wrap=not console.is_terminal, markup=False, highlight=False)
+            raise SystemExit(130) from None
+    if watched.end in (End.STOPPED, End.DIED):
+        raise typer.Exit(1)
+
+
+def _not_running(store: Store, look: Look | None, wanted: StoredEvent | None) -> str:
+    """Why there is nothing to watch, and what there is instead."""
+    if look is not None and look.has_died and (wanted is None or wanted.id == look.live.event):
+        go_on = f"; go on with: {look.live.command}" if look.live.command else "; the same command plays the rest"
+        return f"the process that played {look.live.event} ({look.live.process}) has died{go_on}"
+    if look is not None and not look.has_died and wanted is not None:
+        return (
+            f"{wanted.id} isn't running, {look.live.event} is: arena watch; see the other by: arena report {wanted.id}"
+        )
+    events = store.events()
+    shown = wanted or (events[-1] if events else None)
+    if shown is None:
+        return f"no event is running in {store.path.parent}, and none was played"
+    latest = f"{shown.id} isn't running" if wanted else f"no event is running in {store.path.parent}"
+    return f"{latest}; {'see it' if wanted else f'the latest is {shown.id}'}: arena report {shown.id}"

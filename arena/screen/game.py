@@ -1,0 +1,232 @@
+"""One stored game, printed: its faults, how it came out when played again, its analysis."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from arena.contract.code import Player
+from arena.events.runner import Update
+from arena.go.moves import BLACK, Colour, gtp_from_move
+from arena.go.record import Record
+from arena.results.analysis import Evaluation, PlayedMove, judge, mistakes, scored, spelled
+from arena.results.replay import Comparison
+from arena.screen import style
+from arena.screen.board import draw_board, stone_sign
+from arena.screen.progress import show_bar
+from arena.screen.style import some
+from arena.screen.tables import print_facts
+
+
+def show_dossier(record: Record, players: Mapping[str, Player], command: str, console: Console) -> None:
+    """Who played what, how it ended, the last position, what was written down of a fault, the SGF; ``command`` plays
+    the game again. ``players`` are by identity."""
+    outcome, rules = record.outcome, record.rules
+    facts = [
+        ("Game", f"{record.id}; {rules.size}x{rules.size}, {rules.name} rules, komi {rules.komi:g}; {record.date}"),
+        *((colour.name.title(), _player(record, colour, players)) for colour in Colour),
+        ("Ending", record.reason or (str(outcome.ending) if outcome is not None else "unknown")),
+        ("Again", command),
+    ]
+    print_facts(headline(record), facts, console)
+    console.print()
+    print_position(record, len(record.moves), console)
+    if record.dossier.strip():
+        console.print()
+        for line in record.dossier.rstrip().splitlines():
+            style.say(line, console)
+    elif outcome is not None and outcome.ending.is_forfeit:
+        console.print()
+        style.say("Nothing was written down but the reason.", console)
+    console.print()
+    style.say(record.to_sgf(), console)
+
+
+def print_position(record: Record, number: int, console: Console) -> None:
+    """The board after so many moves of a game, the last of them marked and named, and who was to play."""
+    moves, size = record.moves[:number], record.rules.size
+    game = replace(record, moves=moves, outcome=None).replay()
+    for line in draw_board(game.board.stones, moves[-1] if moves else None):
+        console.print(line)
+    turns = [(colour, record.black if colour is BLACK else record.white) for colour in Colour]
+    turn, player = turns[0 if game.to_play is BLACK else 1]
+    words = f"after {some(number, 'move')}"
+    if moves:
+        words += f", the last {stone_sign(turn.opponent)} {gtp_from_move(moves[-1], size)}"
+    if not game.is_over:
+        words += f"; {stone_sign(turn)} {player} to play"
+    style.say(words, console)
+
+
+def headline(record: Record) -> str:
+    """How a game ended, and by whose fault."""
+    outcome = record.outcome
+    if outcome is None:
+        return f"Nobody knows how game {record.id} ended"
+    if outcome.ending.is_forfeit:
+        return f"{loser(record)} forfeited game {record.id} at move {len(record.moves) + 1}: {outcome.ending}"
+    return f"Game {record.id} ended without a fault: {outcome.brief} after {some(len(record.moves), 'move')}"
+
+
+def loser(record: Record) -> str:
+    """Who lost; empty for a draw or an unknown outcome."""
+    winner = record.outcome.winner if record.outcome is not None else None
+    return "" if winner is None else record.white if winner is BLACK else record.black
+
+
+def _player(record: Record, colour: Colour, players: Mapping[str, Player]) -> str:
+    """A player's name, settings, net, and the time it used."""
+    black = colour is BLACK
+    name, identity = (record.black, record.black_player) if black else (record.white, record.white_player)
+    used = style.seconds(record.black_seconds if black else record.white_seconds)
+    player = players.get(identity)
+    if player is None:
+        return f"{name}; {used} used"
+    settings = json.loads(player.config)
+    settings.pop("checkpoint", None)
+    listed = ", ".join(f"{key}={value}" for key, value in settings.items() if value not in ("", None))
+    net = f", net {player.checkpoint[:8]}" if player.checkpoint else ""
+    return f"{name}: {player.kind}{f' ({listed})' if listed else ''}{net}; {used} used"
+
+
+# --- Played again ---
+
+
+def show_replay(
+    stored: Mapping[str, Record], updates: Generator[Update, None, None], console: Console, show: bool = False
+) -> list[Comparison]:
+    """Show games by their ids as they are played again, with ``show`` the position where each ends or differs. With
+    several, a line for each that differs."""
+    compared = []
+    total = sum(len(record.moves) for record in stored.values())
+    with show_bar("", total, console) as (bar, task):
+        far: dict[str, int] = {}
+        for update in updates:
+            for glance in update.glances:
+                far[glance.pairing.id] = min(len(glance.moves), len(stored[glance.pairing.id].moves))
+            for again in update.records:
+                assert isinstance(again, Record)  # nothing was played before
+                found = Comparison.of(stored[again.id], again)
+                far[again.id] = len(found.stored.moves)
+                compared.append(found)
+                if len(stored) == 1 or not found.is_identical:
+                    style.say(f"{again.id}  {found}", bar.console)
+                if show:
+                    print_position(found.again, found.common, bar.console)
+            words = f"{len(compared)} of {len(stored)} games" if len(stored) > 1 else "move"
+            bar.update(task, completed=sum(far.values()), description=words)
+    return compared
+
+
+WITH_SCORE, WITH_LINE = 46, 72
+"""Columns from which the table shows scores, and lines of play."""
+
+LINE = 6
+"""Moves of a line of play that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisSheet:
+    """The moves of a game with what they cost; ``most`` mistakes of each side are marked.
+
+    It fits every width from 40 columns: what matters less is left out where there is no room.
+    """
+
+    record: Record
+    evaluations: Sequence[Evaluation]
+    most: int = 3
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        moves = judge(self.record, self.evaluations)
+        worst = {colour: mistakes(moves, self.most, colour) for colour in Colour}
+        yield self._table(moves, [move for found in worst.values() for move in found], options)
+        yield Text()
+        yield from self._words(moves, worst, options)
+
+    def _table(self, moves: Sequence[PlayedMove], worst: Sequence[PlayedMove], options: ConsoleOptions) -> Table:
+        size = self.record.rules.size
+        knows_score = any(evaluation.margin is not None for evaluation in self.evaluations)
+        with_score = knows_score and options.max_width >= WITH_SCORE
+        knows_lines = any(len(evaluation.line) > 1 for evaluation in self.evaluations)
+        with_line = knows_lines and options.max_width >= WITH_LINE
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+        for name, justify in (("move", "right"), ("", "left"), ("Black %", "right"), ("loss", "right")):
+            table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        if with_score:
+            table.add_column("score", justify="right", no_wrap=True)
+        table.add_column("best", no_wrap=True)
+        if with_line:
+            table.add_column("instead", overflow="fold")
+        for evaluation in self.evaluations:
+            move = moves[evaluation.number - 1] if evaluation.number else None
+            cells = ["0", "", _share(evaluation.win_rate), ""]
+            if move is not None:
+                name = f"{move.colour.letter} {gtp_from_move(move.move, size)}"
+                cells = [str(move.number), name, cells[2], _points(move.loss)]
+            if with_score:
+                cells.append("" if evaluation.margin is None else scored(evaluation.margin))
+            mark = " !" if move in worst else ""
+            cells.append("" if move is None else gtp_from_move(move.before.best, size) + mark)
+            if with_line:
+                cells.append("" if move is None or move.is_best else spelled(move.before.line, size, LINE))
+            table.add_row(*cells, style="bold" if mark else "")
+        return table
+
+    def _words(
+        self, moves: Sequence[PlayedMove], worst: dict[Colour, list[PlayedMove]], options: ConsoleOptions
+    ) -> Iterator[Text]:
+        size = self.record.rules.size
+        label = "Black wins "
+        rates = [evaluation.win_rate for evaluation in self.evaluations]
+        yield Text(label + style.sparkline(_fitted(rates, options.max_width - len(label)), 999))
+        for colour, found in worst.items():
+            own = [move for move in moves if move.colour is colour]
+            if not own:
+                continue
+            lost = sum(max(0.0, move.loss) for move in own) / len(own)
+            words = f"{colour.name.title()} lost {100 * lost:.1f} points of win rate a move"
+            words += f"; {sum(move.is_best for move in own)} of {len(own)} moves were the bot's own choice."
+            listed = [
+                f"{move.number} {gtp_from_move(move.move, size)} -{100 * move.loss:.1f}"
+                f" ({gtp_from_move(move.before.best, size)} was better)"
+                for move in found
+            ]
+            if listed:
+                words += f" The largest mistake{'s' * (len(listed) > 1)}: {', '.join(listed)}."
+            yield Text(words)
+        yield Text(
+            "Black %: how likely Black wins after the move; score: who is ahead then, by whose each point will be. "
+            "Loss: points of win rate that the move cost whoever played it. '!' marks the largest mistakes.",
+            style.LABEL,
+        )
+
+
+def analysis_headline(record: Record, bot: str) -> str:
+    """Which game is analysed, by whom."""
+    names = f"{record.black or 'Black'} - {record.white or 'White'}"
+    rules = record.rules
+    result = "" if record.outcome is None else f", {record.outcome.sgf}"
+    handicap = f", {len(record.setup[0])} stones of handicap" if record.setup[0] and not record.setup[1] else ""
+    setting = f"{rules.size}x{rules.size}, komi {rules.komi:g}, {rules.name}{handicap}"
+    return f"{names}{result} ({setting}), analysed by {bot}"
+
+
+def _points(loss: float) -> str:
+    return f"{round(100 * loss, 1) + 0.0:.1f}"  # no minus before a zero
+
+
+def _share(rate: float) -> str:
+    return f"{100 * rate:.1f}"
+
+
+def _fitted(rates: Sequence[float], width: int) -> list[float]:
+    """So many values, spread over the game, where there are more of them."""
+    if len(rates) <= width:
+        return list(rates)
+    return [rates[index * (len(rates) - 1) // max(1, width - 1)] for index in range(width)]

@@ -1,0 +1,137 @@
+"""Training on a GPU: on a pretended one everywhere, and on a real one where there is one. Each in a process of its own,
+as torch knows its devices when it first learns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from dataclasses import replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pretended import KIND, counted, install
+from test_training import SIZE, random_game
+from test_value import untrained
+
+from arena.players.registry import Registry
+from bots.nets.catalogue import load_network, named_network
+from bots.nets.checkpoint import Checkpoint
+from trainers import distill, loop, ownership, rl, sl, value
+from trainers.settings import RL, SL, Distill, Loop, Ownership, Value
+
+pytestmark = pytest.mark.xdist_group("gpu")
+
+Train = Callable[[Any, Path], Path]
+"""Trains by some settings under a folder of results; the checkpoint's folder."""
+
+REAL = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"))
+
+
+def take(kind: str) -> None:
+    """Have this process's trainers take devices of this kind for GPUs."""
+    loop.GPU = kind
+    if kind == KIND:
+        install()
+        torch.Tensor.pin_memory = torch.Tensor.clone  # type: ignore[method-assign,assignment]  # it has no hosts' memory
+        torch.__future__.set_overwrite_module_params_on_conversion(True)
+
+
+@pytest.fixture(scope="module", params=[KIND, REAL])
+def gpu(request: pytest.FixtureRequest) -> Iterator[tuple[str, Executor]]:
+    """A kind of device, and a process that has it for its GPU."""
+    with ProcessPoolExecutor(1, get_context("spawn"), take, (request.param,)) as process:
+        yield request.param, process
+
+
+def trainer(name: str, folder: Path) -> tuple[Loop, Train]:
+    """One that learns with torch, with settings that take seconds."""
+    archive, net = folder / "random.sgfs", str(untrained(folder / "net", 1))
+    archive.write_text("".join(f"{random_game(seed, '2017-05-01').to_sgf()}\n" for seed in range(20)))
+    usual: dict[str, Any] = {"size": SIZE, "net": "arena-1x8", "batch_size": 16, "max_rows": 64, "validate_every": 32}
+    records = usual | {"data": (str(archive),), "test_from": "", "validation_split": 0.2}
+
+    def registered(train: Callable[..., Path], config: Loop, results: Path) -> Path:
+        return train(config, results, Registry())
+
+    if name == "sl":
+        return SL("run", **records), sl.train
+    if name == "ownership":
+        return Ownership("run", **records | {"net": "gocnn-2x8"}), ownership.train
+    if name == "value":
+        return Value("run", **records, start=net, source="records", playouts=0), value.train
+    if name == "distill":
+        teacher = f"alphago:checkpoint={net},visits=8,rollout_weight=0"
+        taught = Distill("run", **usual, start=net, teacher=teacher, games=24, parallel_games=24, test_split=0.2)
+        return taught, partial(registered, distill.train)
+    short: dict[str, Any] = {"games": 4, "eval_games": 2, "final_eval_games": 2, "eval_opponent": "", "pool_every": 1}
+    learned: dict[str, Any] = {"baseline": "value", "gae_lambda": 0.9, "optimizer": "muon", "max_iterations": 2}
+    return RL("run", start=net, size=SIZE, **short, **learned), partial(registered, rl.train)
+
+
+def learn_and_go_on(name: str, bf16: bool, folder: Path, device: str) -> dict[str, torch.Tensor]:
+    """Half of a run, then the rest; the weights."""
+    config, train = trainer(name, folder)
+    end = "max_iterations" if name == "rl" else "max_rows"
+    config = replace(config, device=device, bf16=bf16, ema_decay=0.5)
+    train(replace(config, **{end: getattr(config, end) // 2}), folder / device)
+    return load_network(Checkpoint.open(train(config, folder / device))).state_dict()
+
+
+@pytest.mark.parametrize(
+    ("name", "bf16"),
+    [("sl", False), ("ownership", False), ("value", False), ("distill", False), ("rl", False), ("value", True)],
+)
+def test_a_trainer_learns_on_a_gpu_and_goes_on_there(
+    gpu: tuple[str, Executor], name: str, bf16: bool, tmp_path: Path
+) -> None:
+    """The pretended device computes what the processor does."""
+    kind, process = gpu
+    there = process.submit(learn_and_go_on, name, bf16, tmp_path, "cuda").result()
+    assert there.keys() and all(weights.isfinite().all() for weights in there.values())
+    if kind == KIND and not bf16:
+        here = process.submit(learn_and_go_on, name, bf16, tmp_path, "cpu").result()
+        for key, weights in here.items():
+            torch.testing.assert_close(there[key], weights, atol=1e-4, rtol=1e-3)
+
+
+def count_a_step(folder: Path) -> tuple[int, dict[str, int]]:
+    """The launches of the second step of a run once its gradients are there, and what is waited for in all of it."""
+    loop.READ_SECONDS = math.inf  # figures are read in between
+    network = named_network("arena-10x128", 17, 9).to(torch.device(KIND, 0), memory_format=torch.channels_last)
+    run = loop.Run(network, loop.Plan(learning_rate=0.01, max_rows=10**6), folder)
+    planes, wanted = (
+        torch.zeros(2, 17, 9, 9).to(run.device),
+        loop.Target(
+            *(
+                torch.zeros(shape, dtype=kind).to(run.device)
+                for shape, kind in (
+                    ((2,), torch.int64),
+                    ((2,), torch.int64),
+                    ((2, 81), torch.int8),
+                    ((2,), torch.float32),
+                )
+            )
+        ),
+    )
+    for _ in range(2):
+        with counted() as (_, waits):
+            losses = sl.loss(network(planes), wanted)
+            run.forget()
+            losses.total(SL()).backward()
+            with counted() as (launches, _):
+                run.update(2, {"loss": losses.policy, "right": losses.right, **losses.parts()})
+    return sum(launches.values()), dict(waits)
+
+
+def test_a_step_waits_for_nothing_and_launches_little(gpu: tuple[str, Executor], tmp_path: Path) -> None:
+    """Of a net of 10 blocks, whose optimizers and averages took 2,520 launches one matrix at a time."""
+    kind, process = gpu
+    if kind != KIND:
+        pytest.skip("launches are counted on the pretended device")
+    launches, waits = process.submit(count_a_step, tmp_path).result()
+    assert not waits and launches < 250
