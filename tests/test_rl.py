@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from commandline import arena
+from test_training import Killed, killed_after_saving, steps_logged
 
 from arena import BotFault, CheckpointError, ConfigError
 from arena.contract.bot import Bot, Decision, Limits
@@ -295,10 +296,6 @@ def train(config: Config, results: Path, on_progress: Callable[[rl.Progress], No
     return rl.train(config, results, Registry(results=results), on_progress)
 
 
-class Killed(Exception):
-    """The process is gone."""
-
-
 def test_a_run_leaves_a_player_its_figures_and_its_games(small: Config, beginner: Checkpoint, tmp_path: Path) -> None:
     seen: list[rl.Progress] = []
     folder = train(
@@ -350,6 +347,18 @@ def test_a_run_that_is_killed_and_resumed_ends_with_the_same_weights(small: Conf
     assert rated == [(2, "beginner", 4), (4, "beginner", 4), (4, "mcts:playouts=10", 2)]
     assert parts.identity == whole.identity and parts.manifest.rows == whole.manifest.rows
     assert parts.manifest.metrics == whole.manifest.metrics
+
+
+def test_a_run_that_is_killed_once_its_state_is_saved_lacks_no_figures_and_no_match(
+    small: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, folder = replace(small, eval_opponent="", max_iterations=3), tmp_path / "training" / "small"
+    killed_after_saving(monkeypatch, 2)
+    with pytest.raises(Killed):
+        train(config, tmp_path)
+    train(config, tmp_path)
+    assert steps_logged(folder) == [1, 2, 3]
+    assert [rating.iteration for rating in rl.read_ratings(folder)] == [2, 3]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -343,6 +343,35 @@ def killed_at(step: int) -> Callable[[loop.Progress], None]:
     return watch
 
 
+def killed_after_saving(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """Have the first run that saves this step be killed then."""
+    save = loop.Run.save
+
+    def saved(run: loop.Run) -> Path:
+        path = save(run)
+        if run.step_count == step:
+            monkeypatch.setattr(loop.Run, "save", save)
+            raise Killed
+        return path
+
+    monkeypatch.setattr(loop.Run, "save", saved)
+
+
+def steps_logged(folder: Path) -> list[int]:
+    return [json.loads(line)["step"] for line in (folder / loop.METRICS_FILE).read_text().splitlines()]
+
+
+def test_a_run_that_is_killed_once_its_state_is_saved_lacks_no_line_of_its_log(
+    tiny: sl.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = replace(tiny, max_rows=6 * 32, validate_every=64, save_minutes=0)
+    killed_after_saving(monkeypatch, 4)
+    with pytest.raises(Killed):
+        sl.train(config, tmp_path)
+    sl.train(config, tmp_path)
+    assert steps_logged(tmp_path / "training" / "tiny") == [2, 4, 6]
+
+
 @pytest.mark.parametrize(
     ("net", "optimizer"), [("", "muon"), ("", "adamw"), ("", "sgd"), ("trencseni-cnn", "adamw")]
 )  # the last has dropout

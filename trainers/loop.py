@@ -436,7 +436,7 @@ class Run:
         return next(self.network.parameters()).device
 
     def step(self, loss: Tensor, rows: int) -> Progress:
-        """Learn from ``loss``, which this process's part of ``rows`` rows gave; save the state when it is time."""
+        """Learn from ``loss``, which this process's part of ``rows`` rows gave."""
         self.forget()
         loss.backward()
         return self.update(rows, {"loss": loss})
@@ -448,9 +448,9 @@ class Run:
             optimizer.zero_grad()
 
     def update(self, rows: int, figures: Mapping[str, Tensor], waited: float = 0.0) -> Progress:
-        """Learn from the gradients that there are; save the state when it is time. ``figures`` are scalars on the
-        device, always the same ones: "loss" and, where something is foreseen, "right", and what else is to be logged.
-        Nothing here waits for a GPU unless figures are due."""
+        """Learn from the gradients that there are. ``figures`` are scalars on the device, always the same ones: "loss"
+        and, where something is foreseen, "right", and what else is to be logged. Nothing here waits for a GPU unless
+        figures are due."""
         self._rate = self.plan.rate(self.done)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
@@ -471,8 +471,6 @@ class Run:
         self._names = (*figures, "grad_norm")
         told = torch.stack([figure.detach().float() for figure in (*figures.values(), norm)])
         self._recent.append(Step(told, rows, time.monotonic(), waited))
-        if self.workers.rank == 0 and time.monotonic() - self._saved > 60 * self.plan.save_minutes:
-            self.save()
         return self.progress()
 
     @torch.no_grad()
@@ -522,6 +520,11 @@ class Run:
             for name, figure in rounded.items():
                 self._board.add_scalar(name, figure, self.rows)
             self._board.flush()
+
+    def save_when_due(self) -> None:
+        """Save the state when it is time; after the step's figures were logged, or a resumed run may lack them."""
+        if self.workers.rank == 0 and time.monotonic() - self._saved > 60 * self.plan.save_minutes:
+            self.save()
 
     def save(self) -> Path:
         """Write everything that resuming needs to one file, aside and then renamed."""

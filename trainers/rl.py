@@ -308,6 +308,8 @@ class _Training:
         write_file(self.config, self.folder)
         with state.stopping_on_signals(), self.beside:
             try:
+                if not state.is_over:
+                    self._measure()  # it may have been stopped between saving and this
                 while not state.is_over and not state.stop_asked:
                     self._iterate()
                 self._take_rating(wait=True)
@@ -325,11 +327,6 @@ class _Training:
         seed = int(draw_seeds(1, config.seed, 2, iteration)[0])
         played = self._play(nets, config.games, config.temperature, seed, draw_seeds(config.games, seed))
         figures = self._learn(played, is_black, iteration)
-        if self.pool.joins(state.step_count):
-            self.pool.add(state.step_count, self.learner.network)
-            self._take_rating(wait=True)  # or a run that is killed and resumed would lack it
-            state.save()
-            self.pool.keep(state.step_count)
         figures = {
             "games_per_second": config.games / (state.seconds - begun),
             "positions_per_second": played.speed.per_second,
@@ -342,9 +339,13 @@ class _Training:
             **figures,
         }
         state.log(**figures)
-        if state.step_count % config.eval_every == 0 and not state.stop_asked:
-            self._rate(config.eval_games)
-            self._spar()
+        if self.pool.joins(state.step_count):
+            self.pool.add(state.step_count, self.learner.network)
+            self._take_rating(wait=True)  # or a run that is killed and resumed would lack it
+            state.save()
+            self.pool.keep(state.step_count)
+        state.save_when_due()
+        self._measure()
         self._take_rating(wait=state.is_over)
         self.on_progress(
             Iteration(
@@ -360,6 +361,14 @@ class _Training:
                 ratings=tuple(self.ratings),
             )
         )
+
+    def _measure(self) -> None:
+        """Play the matches that are due after an iteration, unless the run was stopped after them."""
+        iteration = self.state.step_count
+        known = any(rating.iteration == iteration for rating in self.ratings)
+        if iteration and iteration % self.config.eval_every == 0 and not (known or self.state.stop_asked):
+            self._rate(self.config.eval_games)
+            self._spar()
 
     def _play(self, nets: tuple[Net, Net], games: int, temperature: float, seed: int, seeds: np.ndarray) -> Played:
         """Games of the learner, who is ``nets[0]``, with an opponent; two after another share an opening, and the

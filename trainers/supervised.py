@@ -267,6 +267,7 @@ def learn(
                     waiting=progress.waiting,
                     **lesson.watch(ask()),
                 )
+            run.save_when_due()
             asked = time.monotonic()
     metrics: dict[str, float] = {}
     if workers.rank == 0:
