@@ -77,7 +77,8 @@ def replacing(
         with suppress(FileNotFoundError):
             aside.chmod(place.stat().st_mode & 0o7777)
         if sync:
-            _sync_all(aside)
+            for inside in [*(aside.rglob("*") if aside.is_dir() else ()), aside]:
+                _sync(inside)
         _take_place(aside, place)
         if sync:
             _sync(place.parent)
@@ -140,12 +141,6 @@ def _exchange(aside: Path, place: Path) -> bool:
     except (OSError, AttributeError):
         return False
     return int(swap(_HERE, os.fsencode(aside), _HERE, os.fsencode(place), _EXCHANGE)) == 0
-
-
-def _sync_all(path: Path) -> None:
-    for inside in path.rglob("*") if path.is_dir() else ():
-        _sync(inside)
-    _sync(path)
 
 
 def _sync(path: Path) -> None:

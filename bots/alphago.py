@@ -239,6 +239,7 @@ BOT = BotKind(
     check=check,
     heads=("policy", "value"),
     tells_win_rate=True,
+    analyses=True,
     teachers=True,
     revision=2,
 )

@@ -231,5 +231,6 @@ BOT = BotKind(
     check=check,
     heads=("rollout",),
     tells_win_rate=True,
+    analyses=True,
     revision=2,
 )

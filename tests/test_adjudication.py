@@ -76,12 +76,9 @@ def test_one_side_gives_up_unless_both_do(rates: Rates, loser: Colour | None) ->
 
 
 @given(st.lists(st.floats(0, 1), max_size=30))
-def test_switched_off_no_game_is_decided(rates: list[float]) -> None:
+def test_switched_off_no_game_is_decided_and_the_share_played_on_is_the_one_asked_for(rates: list[float]) -> None:
     assert OFF.verdict(rates, BLACK) is None
     assert Adjudication.read("off") == OFF
-
-
-def test_the_share_played_on_is_the_one_asked_for() -> None:
     assert 150 <= sum(Adjudication(play_on=0.2).plays_on(seed) for seed in range(1000)) <= 250
 
 
@@ -146,22 +143,17 @@ def test_the_seed_decides_which_games_are_played_on() -> None:
     assert 0 < sum(ended) < 10
 
 
-def test_a_game_of_a_bot_that_tells_no_win_rate_goes_to_its_end() -> None:
+def test_a_game_of_a_bot_that_tells_no_win_rate_goes_to_its_end_and_a_resignation_stays_one() -> None:
     for record in (*play(AGREE, "GOOD", "PUNDIT", range(2), at=0), *play(AGREE, "PUNDIT", "GOOD", range(2), at=0)):
-        assert record.outcome.ending is Ending.SCORE
-        assert record.adjudged is None
+        assert (record.outcome.ending, record.adjudged) == (Ending.SCORE, None)
+    record = play(Adjudication(turns=1), "PUNDIT", "RESIGNS")[0]
+    assert (record.outcome.ending, record.adjudged) == (Ending.RESIGN, None)
 
 
 def test_one_that_gives_itself_no_chance_loses_where_that_is_a_rule() -> None:
     record = play(Adjudication(agree=0.0, resign=0.05, turns=2, play_on=0.0), "GOOD", "PUNDIT")[0]
     assert (record.outcome.winner, record.outcome.ending) == (BLACK, Ending.ADJUDICATED)
     assert record.reason == "PUNDIT 1 gave itself under 5 % for 2 turns"
-
-
-def test_a_bots_own_resignation_stays_one() -> None:
-    record = play(Adjudication(turns=1), "PUNDIT", "RESIGNS")[0]
-    assert record.outcome.ending is Ending.RESIGN
-    assert record.adjudged is None
 
 
 def test_a_game_ends_the_same_whatever_is_played_beside_it_and_by_how_many_workers(tmp_path: Path) -> None:

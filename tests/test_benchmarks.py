@@ -59,23 +59,10 @@ def written(folder: Path, text: str) -> Path:
 # --- The positions ---
 
 
-def test_there_are_at_least_sixty_positions_in_ten_categories() -> None:
+def test_there_are_at_least_sixty_positions_in_ten_categories_and_no_two_ask_the_same() -> None:
     assert len(POSITIONS) >= 60
-    assert {position.category for position in POSITIONS} == {
-        "captures",
-        "connections",
-        "endgame",
-        "killing",
-        "ko",
-        "ladders",
-        "living",
-        "nets",
-        "semeai",
-        "snapbacks",
-    }
-
-
-def test_no_two_positions_have_the_same_name_or_ask_the_same_question() -> None:
+    categories = "captures connections endgame killing ko ladders living nets semeai snapbacks"
+    assert {position.category for position in POSITIONS} == set(categories.split())
     assert len({(position.category, position.name) for position in POSITIONS}) == len(POSITIONS)
     assert len({(position.stones, position.to_play, position.after) for position in POSITIONS}) == len(POSITIONS)
 
@@ -107,9 +94,8 @@ def test_a_wrong_answer_is_not_confirmed(tmp_path: Path) -> None:
     block = next(block for block in text if "name: the last dame" in block)
     (position,) = read_positions(written(tmp_path, block))
     assert confirm(position, 100, 2000)[0] == []
-    (position,) = read_positions(
-        written(tmp_path, block.replace("X X X X * ", "X X X X . ").replace("wrong:", "right:"))
-    )
+    block = block.replace("X X X X * ", "X X X X . ").replace("wrong:", "right:")
+    (position,) = read_positions(written(tmp_path, block))
     faults, _ = confirm(position, 100, 2000)
     assert faults and "E5" in " ".join(faults)
 
@@ -119,22 +105,11 @@ def test_a_wrong_answer_is_not_confirmed(tmp_path: Path) -> None:
 
 def test_a_file_of_positions_says_what_is_asked_and_what_is_right(tmp_path: Path) -> None:
     capture, passed = read_positions(written(tmp_path, WHOLE))
-    assert (capture.category, capture.name, capture.why, capture.checked) == (
-        "tried",
-        "capture",
-        "One liberty is left.",
-        "by eye",
-    )
-    assert capture.to_play is BLACK
-    assert capture.right == {move_from_gtp("D3", 5)}
-    assert capture.tempting == {move_from_gtp("B2", 5)}
-    assert capture.answer == "D3"
-    assert not capture.is_easy
-    assert capture.rules.komi == 7
-    assert passed.to_play is WHITE
-    assert passed.right == {25}
-    assert passed.rules.komi == 3.5
-    assert passed.is_easy
+    assert (capture.category, capture.name, capture.why) == ("tried", "capture", "One liberty is left.")
+    assert (capture.checked, capture.to_play, capture.answer, capture.rules.komi) == ("by eye", BLACK, "D3", 7)
+    assert (capture.right, capture.tempting) == ({move_from_gtp("D3", 5)}, {move_from_gtp("B2", 5)})
+    assert (passed.to_play, passed.right, passed.rules.komi) == (WHITE, {25}, 3.5)
+    assert passed.is_easy and not capture.is_easy
     assert passed.game().moves == [move_from_gtp(word, 5) for word in ("A1", "B1")]
 
 
@@ -253,7 +228,7 @@ def test_a_part_that_isnt_there_is_refused(capsys: pytest.CaptureFixture[str]) -
     assert "there is no 'speed'; there are playouts, uct, nets" in capsys.readouterr().err
 
 
-def test_measurements_are_taken_in_turn_after_each_was_warmed_up() -> None:
+def test_measurements_are_taken_in_turn_and_a_row_gives_their_medians(capsys: pytest.CaptureFixture[str]) -> None:
     calls: list[tuple[str, int]] = []
 
     def rate(name: str, value: float):
@@ -261,14 +236,8 @@ def test_measurements_are_taken_in_turn_after_each_was_warmed_up() -> None:
 
     assert interleaved(rate("a", 2.0), rate("b", 1.0), rounds=2) == [[2.0, 2.0], [1.0, 1.0]]
     assert calls == [("a", 0), ("b", 0), ("a", 1), ("b", 1), ("a", 2), ("b", 2)]
-
-
-def test_a_rate_is_what_was_done_a_second_of_the_clock() -> None:
     ticks = iter([10.0, 14.0])
     assert timed(lambda: 8, lambda: next(ticks)) == 2.0
-
-
-def test_a_row_gives_the_median_and_the_median_of_the_ratios(capsys: pytest.CaptureFixture[str]) -> None:
     report("moves", "/s", [1000.0, 3000.0, 2000.0], [500.0, 500.0, 1000.0], "theirs")
     cells = [cell.strip() for cell in capsys.readouterr().out.strip().strip("|").split("|")]
     assert cells == ["moves", "2,000 /s", "2 x theirs (500)"]

@@ -62,6 +62,11 @@ def test_the_contract_covers_every_kind() -> None:
     assert covered | {"human", "gtp"} == set(Registry().kinds)
 
 
+def test_a_kind_declares_that_its_bots_weigh_candidates(players: dict[str, Bot]) -> None:
+    for spec, bot in players.items():
+        assert Registry().resolve(spec).bot_kind.analyses == (type(bot).analyse is not Bot.analyse), spec
+
+
 @pytest.mark.parametrize("spec", SPECS)
 class TestContract:
     def test_a_decision_is_a_legal_move_and_leaves_the_game_alone(self, spec: str, players: dict[str, Bot]) -> None:

@@ -2,10 +2,7 @@
 
 import json
 import os
-import random
 import signal
-import subprocess
-import sys
 import tarfile
 import zipfile
 from dataclasses import replace
@@ -13,11 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commandline import arena, arena_begun, refused
 from played import match_of, record_of
+from test_dead import record_of as ended
 
 from arena import ConfigError, RecordError
-from arena.go.game import Ending, Game, Outcome, Rules
-from arena.go.moves import BLACK, WHITE, pass_move, symmetry_table
+from arena.go.game import Ending
+from arena.go.moves import WHITE, symmetry_table
 from arena.go.planes import find_encoder
 from arena.go.record import Record
 from trainers import data
@@ -131,16 +130,8 @@ def test_what_the_sieve_lets_through_is_kept() -> None:
 
 
 def test_ranks_and_ratings_are_read() -> None:
-    assert [rank_of(text) for text in ("30k", "1k", "1d", "9D", "2 dan", "1p", "2500", "")] == [
-        -29,
-        0,
-        1,
-        9,
-        2,
-        10,
-        None,
-        None,
-    ]
+    ranks = {"30k": -29, "1k": 0, "1d": 1, "9D": 9, "2 dan": 2, "1p": 10, "2500": None, "": None}
+    assert {text: rank_of(text) for text in ranks} == ranks
     assert [rating_of(text) for text in ("2650?", "1800", "5d", "")] == [2650, 1800, None, None]
 
 
@@ -204,27 +195,15 @@ def test_rows_from_mapped_moves_are_those_of_the_trainers(made: Dataset) -> None
     assert np.array_equal(rows.owners, expected.owners)
 
 
-def people_play(number: int, margin: float | None) -> Record:
-    """A game by area rules that stops while White's stone at B5 is dead: without it Black is ahead by 0.5 points."""
-    final = ".X.XO.OXXXXOOO.O.XO.OXXXXOOO.X.XO.OXXXXOOOXXXXOOO"
-    stones = {colour: [i for i, sign in enumerate(final) if sign == "?XO"[colour]] for colour in (BLACK, WHITE)}
-    for moves in stones.values():
-        random.Random(number).shuffle(moves)
-    game = Game(Rules.preset("chinese", SIZE, 6.5))
-    while not game.is_over:
-        game.play(stones[game.to_play].pop() if stones[game.to_play] else pass_move(SIZE))
-    game.outcome = Outcome(WHITE, Ending.RESIGN) if margin is None else Outcome.scored(margin)
-    return Record.from_game(game)
-
-
 def test_dead_stones_are_marked_where_that_gives_the_recorded_result(tmp_path: Path) -> None:
     margins = [0.5, 0.5, 25 - 22 - 6.5, 20.5, None]
-    source = write(tmp_path / "games.sgfs", [people_play(number, margin) for number, margin in enumerate(margins)])
+    games = [ended("chinese", margin, number, Ending.RESIGN) for number, margin in enumerate(margins)]
+    source = write(tmp_path / "games.sgfs", games)
     plain = build([source], tmp_path / "plain", Sieve(SIZE), Parting(validation=0.0))
     assert plain.train.scored.tolist() == [False, False, True, False, False] and plain.manifest.dead_stones == {}
     marking = Sieve(SIZE, dead_stones=True)
     one = build([source], tmp_path / "one", marking, Parting(validation=0.0), 1)
-    two = build([source, write(tmp_path / "twin.sgfs", [people_play(0, 0.5)])], tmp_path / "two", marking, HALF, 2)
+    two = build([source, write(tmp_path / "twin.sgfs", games[:1])], tmp_path / "two", marking, HALF, 2)
     assert one.train.scored.tolist() == [True, True, True, False, False]
     assert (one.train.owners[:2] == np.tile([1, 1, 1, 1, -1, -1, -1], SIZE)).all()
     assert np.array_equal(one.train.owners[2:], plain.train.owners[2:])
@@ -241,20 +220,13 @@ def test_a_dataset_from_before_dead_stones_were_marked_is_read(records: list[Rec
     assert Dataset.open(folder, verify=True).manifest.dead_stones == {}
 
 
-ARENA = [sys.executable, "-c", "from arena.cli import main; main()"]
-
-
 def test_the_command_builds_and_tells(records: list[Record], tmp_path: Path) -> None:
-    source = write(tmp_path / "games.sgfs", records)
-    words = ["data", "build", str(source), "--out", str(tmp_path / "set"), "--size", "7", "--test-from", "2018-07-01"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(data.__file__).parents[1]), "COLUMNS": "100"}
-    first = subprocess.run([*ARENA, *words, "--processes", "1"], capture_output=True, text=True, env=environment)
+    write(tmp_path / "games.sgfs", records)
+    words = ["data", "build", "games.sgfs", "--out", "set", "--size", "7", "--test-from", "2018-07-01"]
+    first = arena(*words, "--processes", "1", folder=tmp_path, columns=100)
     assert first.returncode == 0, first.stderr
-    again = subprocess.run([*ARENA, *words], capture_output=True, text=True, env=environment)
-    assert again.returncode == 2 and again.stderr.count("\n") == 1 and "exists already" in again.stderr
-    told = subprocess.run(
-        [*ARENA, "data", "stats", str(tmp_path / "set")], capture_output=True, text=True, env=environment
-    )
+    refused(arena(*words, folder=tmp_path), "exists already")
+    told = arena("data", "stats", "set", folder=tmp_path, columns=100)
     assert told.returncode == 0, told.stderr
     for word in ("games read", "60", "2018", "Black won", "2500"):
         assert word in told.stdout
@@ -264,13 +236,7 @@ def test_the_command_builds_and_tells(records: list[Record], tmp_path: Path) -> 
 def test_ctrl_c_leaves_nothing_half(records: list[Record], tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "slow.sgf")  # nobody writes to it: reading it never ends
     (tmp_path / "sets").mkdir()
-    words = ["data", "build", str(tmp_path / "slow.sgf"), "--out", str(tmp_path / "sets" / "set")]
-    program = f"import sys; print('up', flush=True); sys.argv[1:] = {words!r}\nfrom arena.cli import main; main()"
-    environment = {**os.environ, "PYTHONPATH": str(Path(data.__file__).parents[1])}
-    run = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
-    assert run.stdout is not None and run.stdout.readline() == "up\n"
+    run = arena_begun("data", "build", "slow.sgf", "--out", "sets/set", folder=tmp_path)
     with open(tmp_path / "slow.sgf", "wb"):  # opens once it is being read
         run.send_signal(signal.SIGINT)
         _, errors = run.communicate(timeout=60)

@@ -2,6 +2,7 @@
 
 import random
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -186,12 +187,9 @@ def test_a_judge_is_believed_where_the_count_is_the_recorded_one(
         assert (owners is None) == (expected is not Settled.AS_IT_STANDS)
 
 
-def test_a_judge_without_an_opinion_settles_nothing() -> None:
+def test_a_judge_without_an_opinion_settles_nothing_and_playouts_have_one_on_another_size() -> None:
     settled, owners = settle(record_of("chinese", 0.5), those(None))  # type: ignore[arg-type]
     assert settled is Settled.DISPUTED and owners is None
-
-
-def test_playouts_find_the_dead_stone_on_another_size() -> None:
     assert by_playouts(record_of("chinese", 0.5).replay().board) == tuple(DEAD)
 
 
@@ -210,18 +208,12 @@ for line in sys.stdin:
 def test_an_engine_says_which_stones_are_dead(answer: str, dead: tuple[Move, ...] | None, tmp_path: Path) -> None:
     program = tmp_path / "engine.py"
     program.write_text(ENGINE)
-    gnugo = GnuGo(GtpBot(Config(command=f"{sys.executable} {program} '{answer}'")))
-    try:
+    with closing(GnuGo(GtpBot(Config(command=f"{sys.executable} {program} '{answer}'")))) as gnugo:
         assert gnugo.title == "Judge 1"
         assert gnugo(Board(7)) == dead
-    finally:
-        gnugo.close()
 
 
 @pytest.mark.skipif(find_program("gnugo") is None, reason="no GNU Go here")
 def test_gnu_go_agrees_about_a_plain_position() -> None:
-    gnugo = GnuGo.find()
-    try:
+    with closing(GnuGo.find()) as gnugo:
         assert gnugo(record_of("chinese", 0.5).replay().board) == tuple(DEAD)
-    finally:
-        gnugo.close()

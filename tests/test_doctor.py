@@ -108,19 +108,9 @@ def test_damaged_results_fail_and_sound_ones_are_counted(tmp_path: Path) -> None
 
 def test_a_config_is_read_and_its_engines_are_started_when_that_is_asked_for(tmp_path: Path) -> None:
     program(tmp_path, "engine", SPEAKS_GTP)
-    config = f"""
-        [bots.good]
-        kind = "gtp"
-        command = "{tmp_path / "engine"}"
-        [bots.bad]
-        kind = "gtp"
-        command = "{tmp_path / "nothing"}"
-        [bots.lacking]
-        kind = "gtp"
-        command = "{tmp_path / "lacking"}"
-        [tournaments.league]
-        bots = ["sl", "slx"]
-    """
+    engines = {"good": "engine", "bad": "nothing", "lacking": "lacking"}
+    tables = [f'[bots.{bot}]\nkind = "gtp"\ncommand = "{tmp_path / name}"' for bot, name in engines.items()]
+    config = "\n".join([*tables, '[tournaments.league]\nbots = ["sl", "slx"]'])
     program(tmp_path, "lacking", "raise SystemExit('patterns_mm.gamma: no such file')")
     found = findings(place(tmp_path, config), "config")
     assert [one.verdict for one in found] == [OK, OK, OK, OK, FAILED]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from reference import ReferenceBoard
+from test_game import position
 from test_planes import random_game
 
 from arena.go.board import Board
@@ -164,9 +165,7 @@ CAPTURES = """
 
 def test_captures_of_seven_stones_and_more_share_a_plane() -> None:
     """A6 to F6 is the top row: White takes 8 stones at B4, where B6 takes none."""
-    stones = Board.from_diagram(CAPTURES).stones.reshape(-1)
-    black, white = (np.flatnonzero(stones == colour).tolist() for colour in (BLACK, WHITE))
-    game = Game(Rules.preset("cgos", 6), black=black, white=white, to_play=WHITE)
+    game = position(CAPTURES, to_play=WHITE)
     planes = encode_game(find_encoder("alphago-48"), game)
     game.play(move_from_gtp("B6", 6))
     assert planes[20, 0, 1] == 1 and not planes[21:28, 0, 1].any()

@@ -463,7 +463,7 @@ INFO = r"info move \w+ visits \d+ winrate (\d+)( prior \d+)? lcb \d+ order \d+ p
 
 def test_analysis_reports_at_least_once_and_ends_at_the_next_line() -> None:
     with closing(Registry().resolve("mcts").build()) as bot:
-        server = server_of(bot)
+        server = server_of(bot, analyses=True)
         answers = talk(server, "3 lz-analyze", "name", "kata-analyze w 99 maxmoves 2", "", "lz-analyze b interval x")
     head, report = answers[0].splitlines()
     assert head == "=3"
@@ -481,7 +481,7 @@ def test_analysis_reports_at_least_once_and_ends_at_the_next_line() -> None:
 
 def test_analysis_of_a_net_tells_priors_and_the_rate_of_who_is_to_move() -> None:
     with closing(Registry().resolve("alphago").build()) as bot:
-        server = server_of(bot)
+        server = server_of(bot, analyses=True)
         ask(server, "play b A1", *(f"play w {column}{row}" for column in "CEG" for row in (3, 5, 7)))
         for colour, wins in (("w", True), ("b", False)):
             [report] = talk(server, f"lz-analyze {colour} 99")[0].splitlines()[1:]
@@ -498,8 +498,9 @@ def test_analysis_that_fails_is_refused() -> None:
         def analyse(self, game: Game, limits: Limits) -> list:  # type: ignore[type-arg]
             raise RuntimeError("no idea")
 
-    assert refused(server_of(Failing()), "lz-analyze 10") == "the bot failed: RuntimeError: no idea"
-    assert refused(server_of(Failing()), "lz-analyze avoid b d4 3") == "avoid and allow are not supported"
+    server = server_of(Failing(), analyses=True)
+    assert refused(server, "lz-analyze 10") == "the bot failed: RuntimeError: no idea"
+    assert refused(server, "lz-analyze avoid b d4 3") == "avoid and allow are not supported"
 
 
 def test_a_search_by_time_ends_where_every_line_ends_the_game() -> None:

@@ -96,11 +96,8 @@ def test_a_fault_is_its_own_bots_forfeit_and_leaves_other_games_as_they_would_ha
     assert (guilty.outcome.winner, guilty.outcome.ending, guilty.outcome.margin) == (WHITE, ending, None)
     assert guilty.reason.startswith(reason) and "\n" not in guilty.reason
     assert guilty.moves == undisturbed[4].moves[:8]
-    undisturbed = {n: record for n, record in undisturbed.items() if n != 4}
-    assert {n: record.moves for n, record in records.items()} == {n: record.moves for n, record in undisturbed.items()}
-    assert {n: record.outcome for n, record in records.items()} == {
-        n: record.outcome for n, record in undisturbed.items()
-    }
+    for n, record in records.items():
+        assert (record.moves, record.outcome) == (undisturbed[n].moves, undisturbed[n].outcome)
     assert not any(record.reason or record.dossier for record in records.values())
 
 
@@ -125,18 +122,18 @@ def test_the_dossier_of_a_crash_holds_its_traceback() -> None:
         ("seconds=0.2,lag=0.01", r"took 0\.[3-9] s for a move; the limit is 0\.21 s"),
         ("deadline=0.1", r"took 0\.[3-9] s for a move; the limit is 0\.1 s"),
         ("main=60,deadline=0.2", r"took 0\.[3-9] s for a move; the limit is 0\.2 s"),
+        *((limits, None) for limits in ("main=9", "byoyomi=9", "seconds=0.01", "seconds=0.01,lag=9", "main=0.1,lag=9")),
     ],
 )
-def test_a_move_beyond_what_the_clock_has_forfeits_on_time(compiled: None, limits: str, reason: str) -> None:
+def test_a_move_beyond_what_the_clock_has_and_the_lag_forfeits_on_time(
+    compiled: None, limits: str, reason: str | None
+) -> None:
     record = play(players("SLOW"), [pairing(1, "bad", "good")], limits={"bad": Limits.read(limits, "")})[1]
-    assert (record.outcome.winner, record.outcome.ending) == (WHITE, Ending.TIME)
-    assert re.match(f"bad: {reason}", record.reason), record.reason
-
-
-@pytest.mark.parametrize("limits", ["main=9", "byoyomi=9", "seconds=0.01", "seconds=0.01,lag=9", "main=0.1,lag=9"])
-def test_a_slow_move_within_its_time_or_the_lag_is_a_move(compiled: None, limits: str) -> None:
-    record = play(players("SLOW"), [pairing(1, "bad", "good")], limits={"bad": Limits.read(limits, "")})[1]
-    assert record.outcome.ending is Ending.RESIGN
+    if reason is None:
+        assert record.outcome.ending is Ending.RESIGN
+    else:
+        assert (record.outcome.winner, record.outcome.ending) == (WHITE, Ending.TIME)
+        assert re.match(f"bad: {reason}", record.reason), record.reason
 
 
 def test_a_bot_that_finds_no_answer_before_its_flag_falls_is_out_of_time(compiled: None) -> None:
@@ -183,25 +180,29 @@ def test_every_game_has_its_own_clock(compiled: None) -> None:
         assert record.black_seconds > 0.4
 
 
-def test_each_game_is_charged_the_seconds_that_its_own_moves_took() -> None:
+def test_each_game_is_charged_the_seconds_of_its_own_moves_and_an_equal_part_of_a_call_for_many() -> None:
     games = [pairing(1, "bad", "good"), pairing(2, "good", "bad")]
     records = play(players("SLOW", seed=1002, at=10), games)
     assert records[2].white_seconds >= 0.3
     assert records[1].black_seconds < 0.3
     assert records[2].black_seconds < 0.3
-
-
-def test_a_call_for_many_games_is_charged_in_equal_parts() -> None:
     records = play(players("DELIBERATE"), [pairing(n, "bad", "good") for n in range(3)])
     assert min(record.black_seconds for record in records.values()) >= 0.1
     assert records[1].black_seconds == records[2].black_seconds  # the first call was for game 0 alone
 
 
-def test_a_bot_with_a_call_for_many_games_is_given_more_of_them_while_its_calls_are_quick() -> None:
+def test_a_bot_with_a_call_for_many_games_is_given_more_of_them_while_its_calls_are_quick(compiled: None) -> None:
     limits = {"many": LIMITS, "one": Limits(deadline=500.0)}
     ones = [*[("one", 1, 500)] * 3, None]
     assert calls_of_a_round(limits) == [("many", 1, 600), ("many", 2, 600), None, *ones]
     assert calls_of_a_round(limits, rounds=3)[-7:] == [*ones, ("many", 3, 600), None, *ones][-7:]
+    calls = calls_of_a_round({"many": Limits(main=50, lag=1), "one": Limits(byoyomi=60)})  # with a clock one by one
+    assert calls == [*[("many", 1, 51)] * 3, None, *[("one", 1, 60.2)] * 3, None]
+    calls = calls_of_a_round(
+        dict.fromkeys(("many", "one"), LIMITS), "PICKY"
+    )  # one that fails is followed by some for one
+    many = [("many", 1, 600), ("many", 2, 600), *[("many", 1, 600)] * 2, None]
+    assert calls == [*many, *[("one", 1, 600)] * 2, None]
 
 
 def test_a_call_for_many_games_has_the_seconds_of_each_and_one_grace_for_all() -> None:
@@ -221,17 +222,6 @@ def test_a_game_that_is_slow_among_many_is_late_alone(compiled: None) -> None:
     records = play(bad, pairings("bad", "good", 10), limits={"bad": Limits(deadline=0.2)})
     assert records.pop(4).reason.startswith("bad: took 0.3 s for a move; the limit is 0.2 s")
     assert [record.reason for record in records.values()] == [""] * 9
-
-
-def test_with_a_clock_it_is_called_game_by_game(compiled: None) -> None:
-    calls = calls_of_a_round({"many": Limits(main=50, lag=1), "one": Limits(byoyomi=60)})
-    assert calls == [*[("many", 1, 51)] * 3, None, *[("one", 1, 60.2)] * 3, None]
-
-
-def test_a_call_that_fails_for_many_is_followed_by_calls_for_one() -> None:
-    calls = calls_of_a_round(dict.fromkeys(("many", "one"), LIMITS), "PICKY")
-    many = [("many", 1, 600), ("many", 2, 600), *[("many", 1, 600)] * 2, None]
-    assert calls == [*many, *[("one", 1, 600)] * 2, None]
 
 
 def calls_of_a_round(
@@ -327,12 +317,20 @@ def test_two_passes_a_resignation_and_the_move_limit_are_no_forfeits() -> None:
     assert not any(record.reason for record in (passed, resigned, short))
 
 
-def test_a_record_names_its_players_event_opening_and_seed() -> None:
+def test_a_record_names_its_players_event_opening_and_seed_also_of_a_game_lost_with_its_process() -> None:
     record = play(players("GOOD"), [pairing(7, "bad", "good")])[7]
     assert (record.id, record.event, record.black, record.white) == ("event/00007", "event", "bad", "good")
     assert record.moves[:2] == OPENING
     assert (record.opening, record.seed, record.rules) == (2, 1007, SEVEN)
     assert record.replay().outcome == record.outcome
+    lost = (pairing(1, "a", "b"), SEVEN, "b", Ending.CRASH, "its process ended with SIGSEGV", "stack")
+    record = lost_record(*lost)
+    assert (record.outcome.winner, record.outcome.ending) == (BLACK, Ending.CRASH)
+    assert record.reason == "b: its process ended with SIGSEGV"
+    assert record.dossier == "stack"
+    assert record.moves == OPENING
+    known = lost_record(*lost, moves=(*OPENING, 3))
+    assert (known.moves, known.outcome) == ((*OPENING, 3), record.outcome)
 
 
 def test_a_table_keeps_what_the_bots_tell_of_it_as_blacks() -> None:
@@ -358,14 +356,3 @@ def test_a_game_is_the_same_whatever_is_played_beside_it() -> None:
         alone |= play({"a": entry.build(), "b": entry.build()}, [game])
     assert {n: record.moves for n, record in together.items()} == {n: record.moves for n, record in alone.items()}
     assert len({record.moves for record in together.values()}) == 12
-
-
-def test_a_game_lost_with_its_process_is_recorded_from_its_opening() -> None:
-    lost = (pairing(1, "a", "b"), SEVEN, "b", Ending.CRASH, "its process ended with SIGSEGV", "stack")
-    record = lost_record(*lost)
-    assert (record.outcome.winner, record.outcome.ending) == (BLACK, Ending.CRASH)
-    assert record.reason == "b: its process ended with SIGSEGV"
-    assert record.dossier == "stack"
-    assert record.moves == OPENING
-    known = lost_record(*lost, moves=(*OPENING, 3))
-    assert (known.moves, known.outcome) == ((*OPENING, 3), record.outcome)

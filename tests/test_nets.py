@@ -17,7 +17,7 @@ from arena.contract.bot import Limits
 from arena.go import kernels
 from arena.go.game import Game, Rules
 from arena.go.planes import encode_game, find_encoder
-from arena.players.registry import load_kind
+from arena.players.registry import Registry, load_kind
 from bots.alphago import AlphaGo, Config, check
 from bots.nets import checkpoint as checkpoints
 from bots.nets.catalogue import load_network, named_network
@@ -25,7 +25,7 @@ from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, SHIPPED, WEIGHTS, 
 from bots.nets.gpu import LARGEST, TorchModel
 from bots.nets.inference import Evaluator, has_fast_int8
 from bots.nets.network import Network, NetworkConfig, expected_result, win_rates
-from trainers.export import describe, export
+from trainers.export import describe, export, forget_snapshots
 
 ENCODER = find_encoder("arena-17")
 NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="captures graphs, which needs a CUDA device")
@@ -132,15 +132,36 @@ def test_a_channel_that_has_died_does_not_spoil_int8(tmp_path: Path) -> None:
     assert dying.manifest.metrics["int8_win_rate_difference"] < 0.02
 
 
-def test_an_export_that_differs_from_torch_is_refused_and_the_old_one_stays(
-    net: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_net_whose_export_differs_from_torch_is_saved_without_it_and_plays(
+    net: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """What was learned in days was lost by the last bits of a logit."""
     monkeypatch.setattr("trainers.export.PARITY", 0.0)
     planes = random_positions(9, 4)
-    with pytest.raises(CheckpointError, match="differs from torch"):
-        export(lively_network(), net.folder, net.manifest, planes, planes)
-    assert Checkpoint.open(net.folder).manifest == net.manifest
-    assert [path.name for path in net.folder.parent.iterdir()] == ["lively"]
+    saved = export(lively_network(), tmp_path / "saved", net.manifest, planes, planes)
+    assert "saved without ONNX (it differs from torch" in caplog.text
+    assert set(Checkpoint.open(saved.folder).manifest.files) == {WEIGHTS}
+    alone, usual = Evaluator(saved), Evaluator(net, "fp32")
+    assert alone.precision == "fp32"
+    for mine, theirs in zip(alone.evaluate(planes), usual.evaluate(planes), strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-4)
+    with pytest.raises(CheckpointError, match="choose precision fp32"):
+        Evaluator(saved, "int8")
+    bot = Registry(results=tmp_path).resolve(f"checkpoint:{saved.folder}").build()
+    game = Game(Rules.preset("cgos", 9))
+    assert bot.choose(game, Limits()).move is not None
+
+
+def test_snapshots_of_a_run_are_pruned(net: Checkpoint, tmp_path: Path) -> None:
+    planes, folder = random_positions(9, 4), tmp_path / "run"
+    for step in (90, 100, 110, 120):
+        export(lively_network(), tmp_path / f"run-step{step}", net.manifest, None, planes)
+        forget_snapshots(folder, 3)
+    (tmp_path / "run-steps").mkdir()
+    assert {path.name for path in tmp_path.iterdir()} == {"run-step100", "run-step110", "run-step120", "run-steps"}
+    assert set(Checkpoint.open(tmp_path / "run-step120").manifest.files) == {WEIGHTS, MODEL}
+    forget_snapshots(folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["run-steps"]
 
 
 def test_a_net_comes_back_from_its_checkpoint(net: Checkpoint) -> None:

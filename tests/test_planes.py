@@ -5,11 +5,11 @@ import hashlib
 import numpy as np
 import pytest
 from reference import ReferenceBoard
+from test_game import KO, play, position
 
 from arena import CheckpointError
-from arena.go.board import Board
 from arena.go.game import Game, Rules
-from arena.go.moves import BLACK, Colour, apply_symmetry, move_from_gtp, move_from_sgf, pass_move
+from arena.go.moves import BLACK, apply_symmetry, move_from_sgf, pass_move
 from arena.go.planes import ENCODERS, encode_game, encode_rows, find_encoder
 
 ENCODER = find_encoder("arena-17")
@@ -94,22 +94,9 @@ def test_every_position_of_random_games_agrees_with_the_slow_twin(
     assert seen.all(), "a plane that was never set proves nothing"
 
 
-KO = """
-    . X O . .
-    X O . O .
-    . X O . .
-    . . . . .
-    . . . . .
-"""
-
-
 def test_the_planes_of_a_small_position_look_like_this() -> None:
     """White to play after Black took a ko at C4; komi 7 is White's."""
-    stones = Board.from_diagram(KO).stones.reshape(-1)
-    black, white = (np.flatnonzero(stones == colour).tolist() for colour in Colour)
-    game = Game(Rules.preset("cgos", 5, komi=7), black=black, white=white, to_play=Colour.BLACK)
-    for name in ("E1", "pass", "C4"):
-        game.play(move_from_gtp(name, 5))
+    game = play(position(KO, komi=7), "E1 pass C4")
     planes = encode_game(ENCODER, game)
     drawn = {
         number: "\n".join("".join(".1"[int(value)] for value in row) for row in planes[number])
@@ -187,7 +174,6 @@ def test_the_encoders_are_found_by_name() -> None:
     planes = {"stones-1": 1, "gocnn-8": 8, "arena-17": 17, "alphago-48": 48, "alphago-49": 49}
     assert {name: encoder.planes for name, encoder in ENCODERS.items()} == planes
     assert ENCODERS["arena-17"] is ENCODER
-    with pytest.raises(
-        CheckpointError, match="unknown encoder 'arena-18'; this version has stones-1, gocnn-8, arena-17"
-    ):
+    words = "unknown encoder 'arena-18'; this version has stones-1, gocnn-8, arena-17"
+    with pytest.raises(CheckpointError, match=words):
         find_encoder("arena-18")

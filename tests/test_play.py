@@ -260,7 +260,7 @@ def test_a_bot_that_has_changed_goes_on_and_the_game_is_unrated(tmp_path: Path, 
     [
         ((), ("name a bot", "arena play alphago")),
         (("alphagoo",), ("unknown bot 'alphagoo'", "did you mean 'alphago'")),
-        (("random", "--color", "blue"), ("--color blue", "nigiri")),
+        (("random", "--color", "blue"), ("--color", "blue", "nigiri")),
         (("random", "--size", "4"), ("size 4", "5 to 19")),
         (("random", "--handicap", "3", "--size", "5"), ("3 handicap stones", "5x5")),
         (("random", "--handicap", "2", "--color", "nigiri"), ("nigiri", "even games")),

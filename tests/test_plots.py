@@ -1,7 +1,6 @@
 """Pictures of ratings: in the terminal, as PNG, as SVG in a page that needs nothing else; and the page itself."""
 
 import hashlib
-import io
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -10,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from rich.cells import cell_len
+from played import lines_of
 from stored_events import earlier_wins, finished, games_of, player, store_event
 
 from arena import ConfigError, StoreError
@@ -24,7 +23,6 @@ from arena.results.store import Store
 from arena.results.stored import Trained, read_report, trained_players
 from arena.screen.chart import EloBars, EloCourse
 from arena.screen.pages import MOST_SGF, draw_png, draw_svgs, page, write_page
-from arena.screen.style import Console
 from bots.nets.checkpoint import MODEL, WEIGHTS, Manifest, save
 
 RULES = Rules.preset("cgos", 7)
@@ -38,14 +36,7 @@ def report_of(store: Store, *names: str, games_each: int = 10) -> Report:
 
 
 def drawn(picture: Any, width: int = 80, encoding: str = "utf-8") -> list[str]:
-    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
-    console = Console(file=file, width=width, force_terminal=True, no_color=True, color_system=None, _environ={})
-    console.print(picture)
-    file.flush()
-    lines = file.buffer.getvalue().decode(encoding).splitlines()  # type: ignore[attr-defined]
-    lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in lines]
-    assert all(cell_len(line) <= width for line in lines)
-    return lines
+    return lines_of(picture, width, 40, encoding=encoding)
 
 
 def known(value: float, half: float) -> Estimate:
@@ -283,13 +274,10 @@ def test_a_page_has_the_report_the_players_and_the_games(store: Store) -> None:
     assert sum(tag == "svg" for tag, _ in found.tags) == 2
 
 
-def test_a_long_event_is_listed_without_moves(store: Store) -> None:
+def test_a_long_event_is_listed_without_moves_and_one_without_games_has_a_page(store: Store) -> None:
+    store_event(store, Match(player("a"), player("b"), Terms(RULES), 10))
+    assert "no pair of games is finished yet" in outline(page(read_report(store), [])).text
     report = report_of(store, "a", "b", games_each=MOST_SGF + 2)
     found = outline(page(report, []))
     assert sum(tag == "details" for tag, _ in found.tags) == 1
     assert report.games[0].id in found.text and "(;" not in found.text
-
-
-def test_an_event_without_games_has_a_page(store: Store) -> None:
-    store_event(store, Match(player("a"), player("b"), Terms(RULES), 10))
-    assert "no pair of games is finished yet" in outline(page(read_report(store), [])).text

@@ -30,9 +30,8 @@ def scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     about = tmp_path / "site" / "scripts-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: scripts\nVersion: 1.0\n")
-    points = "".join(
-        f"{kind.lower()} = scripted_bots:{kind}\n" for kind in ("CRASH", "OCCUPIED", "SEGFAULT", "GOOD", "PERSON")
-    )
+    kinds = ("CRASH", "OCCUPIED", "SEGFAULT", "GOOD", "PERSON")
+    points = "".join(f"{kind.lower()} = scripted_bots:{kind}\n" for kind in kinds)
     (about / "entry_points.txt").write_text(f"[arena.bots]\n{points}")
     monkeypatch.syspath_prepend(str(about.parent))
 
@@ -119,9 +118,8 @@ def test_a_player_that_left_the_plan_is_found_among_those_that_were_stored(store
     assert {entry.identity for _, entry in cast.players} == {record.black_player, record.white_player}
     (found,) = replayed(store, [record], tmp_path)
     assert found.is_identical
-    note(
-        store, Tournament("league", (Registry().resolve("random"), slow), Terms(SEVEN), 1), plan=False
-    )  # as an older arena
+    old = Tournament("league", (Registry().resolve("random"), slow), Terms(SEVEN), 1)
+    note(store, old, plan=False)  # as an older arena
     again = Casting(store, Registry(), tmp_path).cast(record)
     assert [entry.identity for _, entry in again.players] == [entry.identity for _, entry in cast.players]
 
@@ -133,9 +131,8 @@ def test_a_net_that_is_another_now_is_refused_and_one_that_moved_is_found(store:
     stored = Record(SEVEN, (), None, "sl", "random", event="league", black_player=lost.identity)
     stored = replace(stored, white_player=entry("random").identity)
     note(store, Tournament("league", (lost, entry("random")), Terms(SEVEN), 1))
-    with pytest.raises(
-        ReplayError, match=f"sl played with the net 00000000 .* there now is {net.net[:8]}; put it back"
-    ):
+    words = f"sl played with the net 00000000 .* there now is {net.net[:8]}; put it back"
+    with pytest.raises(ReplayError, match=words):
         Casting(store, Registry(), tmp_path).cast(stored)
     note(store, Tournament("league", (moved, entry("random")), Terms(SEVEN), 1))
     cast = Casting(store, Registry(), tmp_path).cast(replace(stored, black_player=moved.identity))
@@ -160,12 +157,9 @@ def test_who_can_not_repeat_himself_is_said_or_refused(store: Store, tmp_path: P
     person = scripted("PERSON")
     match = Match(person, engine, Terms(SEVEN), 2)
     note(store, match)
+    record = replace(record, event=match.event, black="person", black_player=person.identity)
     with pytest.raises(ReplayError, match="person is a person"):
-        Casting(store, Registry(toml), tmp_path).cast(
-            replace(
-                record, event=Match(person, engine, Terms(SEVEN), 2).event, black="person", black_player=person.identity
-            )
-        )
+        Casting(store, Registry(toml), tmp_path).cast(record)
 
 
 def test_a_database_from_elsewhere_names_nothing_that_is_run(store: Store, tmp_path: Path) -> None:
@@ -176,9 +170,8 @@ def test_a_database_from_elsewhere_names_nothing_that_is_run(store: Store, tmp_p
     note(store, match)
     record = Record(SEVEN, (), None, "random", "fast-random", event=match.event)
     record = replace(record, black_player=shell.identity, white_player=other.identity)
-    with pytest.raises(
-        ReplayError, match="random can't play again: no bot of yours runs 'touch here'; put it into arena"
-    ):
+    words = "random can't play again: no bot of yours runs 'touch here'; put it into arena"
+    with pytest.raises(ReplayError, match=words):
         Casting(store, Registry(), tmp_path).cast(record)
     cast = Casting(store, Registry(), tmp_path).cast(replace(record, black="fast-random", black_player=other.identity))
     assert {player.factory for _, player in cast.players} == {"bots.fast_random:BOT"}

@@ -7,12 +7,13 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from arena import StoreError
 from arena.contract.code import Player
-from arena.events.tally import Forfeit, Tally
+from arena.events.tally import Forfeit, Judge, Tally
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, symmetry_table
 from arena.go.record import Record
@@ -30,41 +31,23 @@ def record(
     *,
     players: tuple[str, str] = ("new", "old"),
     ending: Ending = Ending.SCORE,
-    moves: tuple[int, ...] | None = None,
     event: str = "match-1",
-    opening: int = 4,
-    black_seconds: float = 0.0,
-    white_seconds: float = 0.0,
-    reason: str = "",
+    **fields: Any,
 ) -> Record:
     """Game ``number`` of a match, from 0: the first player has Black in the even ones. Moves differ unless given."""
     black, white = players if number % 2 == 0 else players[::-1]
     colour = None if winner is None else BLACK if winner == black else WHITE
-    if moves is None:
-        moves = tuple(random.Random(f"{event} {number}").sample(range(RULES.size**2), 10))
+    moves = tuple(random.Random(f"{event} {number}").sample(range(RULES.size**2), 10))
     scored = ending in (Ending.SCORE, Ending.MOVE_LIMIT)
     margin = None if not scored else 0.0 if colour is None else 3.0 if colour is BLACK else -3.0
-    return Record(
-        RULES,
-        moves,
-        Outcome(colour, ending, margin),
-        black=black,
-        white=white,
-        black_player=f"id-{black}",
-        white_player=f"id-{white}",
-        id=f"{event}/{number + 1:05d}",
-        event=event,
-        opening=opening,
-        black_seconds=black_seconds,
-        white_seconds=white_seconds,
-        reason=reason,
-    )
+    usual = {"id": f"{event}/{number + 1:05d}", "event": event, "moves": moves, "opening": 4}
+    names = {"black": black, "white": white, "black_player": f"id-{black}", "white_player": f"id-{white}"}
+    return Record(RULES, outcome=Outcome(colour, ending, margin), **(names | usual | fields))
 
 
 def tally_of(*records: Record) -> Tally:
     tally = Tally("new", "old")
-    for each in records:
-        tally.add(each)
+    tally.add_pairs(*records)
     return tally
 
 
@@ -78,65 +61,58 @@ def store(tmp_path: Path):
 
 
 def test_results_are_the_first_players_whatever_colour_it_has():
-    tally = tally_of(*(record(n, winner) for n, winner in enumerate(["new", "new", "old", None, "new"])))
-    assert tally.games == 5
-    assert tally.results() == WinDrawLoss(3, 1, 1)
-    assert tally.results(colour=BLACK) == WinDrawLoss(2, 0, 1)  # games 0, 2, 4
-    assert tally.results(colour=WHITE) == WinDrawLoss(1, 1, 0)  # games 1, 3
-    assert tally.points == 3.5
-    assert tally.black_points == 2.5  # games 0 and 4, and half of game 3
-
-
-def test_an_empty_tally_has_no_figures_and_raises_nothing():
     tally = Tally("new", "old")
     assert (tally.games, tally.points, tally.repeats, tally.finished_pairs) == (0, 0, 0, 0)
     assert tally.seconds_a_move("new") is None
     assert tally.comparison().elo.bound is Bound.NONE
+    tally = tally_of(*(record(n, winner) for n, winner in enumerate(["new", "new", "old", None, "new"])))
+    assert (tally.games, tally.points) == (5, 3.5)
+    assert tally.results() == WinDrawLoss(3, 1, 1)
+    assert tally.results(colour=BLACK) == WinDrawLoss(2, 0, 1)  # games 0, 2, 4
+    assert tally.results(colour=WHITE) == WinDrawLoss(1, 1, 0)  # games 1, 3
+    assert tally.black_points == 2.5  # games 0 and 4, and half of game 3
 
 
 def test_games_are_paired_by_their_numbers_in_whatever_order_they_end():
     winners = ["new", "new", "new", "old", "old", "old", None, "new", None, "old", "new"]
     records = [record(n, winner) for n, winner in enumerate(winners)]
     random.Random(4).shuffle(records)
-    tally = tally_of(*records)
+    judge = Judge("new", "old", games=11)
+    judge.add(*records)
+    tally = judge.tally
     assert tally.finished_pairs == 5  # the eleventh game has no twin yet
     assert tally.counts == PairCounts(ll=1, ld=1, wl_dd=1, wd=1, ww=1)
     assert tally.comparison() == compare(PairCounts(1, 1, 1, 1, 1))
 
 
-def test_a_game_whose_twin_is_still_to_come_gives_no_estimate():
-    tally = tally_of(record(0, "new"), record(2, "old"), record(4, "new"))
+def test_a_game_without_its_twin_gives_no_estimate_and_a_sweep_is_bounded_on_one_side():
+    tally = Tally("new", "old")
+    tally.add(record(0, "new"), record(2, "old"), record(4, "new"))
     assert tally.results() == WinDrawLoss(2, 0, 1)
     assert tally.counts == PairCounts(0, 0, 0, 0, 0)
     assert tally.comparison().elo.bound is Bound.NONE
-    tally.add(record(1, "new"))
-    assert tally.counts == PairCounts(0, 0, 0, 0, 1)
-
-
-def test_a_clean_sweep_is_bounded_on_one_side():
     tally = tally_of(*(record(n, "new") for n in range(10)))
     assert str(tally.comparison().elo) == "≥ +63"  # five pairs
 
 
+def test_an_unknown_outcome_leaves_out_the_game_and_its_pair():
+    unknown = Record(RULES, (1, 2), None, black="new", white="old", id="match-1/00001")
+    tally = tally_of(unknown, record(1, "new"), record(2, "new"), record(3, "new"))
+    assert tally.results() == WinDrawLoss(3, 0, 0)
+    assert tally.counts == PairCounts(0, 0, 0, 0, 1)
+
+
 def test_endings_are_counted_by_winner_the_most_frequent_first():
-    tally = tally_of(
-        record(0, "new", ending=Ending.RESIGN),
-        record(1, "old", ending=Ending.RESIGN),
-        record(2, "new", ending=Ending.RESIGN),
-        record(3, None),
-        record(4, "old", ending=Ending.ILLEGAL, reason="new: illegal move 9: E5 is taken"),
-        record(5, "new"),
-    )
+    endings = [("new", Ending.RESIGN), ("old", Ending.RESIGN), ("new", Ending.RESIGN), (None, Ending.SCORE)]
+    records = [record(n, winner, ending=ending) for n, (winner, ending) in enumerate(endings)]
+    records.append(record(4, "old", ending=Ending.ILLEGAL, reason="new: illegal move 9: E5 is taken"))
+    tally = tally_of(*records, record(5, "new"))
     assert tally.endings == (Ending.RESIGN, Ending.SCORE, Ending.ILLEGAL)
     assert tally.results(ending=Ending.RESIGN) == WinDrawLoss(2, 0, 1)
     assert tally.results(ending=Ending.SCORE) == WinDrawLoss(1, 1, 0)
     assert tally.results(ending=Ending.CRASH) == WinDrawLoss(0, 0, 0)
     assert tally.forfeits == [Forfeit("match-1/00005", Ending.ILLEGAL, "new: illegal move 9: E5 is taken")]
-
-
-def test_a_forfeit_without_a_reason_names_who_lost_and_how():
-    tally = tally_of(record(0, "old", ending=Ending.TIME))
-    assert tally.forfeits[0].reason == "new: time"
+    assert tally_of(record(0, "old", ending=Ending.TIME)).forfeits[0].reason == "new: time"
 
 
 def test_seconds_are_spread_over_the_moves_that_were_chosen():
@@ -148,9 +124,6 @@ def test_seconds_are_spread_over_the_moves_that_were_chosen():
     assert tally.seconds_a_move("old") == pytest.approx((3 + 5) / (3 + 4))
     assert tally.seconds_a_move("new") == pytest.approx((6 + 3) / (3 + 3))
     assert tally.lengths == {10: 2}
-
-
-def test_after_an_odd_opening_white_chooses_first():
     moves = tuple(range(8))
     tally = tally_of(record(0, "new", moves=moves, opening=3, black_seconds=2.0, white_seconds=3.0))
     assert tally.seconds_a_move("new") == 1.0  # Black: 2 of 5
@@ -174,19 +147,16 @@ def test_identical_games_count_once_in_the_estimate_even_mirrored():
     assert tally.counts == PairCounts(0, 0, 1, 0, 1)
 
 
-def test_a_game_of_others_is_refused_and_changes_nothing():
+def test_a_game_of_others_is_refused_and_a_bot_that_meets_itself_is_tallied_under_two_names():
     tally = Tally("new", "old")
     with pytest.raises(ValueError, match="not one of new against old"):
         tally.add(record(0, "new", players=("new", "other")))
     with pytest.raises(ValueError, match="no outcome"):
         tally.add(Record(RULES, (1, 2), None, black="new", white="old", id="match-1/00001"))
     assert tally.games == 0
-
-
-def test_a_bot_that_meets_itself_is_tallied_under_two_names():
     tally = Tally("bot", "bot (2)")
-    tally.add(record(0, "bot", players=("bot", "bot (2)")))
-    tally.add(record(1, "bot (2)", players=("bot", "bot (2)")))
+    players = ("bot", "bot (2)")
+    tally.add_pairs(record(0, "bot", players=players), record(1, "bot (2)", players=players))
     assert tally.results() == WinDrawLoss(1, 0, 1)
     assert tally.counts == PairCounts(0, 0, 1, 0, 0)
 
@@ -244,7 +214,7 @@ def test_players_of_one_name_are_told_apart(store: Store):
 def test_games_of_a_player_with_itself_rate_nobody(store: Store):
     itself = record(0, "bot", players=("bot", "bot (2)"))
     both = {"black_player": "id-bot", "white_player": "id-bot"}
-    store.append([Record(**{name: getattr(itself, name) for name in itself.__slots__} | both)])
+    store.append([replace(itself, **both)])
     assert ratings_table(store).empty
     assert player_ratings(store) == (None, {})
     assert league(store) is None
@@ -271,7 +241,7 @@ def test_listing_ratings_imports_neither_pandas_nor_the_compiler():
     assert found.stdout.strip() == "[]"
 
 
-def test_the_csv_has_the_table_and_leaves_nothing_beside_it(store: Store, tmp_path: Path):
+def test_the_csv_has_the_table_and_one_that_cant_be_written_is_one_clear_line(store: Store, tmp_path: Path):
     path = tmp_path / "out" / "elo.csv"
     write_elo_csv(store, path)
     assert path.read_text("utf-8").strip() == "size,rules,komi,handicap,rank,player,elo,low,high,games,score,estimate"
@@ -282,9 +252,6 @@ def test_the_csv_has_the_table_and_leaves_nothing_beside_it(store: Store, tmp_pa
     assert [row["player"] for row in rows] == ["strong", "weak"]
     assert float(rows[0]["low"]) < float(rows[0]["elo"]) < float(rows[0]["high"])
     assert [each.name for each in path.parent.iterdir()] == ["elo.csv"]
-
-
-def test_a_csv_that_cant_be_written_is_one_clear_line(store: Store, tmp_path: Path):
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(StoreError, match="can't be written") as caught:
         write_elo_csv(store, tmp_path / "file" / "elo.csv")

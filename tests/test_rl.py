@@ -28,7 +28,7 @@ from arena.screen.progress import SHARE_ROWS, ShareCurve, show_self_play
 from arena.screen.style import Console
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
-from bots.nets.inference import Evaluator
+from bots.nets.inference import Evaluator, sample_planes
 from trainers import data, rl
 from trainers.export import describe, export
 from trainers.loop import METRICS_FILE
@@ -337,7 +337,9 @@ def test_a_run_that_is_killed_and_resumed_ends_with_the_same_weights(small: Conf
             raise Killed
 
     with pytest.raises(Killed):
-        train(replace(small, save_minutes=0), tmp_path / "parts", killed)
+        train(replace(small, save_minutes=0, snapshot_minutes=1e-9), tmp_path / "parts", killed)
+    snapshot = Checkpoint.open(tmp_path / "parts" / "checkpoints" / "small-step2")
+    Evaluator(snapshot).evaluate(sample_planes(ENCODER, SIZE))
     seen: list[rl.Progress] = []
     parts = Checkpoint.open(train(small, tmp_path / "parts", seen.append))
     assert [progress.iteration for progress in seen] == [4]

@@ -67,21 +67,12 @@ def test_remarks_are_read_beside_the_moves_that_they_belong_to():
     assert remarks[3].letters == letters
 
 
-def test_what_our_own_files_note_of_a_game_is_no_comment():
-    record = record_of(match_of(size=5), 3, "sl")
+def test_remarks_that_are_none_or_make_no_sense_are_left_out():
+    record = record_of(match_of(size=5), 3, "sl")  # our own files note things of a game
     assert said(record.to_sgf().replace("GM[1]", "GM[1]C[seed 3]")) == []
-
-
-@pytest.mark.parametrize(
-    "value", ["SBKV[nonsense]", "SBKV[101]", "V[1e9]", "LB[zz:A]", "LB[:A]", "LB[aa:]", "TR[]", "C[]"]
-)
-def test_remarks_that_make_no_sense_are_left_out(value: str):
-    text = f"(;GM[1]SZ[5];B[cc]{value})"
-    assert said(text) == []
-
-
-def test_remarks_go_past_passes_that_ended_nothing():
-    text = "(;GM[1]SZ[5];B[cc]C[one];W[tt]C[x];B[tt]C[y];W[bc]C[two])"
+    for value in ("SBKV[nonsense]", "SBKV[101]", "V[1e9]", "LB[zz:A]", "LB[:A]", "LB[aa:]", "TR[]", "C[]"):
+        assert said(f"(;GM[1]SZ[5];B[cc]{value})") == []
+    text = "(;GM[1]SZ[5];B[cc]C[one];W[tt]C[x];B[tt]C[y];W[bc]C[two])"  # passes that ended nothing
     assert [remark.comment for remark in said(text)] == ["one", "two"]
 
 
@@ -93,16 +84,13 @@ def test_a_move_costs_the_side_that_made_it():
 # --- What a person does ---
 
 
-def test_keys_go_through_the_game():
+def test_keys_and_numbers_go_through_the_game():
     seen = viewer()
     assert press(seen, "right", "n", " ", "enter") == 4
     assert press(seen, "left", "p") == 2
     assert press(seen, "left", "left", "left") == 0
     assert press(seen, "end", "right") == press(seen, "page down") == 8
     assert press(seen, "page up") == press(seen, "home") == 0
-
-
-def test_a_number_goes_to_its_move():
     seen = viewer()
     assert press(seen, "g", "5", "enter") == press(seen, "5", "enter") == 5
     assert press(seen, "3", "backspace", "7", "enter") == 7
@@ -244,18 +232,11 @@ def test_a_curve_has_a_column_for_every_move_or_means_of_them():
     assert draw_curve([None, None], 0, 80, 24) == draw_curve([0.5], 0, 12, 24) == draw_curve([0.5], 0, 80, 3) == []
 
 
-@pytest.mark.parametrize(
-    ("outcome", "words"),
-    [
-        (Outcome.scored(0.5), "Black won by 0.5 points"),
-        (Outcome.scored(-1.0), "White won by 1 point"),
-        (Outcome.scored(0.0), "draw"),
-        (Outcome(BLACK, Ending.RESIGN), "Black won by resignation"),
-        (Outcome(BLACK, Ending.CRASH), "Black won by forfeit"),
-    ],
-)
-def test_a_result_is_told_in_words(outcome: Outcome, words: str):
-    assert result_words(outcome) == words
+def test_a_result_is_told_in_words():
+    results = {Outcome.scored(0.5): "Black won by 0.5 points", Outcome.scored(-1.0): "White won by 1 point"}
+    results |= {Outcome.scored(0.0): "draw", Outcome(BLACK, Ending.RESIGN): "Black won by resignation"}
+    results |= {Outcome(BLACK, Ending.CRASH): "Black won by forfeit"}
+    assert {outcome: result_words(outcome) for outcome in results} == results
 
 
 # --- The command ---

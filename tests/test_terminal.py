@@ -307,7 +307,7 @@ def test_ctrl_z_gives_the_terminal_back_until_the_job_goes_on() -> None:
         terminal.press("n")
         terminal.until("game 1")
         os.kill(terminal.job, signal.SIGTSTP)
-        terminal.until("stopped, sane")
+        terminal.until(lambda lines: "\n".join(lines).count("stopped, sane") == 2)
         terminal.press("go on\n")
         terminal.until(lambda lines: "stopped, sane" not in lines and any("games under way" in line for line in lines))
         terminal.press("q")
@@ -363,6 +363,7 @@ MODES = {mode << 5 for mode in (1000, 1003, 1006, 2004)}
 ECHO = """
 import sys
 from arena.screen.style import Console
+from rich.console import Group
 from rich.text import Text
 from arena.screen.terminal import Stage
 
@@ -370,7 +371,7 @@ print("before")
 said = []
 with Stage(Console(), lambda: said.append("stops"), lambda: said.append("goes on")) as stage:
     while "q" not in said:
-        stage.draw([Text(f"{stage.size[0]} columns"), *map(Text, said[-8:])])
+        stage.draw(Group(Text(f"{stage.size[0]} columns"), *map(Text, said[-8:])))
         typed = stage.next()
         if typed is not None:
             said.append(getattr(typed, "key", "") or getattr(typed, "text", "") or str(typed).replace("Act.", ""))

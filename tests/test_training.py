@@ -416,6 +416,92 @@ def test_a_run_tells_tensorboard_when_it_is_to(tiny: sl.Config, tmp_path: Path) 
     assert [event.step for event in written.Scalars("validation_top1")] == [64, 128]
 
 
+class Tracker:
+    """Stands for wandb."""
+
+    def __init__(self) -> None:
+        self.begun: dict[str, object] = {}
+        self.lines: list[dict[str, float]] = []
+
+    def init(self, **begun: object) -> Tracker:
+        self.begun = begun
+        return self
+
+    def log(self, figures: dict[str, float]) -> None:
+        self.lines.append(figures)
+
+    def __enter__(self) -> Tracker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.begun["ended"] = True
+
+
+def test_a_run_tells_wandb_when_it_is_to_and_says_where_it_is_missing(
+    tiny: sl.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = replace(tiny, wandb=True, validate_every=64, max_rows=4 * 32)
+    monkeypatch.setitem(sys.modules, "wandb", None)  # as if it weren't installed
+    with pytest.raises(ConfigError, match=r"wandb = true needs one more package .*: pip install 'arena\[wandb\]'"):
+        sl.train(config, tmp_path)
+    tracker = Tracker()
+    monkeypatch.setitem(sys.modules, "wandb", tracker)
+    sl.train(config, tmp_path)
+    assert tracker.begun["project"] == "arena" and tracker.begun["id"] == "tiny" and tracker.begun["ended"]
+    assert [line["rows"] for line in tracker.lines] == [64, 128] and "validation_top1" in tracker.lines[0]
+
+
+def test_a_batch_in_parts_is_learned_as_a_whole(tiny: sl.Config, tmp_path: Path) -> None:
+    """By a net without batch norms, from rows whose results are all known."""
+    config = replace(tiny, net="alphago-2x8", optimizer="sgd", learning_rate=0.01, max_rows=4 * 32)
+    whole, parts = (
+        load_network(Checkpoint.open(sl.train(replace(config, micro_batch_size=rows), tmp_path / str(rows))))
+        for rows in (0, 12)
+    )
+    for one, other in zip(whole.state_dict().values(), parts.state_dict().values(), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+
+
+def test_a_profiled_run_leaves_a_trace_of_its_steps(tiny: sl.Config, tmp_path: Path) -> None:
+    sl.train(replace(tiny, profile=2, max_rows=10 * 32), tmp_path)
+    trace = json.loads((tmp_path / "training" / "tiny" / loop.TRACE_FILE).read_text())
+    assert any(event["name"] == "aten::conv2d" for event in trace["traceEvents"])
+
+
+def test_a_run_that_goes_on_can_be_played_and_its_older_snapshots_go(tiny: sl.Config, tmp_path: Path) -> None:
+    seen: set[str] = set()
+
+    def look(progress: loop.Progress) -> None:
+        there = [path for path in (tmp_path / "checkpoints").glob("tiny-step*") if path.is_dir()]
+        assert len(there) <= 3
+        for path in there:
+            if path.name not in seen:
+                Evaluator(Checkpoint.open(path)).evaluate(np.zeros((1, 17, SIZE, SIZE), np.float32))
+        seen.update(path.name for path in there)
+        if progress.step == 5:
+            raise Killed
+
+    config = replace(tiny, snapshot_minutes=1e-9, max_rows=6 * 32)
+    with pytest.raises(Killed):
+        sl.train(config, tmp_path, look)
+    assert seen == {f"tiny-step{step}" for step in range(1, 5)}
+    sl.train(replace(config, snapshot_minutes=0, keep_best=True, validate_every=64), tmp_path)
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["tiny", "tiny-best"]
+    lines = (tmp_path / "training" / "tiny" / loop.METRICS_FILE).read_text().splitlines()
+    losses = {line["rows"]: line["validation_policy_loss"] for line in map(json.loads, lines)}
+    best = Checkpoint.open(tmp_path / "checkpoints" / "tiny-best")
+    assert losses[best.manifest.rows] == min(losses.values()) and "int8_agreement" in best.manifest.metrics
+
+
+def test_a_run_ends_early_when_it_does_not_get_better(tiny: sl.Config, tmp_path: Path) -> None:
+    config = replace(tiny, early_stopping_patience=2, validate_every=32, learning_rate=1e-12, net="alphago-2x8")
+    steps: list[int] = []
+    ended = Checkpoint.open(sl.train(config, tmp_path, lambda progress: steps.append(progress.step))).manifest
+    assert ended.rows == 4 * 32 and "test_top1" in ended.metrics
+    again = Checkpoint.open(sl.train(config, tmp_path, lambda progress: steps.append(progress.step))).manifest
+    assert again.rows == ended.rows == steps[-1] * 32
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
 def test_a_compiled_net_learns_as_a_plain_one_does(tiny: sl.Config, tmp_path: Path) -> None:

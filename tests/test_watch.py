@@ -15,7 +15,7 @@ from played import console_of, glance_of, lines_of, match_of, output_of, record_
 
 from arena.events.runner import Control, Update
 from arena.events.schedule import event_to_json
-from arena.results.live import LOOK_EVERY, End, Look, Watch, live_file, look_at, publish
+from arena.results.live import LOOK_EVERY, End, Watch, live_file, look_at, publish
 from arena.results.store import Event, Store
 from arena.screen.events import MatchView, show_watched
 
@@ -50,17 +50,12 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def seen(database: Path) -> Look:
-    look = look_at(database)
-    return look
-
-
 def test_what_is_played_is_told_in_a_file_that_goes_with_the_event(tmp_path: Path) -> None:
     database, player = tmp_path / "arena.db", Player()
     told = publish(player.updates, MATCH, database, control=Control(), command="arena match alphago sl")
     assert look_at(database) is None
     player.tell(told, Update((record_of(MATCH, 0, "sl"),), resumed=True))
-    live = seen(database).live
+    live = look_at(database).live
     assert (live.event, live.process, live.resumed) == (MATCH.event, os.getpid(), 1)
     assert (live.command, live.waited) == ("arena match alphago sl", None)
     told.close()
@@ -71,32 +66,30 @@ def test_the_boards_under_way_are_told_until_their_games_are_over(tmp_path: Path
     database, player, control = tmp_path / "arena.db", Player(), Control()
     told = publish(player.updates, MATCH, database, control=control)
     player.tell(told, Update(glances=(GLANCE,), workers=2))
-    live = seen(database).live
+    live = look_at(database).live
     assert live.glances == (GLANCE,) and live.workers == 2 and live.waited is not None and not live.paused
     control.paused = True  # a change that is told at once
     player.tell(told, Update((record_of(MATCH, 3, "sl"),)))
-    assert seen(database).live.paused and seen(database).live.glances == ()
+    assert look_at(database).live.paused and look_at(database).live.glances == ()
     told.close()
 
 
-def test_a_file_that_cant_be_written_stops_no_event(tmp_path: Path) -> None:
-    player = Player()
-    told = publish(player.updates, MATCH, tmp_path / "nowhere" / "arena.db")
-    player.tell(told, Update(workers=1))
-    told.close()
-    assert player.closed
-
-
-def test_an_error_of_the_player_comes_through_and_takes_the_file_along(tmp_path: Path) -> None:
+def test_a_file_that_cant_be_written_stops_no_event_and_an_error_of_the_player_takes_it_along(tmp_path: Path) -> None:
     def failing() -> Iterator[Update]:
         yield Update()
         raise KeyboardInterrupt
 
+    player, file = Player(), tmp_path / "file"
+    file.touch()
+    told = publish(player.updates, MATCH, file / "arena.db")
+    player.tell(told, Update(workers=1))
+    told.close()
+    assert player.closed
     told = publish(failing(), MATCH, tmp_path / "arena.db")
     next(told)
     with pytest.raises(KeyboardInterrupt):
         next(told)
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [file]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"event": 1}', "\xff"])
@@ -113,7 +106,7 @@ def test_who_looks_sees_the_same_games_boards_and_time_as_the_player(store: Stor
     player.tell(told, Update(tuple(games[:2]), resumed=True))
     store.append(games[2:3])
     with Store.open(store.path) as reader:
-        watch = Watch(MATCH, reader, seen(store.path))
+        watch = Watch(MATCH, reader, look_at(store.path))
         assert watch.clock() == 0.0
         updates = watch.updates()
         first, second = next(updates), next(updates)
@@ -133,7 +126,7 @@ def test_boards_that_changed_are_passed_on_once_and_those_of_finished_games_neve
     told = publish(player.updates, MATCH, store.path, control=control)
     player.tell(told, Update(glances=(GLANCE,), workers=1))
     with Store.open(store.path) as reader:
-        watch = Watch(MATCH, reader, seen(store.path))
+        watch = Watch(MATCH, reader, look_at(store.path))
         updates = watch.updates()
         next(updates)
         assert next(updates).glances == (GLANCE,)
@@ -164,7 +157,7 @@ os._exit(9)
 
 def test_a_player_that_was_killed_is_known_to_be_dead_though_its_file_is_left(store: Store, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", PLAYER, str(store.path)], env=environment(), timeout=60)
-    look = seen(store.path)
+    look = look_at(store.path)
     assert look.has_died
     far = replace(look, live=replace(look.live, place="another machine"))
     assert not far.has_died and replace(far, age=60.0).has_died

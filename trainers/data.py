@@ -364,6 +364,17 @@ class Source(Protocol):
     def batch(self, first: int, count: int) -> Batch: ...
 
 
+def parted(batch: Batch, size: int) -> list[Batch]:
+    """A batch in parts of up to ``size`` rows; in one for 0."""
+    if not 0 < size < len(batch):
+        return [batch]
+    arrays = {item.name: getattr(batch, item.name) for item in fields(batch)}
+    return [
+        type(batch)(**{name: array[first : first + size] for name, array in arrays.items()})
+        for first in range(0, len(batch), size)
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class Mixed:
     """Two orders of rows in one: evenly spread, the share ``share`` of the rows is the second's."""

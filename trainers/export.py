@@ -6,9 +6,13 @@ twentieth of the work, stays in fp32, and so does the residual stream.
 
 from __future__ import annotations
 
+import logging
+import os
+import shutil
 import warnings
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +27,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from arena import CheckpointError
+from arena.files import reason
 from arena.go.game import Rules
 from arena.go.moves import MAX_SIZE, MIN_SIZE
 from arena.go.planes import Encoder
@@ -109,35 +114,50 @@ def _is_in_a_block(node: onnx.NodeProto) -> bool:
 def run_model(model: Path, planes: np.ndarray) -> dict[str, np.ndarray]:
     """All outputs of an ONNX model for ``planes`` (B, P, n, n), by name."""
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
+    options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, {"planes": planes}), strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class Parity:
-    """How the exported nets compare with torch."""
+@contextmanager
+def all_threads() -> Iterator[None]:
+    """Compute with every core of this process while inside."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
-    fp32_difference: float
-    """The largest difference of any logit from torch, relative to the largest logit where that is over 1."""
-    int8_agreement: float
-    """The share of positions where int8 and fp32 name the same likeliest move; of points, where a net has no policy."""
-    int8_win_rate_difference: float | None
-    """The mean difference of the win rate between the two; None where a net has no value."""
 
-
-def write_files(network: Net, folder: Path, calibration: np.ndarray, check: np.ndarray) -> Parity:
-    """Write weights and models into ``folder``; ``calibration`` and ``check`` are planes (B, P, n, n) of positions.
-
-    Raises CheckpointError when the exported net doesn't answer as torch does.
-    """
+def write_files(network: Net, folder: Path, calibration: np.ndarray | None, check: np.ndarray) -> dict[str, float]:
+    """Write weights and models into ``folder``, and measure the models; see ``export``."""
     network = network.eval()
     state = {name: tensor.detach().contiguous().clone() for name, tensor in network.state_dict().items()}
     save_file(state, folder / WEIGHTS)
+    try:
+        with all_threads():
+            return write_models(network, folder, calibration, check)
+    except Exception as error:  # whatever the exporter and the quantiser raise: what was learned isn't lost by it
+        for model in (MODEL, MODEL_INT8):
+            (folder / model).unlink(missing_ok=True)
+        words = "%s: saved without ONNX (%s); torch plays it, which is slower on a processor"
+        logging.getLogger(__name__).warning(words, folder.name, reason(error))
+        return {}
+
+
+def write_models(network: Net, folder: Path, calibration: np.ndarray | None, check: np.ndarray) -> dict[str, float]:
+    """Write the ONNX files into ``folder``; without ``calibration`` none in int8. How they compare with torch:
+
+    - fp32_difference: the largest of any logit from torch, relative to the largest logit where that is over 1;
+    - int8_agreement: the share of positions where int8 and fp32 name the same likeliest move, or of points;
+    - int8_win_rate_difference: the mean between the two, where a net has a value.
+
+    Raises CheckpointError when fp32 doesn't answer as torch does.
+    """
     write_model(network, folder / MODEL, check)
-    quantise(folder / MODEL, folder / MODEL_INT8, calibration)
     with torch.no_grad():
         said = network(torch.from_numpy(check))._asdict()
     exact = run_model(folder / MODEL, check)
@@ -146,33 +166,49 @@ def write_files(network: Net, folder: Path, calibration: np.ndarray, check: np.n
         float(np.abs(part - exact[name]).max() / max(1.0, np.abs(part).max())) for name, part in answers.items()
     )
     if not difference < PARITY:
-        raise CheckpointError(
-            f"{folder / MODEL}: differs from torch by {difference:.2g}, more than {PARITY:g}; not saved"
-        )
+        raise CheckpointError(f"it differs from torch by {difference:.2g}, more than {PARITY:g}")
+    measured = {"fp32_difference": difference}
+    if calibration is None:
+        return _rounded(measured)
+    quantise(folder / MODEL, folder / MODEL_INT8, calibration)
     rough = run_model(folder / MODEL_INT8, check)
     if "policy" in exact:
         same = exact["policy"].argmax(1) == rough["policy"].argmax(1)
     else:
         same = (exact["ownership"] > 0) == (rough["ownership"] > 0)
-    apart = None
+    measured["int8_agreement"] = float(same.mean())
     if "value" in exact:
         rates = [win_rates(torch.from_numpy(outputs["value"])) for outputs in (exact, rough)]
-        apart = float((rates[0] - rates[1]).abs().mean())
-    return Parity(difference, float(same.mean()), apart)
+        measured["int8_win_rate_difference"] = float((rates[0] - rates[1]).abs().mean())
+    return _rounded(measured)
 
 
-def export(network: Net, folder: Path, manifest: Manifest, calibration: np.ndarray, check: np.ndarray) -> Checkpoint:
-    """Save ``network`` as the checkpoint ``folder``, with the figures of ``Parity`` among the manifest's metrics.
+def _rounded(figures: Mapping[str, float]) -> dict[str, float]:
+    return {name: float(f"{value:.3g}") for name, value in figures.items()}
 
-    ``calibration`` and ``check`` are planes (B, P, n, n) of positions. Raises CheckpointError, and leaves what was
-    there, when the exported net doesn't answer as torch does.
+
+def export(
+    network: Net, folder: Path, manifest: Manifest, calibration: np.ndarray | None, check: np.ndarray
+) -> Checkpoint:
+    """Save ``network`` as the checkpoint ``folder``, with the figures of ``write_models`` among the manifest's metrics.
+
+    ``calibration`` and ``check`` are planes (B, P, n, n) of positions. Where no ONNX can be made of it, or one that
+    doesn't answer as torch does, the weights are saved alone, with a warning in the log. Raises CheckpointError where
+    nothing can be written, and leaves what was there.
     """
+    return save(folder, manifest, lambda aside: write_files(network, aside, calibration, check))
 
-    def write(aside: Path) -> dict[str, float]:
-        parity = write_files(network, aside, calibration, check)
-        return {name: float(f"{value:.3g}") for name, value in asdict(parity).items() if value is not None}
 
-    return save(folder, manifest, write)
+SNAPSHOTS = 3
+"""How many snapshots of a run are kept."""
+
+
+def forget_snapshots(folder: Path, kept: int = 0) -> None:
+    """Remove the snapshots of the run that will be saved as ``folder``, but for the ``kept`` latest."""
+    steps = {path: path.name.removeprefix(f"{folder.name}-step") for path in folder.parent.glob(f"{folder.name}-step*")}
+    numbers = sorted((int(step), path) for path, step in steps.items() if step.isdecimal())
+    for _, path in numbers[: max(0, len(numbers) - kept)]:
+        shutil.rmtree(path)
 
 
 def describe(network: Net, name: str, encoder: Encoder, rules: Rules, **known: Any) -> Manifest:

@@ -14,9 +14,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import timedelta
+from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -39,6 +40,10 @@ from trainers.settings import Loop
 STATE_FORMAT = "1"
 STATE_FILE = "state.safetensors"
 METRICS_FILE = "metrics.jsonl"
+TRACE_FILE = "trace.json"
+
+WARM = 5
+"""Steps before those that are profiled."""
 
 PATIENCE = timedelta(minutes=5)
 """How long a process waits for the others before it takes them for dead."""
@@ -388,7 +393,6 @@ class Run:
         folder: Path,
         settings: Mapping[str, Any] | None = None,
         workers: Workers = Workers(),
-        tensorboard: bool = False,
     ):
         self.network = network
         self.workers = workers
@@ -413,7 +417,7 @@ class Run:
         self._rate = 0.0
         self._read, self._shown = -math.inf, {"loss": math.nan, "right": math.nan}
         folder.mkdir(parents=True, exist_ok=True)
-        self._board = _board(folder) if tensorboard and workers.rank == 0 else None
+        self.told: Sequence[Tell] = ()
 
     @property
     def seconds(self) -> float:
@@ -510,16 +514,20 @@ class Run:
         )
 
     def log(self, **figures: float) -> None:
-        """Append figures to the log beside the state, JSON a line, and tell TensorBoard."""
+        """Append figures to the log beside the state, JSON a line, and tell others."""
         figures |= {"learning_rate": self._rate, "memory_mb": memory_in_use(self.device)}
         rounded = {name: float(f"{figure:.5g}") for name, figure in figures.items()}
         line = {"step": self.step_count, "rows": self.rows, "minutes": round(self.seconds / 60, 2), **rounded}
         with (self.folder / METRICS_FILE).open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps(line)}\n")
-        if self._board is not None:
-            for name, figure in rounded.items():
-                self._board.add_scalar(name, figure, self.rows)
-            self._board.flush()
+        for tell in self.told:
+            tell(rounded, self.rows)
+
+    def logged(self, name: str) -> list[float]:
+        """A figure of the log, from the first line on."""
+        path = self.folder / METRICS_FILE
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        return [figures[name] for figures in map(json.loads, lines) if name in figures]
 
     def save_when_due(self) -> None:
         """Save the state when it is time; after the step's figures were logged, or a resumed run may lack them."""
@@ -621,14 +629,54 @@ class Run:
                 signal.signal(number, handler)
 
 
-def _board(folder: Path) -> Any:
+Tell = Callable[[Mapping[str, float], int], object]
+"""What is called with the figures that a run logs, and its rows so far."""
+
+
+@contextmanager
+def tracked(config: Loop, folder: Path, workers: Workers) -> Iterator[list[Tell]]:
+    """What tells TensorBoard and Weights & Biases of a run's figures, as its settings say. Raises ConfigError where one
+    of them isn't installed."""
+    with ExitStack() as stack:
+        told: list[Tell] = []
+        if config.tensorboard and workers.rank == 0:
+            package = _package("tensorboard", "torch.utils.tensorboard")
+            writer = stack.enter_context(package.SummaryWriter(folder / "tensorboard"))
+
+            def tell_tensorboard(figures: Mapping[str, float], rows: int) -> None:
+                for name, figure in figures.items():
+                    writer.add_scalar(name, figure, rows)
+                writer.flush()
+
+            told.append(tell_tensorboard)
+        if config.wandb and workers.rank == 0:
+            begun = {"name": config.name, "id": config.name, "resume": "allow", "dir": folder, "config": asdict(config)}
+            run = stack.enter_context(_package("wandb").init(project=os.environ.get("WANDB_PROJECT", "arena"), **begun))
+            told.append(lambda figures, rows: run.log({**figures, "rows": rows}))
+        yield told
+
+
+def _package(setting: str, module: str = "") -> Any:
+    """What a setting needs. Raises ConfigError where it isn't installed."""
     try:
-        from torch.utils.tensorboard.writer import SummaryWriter
+        return import_module(module or setting)
     except ImportError as error:
-        raise ConfigError(
-            f"tensorboard = true needs one more package ({error.name}): pip install tensorboard"
-        ) from error
-    return SummaryWriter(str(folder / "tensorboard"))
+        needed = "'arena[wandb]'" if setting == "wandb" else setting
+        raise ConfigError(f"{setting} = true needs one more package ({error.name}): pip install {needed}") from error
+
+
+@contextmanager
+def profiled(steps: int, folder: Path) -> Iterator[Callable[[], None]]:
+    """Give what is to be called after each step; once a run is warm, ``steps`` of them are profiled. The trace is for
+    chrome://tracing or ui.perfetto.dev."""
+    if not steps:
+        yield lambda: None
+        return
+    when = torch.profiler.schedule(wait=WARM, warmup=1, active=steps, repeat=1)
+    with torch.profiler.profile(
+        schedule=when, on_trace_ready=lambda done: done.export_chrome_trace(str(folder / TRACE_FILE))
+    ) as profile:
+        yield profile.step
 
 
 def _with_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import csv
 import math
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import deepcopy
@@ -37,14 +38,14 @@ from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import Answer, expected_result
 from trainers import data, sl
 from trainers.data import DRAW, LOSS, WIN
-from trainers.export import describe, export
-from trainers.loop import Plan, Run, Workers, pick_device, prepare, refuse_torchrun, to_tensors
+from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
+from trainers.loop import Plan, Run, Workers, pick_device, prepare, profiled, refuse_torchrun, to_tensors, tracked
 from trainers.progress import Iteration, Rating
 from trainers.selfplay import NetPlayer, Played, by_colour, draw_seeds, groups_on, play, sensible_moves
 from trainers.settings import ADJUSTABLE, write_file
 from trainers.settings import RL as Config
 from trainers.sparring import spar
-from trainers.supervised import CALIBRATION, PARITY_ROWS
+from trainers.supervised import CALIBRATION, PARITY_ROWS, QUICK_ROWS
 
 LEARNER, OPPONENT = 0, 1
 """Who is who among the players of a game."""
@@ -285,7 +286,8 @@ class _Training:
         settings = {key: value for key, value in asdict(config).items() if key not in ADJUSTABLE}
         settings |= {"start": self.start.identity}
         plan = Plan.of(config, max_steps=config.max_iterations)
-        self.state = Run(self.learner, plan, self.folder, settings, tensorboard=config.tensorboard)
+        self.state = Run(self.learner, plan, self.folder, settings)
+        self.kept = time.monotonic()
         self.players: dict[Net, NetPlayer] = {}
         self.ratings: list[Rating] = []
         self.bot = bot
@@ -306,12 +308,14 @@ class _Training:
         if self.pool.joins(state.step_count):  # the first net; or a run stopped between saving and this
             self.pool.add(state.step_count, self.learner.network)
         write_file(self.config, self.folder)
-        with state.stopping_on_signals(), self.beside:
+        tracking, profiling = tracked(self.config, self.folder, Workers()), profiled(self.config.profile, self.folder)
+        with tracking as state.told, profiling as profile_step, state.stopping_on_signals(), self.beside:
             try:
                 if not state.is_over:
                     self._measure()  # it may have been stopped between saving and this
                 while not state.is_over and not state.stop_asked:
                     self._iterate()
+                    profile_step()
                 self._take_rating(wait=True)
                 state.save()
                 return self._finish()
@@ -339,6 +343,10 @@ class _Training:
             **figures,
         }
         state.log(**figures)
+        if config.snapshot_minutes and time.monotonic() - self.kept > 60 * config.snapshot_minutes:
+            self._save(played, {}, state.seconds / 60, f"-step{state.step_count}")
+            forget_snapshots(self.saved, SNAPSHOTS)
+            self.kept = time.monotonic()
         if self.pool.joins(state.step_count):
             self.pool.add(state.step_count, self.learner.network)
             self._take_rating(wait=True)  # or a run that is killed and resumed would lack it
@@ -533,13 +541,27 @@ class _Training:
             self._take_rating(wait=True)
         played = self._rate(config.final_eval_games if state.done >= 1 else min(SHORT, config.final_eval_games))
         rating = self.ratings[-1]
-        network = self.averaged.cpu()
+        metrics = {
+            "iterations": state.step_count,
+            "share_against_start": round(rating.share, 5),
+            "share_against_start_low": round(rating.low, 5),
+            "share_against_start_high": round(rating.high, 5),
+            "share_games": rating.games,
+        }
+        if state.done >= 1:
+            forget_snapshots(self.saved)
+        return self._save(played, metrics, minutes)
+
+    def _save(self, played: Played, metrics: Mapping[str, float], minutes: float, step: str = "") -> Path:
+        """Export the averaged net, compared on positions of some games; quickly, as a snapshot, with a ``step``."""
+        config, state = self.config, self.state
+        network, name = deepcopy(self._average()).cpu(), f"{config.name}{step}"
         places = np.random.default_rng(config.seed).permutation(len(played.games.moves))
         turns = places % SYMMETRIES
         rows = data.encode_positions(played.games, self.encoder, places[:PARITY_ROWS], turns[:PARITY_ROWS]).planes
         manifest = describe(
             network,
-            config.name,
+            name,
             self.encoder,
             self.rules,
             trainer="rl",
@@ -547,16 +569,11 @@ class _Training:
             rows=int(self.learner.positions),
             minutes=round(minutes, 1),
             settings={**asdict(config), "start": Path(config.start).name},
-            metrics={
-                "iterations": state.step_count,
-                "share_against_start": round(rating.share, 5),
-                "share_against_start_low": round(rating.low, 5),
-                "share_against_start_high": round(rating.high, 5),
-                "share_games": rating.games,
-            },
+            metrics=metrics,
             parent=self.start.identity,
         )
-        return export(network, self.saved, manifest, rows[:CALIBRATION], rows).folder
+        planes = (None, rows[:QUICK_ROWS]) if step else (rows[:CALIBRATION], rows)
+        return export(network, self.saved.with_name(name), manifest, *planes).folder
 
 
 def moves_of(played: Played, places: np.ndarray, gained: np.ndarray) -> Moves:

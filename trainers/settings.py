@@ -124,12 +124,23 @@ class Loop(Settings):
     ema_decay: float = option(0.999, LEARNING, "Decay a step of the averaged weights, which are what is saved", 0, 1)
     max_grad_norm: float = option(10.0, LEARNING, "Gradient norm at which gradients are clipped", 0)
     save_minutes: float = option(5.0, WATCHING, "Minutes between saved states, from which a run can be resumed", 0)
+    snapshot_minutes: float = option(
+        10.0,
+        WATCHING,
+        "Minutes between checkpoints NAME-stepN, playable at once; the last three are kept; 0 for none",
+        0,
+    )
     tensorboard: bool = option(False, WATCHING, "Log to TensorBoard, too")
+    wandb: bool = option(False, WATCHING, "Log to Weights & Biases, too")
+    profile: int = option(0, WATCHING, "Steps to profile once the run is warm, into trace.json beside its state", 0)
     threads: int = option(1, MACHINE, "Threads of torch in each process", 1)
     num_workers: int = option(1, MACHINE, "Threads that prepare rows, in each process", 1)
     device: str = option("auto", MACHINE, "Device; auto takes cuda where there is one", choices=("auto", "cpu", "cuda"))
     bf16: bool = option(False, MACHINE, "Compute in bfloat16 where that is safe (autocast)")
     compile: bool = option(False, MACHINE, "Use torch.compile, which takes a minute at the start")
+    micro_batch_size: int = option(
+        0, MACHINE, "Gradient accumulation: rows in memory at once, in each process; 0 for all of a batch", 0
+    )
 
 
 @dataclass(frozen=True)
@@ -142,6 +153,10 @@ class Supervised(Loop, Records):
     batch_size: int = option(256, LEARNING, "Rows a step, all processes together", 1)
     validate_every: int = option(50_000, WATCHING, "Rows between validations", 1)
     validation_positions: int = option(8_000, WATCHING, "Positions of a validation", 1)
+    keep_best: bool = option(False, WATCHING, "Keep the net with the lowest validation loss so far as NAME-best")
+    early_stopping_patience: int = option(
+        0, BUDGET, "Validations without a lower validation loss after which the run ends; 0 for never", 0
+    )
     processes: int = option(1, MACHINE, "Processes that share each batch; on a CPU, one per core is fastest", 1)
 
 
@@ -151,7 +166,8 @@ def is_paths(item: Field[Any]) -> bool:
 
 
 ADJUSTABLE = frozenset(
-    "data max_rows max_minutes max_iterations save_minutes save_games tensorboard threads num_workers device compile "
+    "data max_rows max_minutes max_iterations early_stopping_patience save_minutes snapshot_minutes keep_best "
+    "save_games tensorboard wandb profile threads num_workers device compile "
     "test_positions validate_every validation_positions parallel_games game_threads playout_positions eval_every "
     "eval_games eval_temperature eval_opponent eval_opponent_games final_eval_games".split()
 )

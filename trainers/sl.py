@@ -159,9 +159,9 @@ def figures(ask: Ask, batches: Iterable[data.Batch]) -> dict[str, float]:
 
 
 def from_records(
-    config: Supervised, results: Path, trainer: str, loss: Loss[Target], measure: Measure
+    config: Supervised, results: Path, trainer: str, loss: Loss[Target], measure: Measure, judged: str = "policy_loss"
 ) -> Lesson[Target]:
-    """The lesson that all positions of game records teach.
+    """The lesson that all positions of game records teach; ``judged`` is the figure by which nets are compared.
 
     Raises RecordError for records that can't be used, ConfigError for settings that can't be.
     """
@@ -177,6 +177,7 @@ def from_records(
         begin=lambda _: loss,
         watch=lambda ask: figures_of(config, split, "validation", ask, measure),
         test=lambda ask: figures_of(config, split, "test", ask, measure) if len(split.test) else {},
+        judged=f"validation_{judged}",
     )
 
 

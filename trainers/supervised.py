@@ -5,30 +5,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from arena import ConfigError
 from arena.go.game import Rules
 from arena.go.planes import Encoder, find_encoder
-from bots.nets.catalogue import Net, named_network, usual_encoder
-from bots.nets.checkpoint import Checkpoint, find
+from bots.nets.catalogue import Net, load_network, named_network, usual_encoder
+from bots.nets.checkpoint import MANIFEST, Checkpoint, find
 from bots.nets.network import Answer
 from trainers import data
-from trainers.export import describe, export
-from trainers.loop import STATE_FILE, Plan, Run, Workers, pick_device, prepare, to_tensors
+from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
+from trainers.loop import STATE_FILE, Plan, Run, Workers, pick_device, prepare, profiled, to_tensors, tracked
 from trainers.progress import Progress
 from trainers.settings import ADJUSTABLE, Supervised, is_first, write_file
 from trainers.start import start_from
 
-CALIBRATION, PARITY_ROWS = 256, 1024
-"""Positions that set the int8 scales, and positions on which the exported nets are compared."""
+CALIBRATION, PARITY_ROWS, QUICK_ROWS = 256, 1024, 64
+"""Positions that set the int8 scales, and positions on which exported nets are compared: of a run that goes on few."""
 
 # --- What is learned ---
 
@@ -50,6 +53,10 @@ class Weighed(NamedTuple):
     """The share that was foreseen; see ``Progress``."""
     parts: Mapping[str, Tensor] = MappingProxyType({})
     """What is logged of the loss beside: of each head, without its weight."""
+
+    def figures(self) -> dict[str, Tensor]:
+        """All of it by name."""
+        return {"loss": self.loss, "right": self.right, **self.parts}
 
 
 Loss = Callable[[Answering, Tensor, Wanted], Weighed]
@@ -78,6 +85,8 @@ class Lesson(Generic[Wanted]):
     """Figures over test positions, once the budget is spent."""
     played: str = ""
     """What games were played for it, for the manifest."""
+    judged: str = "validation_policy_loss"
+    """The figure by which nets are compared while they learn: the lower, the better."""
 
 
 def named(prefix: str, figures: Mapping[str, float]) -> dict[str, float]:
@@ -183,9 +192,19 @@ def train(
     lesson = read()  # before other processes start: they find records in the cache
     with Workers.joined(config.processes, partial(join, config, results, read), config.device) as workers:
         learned = learn(config, results, lesson, workers, on_progress)
+    saved = results / "checkpoints" / config.name
     if workers.rank:
-        return results / "checkpoints" / config.name
+        return saved
+    best = saved.with_name(f"{config.name}-best")
+    if config.keep_best and (best / MANIFEST).exists():
+        finish(Checkpoint.open(best), lesson, config)
     return save_checkpoint(config, results, lesson, learned)
+
+
+def finish(best: Checkpoint, lesson: Lesson[Any], config: Supervised) -> None:
+    """Export a checkpoint anew that was saved quickly, with all that others have."""
+    network = load_network(best)
+    export(network, best.folder, best.manifest, *calibrating(lesson, config, True))
 
 
 def join(config: Supervised, results: Path, read: Callable[[], Lesson[Any]], workers: Workers) -> None:
@@ -200,8 +219,7 @@ def open_run(config: Supervised, network: Net, results: Path, workers: Workers) 
         for key, value in asdict(config).items()
         if key not in ADJUSTABLE
     }
-    folder = results / "training" / config.name
-    run = Run(network, Plan.of(config), folder, settings, workers, config.tensorboard)
+    run = Run(network, Plan.of(config), results / "training" / config.name, settings, workers)
     run.restore()
     return run
 
@@ -216,6 +234,65 @@ class Learned:
     metrics: Mapping[str, float]
 
 
+def gradients(loss: Callable[[Tensor, Any], Weighed], parts: Sequence[tuple[Tensor, Any]]) -> dict[str, Tensor]:
+    """Add up the gradients of the parts of a batch; the means of what is logged of them."""
+    rows, figures = sum(len(planes) for planes, _ in parts), dict[str, Tensor]()
+    for planes, wanted in parts:
+        share = len(planes) / rows
+        weighed = loss(planes, wanted)
+        (weighed.loss if share == 1 else weighed.loss * share).backward()
+        for name, figure in weighed.figures().items():
+            part = figure.detach() if share == 1 else figure.detach() * share
+            figures[name] = figures[name] + part if name in figures else part
+    return figures
+
+
+class Learning:
+    """What the first of the workers does beside the steps: it watches the averaged net, and keeps it for players."""
+
+    def __init__(self, config: Supervised, results: Path, lesson: Lesson[Any], run: Run, averaged: Net):
+        self._config, self._results, self._lesson = config, results, lesson
+        self._run, self._averaged = run, averaged
+        self._kept = time.monotonic()
+
+    def ask(self) -> Ask:
+        """Ask the averaged net, as it is now."""
+        self._averaged.load_state_dict(self._run.averaged)
+        return ask_with(self._averaged, self._run.device)
+
+    def learned(self, metrics: Mapping[str, float]) -> Learned:
+        """What the run came to so far."""
+        self._averaged.load_state_dict(self._run.averaged)
+        return Learned(deepcopy(self._averaged).cpu(), self._run.rows, self._run.seconds / 60, metrics)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether validations have not improved for as long as the settings allow."""
+        losses, patience = self._run.logged(self._lesson.judged), self._config.early_stopping_patience
+        return 0 < patience < len(losses) and min(losses[-patience:]) >= min(losses[:-patience])
+
+    def watch(self, progress: Progress) -> None:
+        """Measure the net on validation positions, and keep it if it is the best so far. Raises ConfigError where the
+        best is asked for and nothing tells it."""
+        config, figures = self._config, self._lesson.watch(self.ask())
+        speed = {"rows_per_second": progress.rows_per_second, "waiting": progress.waiting}
+        self._run.log(**self._run.figures(), **speed, **figures)
+        if (config.keep_best or config.early_stopping_patience) and self._lesson.judged not in figures:
+            raise ConfigError("no games are held out that tell the best net; set validation_split higher")
+        losses = self._run.logged(self._lesson.judged)
+        if config.keep_best and losses[-1] == min(losses):
+            save_checkpoint(config, self._results, self._lesson, self.learned(figures), f"{config.name}-best", False)
+
+    def keep(self) -> None:
+        """Keep the net as a snapshot, when it is time."""
+        config = self._config
+        if config.snapshot_minutes and time.monotonic() - self._kept > 60 * config.snapshot_minutes:
+            name = f"{config.name}-step{self._run.step_count}"
+            save_checkpoint(config, self._results, self._lesson, self.learned({}), name, False)
+            forget_snapshots(self._results / "checkpoints" / config.name, SNAPSHOTS)
+            self._kept = time.monotonic()
+
+
 def learn(
     config: Supervised,
     results: Path,
@@ -227,71 +304,70 @@ def learn(
     device = prepare(config, workers)
     network, averaged = build(config, results).to(device), build(config, results).to(device)
     loss = lesson.begin(network.train())
-    run = open_run(config, network, results, workers)
-    if workers.rank == 0:
-        write_file(config, run.folder)
     answering = answering_with(torch.compile(network) if config.compile else network, config)
-
-    def ask() -> Ask:
-        averaged.load_state_dict(run.averaged)
-        return ask_with(averaged, device)
-
     if config.batch_size % workers.count:
         raise ConfigError(
             f"a batch of {config.batch_size} can't be shared by {workers.count} processes; choose a multiple"
         )
     share = config.batch_size // workers.count
-    first = run.rows + workers.rank * share
-    rows, ready = lesson.rows(config.seed), lambda batch: lesson.to_tensors(batch, device)
-    ahead = data.Prefetch(rows, ready, first, share, config.batch_size)
-    with run.stopping_on_signals(), ahead as batches:
-        asked = time.monotonic()
-        for planes, wanted in batches:
+
+    def ready(batch: data.Batch) -> list[tuple[Tensor, Any]]:
+        return [lesson.to_tensors(part, device) for part in data.parted(batch, config.micro_batch_size)]
+
+    with ExitStack() as stack:
+        run = open_run(config, network, results, workers)
+        run.told = stack.enter_context(tracked(config, run.folder, workers))
+        learning = Learning(config, results, lesson, run, averaged)
+        if workers.rank == 0:
+            write_file(config, run.folder)
+        rows, first = lesson.rows(config.seed), run.rows + workers.rank * share
+        stack.enter_context(run.stopping_on_signals())
+        batches = stack.enter_context(data.Prefetch(rows, ready, first, share, config.batch_size))
+        profile_step = stack.enter_context(profiled(config.profile, run.folder))
+        ended, asked = learning.is_stale, time.monotonic()  # in an earlier sitting
+        for parts in batches:
             waited = time.monotonic() - asked
-            if run.is_over:
+            if run.is_over or ended:
                 break
             torch.manual_seed(config.seed + run.rows + share * workers.rank)  # for dropout, the same in a resumed run
-            weighed = loss(answering, planes, wanted)
             run.forget()
-            weighed.loss.backward()
-            figures = {"loss": weighed.loss, "right": weighed.right, **weighed.parts}
+            figures = gradients(partial(loss, answering), parts)
             progress = run.update(config.batch_size, figures, waited)
             on_progress(progress)
-            if (
-                workers.rank == 0
-                and run.rows // config.validate_every > (run.rows - config.batch_size) // config.validate_every
-            ):
-                run.log(
-                    **run.figures(),
-                    rows_per_second=progress.rows_per_second,
-                    waiting=progress.waiting,
-                    **lesson.watch(ask()),
-                )
-            run.save_when_due()
+            profile_step()
+            if workers.rank == 0:
+                if run.rows // config.validate_every > (run.rows - config.batch_size) // config.validate_every:
+                    learning.watch(progress)
+                    run.stop_asked |= learning.is_stale
+                learning.keep()
+                run.save_when_due()
             asked = time.monotonic()
     metrics: dict[str, float] = {}
     if workers.rank == 0:
         run.save()
-        metrics |= lesson.watch(ask())
-        if run.done >= 1:
-            metrics |= lesson.test(ask())
-    return Learned(averaged.cpu(), run.rows, run.seconds / 60, metrics)
+        metrics |= lesson.watch(learning.ask())
+        if run.done >= 1 or learning.is_stale:
+            metrics |= lesson.test(learning.ask())
+            forget_snapshots(results / "checkpoints" / config.name)
+    return learning.learned(metrics)
 
 
-def save_checkpoint(config: Supervised, results: Path, lesson: Lesson[Any], learned: Learned) -> Path:
-    """Export a net with all that is known of its training; its folder."""
-    encoder = encoder_of(config)
+def save_checkpoint(
+    config: Supervised, results: Path, lesson: Lesson[Any], learned: Learned, name: str = "", final: bool = True
+) -> Path:
+    """Export a net with all that is known of its training; its folder. Without ``final``, quickly: in fp32 alone."""
+    encoder, name = encoder_of(config), name or config.name
     files, settings = [Path(path) for path in config.data], asdict(config)
     for paths in {"data", "earlier"} & settings.keys():
         settings[paths] = [Path(path).name for path in settings[paths]]
     sources = [lesson.played] if lesson.played else []
     if files:
-        sources.append(f"{', '.join(file.name for file in files)}; sha256 {data.digest_of(files)}")
+        sources.append(f"{', '.join(file.name for file in files)}; sha256 {data.digest_of(tuple(files))}")
     for folder in {"start", "policy", "finisher"} & settings.keys():  # where it lies here is nobody else's business
         settings[folder] = Path(settings[folder]).name
     manifest = describe(
         learned.network,
-        config.name,
+        name,
         encoder,
         Rules.preset("cgos", config.size, lesson.komi),
         trainer=lesson.trainer,
@@ -302,7 +378,11 @@ def save_checkpoint(config: Supervised, results: Path, lesson: Lesson[Any], lear
         metrics={name: round(figure, 5) for name, figure in learned.metrics.items()},
         parent=Checkpoint.open(find(config.start, results)).identity if config.start else "",
     )
-    calibration = lesson.rows(config.seed + 1).batch(0, CALIBRATION)
-    checked = lesson.kept.batch(0, PARITY_ROWS)
-    saved = results / "checkpoints" / config.name
-    return export(learned.network, saved, manifest, calibration.planes, checked.planes).folder
+    planes = calibrating(lesson, config, final)
+    return export(learned.network, results / "checkpoints" / name, manifest, *planes).folder
+
+
+def calibrating(lesson: Lesson[Any], config: Supervised, final: bool) -> tuple[np.ndarray | None, np.ndarray]:
+    """Planes by which an export is quantised, and by which it is compared; without ``final`` few, and none in int8."""
+    calibration = lesson.rows(config.seed + 1).batch(0, CALIBRATION).planes if final else None
+    return calibration, lesson.kept.batch(0, PARITY_ROWS if final else QUICK_ROWS).planes

@@ -263,6 +263,7 @@ def lesson_of(config: Config, results: Path) -> Lesson[Target]:
         watch=measuring.validation,
         test=measuring.test,
         played=played,
+        judged="validation_mse",
     )
 
 

@@ -12,7 +12,7 @@ import typer
 
 from arena import ConfigError
 from arena.cli import complete, events
-from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_theme, registry_of, takes_terms
+from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_theme, registry_of, takes
 from arena.players.tables import TermsTable, TournamentTable, first_given
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ PLANNED = 30.0
 """The Elo difference that a plan is for, by default."""
 
 
-@takes_terms()
+@takes(TermsTable)
 def match(
     first: Annotated[
         str,
@@ -144,17 +144,17 @@ def _runs(store: Store, played: Match) -> int:
 
 def _stored(store: Store, played: Match) -> Tally:
     """The games of all runs of a match that count; identical ones count once in what is made of them."""
-    from arena.events.tally import Judge, Tally
+    from arena.events.tally import Judge, Tally, batches
 
     first, second = played.players
     tally: Tally | None = None
     for event in store.events():
         if event.id.rpartition("-")[0] == played.key:
             judge = Judge(first, second)
-            for score in store.scores(event=event.id):
-                for game in judge.add(score):
-                    if tally is not None:
-                        tally.add(game)
+            for scores in batches(store.scores(event=event.id)):
+                counted = judge.add(*scores)
+                if tally is not None:
+                    tally.add_pairs(*counted)
             tally = tally or judge.tally
     return tally or Tally(first, second)
 
@@ -181,7 +181,7 @@ Bots = Annotated[
 NOTHING_GIVEN = TournamentTable()
 
 
-@takes_terms("bots", table=TournamentTable)
+@takes(TournamentTable, "bots")
 def tournament(
     name: Name,
     bots: Bots = None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arena.cli import complete, events
-from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, cores, registry_of, takes_terms
+from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, cores, registry_of, takes
 from arena.players.tables import TermsTable
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def data_build(
     Console().print(dataset_sheet(made))
 
 
-@takes_terms("openings", "adjudicate")
+@takes(TermsTable, "openings", "adjudicate")
 def data_generate(
     bots: Annotated[
         list[str],

@@ -174,7 +174,8 @@ def gtp(
     output = open(1, "w", encoding="ascii", errors="backslashreplace", newline="\n", closefd=False)
     try:
         with redirect_stdout(sys.stderr), closing(entry.build()) as player:  # a bot that prints spoils no answer
-            server = Server(player, preset, f"arena {entry.name}", seed, entry.checked, entry.limits)
+            kind = entry.bot_kind
+            server = Server(player, preset, f"arena {entry.name}", seed, entry.checked, entry.limits, kind.analyses)
             serve(server, lines, output)
     except KeyboardInterrupt:
         raise SystemExit(130) from None

@@ -96,14 +96,10 @@ def _write_sgf(games: Iterable[Record], folder: Path, total: int) -> None:
     from arena import files
 
     for record in track(games, "Writing", total=total, transient=True):
-        files.write(folder / _file_of(record.id), record.to_sgf() + "\n", sync=False)
+        # an id of a database from elsewhere doesn't lead out of the folder
+        parts = [re.sub(r"[^\w.-]|^\.+", "_", part) for part in f"{record.id}.sgf".split("/") if part]
+        files.write(folder.joinpath(*parts), record.to_sgf() + "\n", sync=False)
     print(f"{total} games written to {folder}.")
-
-
-def _file_of(id: str) -> Path:
-    """Where a game's SGF lies in the folder of an export; an id of a database from elsewhere doesn't lead out of it."""
-    parts = [re.sub(r"[^\w.-]|^\.+", "_", part) for part in f"{id}.sgf".split("/") if part]
-    return Path(*parts)
 
 
 REFUSED = 5

@@ -13,7 +13,7 @@ import typer
 from arena import CheckpointError, ConfigError, UserError
 from arena.cli import complete, events
 from arena.cli.compete import SPRT_GAMES
-from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_limits, read_theme, registry_of, takes_terms
+from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, read_limits, read_theme, registry_of, takes
 from arena.players.tables import TermsTable
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Wanted:
     config: Path | None = None
 
 
-@takes_terms("openings", "plies", "book")
+@takes(TermsTable, "openings", "plies", "book")
 def gate(
     checkpoint: Annotated[
         str | None,

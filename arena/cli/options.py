@@ -46,12 +46,11 @@ SHORT = {"games": "-n"}
 """Options of terms that have a short form."""
 
 
-def takes_terms(
-    *left_out: str, table: type[TermsTable] = TermsTable
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replace a command's parameter ``terms`` by an option for each field of ``table``, without those ``left_out``;
-    fields that other tables lack come first. The command raises ConfigError for a value that a field doesn't take."""
-    shown = [item for item in fields(table) if item.name not in left_out]
+def takes(table: type[Any], *left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Replace a command's parameter whose default is a ``table`` by an option for each setting of it, without those
+    ``left_out``; settings that other tables lack come first. The command raises ConfigError for a value that a setting
+    doesn't take."""
+    shown = [item for item in fields(table) if item.metadata and item.name not in left_out]
     shown.sort(key=lambda item: item in fields(TermsTable))
 
     def checked(item: Field[Any], value: Any) -> Any:
@@ -61,14 +60,15 @@ def takes_terms(
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def run(**given: Any) -> None:
-            terms = table(**{item.name: checked(item, given.pop(item.name)) for item in shown})
-            command(terms=terms, **given)
+            made = table(**{item.name: checked(item, given.pop(item.name)) for item in shown})
+            command(**{replaced: made}, **given)
 
-        parameters = []
+        parameters, replaced = [], ""
         for parameter in inspect.signature(command, eval_str=True).parameters.values():
-            if parameter.name != "terms":
+            if not isinstance(parameter.default, table):
                 parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
                 continue
+            replaced = parameter.name
             for item in shown:
                 kind = {"int": int, "float": float, "str": str}[str(item.type).removesuffix(" | None")]
                 names = [SHORT[item.name], f"--{item.name}"] if item.name in SHORT else []

@@ -15,7 +15,7 @@ import typer
 
 from arena import ConfigError, StoreError, UserError
 from arena.cli import events
-from arena.cli.options import RESULTS, ConfigFile, Results, ThemeName, read_theme, registry_of
+from arena.cli.options import RESULTS, ConfigFile, Results, ThemeName, read_theme, registry_of, takes
 from arena.cli.seats import Wish, arranged, opponents_of
 
 if TYPE_CHECKING:
@@ -23,16 +23,18 @@ if TYPE_CHECKING:
     from arena.go.record import Record
     from arena.people.adviser import Analyst
     from arena.people.kifu import Kifu, KifuFile
-    from arena.people.sitting import Opponent
     from arena.players.registry import Entry, Registry
     from arena.results.analysis import Evaluation
     from arena.screen.viewer import Evaluate
 
 
+NO_WISH = Wish()
+
 ANALYSTS = ("alphago", "mcts")
 """Who gives hints where the bot that is played can't: the first that plays on the size."""
 
 
+@takes(Wish)
 def play(
     bot: Annotated[
         str | None,
@@ -42,25 +44,7 @@ def play(
             "With --resume, the id of a game.",
         ),
     ] = None,
-    color: Annotated[str | None, typer.Option(help="black (the default), white, or nigiri to draw for it.")] = None,
-    size: Annotated[int | None, typer.Option(help="Board size, 5 to 19 (default 9).")] = None,
-    komi: Annotated[float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above, 0.5 with a handicap.")] = None,
-    rules: Annotated[
-        str | None,
-        typer.Option(
-            help="chinese (the default) or japanese, where dead stones are agreed on after two passes; cgos or "
-            "tromp-taylor, where all stones on the board are alive."
-        ),
-    ] = None,
-    handicap: Annotated[int | None, typer.Option(help="Stones that Black has on the board first, 2 to 9.")] = None,
-    time: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="A clock for you and for a bot without limits of its own: main=600 (seconds for the game), "
-            "main=300,byoyomi=30, or byoyomi=60,stones=5.",
-        ),
-    ] = None,
+    wish: Wish = NO_WISH,
     name: Annotated[
         str | None, typer.Option("--as", metavar="NAME", help="Your name on the ladder; your login's.")
     ] = None,
@@ -82,7 +66,6 @@ def play(
     ] = False,
     ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII signs only.")] = False,
     theme: ThemeName = None,
-    seed: Annotated[int | None, typer.Option(help="Where all chance starts: of nigiri, and of the bot.")] = None,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
@@ -109,8 +92,7 @@ def play(
     from arena.screen.play import Look, sit_down
     from arena.screen.style import Console
 
-    given = (color, size, komi, rules, handicap, time, name, seed)
-    is_own = fair or any(value is not None for value in given)
+    is_own = fair or name is not None or wish != NO_WISH
     if tutorial:
         if is_own or resume or ascii_only:
             raise ConfigError("the tutorial has its own board and rules; give BOT, --from and --plain only")
@@ -138,7 +120,7 @@ def play(
         else:
             if bot is None:
                 raise ConfigError("name a bot to play, as in: arena play alphago; 'arena bots' lists them")
-            wish = Wish(color, size, komi, rules, handicap, time, fair, secrets.randbits(48) if seed is None else seed)
+            wish = replace(wish, fair=fair, seed=secrets.randbits(48) if wish.seed is None else wish.seed)
             kifu, bots = arranged(registry, registry.resolve(bot), name, wish, results, say)
             opponents = opponents_of(bots, kifu.rules)
             file = stack.enter_context(KifuFile.create(results, _stored_ids(results)))
@@ -147,7 +129,7 @@ def play(
         if kifu.time.time is not None:
             estimated(Game(kifu.rules), playouts=2)  # what is compiled later would run on somebody's clock
         advisers = list(_advisers(bots, registry, kifu.size))
-        sitting, code = Sitting(kifu, opponents, _analyst(advisers, bots, opponents), file.write), 0
+        sitting, code = Sitting(kifu, opponents, _analyst(advisers), file.write), 0
         try:
             with sitting:
                 lines, evaluate = Lines(sys.stdin), _evaluator(advisers)
@@ -207,13 +189,11 @@ def _advisers(bots: dict[Colour, Entry], registry: Registry, size: int) -> Itera
             yield registry.resolve(name).checked(size)
 
 
-def _analyst(advisers: Iterable[Entry], bots: dict[Colour, Entry], opponents: dict[Colour, Opponent]) -> Analyst | None:
+def _analyst(advisers: Iterable[Entry]) -> Analyst | None:
     """Who gives hints: another of the bot that is played where it can analyse, else the first that can."""
-    from arena.contract.bot import Bot
     from arena.people.adviser import Analyst
 
-    mute = {bots[colour].name for colour, one in opponents.items() if type(one.bot).analyse is Bot.analyse}
-    return next((Analyst(entry.name, entry.build) for entry in advisers if entry.name not in mute), None)
+    return next((Analyst(entry.name, entry.build) for entry in advisers if entry.bot_kind.analyses), None)
 
 
 def _evaluator(advisers: Iterable[Entry]) -> Evaluate | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arena import ConfigError
+from arena.contract.settings import setting
 from arena.players.tables import first_given
 
 if TYPE_CHECKING:
@@ -34,16 +35,24 @@ GUEST = "guest"
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How a new game is to be played, as it was typed; None is what wasn't."""
+    """How a new game is to be played, as options of ``arena play``; None is what wasn't given."""
 
-    color: str | None
-    size: int | None
-    komi: float | None
-    rules: str | None
-    handicap: int | None
-    time: str | None
-    fair: bool
-    seed: int
+    color: str | None = setting(None, "black (the default), white, or nigiri to draw for it.", choices=COLOURS)
+    size: int | None = setting(None, "Board size, 5 to 19 (default 9).")
+    komi: float | None = setting(None, "Komi; 7 on 9x9, 7.5 above, 0.5 with a handicap.")
+    rules: str | None = setting(
+        None,
+        "chinese (the default) or japanese, where dead stones are agreed on after two passes; cgos or tromp-taylor, "
+        "where all stones on the board are alive.",
+    )
+    handicap: int | None = setting(None, "Stones that Black has on the board first, 2 to 9.")
+    time: str | None = setting(
+        None,
+        "A clock for you and for a bot without limits of its own: main=600 (seconds for the game), "
+        "main=300,byoyomi=30, or byoyomi=60,stones=5.",
+    )
+    seed: int | None = setting(None, "Where all chance starts: of nigiri, and of the bot.")
+    fair: bool = False
 
 
 def arranged(
@@ -57,8 +66,6 @@ def arranged(
     from arena.go.record import Record
     from arena.people.kifu import EVENT, Kifu
 
-    if wish.color is not None and wish.color not in COLOURS:
-        raise ConfigError(f"--color {wish.color} is none of {', '.join(COLOURS)}")
     limits, size = _read_clock(wish.time), first_given(wish.size, 9)
     person = _person(registry, _own_name(registry) if name is None else name)
     if entry.is_person:
@@ -87,7 +94,7 @@ def arranged(
         setup=(tuple(sorted(setup)), ()),
         first=WHITE if setup else BLACK,
         event=EVENT,
-        seed=wish.seed,
+        seed=first_given(wish.seed, 0),
         date=datetime.now(UTC).strftime("%Y-%m-%d"),
     )
     bots = {colour: seat for colour, seat in seats.items() if not seat.is_person}

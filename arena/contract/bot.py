@@ -188,8 +188,9 @@ class BotKind:
     ``check(config, size)`` raises a UserError when such a player can't be built here or can't play on that size.
     ``interactive`` kinds talk to the person at the terminal. ``external`` kinds are engines over GTP
     (``bots.gtp.GtpBot``). Kinds with ``tells_win_rate`` have one in their decisions, unless a net is without. Kinds
-    that are ``teachers`` weigh all moves of many games (``weigh_all``). A kind whose config has a field ``checkpoint``
-    plays with what that folder holds, which must have the ``heads`` (policy, value; rollout for a rollout policy).
+    with ``analyses`` weigh candidates (``analyse``); ``teachers`` weigh all moves of many games (``weigh_all``). A kind
+    whose config has a field ``checkpoint`` plays with what that folder holds, which must have the ``heads`` (policy,
+    value; rollout for a rollout policy).
 
     A bot's code is part of who it is. The ``revision`` of a bot that ships is raised with every change that may change
     its moves; where there is none, a digest of its sources counts, or what ``code(config)`` tells of code outside
@@ -203,6 +204,7 @@ class BotKind:
     check: Callable[[Any, int], str | None] | None = None
     interactive: bool = False
     tells_win_rate: bool = False
+    analyses: bool = False
     external: bool = False
     teachers: bool = False
     heads: tuple[str, ...] = ()

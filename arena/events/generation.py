@@ -126,7 +126,8 @@ class GamesFile:
     def append(self, records: Sequence[Record], patience: float = 0.0) -> None:
         """Add finished games; no other program holds the file. A forfeit becomes a game without a result: it tells
         nothing of the position. Raises StoreError, and then none of them is in the file."""
-        kept = [replace(record, outcome=None) if _is_forfeit(record) else record for record in records]
+        lost = [record.outcome is not None and record.outcome.ending.is_forfeit for record in records]
+        kept = [replace(one, outcome=None) if is_lost else one for one, is_lost in zip(records, lost, strict=True)]
         end = self._file.seek(0, os.SEEK_END)
         try:
             self._file.write("".join(f"{record.to_sgf()}\n" for record in kept).encode())
@@ -153,10 +154,6 @@ class GamesFile:
         if list(self._records) == sorted(self._records):
             return
         files.write(self.path, "".join(f"{record.to_sgf()}\n" for record in self.scores()))
-
-
-def _is_forfeit(record: Record) -> bool:
-    return record.outcome is not None and record.outcome.ending.is_forfeit
 
 
 def _whole_games(path: Path, file: IO[bytes], event: str) -> dict[str, Record]:

@@ -110,18 +110,21 @@ class LadderCourse:
         return True
 
     def _close_round(self) -> None:
-        for game in self._last.values():
-            self._sum_up(game)
+        self._sum_up(*self._last.values())
         self._last = {}
 
-    def _sum_up(self, game: Played) -> None:
-        digest, number = game.id.rpartition("-")[2].split("/")
-        first, second, _ = self._meetings[digest]
-        self._starts[digest] = max(self._starts[digest], 2 * ((int(number) - 1) // 2 + 1))
-        colours = (first.identity, second.identity) if int(number) % 2 else (second.identity, first.identity)
-        if game.outcome is not None and self._seen.add(hash((colours, game.canonical))):
-            self._points[colours] += game.outcome.black_score  # type: ignore[assignment]  # halves, too
-            self._distinct[colours] += 1
+    def _sum_up(self, *games: Played) -> None:
+        found = []
+        for game in games:
+            digest, number = game.id.rpartition("-")[2].split("/")
+            first, second, _ = self._meetings[digest]
+            self._starts[digest] = max(self._starts[digest], 2 * ((int(number) - 1) // 2 + 1))
+            colours = (first.identity, second.identity) if int(number) % 2 else (second.identity, first.identity)
+            found.append((colours, game.canonical))
+        for (colours, _), game, new in zip(found, games, self._seen.add([*map(hash, found)]), strict=True):
+            if game.outcome is not None and new:
+                self._points[colours] += game.outcome.black_score  # type: ignore[assignment]  # halves, too
+                self._distinct[colours] += 1
 
     def missing(self) -> list[Pairing]:
         """What is missing of the last round or, if nothing is, the next one. Raises ConfigError when there are no
@@ -176,7 +179,7 @@ def next_meetings(ratings: Ratings, block: int, to_see: float = 0.0) -> list[tup
     players = ratings.players
     index = {player: i for i, player in enumerate(players)}
     gaps = [(index[one], index[other]) for one, other in pairwise(ratings.ranking())]
-    unmeasured = [gap for gap in gaps if not _is_measured(ratings, *gap)]
+    unmeasured = [gap for gap in gaps if not (ratings.beaten[gap] and ratings.beaten[gap[::-1]])]
     measured = [gap for gap in gaps if gap not in unmeasured]
     urgent = [gap for gap in unmeasured if ratings.games[gap] < GIVE_UP * block]
     covariance = np.array(ratings.covariance)
@@ -213,10 +216,6 @@ def widest_gap(ratings: Ratings) -> tuple[str, str, float] | None:
         if ratings.difference(one, other).bound is Bound.BOTH
     ]
     return max(found, key=lambda gap: gap[2], default=None)
-
-
-def _is_measured(ratings: Ratings, one: int, other: int) -> bool:
-    return bool(ratings.beaten[one, other] and ratings.beaten[other, one])
 
 
 def _half_width(covariance: FloatArray, one: int, other: int) -> float:

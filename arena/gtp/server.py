@@ -128,7 +128,7 @@ class Server:
 
     ``check`` raises a UserError for a size of board that the bot can't play. Each new game takes the next seed after
     ``seed``, until ``set_random_seed`` sets another. ``limits`` are the bot's own; the controller's clock comes before
-    theirs and before their seconds, and nothing forfeits here.
+    theirs and before their seconds, and nothing forfeits here. A bot that ``analyses`` reports candidates, too.
     """
 
     def __init__(
@@ -139,6 +139,7 @@ class Server:
         seed: int = 0,
         check: Callable[[int], object] = lambda size: None,
         limits: Limits | None = None,
+        analyses: bool = False,
     ):
         self._bot = bot
         self._name = name
@@ -163,7 +164,7 @@ class Server:
             "reg_genmove": self._reg_genmove,
             "kgs-genmove_cleanup": self._genmove,  # all stones count as alive, so a bot takes dead ones off anyway
             "undo": self._undo,
-            "fixed_handicap": self._fixed_handicap,
+            "fixed_handicap": lambda words: self._place(self._handicap_points(_whole(words, 0))),
             "place_free_handicap": self._place_free_handicap,
             "set_free_handicap": self._set_free_handicap,
             "loadsgf": self._load,
@@ -180,9 +181,9 @@ class Server:
             "final_status_list": self._status_list,
             "cputime": lambda words: f"{time.process_time():.3f}",
         }
-        if type(bot).analyse is not Bot.analyse:
-            self._commands["lz-analyze"] = lambda words: self._analyse(words, _lz_info)
-            self._commands["kata-analyze"] = lambda words: self._analyse(words, _kata_info)
+        if analyses:
+            self._commands["lz-analyze"] = lambda words: self._analyse(words, lambda share: f"{share * 10000:.0f}")
+            self._commands["kata-analyze"] = lambda words: self._analyse(words, lambda share: f"{share:.6f}")
 
     def answer(self, line: str) -> Answer | None:
         """Carry out a line of input; None when there is nothing on it."""
@@ -274,9 +275,6 @@ class Server:
             raise Refused("cannot undo")
         self._position = self._position.again(moves=self._position.moves[:-1])
         return ""
-
-    def _fixed_handicap(self, words: list[str]) -> str:
-        return self._place(self._handicap_points(_whole(words, 0)))
 
     def _place_free_handicap(self, words: list[str]) -> str:
         """The points of fixed handicap, as far as there are any: fewer stones than asked for are allowed."""
@@ -429,11 +427,12 @@ class Server:
 
     # Analysis.
 
-    def _analyse(self, words: list[str], info: Callable[[int, Candidate, int], str]) -> Iterator[str]:
+    def _analyse(self, words: list[str], share: Callable[[float], str]) -> Iterator[str]:
         """Reports without end, a line each, the first one ready. Empty ones say nothing: they only give way.
 
         ``words`` are as in ``[colour] [centiseconds] [key value]...``. The keys interval and maxmoves are heeded, avoid
-        and allow are refused, others are passed over.
+        and allow are refused, others are passed over. ``share`` writes a share: for Leela Zero in hundredths of a
+        percent, for KataGo from 0 to 1.
         """
         colour = self._position.game.to_play
         interval, most = 1.0, self._size**2 + 1
@@ -458,7 +457,7 @@ class Server:
                 candidates = self._bot.analyse(game, limits)[:most]
             except Exception as error:  # as in _choose
                 raise _failed(error) from error
-            return " ".join(info(order, candidate, self._size) for order, candidate in enumerate(candidates))
+            return " ".join(_info(order, one, self._size, share) for order, one in enumerate(candidates))
 
         def report(text: str) -> Iterator[str]:
             yield text
@@ -575,16 +574,6 @@ def _read_rules(text: str, rules: Rules) -> Rules:
 def _agree(settings: dict[str, object], name: str) -> bool:
     """Whether KataGo's settings are those of the preset. What they don't say is as in our presets."""
     return all(settings.get(key, value) == value for key, value in Rules.preset(name).katago().items())
-
-
-def _lz_info(order: int, candidate: Candidate, size: int) -> str:
-    """Leela Zero's form: shares in hundredths of a percent."""
-    return _info(order, candidate, size, lambda share: f"{share * 10000:.0f}")
-
-
-def _kata_info(order: int, candidate: Candidate, size: int) -> str:
-    """KataGo's form, as far as a bot knows what it tells: shares from 0 to 1."""
-    return _info(order, candidate, size, lambda share: f"{share:.6f}")
 
 
 def _info(order: int, candidate: Candidate, size: int, share: Callable[[float], str]) -> str:

@@ -158,7 +158,7 @@ def _changed(old: str, document: tomlkit.TOMLDocument, name: str, setting: str, 
     """The text of the file with the setting."""
     newline = "\r\n" if "\r\n" in old else "\n"
     bots: Any = document.get("bots", {})
-    if name not in bots and not (isinstance(bots, MutableMapping) and "bots" in document and _is_inline(bots)):
+    if name not in bots and not (isinstance(bots, MutableMapping) and type(bots).__name__ == "InlineTable"):
         lines = [f"[bots.{tomlkit.key(name).as_string()}]", f"{setting} = {tomlkit.string(value).as_string()}", ""]
         gap = "" if not old else newline if old.endswith("\n") else 2 * newline
         return old + gap + newline.join(lines)
@@ -179,7 +179,3 @@ def _changed(old: str, document: tomlkit.TOMLDocument, name: str, setting: str, 
     table.append(setting, item)
     body.extend(reversed(after))
     return tomlkit.dumps(document)
-
-
-def _is_inline(bots: Any) -> bool:
-    return not isinstance(bots, Table) and type(bots).__name__ == "InlineTable"

@@ -9,7 +9,7 @@ import pkgutil
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, replace
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -387,11 +387,7 @@ def _find_kinds() -> Iterator[tuple[str, str, str]]:
         if not module.ispkg:
             yield module.name.replace("_", "-"), f"bots.{module.name}:BOT", ARENA
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        yield point.name, point.value, PACKAGE + _package_of(point)
-
-
-def _package_of(point: EntryPoint) -> str:
-    return point.dist.name if point.dist else point.module
+        yield point.name, point.value, PACKAGE + (point.dist.name if point.dist else point.module)
 
 
 def _where(name: str, source: str) -> str:

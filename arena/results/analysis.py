@@ -16,7 +16,7 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from arena import BotFault, UserError
@@ -123,12 +123,12 @@ def analyse(record: Record, bot: Bot, limits: Limits | None = None, at_once: int
     limits = limits or Limits()
     if at_once is None:
         at_once = 1 if limits.seconds is not None or type(bot).choose_all is Bot.choose_all else AT_ONCE
-    positions: list[Game] = []
-    for game in _positions(record):
-        positions.append(game)
-        if len(positions) == at_once or len(game.moves) == _last_judged(record):
-            yield from _evaluate(positions, bot, limits)
-            positions = []
+    games: list[Game] = []
+    for game in islice(positions(record), evaluation_count(record)):
+        games.append(game.copy())  # a bot may keep what it knows by it
+        if len(games) == at_once or len(game.moves) == _last_judged(record):
+            yield from _evaluate(games, bot, limits)
+            games = []
 
 
 def judge(record: Record, evaluations: Sequence[Evaluation]) -> list[PlayedMove]:
@@ -152,16 +152,17 @@ def _last_judged(record: Record) -> int:
     return len(record.moves) - 2 * (record.moves[-2:] == (passing, passing))
 
 
-def _positions(record: Record) -> Iterator[Game]:
-    """A game of its own for each position: a bot may keep what it knows by it. Raises RecordError."""
+def positions(record: Record) -> Iterator[Game]:
+    """The game after each number of moves: the same object, which is played on. Raises RecordError."""
     room = max(record.rules.move_limit, len(record.moves) + 1)  # the limit would end the game
-    whole = replace(record, rules=replace(record.rules, move_limit=room))
-    whole.replay()
-    game = replace(whole, moves=(), outcome=None).replay()
-    yield game.copy()
-    for move in whole.moves[: _last_judged(record)]:
+    whole = replace(record, rules=replace(record.rules, move_limit=room), outcome=None)
+    whole.replay()  # says what is wrong
+    game = replace(whole, moves=()).replay()
+    yield game
+    for move in record.moves:
+        game.outcome = None
         game.play(move)
-        yield game.copy()
+        yield game
 
 
 def _evaluate(games: Sequence[Game], bot: Bot, limits: Limits) -> Iterator[Evaluation]:

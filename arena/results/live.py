@@ -149,14 +149,10 @@ def look_at(database: Path) -> Look | None:
         with path.open("r", encoding="ascii") as file:
             status = os.fstat(file.fileno())
             data = json.load(file)
-        return Look(_live_from(data), max(0.0, time() - status.st_mtime), status.st_mtime_ns)
+        data["glances"] = tuple(_glance_from(glance) for glance in data["glances"])
+        return Look(Live(**data), max(0.0, time() - status.st_mtime), status.st_mtime_ns)
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _live_from(data: dict[str, Any]) -> Live:
-    glances = tuple(_glance_from(glance) for glance in data["glances"])
-    return Live(**(data | {"glances": glances}))
 
 
 def _glance_from(data: dict[str, Any]) -> Glance:

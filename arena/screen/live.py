@@ -5,14 +5,14 @@ A frame draws progress, pace, the board that is watched, and the figures, which 
 
 from __future__ import annotations
 
-import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property, lru_cache
-from threading import Lock
+from itertools import islice
+from time import monotonic
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -31,7 +31,7 @@ from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move
 from arena.screen import style
 from arena.screen.board import DARK, Theme, board_height, board_width, draw_board, stone_sign
 from arena.screen.running import EventView, Watched
-from arena.screen.terminal import Keyboard, Painter, Press, Typed, is_background, on_signals
+from arena.screen.terminal import Press, Stage
 
 V = TypeVar("V", bound=EventView[Any])
 
@@ -303,7 +303,8 @@ def _stones(rules: Rules, moves: tuple[Move, ...]) -> np.ndarray:
 
 # --- The screen and its keys ---
 
-FRAMES_A_SECOND = 6
+FRAME_EVERY = 1 / 6
+"""Seconds between two frames, unless a key was pressed."""
 
 LINE_EVERY = 5.0
 """Seconds between two plain lines, at least; a hundredth of the time played when that is more."""
@@ -327,10 +328,7 @@ SETTLED = 3
 
 
 class LiveScreen(Generic[V]):
-    """A view as a Rich renderable, and what is done with it by keys.
-
-    One thread may add updates, another draw, and a third press keys. Without a ``control`` an event can't be paused.
-    """
+    """A view as a Rich renderable, and what is done with it by keys. Without a ``control`` an event can't be paused."""
 
     def __init__(
         self, view: V, frame: Callable[[V, Room], Frame[V]], control: Control | None = None, theme: Theme = DARK
@@ -341,66 +339,38 @@ class LiveScreen(Generic[V]):
         self._theme = theme
         self.has_keys = False  # a person can press some, and is told which
         self.shows_help = False
-        self.ending: BaseException | None = None  # what the event is to be ended with
-        self._lock = Lock()
         self._spinner = Spinner("dots")
-        self._suspending = -1  # updates since Ctrl-Z was pressed; -1 when it wasn't
-        self._was_paused = False
 
     def add(self, update: Update) -> None:
-        """Take in what has happened; before the process is stopped, the bots come to rest."""
-        if self._suspending == 0:
-            self._was_paused = self.view.is_paused
-            self._pause(True)
-        if self._suspending >= 0:
-            self._suspending += 1
-        with self._lock:
-            if self.control is not None:
-                self.view.pause(self.control.paused)  # whoever asked for it
-            self.view.add(update)
+        """Take in what has happened."""
+        if self.control is not None:
+            self.view.pause(self.control.paused)  # whoever asked for it
+        self.view.add(update)
 
     def press(self, key: str) -> None:
-        """Do what a key asks for; other keys do nothing. Quitting and Ctrl-Z only leave a note for the thread that adds
-        updates, and take no lock: a signal may call for them."""
+        """Do what a key asks for; other keys do nothing. Raises KeyboardInterrupt to quit."""
         match key.lower():
             case "q":
-                self.ending = KeyboardInterrupt()
-            case "ctrl-z":
-                self._suspending = max(0, self._suspending)
+                raise KeyboardInterrupt
             case " " if self.control is not None:
-                self._pause(not self.control.paused)
+                self.pause(not self.control.paused)
             case "?":
                 self.shows_help = not self.shows_help
             case "n" | "right":
-                self._choose(1)
+                self.view.boards.choose(1)
             case "p" | "left":
-                self._choose(-1)
+                self.view.boards.choose(-1)
 
-    def _choose(self, step: int) -> None:
-        with self._lock:
-            self.view.boards.choose(step)
-
-    def _pause(self, paused: bool) -> None:
+    def pause(self, paused: bool) -> None:
+        """Have the event rest, or go on."""
         if self.control is not None:
             self.control.paused = paused
-        with self._lock:
             self.view.pause(paused)
-
-    @property
-    def is_to_stop(self) -> bool:
-        """Whether Ctrl-Z was pressed, and all bots have heard of it."""
-        return self._suspending >= SETTLED
-
-    def go_on(self) -> None:
-        """The process was stopped, and runs again."""
-        self._suspending = -1
-        self._pause(self._was_paused)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         hint = self._hint() if self.has_keys else Hint()
         room = Room(options.max_width, console.height - 1, self._spinner, hint, self._theme)
-        with self._lock:
-            yield self._frame(self.view, room).draw()
+        yield self._frame(self.view, room).draw()
 
     def _hint(self) -> Hint:
         hints, help = (HINTS, HELP) if self.control is not None else (WATCHER_HINTS, WATCHER_HELP)
@@ -432,33 +402,32 @@ def show_event(screen: LiveScreen[Any], updates: Iterator[Update], console: Cons
 
 
 def _show_live(screen: LiveScreen[Any], updates: Iterator[Update], console: Console) -> None:
-    painter = Painter(screen, console, FRAMES_A_SECOND, lambda: is_background(0))
+    was_paused, drawn = False, 0.0
 
-    def press(typed: Typed) -> None:
-        if isinstance(typed, Press):
-            screen.press(typed.key)
-            painter.refresh()
-
-    def terminate() -> None:
-        screen.ending = SystemExit(128 + signal.SIGTERM)
-
-    handlers = {
-        signal.SIGTERM: terminate,
-        signal.SIGTSTP: lambda: screen.press("ctrl-z"),
-        signal.SIGCONT: painter.begin_anew,
-    }
-    with on_signals(handlers), Keyboard(press) as keyboard, painter:
-        for update in updates:
+    def rest() -> None:
+        """Before the process is stopped, the bots come to rest."""
+        nonlocal was_paused
+        was_paused = screen.view.is_paused
+        screen.pause(True)
+        for update in islice(updates, SETTLED):
             screen.add(update)
-            screen.has_keys = keyboard.is_on
-            if screen.is_to_stop:
-                painter.rest()
-                keyboard.suspend()
-                painter.begin_anew()
-                screen.go_on()
-            if screen.ending is not None:
-                raise screen.ending
-        screen.view.finish()
+
+    try:
+        with Stage(console, rest, lambda: screen.pause(was_paused), mouse=False) as stage:
+            for update in updates:
+                screen.add(update)
+                screen.has_keys = stage.hears
+                while (typed := stage.next(0)) is not None:
+                    drawn = 0.0
+                    if isinstance(typed, Press):
+                        screen.press(typed.key)
+                if monotonic() >= drawn + FRAME_EVERY:
+                    stage.draw(screen)
+                    drawn = monotonic()
+            screen.view.finish()
+    finally:
+        screen.has_keys = False
+        console.print(screen)
 
 
 def _waiting(console: Console) -> Status:

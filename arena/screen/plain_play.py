@@ -216,16 +216,13 @@ class Talk:
     def obey(self, line: str) -> bool:
         """Carry out a command; False when it is to leave. What can't be done is explained."""
         try:
-            self._say_if(self._commands.obey(line))
+            if words := self._commands.obey(line):
+                self._say(words)
         except Left:
             return False
         except (Refused, IllegalMove) as error:
             self._say(str(error))
         return True
-
-    def _say_if(self, words: str) -> None:
-        if words:
-            self._say(words)
 
     def _nothing(self) -> str:
         if self._sitting.snapshot().phase is not Phase.PLAY:

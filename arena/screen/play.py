@@ -10,7 +10,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.text import Text
 
 from arena import IllegalMove
@@ -394,7 +394,7 @@ def _show(sitting: Sitting, console: Console, look: Look, kept: Path | None, eva
     with Stage(console, sitting.pause, sitting.go_on) as stage:
         sitting.subscribe(lambda: stage.tell(None))
         seat.message = STARTING
-        stage.draw(seat.picture(*stage.size).lines)
+        stage.draw(Group(*seat.picture(*stage.size).lines))
         sitting.pause()
         estimated(Game(seat.snapshot.rules), playouts=2)  # a compiler at work would leave the screen dead later
         sitting.go_on()
@@ -416,7 +416,7 @@ def _play(seat: Seat, stage: Stage) -> bool:
         seat.look()
         if not stage.is_behind:
             picture = seat.picture(*stage.size)
-            stage.draw(picture.lines)
+            stage.draw(Group(*picture.lines))
         typed: Any = stage.next(seat.patience)
         if isinstance(typed, Press | Paste | Mouse | Gone) and not seat.do(typed, picture):
             return False

@@ -1,7 +1,7 @@
-"""The terminal: the keyboard and the mouse in raw mode, one screen for a person, and drawing in place.
+"""The terminal: the keyboard and the mouse in raw mode, and one screen for a person.
 
-``Typing`` parses bytes, ``Keyboard`` reads them, ``Stage`` takes the whole screen as editors do, ``Painter`` redraws a
-few lines where they stand. No layout is here, and no key but Ctrl-Z has a meaning.
+``Typing`` parses bytes, ``Keyboard`` reads them, ``Stage`` takes the whole screen as editors do. No layout is here, and
+no key but Ctrl-Z has a meaning.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import select
 import signal
 import termios
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -24,7 +24,6 @@ from typing import Any, Self
 from rich.console import Console, ConsoleDimensions, RenderableType
 from rich.control import Control
 from rich.segment import ControlType, Segment, Segments
-from rich.text import Text
 
 KEYBOARD = 0
 """The file descriptor that is read unless another is given."""
@@ -362,7 +361,7 @@ def has_stage(console: Console) -> bool:
 
 class Stage:
     """A context in which the terminal shows what ``draw`` is given, on the alternate screen: what was there before
-    comes back in the end, whatever happens.
+    comes back in the end, whatever happens. While another job has the terminal, nothing is drawn.
 
     ``next`` raises SystemExit on SIGTERM and SIGHUP, KeyboardInterrupt on Ctrl-C. Ctrl-Z stops the process; ``on_stop``
     is called before, ``on_continue`` after it.
@@ -373,15 +372,17 @@ class Stage:
         console: Console,
         on_stop: Callable[[], None] = lambda: None,
         on_continue: Callable[[], None] = lambda: None,
+        mouse: bool = True,
     ):
         self._console = console
         self._on_stop = on_stop
         self._on_continue = on_continue
         self._told: SimpleQueue[Any] = SimpleQueue()
-        self._keyboard = Keyboard(self._told.put, KEYBOARD, mouse=True)
+        self._keyboard = Keyboard(self._told.put, KEYBOARD, mouse)
         self._exits = ExitStack()
         self._ending: SystemExit | None = None
         self._suspending = False
+        self._is_set = False  # the alternate screen is shown
         self._shown: tuple[ConsoleDimensions, list[list[Segment]]] | None = None
 
     def __enter__(self) -> Self:
@@ -396,7 +397,6 @@ class Stage:
             exits.enter_context(on_signals(handlers))
             exits.callback(self._clear)
             exits.enter_context(self._keyboard)
-            self._prepare()
             self._exits = exits.pop_all()
         return self
 
@@ -409,6 +409,11 @@ class Stage:
     def size(self) -> tuple[int, int]:
         """Columns and lines."""
         return self._console.width, self._console.height
+
+    @property
+    def hears(self) -> bool:
+        """Whether keys are heard now."""
+        return self._keyboard.is_on
 
     @property
     def is_behind(self) -> bool:
@@ -432,17 +437,18 @@ class Stage:
             return None
         return what
 
-    def draw(self, lines: Sequence[Text]) -> None:
-        """Fill the screen with these lines; what doesn't fit is cut off."""
+    def draw(self, what: RenderableType) -> None:
+        """Fill the screen; what doesn't fit is cut off."""
         if is_background(KEYBOARD):
             return
         console, size = self._console, self._console.size
-        rows = [
-            Segment.adjust_line_length(list(line.render(console)), size.width, pad=False)
-            for line in lines[: size.height]
-        ]
+        rows = console.render_lines(what, pad=False)[: size.height]
         if self._shown == (size, rows):
             return
+        if not self._is_set:
+            self._is_set = True
+            self._print(Control.alt_screen(True))
+            self._print(Control.show_cursor(False))
         written = [_overwriting(row, size.width) for row in [*rows, *([[]] * (size.height - len(rows)))]]
         between = [[Segment.line(), *row] for row in written[1:]]
         self._print(Segments([Control.home().segment, *chain(*written[:1], *between)]))
@@ -454,14 +460,11 @@ class Stage:
         except OSError:
             self._told.put(Gone())
 
-    def _prepare(self) -> None:
-        self._shown = None
-        self._print(Control.alt_screen(True))
-        self._print(Control.show_cursor(False))
-
     def _clear(self) -> None:
-        self._print(Control.show_cursor(True))
-        self._print(Control.alt_screen(False))
+        if self._is_set:
+            self._print(Control.show_cursor(True))
+            self._print(Control.alt_screen(False))
+        self._is_set, self._shown = False, None
 
     def _suspend(self) -> None:
         self._suspending = False
@@ -469,7 +472,6 @@ class Stage:
         self._on_stop()
         self._keyboard.suspend()
         self._on_continue()
-        self._prepare()
 
     # A signal may interrupt anything: its handler only takes a note, and wakes ``next``.
 
@@ -487,105 +489,6 @@ class Stage:
     def _wake_anew(self) -> None:
         self._shown = None
         self._wake()
-
-
-# --- Drawing in place ---
-
-_ERASE_BELOW = Segment("\x1b[0J", control=[(ControlType.CLEAR,)])
-
-
-class Painter:
-    """A context in which a thread draws ``renderable`` again and again; its last state stays on the terminal.
-
-    Lines are overwritten, never erased first as ``rich.live`` does it, which flickers on a slow terminal. While
-    ``is_hidden``, as when another job has the terminal, only the last state is drawn.
-    """
-
-    def __init__(
-        self,
-        renderable: RenderableType,
-        console: Console,
-        frames_a_second: float,
-        is_hidden: Callable[[], bool] = lambda: False,
-    ):
-        self._renderable = renderable
-        self._console = console
-        self._pause = 1 / frames_a_second
-        self._is_hidden = is_hidden
-        self._over = threading.Event()
-        self._due = threading.Event()
-        self._painting = threading.Lock()
-        self._resting = False
-        self._displaced = False  # the cursor isn't below our lines
-        self._thread = threading.Thread(target=self._run, name="painter", daemon=True)
-        self._lines = 0  # on the terminal now, above the cursor
-        self._size: ConsoleDimensions | None = None
-
-    def __enter__(self) -> Self:
-        self._console.show_cursor(False)
-        self._paint()
-        self._thread.start()
-        return self
-
-    def refresh(self) -> None:
-        """Draw as soon as possible."""
-        self._due.set()
-
-    def rest(self) -> None:
-        """Draw nothing more until ``begin_anew``; the cursor is shown."""
-        with self._painting:
-            self._resting = True
-            self._console.show_cursor(True)
-
-    def begin_anew(self) -> None:
-        """Something else was written on the terminal: go on below it."""
-        self._resting, self._displaced = False, True
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self._over.set()
-            self._due.set()
-            self._thread.join()
-            self._paint()
-        finally:
-            self._console.show_cursor(True)
-
-    def _run(self) -> None:
-        while not self._over.is_set():
-            self._due.wait(self._pause)
-            self._due.clear()
-            with self._painting:
-                if self._is_hidden():
-                    self._displaced = True
-                elif not self._resting and not self._over.is_set():
-                    self._paint()
-
-    def _paint(self) -> None:
-        console, size = self._console, self._console.size
-        if self._displaced:
-            self._displaced, self._size, self._lines = False, None, 0
-            console.show_cursor(False)
-        lines = console.render_lines(self._renderable, pad=False)[: size.height - 1]
-        moved = self._size not in (None, size)  # the terminal has wrapped the old lines: where they are is unknown
-        if moved:
-            segments = [Control.home().segment]
-            self._lines = 0
-        else:
-            segments = [_up(self._lines)] if self._lines else []
-        for line in [*lines, *([[]] * (self._lines - len(lines)))]:
-            segments += [*_overwriting(line, size.width), Segment.line()]
-        if self._lines > len(lines):
-            segments.append(_up(self._lines - len(lines)))
-        if moved:
-            segments.append(_ERASE_BELOW)
-        console.print(Segments(segments), end="", crop=False)
-        self._lines, self._size = len(lines), size
-
-
-def _up(lines: int) -> Segment:
-    return Control((ControlType.CURSOR_UP, lines)).segment
 
 
 def _overwriting(row: list[Segment], width: int) -> list[Segment]:

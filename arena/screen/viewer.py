@@ -10,14 +10,23 @@ from typing import Any
 
 import numpy as np
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, Group
 from rich.text import Text
 
 from arena import UserError
-from arena.go.moves import BLACK, Colour, Move, gtp_from_move, pass_move
+from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move, pass_move
 from arena.go.record import Record
 from arena.go.remarks import Remark
-from arena.results.analysis import Evaluation, PlayedMove, evaluation_count, judge, mistakes, spelled
+from arena.results.analysis import (
+    MISTAKE,
+    Evaluation,
+    PlayedMove,
+    evaluation_count,
+    judge,
+    mistakes,
+    positions,
+    spelled,
+)
 from arena.screen import style
 from arena.screen.board import (
     DARK,
@@ -37,9 +46,6 @@ from arena.screen.terminal import Act, Gone, Mouse, Paste, Press, Stage, Typed
 
 STRIDE = 10
 """Moves that PgUp and PgDn go."""
-
-MISTAKE = 0.05
-"""Win rate that a move must cost to be called a mistake."""
 
 MOST_MISTAKES = 3
 
@@ -73,20 +79,6 @@ def costs(record: Record, win_rates: Sequence[float | None]) -> dict[int, float]
     for number, (before, after) in enumerate(pairwise(win_rates), 1):
         if before is not None and after is not None:
             found[number] = (before - after) * (1 if mover(record, number) is BLACK else -1)
-    return found
-
-
-def positions(record: Record) -> list[tuple[np.ndarray, tuple[int, int]]]:
-    """The stones after each number of moves, and how many of each colour were taken. Raises RecordError."""
-    room = max(record.rules.move_limit, len(record.moves) + 1)  # the limit would end the game
-    whole = replace(record, rules=replace(record.rules, move_limit=room), outcome=None)
-    whole.replay()  # says what is wrong
-    game = replace(whole, moves=()).replay()
-    found = [(game.board.stones, (0, 0))]
-    for move in record.moves:
-        game.outcome = None
-        game.play(move)
-        found.append((game.board.stones, (game.prisoners(Colour.BLACK), game.prisoners(Colour.WHITE))))
     return found
 
 
@@ -137,7 +129,9 @@ class Viewer:
         self.remark_on(remarks, mistakes)
         self.number = min(max(0, at), len(record.moves))
         self.theme = theme
-        self._positions = positions(record)
+        self._positions = [
+            (game.board.stones, (game.prisoners(BLACK), game.prisoners(WHITE))) for game in positions(record)
+        ]
         self._number_typed: str | None = None  # what is typed of a move's number
         self._message = ""
         self._shows_owners = True
@@ -373,7 +367,7 @@ def step_through(viewer: Viewer, stage: Stage) -> bool:
     while True:
         if not stage.is_behind:
             picture = viewer.scene().fit(*stage.size)
-            stage.draw(picture.lines)
+            stage.draw(Group(*picture.lines))
         told: Any = stage.next()
         if isinstance(told, Gone):
             stage.tell(told)

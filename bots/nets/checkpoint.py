@@ -23,8 +23,8 @@ MANIFEST = "manifest.json"
 WEIGHTS = "weights.safetensors"
 MODEL = "model.onnx"
 MODEL_INT8 = "model-int8.onnx"
-REQUIRED, OPTIONAL = (WEIGHTS, MODEL), (MODEL_INT8,)
-"""The files of a net. A rollout policy has its weights alone."""
+FILES = (WEIGHTS, MODEL, MODEL_INT8)
+"""The files of a checkpoint. Only its weights must be there: torch plays a net that has no ONNX."""
 
 ROLLOUT = "rollout"
 """The family of rollout policies."""
@@ -92,11 +92,6 @@ class Manifest:
         """Empty for the arena's own nets."""
         return str(self.network.get("family", ""))
 
-    @property
-    def required(self) -> tuple[str, ...]:
-        """The files that must be there."""
-        return (WEIGHTS,) if self.family == ROLLOUT else REQUIRED
-
 
 MOST_BYTES = 2 << 30
 """Bytes of the longest file of a checkpoint that is read; the nets that ship have one megabyte."""
@@ -162,8 +157,14 @@ class Checkpoint:
         """Raise CheckpointError when this net can't be run with such numbers here."""
         if precision == "int8":
             self.model(int8=True)
-        if precision == "bf16" and find_spec("torch") is None:
-            raise CheckpointError("precision bf16 needs torch: pip install 'arena[train]'")
+        if (precision == "bf16" or not self.has_model) and find_spec("torch") is None:
+            why = "precision bf16" if precision == "bf16" else f"{self.folder}: has no {MODEL}, so that it"
+            raise CheckpointError(f"{why} needs torch: pip install 'arena[train]'")
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a net can be played without torch, from its ONNX file."""
+        return MODEL in self.manifest.files
 
     def model(self, int8: bool = False) -> Path:
         """The ONNX file. Raises CheckpointError when this checkpoint has none in int8."""
@@ -232,10 +233,9 @@ def save(folder: str | Path, manifest: Manifest, write: Callable[[Path], Mapping
     with replacing(folder, error=CheckpointError) as new:
         new.mkdir()
         metrics = {**manifest.metrics, **write(new)}
-        missing = [name for name in manifest.required if not (new / name).is_file()]
-        if missing:
-            raise CheckpointError(f"{folder}: can't be saved without {', '.join(missing)}; write every file")
-        present = [name for name in (*REQUIRED, *OPTIONAL) if (new / name).is_file()]
+        if not (new / WEIGHTS).is_file():
+            raise CheckpointError(f"{folder}: can't be saved without {WEIGHTS}; write every file")
+        present = [name for name in FILES if (new / name).is_file()]
         files = {name: _sha256(new / name) for name in present}
         manifest = replace(manifest, metrics=metrics, files=files, gates=())  # no match has tested these weights
         (new / MANIFEST).write_text(to_json(asdict(manifest)), encoding="utf-8")
@@ -287,14 +287,13 @@ def _read_manifest(path: Path) -> Manifest:
         )
     _check(path, content)
     manifest = Manifest(**content)
-    for name in manifest.required:
-        if name not in manifest.files:
-            raise CheckpointError(f"{path}: doesn't list {name}; train it again")
+    if WEIGHTS not in manifest.files:
+        raise CheckpointError(f"{path}: doesn't list {WEIGHTS}; train it again")
     return manifest
 
 
 def _check(path: Path, content: dict[str, Any]) -> None:
     check_keys(content, Manifest, path, error=CheckpointError, hint="train it again", optional=OPTIONAL_ENTRIES)
     for name, digest in content["files"].items():
-        if name not in (*REQUIRED, *OPTIONAL) or not isinstance(digest, str):
+        if name not in FILES or not isinstance(digest, str):
             raise CheckpointError(f"{path}: lists a file '{name}' that no checkpoint has; train it again")

@@ -52,9 +52,9 @@ class TorchModel:
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint) -> TorchModel:
+    def of(cls, checkpoint: Checkpoint, bf16: bool = True) -> TorchModel:
         """Raises CheckpointError for a net that this version doesn't know."""
-        return cls(load_network(checkpoint), torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+        return cls(load_network(checkpoint), torch.device("cuda" if torch.cuda.is_available() else "cpu"), bf16)
 
     def refresh(self) -> None:
         """Take over the weights that the network has now, in place: nothing is captured anew."""

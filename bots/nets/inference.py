@@ -130,12 +130,12 @@ class Evaluator:
             self.evaluate(sample_planes(self.encoder, checkpoint.manifest.size))
 
     def _load(self, precision: Precision) -> Model:
-        if precision is not Precision.BF16:
+        if precision is Precision.INT8 or (precision is Precision.FP32 and self.checkpoint.has_model):
             return OnnxModel(self.checkpoint.model(int8=precision is Precision.INT8), self._threads)
         self.checkpoint.require_precision(precision)
         from bots.nets.gpu import TorchModel  # torch is heavy, and may not be there
 
-        return TorchModel.of(self.checkpoint)
+        return TorchModel.of(self.checkpoint, bf16=precision is Precision.BF16)
 
     def _doubt(self, may_change: bool) -> None:
         """Go back to fp32 where int8 answers something else: a processor may saturate where others don't. Raises

@@ -182,7 +182,7 @@ class Lots(Bot):
 
 def check_server(name: str, data: bytes) -> None:
     """Every answer is GTP, and what lies on the board afterwards can lie there."""
-    server = Server(Lots(), FIVE)
+    server = Server(Lots(), FIVE, analyses=True)
     for line in data.decode("utf-8", "replace").split("\n"):
         answer = server.answer(f"{line}\n")
         if answer is None:
