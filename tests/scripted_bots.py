@@ -252,7 +252,7 @@ def coin(boards: int) -> BotKind:
     return BotKind(summary="resigns as its coin falls", config=Toss, build=Coin, boards=boards)
 
 
-COIN_1, COIN_8, COIN_64, COIN_512 = coin(1), coin(8), coin(64), coin(512)
+COIN_1, COIN_8, COIN_64, COIN_512 = map(coin, (1, 8, 64, 512))
 MANY = BotKind(summary="one call for all games", config=Script, build=Many)
 PICKY = BotKind(summary="fails for all games because of one", config=Script, build=Picky)
 GENEROUS = BotKind(summary="gives a decision too many", config=Script, build=Generous)
