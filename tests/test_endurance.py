@@ -45,8 +45,6 @@ ENGINE = [sys.executable, "-I", "-S", str(ROOT / "tests" / "engines" / "scripted
 
 ENGINES = {"one": "good", "two": "daemons", "three": "banner"}
 
-PERSON = "ada"
-
 CONFIG = "".join(
     f"[bots.{name}]\nkind = 'gtp'\ncommand = \"{' '.join([*ENGINE, mode])}\"\n" for name, mode in ENGINES.items()
 )
@@ -241,7 +239,7 @@ class Siege:
 def plays(siege: Siege, kills: Sequence[signal.Signals]) -> None:
     """A person's game in a pipe, killed after the first move each time."""
     for number in kills:
-        with siege.begun("play", "random", "--size", "5", "--as", PERSON) as process:
+        with siege.begun("play", "random", "--size", "5", "--as", "ada") as process:
             assert process.stdin is not None and process.stdout is not None
             process.stdin.write("c3\n")
             process.stdin.flush()
