@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import os
@@ -434,7 +435,7 @@ def test_a_batch_in_parts_is_learned_as_a_whole(tiny: sl.Config, tmp_path: Path)
 
 def test_a_profiled_run_leaves_a_trace_of_its_steps(tiny: sl.Config, tmp_path: Path) -> None:
     sl.train(replace(tiny, profile=2, max_rows=10 * 32), tmp_path)
-    trace = json.loads((tmp_path / "training" / "tiny" / loop.TRACE_FILE).read_text())
+    trace = json.loads(gzip.decompress((tmp_path / "training" / "tiny" / loop.TRACE_FILE).read_bytes()))
     assert any(event["name"] == "aten::conv2d" for event in trace["traceEvents"])
 
 
