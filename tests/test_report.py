@@ -13,7 +13,7 @@ import pytest
 
 from arena import StoreError
 from arena.contract.code import Player
-from arena.events.tally import Forfeit, Tally
+from arena.events.tally import Forfeit, Judge, Tally
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, symmetry_table
 from arena.go.record import Record
@@ -47,8 +47,7 @@ def record(
 
 def tally_of(*records: Record) -> Tally:
     tally = Tally("new", "old")
-    for each in records:
-        tally.add(each)
+    tally.add_pairs(*records)
     return tally
 
 
@@ -78,21 +77,29 @@ def test_games_are_paired_by_their_numbers_in_whatever_order_they_end():
     winners = ["new", "new", "new", "old", "old", "old", None, "new", None, "old", "new"]
     records = [record(n, winner) for n, winner in enumerate(winners)]
     random.Random(4).shuffle(records)
-    tally = tally_of(*records)
+    judge = Judge("new", "old", games=11)
+    judge.add(*records)
+    tally = judge.tally
     assert tally.finished_pairs == 5  # the eleventh game has no twin yet
     assert tally.counts == PairCounts(ll=1, ld=1, wl_dd=1, wd=1, ww=1)
     assert tally.comparison() == compare(PairCounts(1, 1, 1, 1, 1))
 
 
-def test_a_game_whose_twin_is_still_to_come_gives_no_estimate_and_a_sweep_is_bounded_on_one_side():
-    tally = tally_of(record(0, "new"), record(2, "old"), record(4, "new"))
+def test_a_game_without_its_twin_gives_no_estimate_and_a_sweep_is_bounded_on_one_side():
+    tally = Tally("new", "old")
+    tally.add(record(0, "new"), record(2, "old"), record(4, "new"))
     assert tally.results() == WinDrawLoss(2, 0, 1)
     assert tally.counts == PairCounts(0, 0, 0, 0, 0)
     assert tally.comparison().elo.bound is Bound.NONE
-    tally.add(record(1, "new"))
-    assert tally.counts == PairCounts(0, 0, 0, 0, 1)
     tally = tally_of(*(record(n, "new") for n in range(10)))
     assert str(tally.comparison().elo) == "≥ +63"  # five pairs
+
+
+def test_an_unknown_outcome_leaves_out_the_game_and_its_pair():
+    unknown = Record(RULES, (1, 2), None, black="new", white="old", id="match-1/00001")
+    tally = tally_of(unknown, record(1, "new"), record(2, "new"), record(3, "new"))
+    assert tally.results() == WinDrawLoss(3, 0, 0)
+    assert tally.counts == PairCounts(0, 0, 0, 0, 1)
 
 
 def test_endings_are_counted_by_winner_the_most_frequent_first():
@@ -148,8 +155,8 @@ def test_a_game_of_others_is_refused_and_a_bot_that_meets_itself_is_tallied_unde
         tally.add(Record(RULES, (1, 2), None, black="new", white="old", id="match-1/00001"))
     assert tally.games == 0
     tally = Tally("bot", "bot (2)")
-    tally.add(record(0, "bot", players=("bot", "bot (2)")))
-    tally.add(record(1, "bot (2)", players=("bot", "bot (2)")))
+    players = ("bot", "bot (2)")
+    tally.add_pairs(record(0, "bot", players=players), record(1, "bot (2)", players=players))
     assert tally.results() == WinDrawLoss(1, 0, 1)
     assert tally.counts == PairCounts(0, 0, 1, 0, 0)
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -20,7 +21,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from arena import CheckpointError, ConfigError, RecordError
+from arena import CheckpointError, ConfigError, RecordError, UserError
 from arena.go import kernels
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, apply_symmetry, symmetry_table
@@ -343,6 +344,35 @@ def killed_at(step: int) -> Callable[[loop.Progress], None]:
     return watch
 
 
+def killed_after_saving(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """Have the first run that saves this step be killed then."""
+    save = loop.Run.save
+
+    def saved(run: loop.Run) -> Path:
+        path = save(run)
+        if run.step_count == step:
+            monkeypatch.setattr(loop.Run, "save", save)
+            raise Killed
+        return path
+
+    monkeypatch.setattr(loop.Run, "save", saved)
+
+
+def steps_logged(folder: Path) -> list[int]:
+    return [json.loads(line)["step"] for line in (folder / loop.METRICS_FILE).read_text().splitlines()]
+
+
+def test_a_run_that_is_killed_once_its_state_is_saved_lacks_no_line_of_its_log(
+    tiny: sl.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = replace(tiny, max_rows=6 * 32, validate_every=64, save_minutes=0)
+    killed_after_saving(monkeypatch, 4)
+    with pytest.raises(Killed):
+        sl.train(config, tmp_path)
+    sl.train(config, tmp_path)
+    assert steps_logged(tmp_path / "training" / "tiny") == [2, 4, 6]
+
+
 @pytest.mark.parametrize(
     ("net", "optimizer"), [("", "muon"), ("", "adamw"), ("", "sgd"), ("trencseni-cnn", "adamw")]
 )  # the last has dropout
@@ -576,6 +606,31 @@ def test_a_signal_leaves_a_good_checkpoint(tiny: sl.Config, tmp_path: Path, proc
     if processes == 1:
         again = sl.train(replace(tiny, max_rows=done + 64), tmp_path / "results")
         assert Checkpoint.open(again).manifest.rows == done + 64
+
+
+class KilledAtOnce:
+    """What a process that is sent this doesn't survive."""
+
+    def __setstate__(self, state: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def __getstate__(self) -> bool:
+        return True
+
+
+def killed_at_work(workers: loop.Workers, at_once: KilledAtOnce | None = None) -> None:
+    workers.mean([torch.zeros(1)], [0.0])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("at_once", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_process_that_is_killed_ends_the_run_with_a_line(at_once: bool) -> None:
+    """It was a long traceback of torch and, where it was killed as it started, only after five minutes."""
+    work = partial(killed_at_work, at_once=KilledAtOnce()) if at_once else killed_at_work
+    with pytest.raises(UserError, match=r"^a process of this run ended by signal 9; the same command resumes the run$"):
+        with loop.Workers.joined(2, work, "cpu") as workers:
+            for _ in range(2):
+                workers.mean([torch.zeros(1)], [0.0])
 
 
 def test_two_processes_of_torchrun_learn_what_one_does(tiny: sl.Config, tmp_path: Path) -> None:

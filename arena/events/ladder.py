@@ -110,18 +110,21 @@ class LadderCourse:
         return True
 
     def _close_round(self) -> None:
-        for game in self._last.values():
-            self._sum_up(game)
+        self._sum_up(*self._last.values())
         self._last = {}
 
-    def _sum_up(self, game: Played) -> None:
-        digest, number = game.id.rpartition("-")[2].split("/")
-        first, second, _ = self._meetings[digest]
-        self._starts[digest] = max(self._starts[digest], 2 * ((int(number) - 1) // 2 + 1))
-        colours = (first.identity, second.identity) if int(number) % 2 else (second.identity, first.identity)
-        if game.outcome is not None and self._seen.add(hash((colours, game.canonical))):
-            self._points[colours] += game.outcome.black_score  # type: ignore[assignment]  # halves, too
-            self._distinct[colours] += 1
+    def _sum_up(self, *games: Played) -> None:
+        found = []
+        for game in games:
+            digest, number = game.id.rpartition("-")[2].split("/")
+            first, second, _ = self._meetings[digest]
+            self._starts[digest] = max(self._starts[digest], 2 * ((int(number) - 1) // 2 + 1))
+            colours = (first.identity, second.identity) if int(number) % 2 else (second.identity, first.identity)
+            found.append((colours, game.canonical))
+        for (colours, _), game, new in zip(found, games, self._seen.add([*map(hash, found)]), strict=True):
+            if game.outcome is not None and new:
+                self._points[colours] += game.outcome.black_score  # type: ignore[assignment]  # halves, too
+                self._distinct[colours] += 1
 
     def missing(self) -> list[Pairing]:
         """What is missing of the last round or, if nothing is, the next one. Raises ConfigError when there are no

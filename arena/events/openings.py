@@ -52,8 +52,20 @@ class _Drawing:
         self._plies = plies
         self._length = plies
         self._random = Random(f"openings of {rules.size} by {seed}")
-        self._symmetries = symmetry_table(rules.size).tolist()
-        self._seen: set[Opening] = set()
+        points = rules.size**2
+        edge = min(2, (rules.size - 5) // 2)
+        inside = range(edge, rules.size - edge)
+        self._free = [row * rules.size + column for row in inside for column in inside]
+        self._near = [
+            {move for move in range(points) if _distance(move, point, rules.size) <= 1} for point in range(points)
+        ]
+        self._width = points // 4 + 1  # bytes for a position: a bit for each point and colour
+        tables = [(8 * self._width * place, table) for place, table in enumerate(symmetry_table(rules.size).tolist())]
+        self._marks = [  # a stone of Black, of White: in all symmetric positions side by side
+            [sum(1 << begin + colour * points + table[move] for begin, table in tables) for move in range(points)]
+            for colour in (0, 1)
+        ]
+        self._seen: set[bytes] = set()
         self._drawn: list[Opening] = []
         self._shorter = 0  # openings of fewer moves
         self._failures = 0
@@ -67,14 +79,33 @@ class _Drawing:
     def _draw(self) -> None:
         if self._failures > 1000:
             self._lengthen()
-        opening = _draw_opening(self._rules.size, self._length, self._random)
-        canonical = min(_stones(tuple([table[move] for move in opening])) for table in self._symmetries)
-        if len(opening) == self._length and canonical not in self._seen:
-            self._seen.add(canonical)
+        opening = self._drawn_moves()
+        black, white = self._marks
+        marks = sum([black[move] for move in opening[0::2]]) + sum([white[move] for move in opening[1::2]])
+        width = self._width
+        positions = marks.to_bytes(SYMMETRIES * width, "little")
+        position = min([positions[begin : begin + width] for begin in range(0, SYMMETRIES * width, width)])
+        if len(opening) == self._length and position not in self._seen:
+            self._seen.add(position)
             self._drawn.append(opening)
             self._failures = 0
         else:
             self._failures += 1
+
+    def _drawn_moves(self) -> Opening:
+        """Fewer moves when there is no room left. Stones without neighbours are legal by any rules."""
+        free, bits = self._free, self._random.getrandbits
+        moves: list[Move] = []
+        while free:
+            place = bits(len(free).bit_length())
+            if place >= len(free):
+                continue
+            moves.append(free[place])
+            if len(moves) == self._length:
+                break
+            near = self._near[moves[-1]]
+            free = [point for point in free if point not in near]
+        return tuple(moves)
 
     def _lengthen(self) -> None:
         if len(self._drawn) == self._shorter or self._length + 2 >= self._rules.move_limit:
@@ -86,21 +117,9 @@ class _Drawing:
         self._length, self._shorter, self._failures = self._length + 2, len(self._drawn), 0
 
 
-def _stones(opening: Opening) -> Opening:
-    """The position an opening leads to, whatever the order of its moves."""
-    return (*sorted(opening[0::2]), *sorted(opening[1::2]))
-
-
-def _draw_opening(size: int, plies: int, random: Random) -> Opening:
-    """Fewer moves when there is no room left. Stones without neighbours are legal by any rules."""
-    edge = min(2, (size - 5) // 2)
-    free = [row * size + column for row in range(edge, size - edge) for column in range(edge, size - edge)]
-    moves: list[Move] = []
-    while free and len(moves) < plies:
-        moves.append(random.choice(free))
-        row, column = divmod(moves[-1], size)
-        free = [point for point in free if abs(point // size - row) + abs(point % size - column) > 1]
-    return tuple(moves)
+def _distance(move: Move, other: Move, size: int) -> int:
+    (row, column), (other_row, other_column) = divmod(move, size), divmod(other, size)
+    return abs(row - other_row) + abs(column - other_column)
 
 
 # --- Books ---

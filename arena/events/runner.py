@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext
@@ -29,6 +29,7 @@ from arena import StoreBusy, StoreError, UserError
 from arena.events.pairing import Course
 from arena.events.room import lost_record
 from arena.events.schedule import Event, Match, Pairing
+from arena.events.tally import batches
 from arena.events.worker import PAUSE, RESUME, CallClock, Glance, Job, safe_path, start_method, work
 from arena.files import scratch
 from arena.go.game import Ending
@@ -44,7 +45,11 @@ STARTS = 3
 """How many workers in a row may die while they start; before one has started, an error of its own is enough."""
 
 LAUNCHES = 100
-"""How often in a row the process that starts workers may be gone; it takes a moment to end, and is started again."""
+"""How often in a row the process that starts workers may be gone; it takes a moment to end, and is started again. Also
+how many workers in a row may be killed while they start, once one has started."""
+
+UNKNOWN = 255
+"""The exit code of a worker when what starts workers was killed, and nobody can tell how the worker ended."""
 
 PATIENCE = 2.0
 """Seconds beyond its deadline before a call counts as hanging, and for a worker to go when the event is over."""
@@ -53,9 +58,6 @@ SOLO_LIVES = 3
 """How often a game may take its worker down when it is played alone, before the bot on the move forfeits it."""
 
 MAX_AHEAD = 64
-
-RESUMED = 1000
-"""Games of an earlier run that one update tells of."""
 
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end a command."""
@@ -128,8 +130,7 @@ def play_event(
         for update in chain(_resumed(course, store.scores(event=event.event)), updates):
             yield update
             if judge is not None:
-                for record in update.records:
-                    judge.add(record)
+                judge.add(*update.records)
                 if judge.is_decided and not update.resumed:
                     with suppress(Unstored):  # what is over besides doesn't count
                         updates.close()
@@ -156,10 +157,11 @@ def _rest(
 
 def _resumed(course: Course, games: Iterator[Played]) -> Iterator[Update]:
     """What was played before, some games at a time, so that they are never in memory all at once."""
-    known = (game for game in games if course.add(game))
-    yield Update(tuple(islice(known, RESUMED)), resumed=True)
-    while some := tuple(islice(known, RESUMED)):
+    some: tuple[Played, ...] = ()
+    for some in batches(game for game in games if course.add(game)):
         yield Update(some, resumed=True)
+    if not some:
+        yield Update(resumed=True)
 
 
 def _missing(event: Event, course: Course, with_people: bool = False) -> list[Pairing]:
@@ -386,8 +388,9 @@ class _Crew:
             worker.connection.close()
             if not worker.ready:
                 self._failed_starts += 1
-                erred = (worker.process.exitcode or 0) > 0  # else a signal ended it, which may come from outside
-                if (erred and not self._opened) or self._failed_starts >= STARTS:
+                erred = 0 < (worker.process.exitcode or 0) < UNKNOWN  # else a signal may have come from outside
+                limit = LAUNCHES if self._opened and not erred else STARTS
+                if (erred and not self._opened) or self._failed_starts >= limit:
                     raise UserError(_start_failure(worker, self._called(worker)))
             for pairing in worker.pairings.values():
                 self._blame(pairing, worker, hangs)

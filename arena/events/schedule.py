@@ -25,7 +25,7 @@ from arena.events.pairing import (
     games_of_two,
     meeting_of,
 )
-from arena.events.tally import Judge
+from arena.events.tally import Judge, batches
 from arena.events.terms import Terms, require
 from arena.files import FOREIGN, check_keys
 from arena.go.game import Rules
@@ -126,8 +126,8 @@ class Match(Planned):
         games = self.games
         if self.test is not None:
             judge = self.judge()
-            for record in played:
-                judge.add(record)
+            for games_in_a_row in batches(played):
+                judge.add(*games_in_a_row)
             games = judge.tally.games if judge.is_decided else games
         openings = self.terms.openings_for(self.games)
         return list(games_of_two(first, second, range(games), openings, self.event, str(self.terms.seed)))

@@ -5,10 +5,11 @@ No ratings of more than two.
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress, islice
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,12 +19,26 @@ from arena.ratings import Comparison, PairCounts, Result, Sprt, SprtState, WinDr
 
 # What pulls in the compiler is imported where it is used: "arena bots" needs ratings only.
 if TYPE_CHECKING:
-    from arena.go.game import Ending, Outcome
+    from arena.go.game import Ending
     from arena.go.record import Played
 
 
 _BY_MOVES = ("score", "move limit")
 """The endings of games that a move ended."""
+
+_BY_FAULT = frozenset(("time", "illegal", "crash"))
+
+_SORT = attrgetter("black", "length", "opening", "first", "adjudged", "outcome.winner", "outcome.ending")
+"""What is counted of a game: few games of many differ in all of it."""
+
+AT_ONCE = 10_000
+
+_PLAYERS = attrgetter("black", "white")
+_SECONDS = attrgetter("black", "white", "black_seconds", "white_seconds")
+_ENDING = attrgetter("outcome.ending")
+_RESULT = attrgetter("black", "outcome.winner")
+_MOVES = attrgetter("black", "outcome.winner", "canonical")
+"""What identical games have in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +49,25 @@ class Forfeit:
     ending: Ending
     reason: str
 
+    @classmethod
+    def of(cls, game: Played) -> Forfeit:
+        assert game.outcome is not None
+        loser = game.white if game.outcome.winner is BLACK else game.black
+        return cls(game.id, game.outcome.ending, game.reason or f"{loser}: {game.outcome.ending}")
+
+
+def batches(games: Iterable[Played]) -> Iterator[tuple[Played, ...]]:
+    """Games some at a time: as many as are counted fast, and don't fill the memory."""
+    left = iter(games)
+    while some := tuple(islice(left, AT_ONCE)):
+        yield some
+
 
 class Tally:
     """What a match's records add up to, as its first player sees them.
 
     Identical games (the same players, colours and moves up to symmetry) count once in the Elo, but in full elsewhere.
+    Games are best added many at once.
     """
 
     def __init__(self, first: str, second: str):
@@ -48,70 +77,61 @@ class Tally:
         self.lengths: Counter[int] = Counter()  # games by their moves, openings counted
         self.played_on = 0  # games that went on to their end after the rule had named a winner
         self.overturned = 0  # of these, those that ended otherwise
+        self.pairs = Pairs(first)
         self._results: Counter[tuple[Colour, Ending, float]] = Counter()  # the first player's colour, ending and points
         self._seconds = {first: 0.0, second: 0.0}
         self._turns = {first: 0, second: 0}
         self._seen = Seen()
-        self._distinct: Counter[tuple[Colour, float]] = Counter()  # the first player's colour and points
-        self._half_pairs: dict[tuple[str, int], tuple[int, float]] = {}  # games whose twin is still to come
-        self._seen_pairs = Seen()
-        self._pairs: Counter[float] = Counter()  # distinct ones, by the first player's points
-        self._finished_pairs = 0
+        self._distinct: Counter[tuple[str, Colour | None]] = Counter()  # by Black's name and the winner
 
-    def add(self, record: Played) -> None:
-        """Count a game. Raises ValueError, and then has changed nothing, when it is of other players or unfinished."""
-        is_black = record.black == self.first
-        other = record.white if is_black else record.black
-        if other != self.second or self.first not in (record.black, record.white) or self.first == self.second:
-            raise ValueError(f"game '{record.id}' is not one of {self.first} against {self.second}")
-        outcome = record.outcome
-        if outcome is None:
-            raise ValueError(f"game '{record.id}' has no outcome")
-        colour = BLACK if is_black else WHITE
-        points = outcome.black_score if is_black else 1 - outcome.black_score
-        self._results[colour, outcome.ending, points] += 1
-        self.lengths[record.length] += 1
-        if record.adjudged is not None:
-            self._add_check(record, outcome)
-        self._add_seconds(record, outcome)
-        if outcome.ending.is_forfeit:
-            loser = record.white if outcome.winner is BLACK else record.black
-            self.forfeits.append(Forfeit(record.id, outcome.ending, record.reason or f"{loser}: {outcome.ending}"))
-        digest = hash((is_black, points, record.canonical))
-        if self._seen.add(digest):
-            self._distinct[colour, points] += 1
-        self._add_to_pair(record, digest, points)
+    def add(self, *games: Played) -> None:
+        """Count games. Raises ValueError, and then has changed nothing, when one is of other players or unfinished."""
+        both = {(self.first, self.second), (self.second, self.first)} - {(self.first, self.first)}
+        if not both.issuperset(map(_PLAYERS, games)):
+            other = next(game for game in games if _PLAYERS(game) not in both)
+            raise ValueError(f"game '{other.id}' is not one of {self.first} against {self.second}")
+        if unfinished := next((game for game in games if game.outcome is None), None):
+            raise ValueError(f"game '{unfinished.id}' has no outcome")
+        for sort, number in Counter(map(_SORT, games)).items():
+            self._count(number, *sort)
+        for black, white, black_seconds, white_seconds in map(_SECONDS, games):
+            self._seconds[black] += black_seconds
+            self._seconds[white] += white_seconds
+        self.forfeits += [Forfeit.of(game) for game in games if _ENDING(game) in _BY_FAULT]
+        new = self._seen.add([*map(hash, map(_MOVES, games))])
+        self._distinct.update(compress(map(_RESULT, games), new))
 
-    def _add_check(self, record: Played, outcome: Outcome) -> None:
-        from arena.go.game import Ending
+    def add_pairs(self, *games: Played) -> None:
+        """Count games of which each two in a row are a pair. The outcome of one may be missing: that one and its pair
+        don't count. Raises ValueError as ``add`` does."""
+        self.add(*(game for game in games if game.outcome is not None))
+        self.pairs.add(games)
 
-        if outcome.ending is not Ending.ADJUDICATED and not outcome.ending.is_forfeit:
-            self.played_on += 1
-            self.overturned += record.adjudged is not outcome.winner
-
-    def _add_seconds(self, record: Played, outcome: Outcome) -> None:
-        chosen = record.length - record.opening
-        begins = (record.first is BLACK) is (record.opening % 2 == 0)  # Black, after the opening
-        by_black = (chosen + begins) // 2
-        self._seconds[record.black] += record.black_seconds
-        self._seconds[record.white] += record.white_seconds
-        self._turns[record.black] += by_black
-        self._turns[record.white] += chosen - by_black
-        if outcome.winner is not None and outcome.ending not in _BY_MOVES:  # the last turn has no move
-            self._turns[record.white if outcome.winner is BLACK else record.black] += 1
-
-    def _add_to_pair(self, record: Played, digest: int, points: float) -> None:
-        event, _, number = record.id.rpartition("/")
-        if not number.isdecimal():
-            return
-        key = event, (int(number) - 1) // 2
-        twin = self._half_pairs.pop(key, None)
-        if twin is None:
-            self._half_pairs[key] = digest, points
-        else:
-            if self._seen_pairs.add(hash((min(digest, twin[0]), max(digest, twin[0])))):
-                self._pairs[points + twin[1]] += 1
-            self._finished_pairs += 1
+    def _count(
+        self,
+        games: int,
+        black: str,
+        length: int,
+        opening: int,
+        begins: Colour,
+        adjudged: Colour | None,
+        winner: Colour | None,
+        ending: Ending,
+    ) -> None:
+        """Count so many games that differ in nothing that counts here."""
+        colour, white = (BLACK, self.second) if black == self.first else (WHITE, self.first)
+        self._results[colour, ending, 0.5 if winner is None else float(winner is colour)] += games
+        self.lengths[length] += games
+        if adjudged is not None and ending != "adjudicated" and ending not in _BY_FAULT:
+            self.played_on += games
+            self.overturned += games * (adjudged is not winner)
+        chosen = length - opening
+        by_black = (chosen + ((begins is BLACK) is (opening % 2 == 0))) // 2
+        turns = {black: by_black, white: chosen - by_black}
+        if winner is not None and ending not in _BY_MOVES:  # the last turn has no move
+            turns[white if winner is BLACK else black] += 1
+        for player, own in turns.items():
+            self._turns[player] += games * own
 
     def results(self, *, colour: Colour | None = None, ending: Ending | None = None) -> WinDrawLoss:
         """The first player's games; only those it played with ``colour``, only those that ended so."""
@@ -151,7 +171,7 @@ class Tally:
     @property
     def finished_pairs(self) -> int:
         """How many openings have been played with both colours."""
-        return self._finished_pairs
+        return len(self.pairs.points)
 
     def seconds_a_move(self, player: str) -> float | None:
         """What a player used for each of its own moves; None before the first."""
@@ -165,19 +185,15 @@ class Tally:
     @property
     def counts(self) -> PairCounts:
         """What the estimate is made of: finished pairs, identical ones once."""
-        return PairCounts(*(self._pairs[halves / 2] for halves in range(5)))
+        return self.pairs.counts()
 
     @property
     def rated(self) -> list[Result]:
         """What a league's ratings are made of: Black's points from all distinct games, one result for each colour."""
-        games, won = Counter[Colour](), Counter[Colour]()
-        for (colour, points), count in self._distinct.items():
-            games[colour] += count
-            won[colour] += points * count  # type: ignore[assignment]  # halves, too
-        results = [
-            Result(self.first, self.second, won[BLACK], games[BLACK]),
-            Result(self.second, self.first, games[WHITE] - won[WHITE], games[WHITE]),
-        ]
+        results = []
+        for black, white in ((self.first, self.second), (self.second, self.first)):
+            won, drawn, lost = (self._distinct[black, winner] for winner in (BLACK, None, WHITE))
+            results.append(Result(black, white, won + drawn / 2, won + drawn + lost))
         return [result for result in results if result.games]
 
     def comparison(self) -> Comparison:
@@ -204,6 +220,7 @@ class Judge:
         """That of the last game that counts."""
         self._games = games
         self._waiting: dict[int, Played] = {}  # by number, from 1
+        self._ahead = Pairs(first)  # with a test: those that count, and some after them
         self._next = 1
 
     @property
@@ -215,52 +232,98 @@ class Judge:
         """Games that are over and don't count as long as an earlier one isn't."""
         return len(self._waiting)
 
-    def add(self, record: Played) -> list[Played]:
-        """Take a game; returns those that count from now on, in their order. Raises ValueError for one of others."""
-        number = int(record.id.rpartition("/")[2])
-        if self.is_decided or (self._games is not None and number > self._games):
+    def add(self, *games: Played) -> list[Played]:
+        """Take games; returns those that count from now on, in their order. Raises ValueError for one of others."""
+        if self.is_decided:
             return []
-        self._waiting[number] = record
-        counted: list[Played] = []
-        if number > self._next + 1:
-            return counted
-        while (pair := self._take_pair()) and not self.is_decided:
-            for game in pair:
-                if game.outcome is not None:
-                    self.tally.add(game)
-                    counted.append(game)
-                    self.date = game.date
-            if self.test is not None and self.tally.finished_pairs:
-                self.state = self.test.state(self.tally.counts)
+        for game in games:
+            number = int(game.id.rpartition("/")[2])
+            if self._games is None or number <= self._games:
+                self._waiting[number] = game
+        counted = self._take()
+        if self.test is not None:
+            counted = counted[: self._decide(self.test, counted)]
+        self.tally.add_pairs(*counted)
         if self.is_decided:
             self._waiting.clear()
+        counted = [game for game in counted if game.outcome is not None]
+        if counted:
+            self.date = counted[-1].date
         return counted
 
-    def _take_pair(self) -> list[Played]:
-        """The next two games, or the last one where their number is odd; nothing while one is missing."""
-        first, last = self._next, self._next + (self._next != self._games)
-        if first not in self._waiting or last not in self._waiting:
-            return []
-        self._next = last + 1
-        return [self._waiting.pop(number) for number in range(first, self._next)]
+    def _take(self) -> list[Played]:
+        """The games that no earlier one is missing of, in pairs; the last one alone where their number is odd."""
+        taken = []
+        while (game := self._waiting.pop(self._next, None)) is not None:
+            taken.append(game)
+            self._next += 1
+        if len(taken) % 2 and self._next - 1 != self._games:
+            self._next -= 1
+            self._waiting[self._next] = taken.pop()
+        return taken
+
+    def _decide(self, test: Sprt, games: Sequence[Played]) -> int:
+        """How many of the games there are until the test is decided, or all of them; and where it stands then."""
+        before = len(self._ahead.points)
+        self._ahead.add(games)
+        courses = self._ahead.course(before)
+        if not len(courses):
+            return len(games)
+        pairs, self.state = test.first_decision(courses)
+        return 2 * pairs if self.is_decided else len(games)
+
+
+class Pairs:
+    """What the pairs of a match gave its first player, in the order in which they count."""
+
+    NOTHING = 255
+    """In place of the points: of a pair that is identical to an earlier one, or of which an outcome is missing."""
+
+    def __init__(self, first: str):
+        self.points = bytearray()
+        """In halves, 0 to 4, or ``NOTHING``."""
+        self._first = first
+        self._seen = Seen()
+
+    def add(self, games: Sequence[Played]) -> None:
+        """Count each two games in a row; a last one alone is left out."""
+        pairs = [*zip(games[0::2], games[1::2], strict=False)]
+        whole = [one.outcome is not None and other.outcome is not None for one, other in pairs]
+        pairs = [*compress(pairs, whole)]
+        new = iter(self._seen.add([hash((_MOVES(one), _MOVES(other))) for one, other in pairs]))
+        points = (self._halves(one) + self._halves(other) for one, other in pairs)
+        known = iter([halves if is_new else self.NOTHING for halves, is_new in zip(points, new, strict=True)])
+        self.points += bytes(next(known) if there else self.NOTHING for there in whole)
+
+    def _halves(self, game: Played) -> int:
+        black, winner = _RESULT(game)
+        return 1 if winner is None else 2 * ((black == self._first) is (winner is BLACK))
+
+    def counts(self, end: int | None = None) -> PairCounts:
+        """Of all pairs, or of the first so many, those that are different."""
+        return PairCounts(*(self.points.count(halves, 0, end) for halves in range(5)))
+
+    def course(self, begin: int) -> np.ndarray:
+        """(n, 5): the counts after each of the pairs from ``begin`` on."""
+        each = np.frombuffer(self.points[begin:], np.uint8)[:, None] == np.arange(5)
+        return np.array(self.counts(begin).counts) + each.cumsum(axis=0)
 
 
 class Seen:
-    """Numbers of 64 bits that were there before: some 12 bytes each, where a set takes 80."""
+    """Numbers of 64 bits that were there before: some 8 bytes each, where a set takes 80."""
 
     def __init__(self) -> None:
-        self._sorted = array("q")
-        self._new: set[int] = set()
+        self._sorted = self._new = np.empty(0, np.int64)
 
-    def add(self, number: int) -> bool:
-        """Note a number. False when it was there."""
-        place = bisect_left(self._sorted, number)
-        if number in self._new or (place < len(self._sorted) and self._sorted[place] == number):
-            return False
-        self._new.add(number)
+    def add(self, numbers: Sequence[int]) -> list[bool]:
+        """Note numbers; returns which of them were not there."""
+        given = np.array(numbers, np.int64)
+        new = np.zeros(len(given), bool)
+        new[np.unique(given, return_index=True)[1]] = True
+        for known in (self._sorted, self._new):
+            if len(known):
+                new &= known[np.searchsorted(known[:-1], given)] != given
+        self._new = np.sort(np.concatenate([self._new, given[new]]))
         if len(self._new) > 1000 + len(self._sorted) // 16:
-            self._sorted = array(
-                "q", np.sort(np.concatenate([self._sorted, np.fromiter(self._new, np.int64)])).tobytes()
-            )
-            self._new.clear()
-        return True
+            self._sorted, self._new = np.sort(np.concatenate([self._sorted, self._new])), self._new[:0].copy()
+        return new.tolist()

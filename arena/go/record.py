@@ -238,13 +238,13 @@ class Score(NamedTuple):
     white_player: str
     length: int
     opening: int
-    first: Colour
     black_seconds: float
     white_seconds: float
     reason: str
-    adjudged: Colour | None
     unrated: str
     canonical: bytes
+    first: Colour
+    adjudged: Colour | None
     outcome: Outcome | None
 
 

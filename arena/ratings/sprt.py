@@ -65,10 +65,20 @@ class Sprt:
 
     def state(self, pairs: PairCounts) -> SprtState:
         """Where the test stands after these pairs."""
+        return self.first_decision([pairs.counts])[1]
+
+    def first_decision(self, courses: ArrayLike) -> tuple[int, SprtState]:
+        """After how many pairs a test is decided first, or how many there are; and where it stands then.
+
+        courses: (n, 5), the counts after each pair, n at least 1.
+        """
         lower, upper = self.bounds
-        llr = float(logistic_llr(pairs.counts, self.elo0, self.elo1))
+        ratios = logistic_llr(courses, self.elo0, self.elo1)
+        decided = np.flatnonzero((ratios <= lower) | (ratios >= upper))
+        last = int(decided[0]) if len(decided) else len(ratios) - 1
+        llr = float(ratios[last])
         verdict = Verdict.H1 if llr >= upper else Verdict.H0 if llr <= lower else Verdict.RUNNING
-        return SprtState(llr, lower, upper, verdict)
+        return last + 1, SprtState(llr, lower, upper, verdict)
 
 
 def logistic_llr(counts: ArrayLike, elo0: float, elo1: float) -> FloatArray:
@@ -100,18 +110,20 @@ def _tilt(p: FloatArray, d: FloatArray) -> FloatArray:
     """The t with sum(p d / (1 + t d)) = 0; p (..., k) positive, d (k,) of both signs; returns (...).
 
     The sum falls with t from +inf to -inf between the poles: Newton steps, halving the bracket where one would leave
-    it.
+    it. None depends on what stands beside it.
     """
     low = np.full(p.shape[:-1], -1 / d.max())
     high = np.full(p.shape[:-1], -1 / d.min())
     t = np.zeros(p.shape[:-1])
+    found = np.zeros(p.shape[:-1], bool)
     for _ in range(100):
         term = d / (1 + t[..., None] * d)
         slack, slope = (p * term).sum(-1), (p * term * term).sum(-1)
         low, high = np.where(slack > 0, t, low), np.where(slack < 0, t, high)
         newton = t + slack / slope
         following = np.where((low < newton) & (newton < high), newton, (low + high) / 2)
-        if np.all(np.abs(following - t) <= 1e-14 * (high - low + np.abs(t))):
+        found |= np.abs(following - t) <= 1e-14 * (high - low + np.abs(t))
+        if found.all():
             break
-        t = following
+        t = np.where(found, t, following)
     return t

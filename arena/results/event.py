@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
-from arena.events.tally import Judge, Tally
+from arena.events.tally import Judge, Tally, batches
 from arena.go.game import Ending, Rules
 from arena.go.record import Played
 from arena.ratings import ZERO, Comparison, Estimate, PairCounts, Result, compare, share_interval
@@ -19,9 +20,6 @@ from arena.results.store import Event
 
 MOMENTS = 30
 """How many points a rating's course has, at most."""
-
-
-KEPT_STAGES = 3000
 
 
 class Kind(StrEnum):
@@ -218,40 +216,27 @@ class Report(Findings):
         self._stages: list[tuple[int, PairCounts | list[Result]]] = []  # games, and what was to be rated by then
         stored = (game for game in games if game.outcome is not None)
         if judge is None:
-            ends = _ends(total)
-            for game in stored:
-                self.stored += 1
-                self.table.add(game)
-                self._count(game)
-                if self.counted in ends:
-                    self._stages.append((self.counted, self.table.rated))
+            for end in _ends(total):
+                some = tuple(islice(stored, end - self.stored))
+                self.stored += len(some)
+                self.table.add(*some)
+                self._count(some)
+                self._stages += [(self.counted, self.table.rated)] * bool(some)
         else:
-            self._judge(judge, stored, max(1, total // KEPT_STAGES))
+            for some in batches(stored):
+                self.stored += len(some)
+                self._count(judge.add(*some))
+            if self.counted:
+                self.table.take(judge.tally)
+            for pairs in _ends(len(judge.tally.pairs.points)):
+                self._stages.append((2 * pairs, judge.tally.pairs.counts(pairs)))
 
-    def _judge(self, judge: Judge, stored: Iterable[Played], step: int) -> None:
-        """Count the games of a match. How many count isn't known before: more stages are kept than are shown."""
-        stages: dict[int, PairCounts] = {}
-        for game in stored:
-            self.stored += 1
-            near = (self.counted + 2) // step > self.counted // step
-            before = judge.tally.counts if near else None
-            counted = judge.add(game)
-            for place, one in enumerate(counted, 1):
-                self._count(one)
-                if before is not None and self.counted % step == 0:
-                    stages[self.counted] = judge.tally.counts if place == len(counted) else before
-        if self.counted:
-            self.table.take(judge.tally)
-        ends = {end - end % step for end in _ends(self.counted)}
-        self._stages += [(number, counts) for number, counts in stages.items() if number in ends]
-
-    def _count(self, game: Played) -> None:
-        self.counted += 1
+    def _count(self, games: Sequence[Played]) -> None:
+        self.counted += len(games)
         if self._keep:
-            self.games.append(game)
-        if game.date:
-            first, last = self.dates or (game.date, game.date)
-            self.dates = min(first, game.date), max(last, game.date)
+            self.games += games
+        if dates := [*(self.dates or ()), *(game.date for game in games if game.date)]:
+            self.dates = min(dates), max(dates)
 
     @cached_property
     def course(self) -> list[Moment]:
@@ -268,6 +253,6 @@ class Report(Findings):
         return moments
 
 
-def _ends(games: int) -> set[int]:
-    """The last games of so many equal parts."""
-    return {round(games * part / MOMENTS) for part in range(1, MOMENTS + 1)}
+def _ends(number: int) -> list[int]:
+    """The last games, or pairs, of so many equal parts."""
+    return sorted({round(number * part / MOMENTS) for part in range(1, MOMENTS + 1)} - {0})

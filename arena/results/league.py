@@ -42,20 +42,23 @@ class Crosstable:
         self.games = 0
         self._tallies: dict[frozenset[str], Tally] = {}
 
-    def add(self, record: Played) -> None:
-        """Count a game. Raises ValueError, and then has changed nothing, when it is of others or unfinished."""
-        if not {record.black_player, record.white_player} <= self.players.keys():
-            raise ValueError(f"game '{record.id}' is not one of {', '.join(self.players.values())}")
-        black, white = self.players[record.black_player], self.players[record.white_player]
-        both = frozenset((black, white))
-        tally = self._tallies.get(both) or Tally(*(name for name in self.players.values() if name in both))
-        if (record.black, record.white) != (black, white):
-            from arena.go.record import renamed
+    def add(self, *games: Played) -> None:
+        """Count games, best many at once. Raises ValueError when one is of others or unfinished."""
+        met: dict[frozenset[str], list[Played]] = {}
+        for game in games:
+            if not {game.black_player, game.white_player} <= self.players.keys():
+                raise ValueError(f"game '{game.id}' is not one of {', '.join(self.players.values())}")
+            black, white = self.players[game.black_player], self.players[game.white_player]
+            if (game.black, game.white) != (black, white):
+                from arena.go.record import renamed
 
-            record = renamed(record, black=black, white=white)
-        tally.add(record)
-        self._tallies[both] = tally
-        self.games += 1
+                game = renamed(game, black=black, white=white)
+            met.setdefault(frozenset((black, white)), []).append(game)
+        for both, some in met.items():
+            tally = self._tallies.get(both) or Tally(*(name for name in self.players.values() if name in both))
+            tally.add(*some)
+            self._tallies[both] = tally
+            self.games += len(some)
 
     @property
     def tallies(self) -> tuple[Tally, ...]:

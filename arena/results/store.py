@@ -25,6 +25,7 @@ from arena.files import FOREIGN
 
 if TYPE_CHECKING:  # players and results are read without games: these pull in the compiler
     from arena.go.game import Outcome, Rules
+    from arena.go.moves import Colour
     from arena.go.record import Record, Score
 
 SCHEMA = 5
@@ -95,17 +96,18 @@ _CREATE = (
 )
 
 _SUMMED = (
-    "printf('%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s', "
+    "CAST(printf('%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s', "
     "id, event, black, white, black_player, white_player, rules, setup, first, opening, "
-    "seed, winner, ending, margin, black_score, adjudged, unrated, hex(canonical), hex(moves))"
+    "seed, winner, ending, margin, black_score, adjudged, unrated, hex(canonical), hex(moves)) AS BLOB)"
 )
-"""What the checksum of a game is of: all that says who played what, and how it ended."""
+"""What the checksum of a game is of, in UTF-8: all that says who played what, and how it ended."""
 
-_NUMBER = """
-    CASE WHEN event IN (SELECT id FROM events) AND rtrim(id, '0123456789') = event || '/'
-    THEN CAST(substr(id, length(event) + 2) AS INTEGER) END
+_NUMBERED = """
+    SELECT events.id AS event, games.id AS id, CAST(substr(games.id, length(events.id) + 2) AS INTEGER) AS number
+    FROM events CROSS JOIN games ON games.id > events.id || '/' AND games.id < events.id || '0'
+    WHERE rtrim(games.id, '0123456789') = events.id || '/'
 """
-"""Of a match's game, from 1; NULL for other games."""
+"""The games of matches with their numbers, from 1; by the index of ids alone."""
 
 _SUM_UP = f"UPDATE games SET checksum = crc32({_SUMMED}) WHERE checksum IS NULL"
 
@@ -133,8 +135,9 @@ _UPGRADES = {
 """What makes the next schema of each older one."""
 
 _SCORED = (
-    *("seq", "id", "date", "black", "white", "black_player", "white_player", "length(moves) / 2", "opening", "first"),
-    *("black_seconds", "white_seconds", "reason", "adjudged", "unrated", "canonical", "winner", "ending", "margin"),
+    *("seq", "id", "date", "black", "white", "black_player", "white_player", "length(moves) / 2", "opening"),
+    *("black_seconds", "white_seconds", "reason", "unrated", "canonical", "first", "adjudged"),
+    *("winner", "ending", "margin"),
 )
 _LATER = {"adjudged": (2, "NULL"), "unrated": (3, "''")}
 """Since which schema there are columns that a query may ask an older one for, and what stands for them there."""
@@ -422,49 +425,54 @@ class Store:
         itself, and those of a match that wait for earlier ones of it: games that are over first are the short ones.
         """
         condition, values = _condition(event=event)
-        if pool is not None:
+        if pool is not None and not self._is_all(pool):
             condition += " AND rules = :rules AND setup IS :setup"
             values |= {"rules": pool.rules, "setup": pool.setup}
         if changed := self._changed(condition, values):
             raise StoreError(f"{self.path} is damaged: {_changed(changed)}; restore it from a copy")
         condition += f" AND {self._rated}"
-        late = "FALSE"
-        if limits := self._limits(condition, values):
-            values["limits"] = json.dumps(limits)
-            late = f"{_NUMBER} > (SELECT value FROM json_each(:limits) WHERE key = event)"
+        if late := self._late():
+            values["late"] = json.dumps(late)
+            condition += " AND id NOT IN (SELECT value FROM json_each(:late))"
         query = f"""
             SELECT black_player, white_player, sum(black_score), count(*) FROM (
                 SELECT DISTINCT black_player, white_player, canonical, black_score
-                FROM games WHERE {condition} AND NOT ifnull({late}, FALSE)
+                FROM games WHERE {condition}
             ) GROUP BY black_player, white_player ORDER BY black_player, white_player
         """
         with _in_one_line(self.path):
             return [ResultRow(*row) for row in self._connection.execute(query, values)]
 
-    def _limits(self, condition: str, values: dict[str, Any]) -> dict[str, int]:
-        """Up to which number the games of a match count; of matches of which some wait for earlier ones."""
-        numbered = f"SELECT event, {_NUMBER} AS number FROM games WHERE {condition} AND number NOT NULL"
+    def _is_all(self, pool: Pool) -> bool:
+        """Whether there are no other games: then an index is all that has to be read."""
+        query = "SELECT EXISTS (SELECT 1 FROM games WHERE rules <> ? OR setup IS NOT ?)"
+        with _in_one_line(self.path):
+            return not self._connection.execute(query, (pool.rules, pool.setup)).fetchone()[0]
+
+    def _late(self) -> list[str]:
+        """The ids of the games of matches that don't count as long as an earlier one is missing."""
         planned = "CASE WHEN json_valid(plan) THEN json_extract(plan, '$.games') END" if self._schema >= 2 else "NULL"
         sums = f"""
             SELECT event, games, last, {planned} FROM
-            (SELECT event, count(*) AS games, max(number) AS last FROM ({numbered}) GROUP BY event)
+            (SELECT event, count(*) AS games, max(number) AS last FROM ({_NUMBERED}) GROUP BY event)
             JOIN events ON events.id = event
         """
         before_a_gap = f"""
             SELECT ifnull(max(number), 0) FROM
-            (SELECT number, row_number() OVER (ORDER BY number) AS place FROM ({numbered} AND event = :match))
+            (SELECT number, row_number() OVER (ORDER BY number) AS place FROM ({_NUMBERED}) WHERE event = ?)
             WHERE number = place
         """
-        limits = {}
+        late = []
         with _in_one_line(self.path):
-            for event, games, last, wanted in self._connection.execute(sums, values).fetchall():
+            for event, games, last, wanted in self._connection.execute(sums).fetchall():
                 reach = last
                 if games != last:
-                    reach = self._connection.execute(before_a_gap, values | {"match": event}).fetchone()[0]
+                    reach = self._connection.execute(before_a_gap, (event,)).fetchone()[0]
                 limit = reach - (reach % 2 and reach != wanted)
                 if limit < last:
-                    limits[event] = limit
-        return limits
+                    query = f"SELECT id FROM ({_NUMBERED}) WHERE event = ? AND number > ?"
+                    late += [row["id"] for row in self._connection.execute(query, (event, limit))]
+        return late
 
     @property
     def _rated(self) -> str:
@@ -482,7 +490,7 @@ class Store:
     @property
     def _sum(self) -> str:
         """What the checksum is of, and the checksum."""
-        return f"{_SUMMED} AS summed, checksum AS kept" if self._schema >= 5 else "'' AS summed, NULL AS kept"
+        return f"{_SUMMED} AS summed, checksum AS kept" if self._schema >= 5 else "x'' AS summed, NULL AS kept"
 
     def damage(self) -> str:
         """What SQLite's integrity check finds wrong with the file, and which games were changed since they were stored,
@@ -620,7 +628,7 @@ def _connect(path: Path, write: bool) -> sqlite3.Connection:
         )
         try:
             connection.row_factory = sqlite3.Row
-            connection.create_function("crc32", 1, lambda text: crc32(text.encode()), deterministic=True)
+            connection.create_function("crc32", 1, crc32, deterministic=True)
             empty = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
             if empty and not write:
                 raise StoreError(f"there are no results in {path} yet; play some games with 'arena match'")
@@ -757,33 +765,26 @@ def _record_from_row(row: sqlite3.Row) -> Record:
     return Record(
         rules=_rules_from_json(row["rules"]),
         moves=tuple(move for (move,) in struct.iter_unpack("<H", row["moves"])),
-        outcome=_outcome(row),
+        outcome=_outcome(row["winner"], row["ending"], row["margin"]),
         setup=(tuple(black), tuple(white)),
         first=Colour(row["first"]),
         seed=int(row["seed"]),
-        adjudged=Colour(row["adjudged"]) if "adjudged" in row.keys() and row["adjudged"] else None,
+        adjudged=_colour(row["adjudged"]) if "adjudged" in row.keys() else None,
         **{name: row[name] for name in (*_TEXTS, *_NUMBERS) if name in row.keys()},
     )
 
 
 def _scores_from_rows(rows: Iterable[tuple[Any, ...]], path: Path) -> Iterator[Score]:
     """From ``_SCORED``, what the checksum is of, and the checksum. Raises StoreError."""
-    from arena.go.game import Ending, Outcome
-    from arena.go.moves import Colour
     from arena.go.record import Score
 
-    outcomes: dict[tuple[Any, ...], Outcome | None] = {}
-    colours = {None: None, 1: Colour.BLACK, 2: Colour.WHITE}
-    for *known, winner, ending, margin, summed, checksum in rows:
+    for row in rows:
+        *_, summed, kept = row
         try:
-            _check_sum(summed, checksum)
-            end = winner, ending, margin
-            if end not in outcomes:
-                outcomes[end] = None if ending is None else Outcome(colours[winner], Ending(ending), margin)
-            known[9], known[13] = colours[known[9]], colours[known[13]]
-            yield Score._make([*known, outcomes[end]])
+            _check_sum(summed, kept)
+            yield Score._make((*row[:14], _colour(row[14]), _colour(row[15]), _outcome(*row[16:19])))
         except FOREIGN as error:
-            raise StoreError(_damaged(known[1], path, error)) from error
+            raise StoreError(_damaged(row[1], path, error)) from error
 
 
 def _changed(ids: Sequence[str]) -> str:
@@ -794,9 +795,9 @@ def _changed(ids: Sequence[str]) -> str:
     return f"{some} changed after being stored: {', '.join(ids[:3])}{', ...' if len(ids) > 3 else ''}"
 
 
-def _check_sum(summed: str, checksum: int | None) -> None:
+def _check_sum(summed: bytes, checksum: int | None) -> None:
     """Raises ValueError when a row isn't what its checksum was made of; one of an older arena has none."""
-    if checksum is not None and checksum != crc32(summed.encode()):
+    if checksum is not None and checksum != crc32(summed):
         raise ValueError("it was changed after being stored")
 
 
@@ -804,14 +805,18 @@ def _damaged(id: object, path: Path, error: Exception) -> str:
     return _one_line(f"game '{id}' in {path} is damaged ({error}); restore the file from a copy")
 
 
-def _outcome(row: sqlite3.Row) -> Outcome | None:
+@lru_cache(maxsize=4096)
+def _outcome(winner: int | None, ending: str | None, margin: float | None) -> Outcome | None:
     from arena.go.game import Ending, Outcome
+
+    return None if ending is None else Outcome(_colour(winner), Ending(ending), margin)
+
+
+@lru_cache
+def _colour(number: int | None) -> Colour | None:
     from arena.go.moves import Colour
 
-    if row["ending"] is None:
-        return None
-    winner = None if row["winner"] is None else Colour(row["winner"])
-    return Outcome(winner, Ending(row["ending"]), row["margin"])
+    return None if number is None else Colour(number)
 
 
 @lru_cache(maxsize=64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -50,9 +50,9 @@ class MatchView(EventView[Tally]):
         if self.tally.finished_pairs > before:
             self.comparison = self.tally.comparison()
 
-    def _count(self, record: Played) -> None:
-        self.judge.add(record)
-        self._over.add(record)
+    def _count(self, games: Sequence[Played]) -> None:
+        self.judge.add(*games)
+        self._over.add(*games)
 
     @property
     def shown(self) -> Tally:

@@ -48,11 +48,11 @@ class Lengths:
         self._expected = expected
         self._games, self._sum, self._squares = 0, 0, 0
 
-    def add(self, length: int) -> None:
-        """Count a game."""
-        self._games += 1
-        self._sum += length
-        self._squares += length * length
+    def add(self, *lengths: int) -> None:
+        """Count games."""
+        self._games += len(lengths)
+        self._sum += sum(lengths)
+        self._squares += sum(length * length for length in lengths)
 
     @property
     def mean(self) -> float:
@@ -101,11 +101,10 @@ class EventView(ABC, Generic[Counted]):
         self.waiting = update.waiting
         if update.paused is not None:
             self.pause(update.paused)
-        for record in update.records:
-            self._count(record)
-            self._lengths.add(record.length)
-            self.stored += 1
-            self._moves += record.length
+        self._count(update.records)
+        self._lengths.add(*(record.length for record in update.records))
+        self.stored += len(update.records)
+        self._moves += sum(record.length for record in update.records)
         if update.resumed:
             self.resumed, self._resumed_moves = self.stored, self._moves
             return
@@ -116,9 +115,9 @@ class EventView(ABC, Generic[Counted]):
         looks = {glance.pairing.id: (self.now, len(glance.moves)) for glance in self.boards.glances}
         self._first_looks = {id: self._first_looks.get(id, look) for id, look in looks.items()}
 
-    def _count(self, record: Played) -> None:
-        """Take a game into the tally."""
-        self.tally.add(record)
+    def _count(self, games: Sequence[Played]) -> None:
+        """Take games into the tally."""
+        self.tally.add(*games)
 
     @property
     def may_end_early(self) -> bool:

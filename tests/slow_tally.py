@@ -1,0 +1,119 @@
+"""The slow, obvious twin of a tally and a judge: game after game, and all that was seen in sets. No tests."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from arena.events.tally import Tally
+from arena.go.game import Ending
+from arena.go.moves import BLACK, WHITE
+from arena.go.record import Played
+from arena.ratings import PairCounts, Result, Sprt, SprtState, WinDrawLoss
+
+
+def number_of(game: Played) -> int:
+    return int(game.id.rpartition("/")[2])
+
+
+def points_of(game: Played, player: str) -> float:
+    assert game.outcome is not None
+    black = game.outcome.black_score
+    return black if game.black == player else 1 - black
+
+
+def counted(games: Iterable[Played], planned: int | None, test: Sprt | None, first: str) -> list[list[Played]]:
+    """The games of a match that count, in pairs: sorted, cut at the first gap and where the test is decided."""
+    in_order = sorted(games, key=number_of)
+    most = planned if planned is not None else len(in_order)
+    left = [game for place, game in enumerate(in_order, 1) if number_of(game) == place <= most]
+    pairs: list[list[Played]] = []
+    while left:
+        pair, left = left[:2], left[2:]
+        if len(pair) == 1 and number_of(pair[0]) != planned:
+            break
+        pairs.append(pair)
+        state = state_of(pairs, test, first)
+        if state is not None and state.is_decided:
+            break
+    return pairs
+
+
+def counts_of(pairs: Sequence[Sequence[Played]], first: str) -> PairCounts:
+    """Of pairs that aren't identical to an earlier one, and of which no outcome is missing."""
+    seen: set[Any] = set()
+    points = []
+    for pair in pairs:
+        if len(pair) == 2 and all(game.outcome is not None for game in pair):
+            form = tuple((game.black, points_of(game, first), game.canonical) for game in pair)
+            if form not in seen:
+                points.append(sum(points_of(game, first) for game in pair))
+            seen.add(form)
+    return PairCounts.of(points)
+
+
+def state_of(pairs: Sequence[Sequence[Played]], test: Sprt | None, first: str) -> SprtState | None:
+    complete = [pair for pair in pairs if len(pair) == 2]
+    return test.state(counts_of(complete, first)) if test is not None and complete else None
+
+
+def figures(games: Sequence[Played], first: str, second: str) -> dict[str, Any]:
+    """What games add up to, as ``first`` sees them."""
+    found: dict[str, Any] = {"seconds": Counter(), "turns": Counter(), "lengths": Counter(), "played on": [0, 0]}
+    results: Counter[Any] = Counter()
+    distinct: set[Any] = set()
+    forfeits = []
+    for game in games:
+        outcome = game.outcome
+        assert outcome is not None
+        points = points_of(game, first)
+        results[BLACK if game.black == first else WHITE, outcome.ending, points] += 1
+        found["lengths"][game.length] += 1
+        if game.adjudged is not None and outcome.ending is not Ending.ADJUDICATED and not outcome.ending.is_forfeit:
+            found["played on"][0] += 1
+            found["played on"][1] += game.adjudged is not outcome.winner
+        to_play = game.first
+        for move in range(game.length):
+            if move >= game.opening:
+                found["turns"][game.black if to_play is BLACK else game.white] += 1
+            to_play = to_play.opponent
+        loser = game.white if outcome.winner is BLACK else game.black
+        if outcome.winner is not None and outcome.ending not in (Ending.SCORE, Ending.MOVE_LIMIT):
+            found["turns"][loser] += 1
+        found["seconds"][game.black] += game.black_seconds
+        found["seconds"][game.white] += game.white_seconds
+        if outcome.ending.is_forfeit:
+            forfeits.append((game.id, outcome.ending, game.reason or f"{loser}: {outcome.ending}"))
+        distinct.add((game.black, points, game.canonical))
+    rated = []
+    for black, white in ((first, second), (second, first)):
+        won = [points if black == first else 1 - points for player, points, _ in distinct if player == black]
+        rated += [Result(black, white, sum(won), len(won))] * bool(won)
+    return found | {
+        "results": {
+            (colour, ending): WinDrawLoss(*(results[colour, ending, points] for points in (1.0, 0.5, 0.0)))
+            for colour in (BLACK, WHITE)
+            for ending in Ending
+        },
+        "forfeits": forfeits,
+        "repeats": len(games) - len(distinct),
+        "rated": rated,
+    }
+
+
+def figures_of(tally: Tally) -> dict[str, Any]:
+    """The same of a tally."""
+    players = (tally.first, tally.second)
+    return {
+        "seconds": Counter({player: tally.spent(player)[0] for player in players}),
+        "turns": Counter({player: tally.spent(player)[1] for player in players}),
+        "lengths": tally.lengths,
+        "played on": [tally.played_on, tally.overturned],
+        "results": {
+            (colour, ending): tally.results(colour=colour, ending=ending)
+            for colour in (BLACK, WHITE)
+            for ending in Ending
+        },
+        "forfeits": [(forfeit.id, forfeit.ending, forfeit.reason) for forfeit in tally.forfeits],
+        "repeats": tally.repeats,
+        "rated": tally.rated,
+    }
