@@ -76,7 +76,9 @@ def plan(data: Mapping[int, Path], preset: str, known: Sequence[str]) -> list[St
         Stage("proof sl, resumed", 0.05, "sl", nine | {"name": "proof-sl"}),
         Stage("proof ownership", 0.02, "ownership", nine | {"name": "proof-ownership"}),
         Stage("proof value", 0.02, "value", nine | {"name": "proof-value", "source": "records", "playouts": 0}),
-        Stage("proof rl", 0.03, "rl", {"name": "proof-rl", "eval_opponent": "", "final_eval_games": 32}),
+        Stage(
+            "proof rl", 0.03, "rl", {"name": "proof-rl", "eval_opponent": "", "eval_every": 1000, "final_eval_games": 8}
+        ),
         Stage("large-9x9", 0.35, "sl", nine | {"name": "large-9x9"}),
     ]
     for size, path in sorted(data.items()):

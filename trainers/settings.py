@@ -100,7 +100,9 @@ class Settings:
 class Records(Settings):
     """What trainers are told that learn from game records."""
 
-    data: tuple[str, ...] = option((), SOURCE, "SGF files, folders or archives to learn from, or a dataset")
+    data: tuple[str, ...] = option(
+        (), SOURCE, "SGF files, folders or archives to learn from, or datasets, one of each board size"
+    )
     test_from: str = option(
         "2018-03-01", SOURCE, "Games of this day or later are the test set; '' for none. A dataset has its own test set"
     )
