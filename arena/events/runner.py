@@ -45,7 +45,11 @@ STARTS = 3
 """How many workers in a row may die while they start; before one has started, an error of its own is enough."""
 
 LAUNCHES = 100
-"""How often in a row the process that starts workers may be gone; it takes a moment to end, and is started again."""
+"""How often in a row the process that starts workers may be gone; it takes a moment to end, and is started again. Also
+how many workers in a row may be killed while they start, once one has started."""
+
+UNKNOWN = 255
+"""The exit code of a worker when what starts workers was killed, and nobody can tell how the worker ended."""
 
 PATIENCE = 2.0
 """Seconds beyond its deadline before a call counts as hanging, and for a worker to go when the event is over."""
@@ -385,8 +389,9 @@ class _Crew:
             worker.connection.close()
             if not worker.ready:
                 self._failed_starts += 1
-                erred = (worker.process.exitcode or 0) > 0  # else a signal ended it, which may come from outside
-                if (erred and not self._opened) or self._failed_starts >= STARTS:
+                erred = 0 < (worker.process.exitcode or 0) < UNKNOWN  # else a signal may have come from outside
+                limit = LAUNCHES if self._opened and not erred else STARTS
+                if (erred and not self._opened) or self._failed_starts >= limit:
                     raise UserError(_start_failure(worker, self._called(worker)))
             for pairing in worker.pairings.values():
                 self._blame(pairing, worker, hangs)
