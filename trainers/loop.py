@@ -35,12 +35,10 @@ from arena.events.worker import end_with_parent
 from arena.files import replacing, scratch, write
 from trainers.data import Batch
 from trainers.progress import Progress
-from trainers.settings import Loop
+from trainers.settings import METRICS_FILE, STATE_FILE, Loop
 
 STATE_FORMAT = "1"
-STATE_FILE = "state.safetensors"
-METRICS_FILE = "metrics.jsonl"
-TRACE_FILE = "trace.json"
+TRACE_FILE = "trace.json.gz"
 
 WARM = 5
 """Steps before those that are profiled."""

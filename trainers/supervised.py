@@ -384,5 +384,5 @@ def save_checkpoint(
 
 def calibrating(lesson: Lesson[Any], config: Supervised, final: bool) -> tuple[np.ndarray | None, np.ndarray]:
     """Planes by which an export is quantised, and by which it is compared; without ``final`` few, and none in int8."""
-    calibration = lesson.rows(config.seed + 1).batch(0, CALIBRATION).planes if final else None
-    return calibration, lesson.kept.batch(0, PARITY_ROWS if final else QUICK_ROWS).planes
+    checked = lesson.kept.batch(0, PARITY_ROWS if final else QUICK_ROWS).planes
+    return lesson.kept.batch(PARITY_ROWS, CALIBRATION).planes if final else None, checked
