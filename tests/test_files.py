@@ -57,6 +57,43 @@ def test_a_folder_takes_the_place_of_another_or_leaves_it(
     assert (os.listdir(place), os.listdir(tmp_path)) == (["new"], ["net"])
 
 
+WRITES = """
+import sys
+from pathlib import Path
+from arena.files import replacing
+with replacing(Path(sys.argv[1])) as aside:
+    aside.write_text("half")
+    print(aside, flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_what_a_killed_process_wrote_aside_goes_when_the_next_one_writes(tmp_path: Path) -> None:
+    """It stayed for good: a training run that is killed often left a state each time."""
+    place = tmp_path / "state"
+
+    def begun() -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", WRITES, str(place)]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
+
+    def aside_of(process: subprocess.Popen[str]) -> Path:
+        assert process.stdout is not None
+        return Path(process.stdout.readline().strip())
+
+    with begun() as killed, begun() as running:
+        left, kept = aside_of(killed), aside_of(running)
+        (tmp_path / ".state.1").touch()  # of another program
+        killed.kill()
+        killed.wait()
+        assert left.exists()
+        with begun() as last:
+            own = aside_of(last)
+            assert sorted(tmp_path.iterdir()) == sorted([tmp_path / ".state.1", kept, own])
+            last.communicate("")
+        running.communicate("")
+    assert sorted(os.listdir(tmp_path)) == [".state.1", "state"] and place.read_text() == "half"
+
+
 def test_a_lock_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:
     path = tmp_path / "made" / "lock"
     code = "import sys; from pathlib import Path; from arena import files; "

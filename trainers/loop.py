@@ -18,6 +18,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import timedelta
 from importlib import import_module
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -28,17 +30,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, distributed, nn
 
-from arena import CheckpointError, ConfigError
+from arena import CheckpointError, ConfigError, UserError
 from arena.events.worker import end_with_parent
 from arena.files import replacing, scratch, write
 from trainers.data import Batch
 from trainers.progress import Progress
-from trainers.settings import Loop
+from trainers.settings import METRICS_FILE, STATE_FILE, Loop
 
 STATE_FORMAT = "1"
-STATE_FILE = "state.safetensors"
-METRICS_FILE = "metrics.jsonl"
-TRACE_FILE = "trace.json"
+TRACE_FILE = "trace.json.gz"
 
 WARM = 5
 """Steps before those that are profiled."""
@@ -254,17 +254,22 @@ class Workers:
         with tempfile.TemporaryDirectory(dir=scratch()) as folder:
             meeting = (Path(folder) / "meeting").as_uri()
             spawned = multiprocessing.get_context("spawn")
+            here, there = spawned.Pipe(duplex=False)
             others = [
-                spawned.Process(target=_help, args=(work, cls(rank, processes), meeting), daemon=True)
+                spawned.Process(target=_help, args=(work, cls(rank, processes), meeting, there), daemon=True)
                 for rank in range(1, processes)
             ]
             for other in others:
                 other.start()
             try:
+                _await(others, here)
                 distributed.init_process_group("gloo", meeting, PATIENCE, rank=0, world_size=processes)
                 yield cls(0, processes)
                 for other in others:
                     other.join()
+            except RuntimeError as error:
+                _refuse_dead(others, error)
+                raise
             finally:
                 for other in others:
                     other.kill()
@@ -284,9 +289,28 @@ class Workers:
         return parts[-1].tolist()
 
 
-def _help(work: Callable[[Workers], object], workers: Workers, meeting: str) -> None:
+def _await(others: Sequence[BaseProcess], here: Connection) -> None:
+    """Wait until each of the others has said that it is there; to meet, they would wait for a dead one for minutes."""
+    for _ in others:
+        if here not in wait([here, *(other.sentinel for other in others)]):
+            _refuse_dead(others)
+        here.recv()
+
+
+def _refuse_dead(others: Sequence[BaseProcess], cause: Exception | None = None) -> None:
+    """Raise UserError where one of the others didn't end well, or is just about to."""
+    for other in others:
+        other.join(1.0)
+        if other.exitcode:
+            how = f"by signal {-other.exitcode}" if other.exitcode < 0 else f"with exit code {other.exitcode}"
+            raise UserError(f"a process of this run ended {how}; the same command resumes the run") from cause
+
+
+def _help(work: Callable[[Workers], object], workers: Workers, meeting: str, there: Connection) -> None:
     end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process hears it too, and decides
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # whoever started this process hears it, too
+        signal.signal(number, signal.SIG_IGN)
+    there.send(True)
     distributed.init_process_group("gloo", meeting, PATIENCE, rank=workers.rank, world_size=workers.count)
     try:
         work(workers)
@@ -415,7 +439,7 @@ class Run:
         return next(self.network.parameters()).device
 
     def step(self, loss: Tensor, rows: int) -> Progress:
-        """Learn from ``loss``, which this process's part of ``rows`` rows gave; save the state when it is time."""
+        """Learn from ``loss``, which this process's part of ``rows`` rows gave."""
         self.forget()
         loss.backward()
         return self.update(rows, {"loss": loss})
@@ -427,9 +451,9 @@ class Run:
             optimizer.zero_grad()
 
     def update(self, rows: int, figures: Mapping[str, Tensor], waited: float = 0.0) -> Progress:
-        """Learn from the gradients that there are; save the state when it is time. ``figures`` are scalars on the
-        device, always the same ones: "loss" and, where something is foreseen, "right", and what else is to be logged.
-        Nothing here waits for a GPU unless figures are due."""
+        """Learn from the gradients that there are. ``figures`` are scalars on the device, always the same ones: "loss"
+        and, where something is foreseen, "right", and what else is to be logged. Nothing here waits for a GPU unless
+        figures are due."""
         self._rate = self.plan.rate(self.done)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
@@ -450,8 +474,6 @@ class Run:
         self._names = (*figures, "grad_norm")
         told = torch.stack([figure.detach().float() for figure in (*figures.values(), norm)])
         self._recent.append(Step(told, rows, time.monotonic(), waited))
-        if self.workers.rank == 0 and time.monotonic() - self._saved > 60 * self.plan.save_minutes:
-            self.save()
         return self.progress()
 
     @torch.no_grad()
@@ -505,6 +527,11 @@ class Run:
         path = self.folder / METRICS_FILE
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         return [figures[name] for figures in map(json.loads, lines) if name in figures]
+
+    def save_when_due(self) -> None:
+        """Save the state when it is time; after the step's figures were logged, or a resumed run may lack them."""
+        if self.workers.rank == 0 and time.monotonic() - self._saved > 60 * self.plan.save_minutes:
+            self.save()
 
     def save(self) -> Path:
         """Write everything that resuming needs to one file, aside and then renamed."""
@@ -581,7 +608,8 @@ class Run:
 
     @contextmanager
     def stopping_on_signals(self) -> Iterator[None]:
-        """While inside, SIGINT and SIGTERM ask the run to stop after its present step. Only in the main thread."""
+        """While inside, SIGINT, SIGTERM and SIGHUP ask the run to stop after its present step; under nohup the last one
+        doesn't. Only in the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -589,7 +617,10 @@ class Run:
         def ask(_number: int, _frame: FrameType | None) -> None:
             self.stop_asked = True
 
-        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        stops = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            stops.append(signal.SIGHUP)
+        before = {number: signal.signal(number, ask) for number in stops}
         try:
             yield
         finally:

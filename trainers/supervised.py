@@ -186,8 +186,8 @@ def train(
     """Train, or go on where a run of this name stopped, and return the checkpoint's folder.
 
     ``read``, which every process calls, gives the lesson. Files go under ``results``: cache/, training/NAME/ and
-    checkpoints/NAME/. Stopped by SIGINT or SIGTERM it saves its state and a checkpoint without the test figures, and
-    returns as always. Raises what ``read`` raises, and CheckpointError for a state that doesn't fit.
+    checkpoints/NAME/. Stopped by SIGINT, SIGTERM or SIGHUP it saves its state and a checkpoint without the test
+    figures, and returns as always. Raises what ``read`` raises, and CheckpointError for a state that doesn't fit.
     """
     lesson = read()  # before other processes start: they find records in the cache
     with Workers.joined(config.processes, partial(join, config, results, read), config.device) as workers:
@@ -340,6 +340,7 @@ def learn(
                     learning.watch(progress)
                     run.stop_asked |= learning.is_stale
                 learning.keep()
+                run.save_when_due()
             asked = time.monotonic()
     metrics: dict[str, float] = {}
     if workers.rank == 0:
@@ -383,5 +384,5 @@ def save_checkpoint(
 
 def calibrating(lesson: Lesson[Any], config: Supervised, final: bool) -> tuple[np.ndarray | None, np.ndarray]:
     """Planes by which an export is quantised, and by which it is compared; without ``final`` few, and none in int8."""
-    calibration = lesson.rows(config.seed + 1).batch(0, CALIBRATION).planes if final else None
-    return calibration, lesson.kept.batch(0, PARITY_ROWS if final else QUICK_ROWS).planes
+    checked = lesson.kept.batch(0, PARITY_ROWS if final else QUICK_ROWS).planes
+    return lesson.kept.batch(PARITY_ROWS, CALIBRATION).planes if final else None, checked
