@@ -309,7 +309,8 @@ def _refuse_dead(others: Sequence[BaseProcess], cause: Exception | None = None) 
 
 def _help(work: Callable[[Workers], object], workers: Workers, meeting: str, there: Connection) -> None:
     end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process hears it too, and decides
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # whoever started this process hears it, too
+        signal.signal(number, signal.SIG_IGN)
     there.send(True)
     distributed.init_process_group("gloo", meeting, PATIENCE, rank=workers.rank, world_size=workers.count)
     try:

@@ -248,7 +248,7 @@ def _play(played: Tournament | Ladder, live: events.Live) -> None:
     from arena.events.schedule import Ladder
     from arena.results.store import Store
 
-    played.pairings()  # openings that don't exist are refused before anything is stored
+    any(played.course(()).missing())  # openings that don't exist are refused before anything is stored
     say = events.printer(live.console)
     with Store.of(live.results, write=True) as store:
         for line in chain(events.changes(store, played.entries), events.news(store, played)):

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext
@@ -29,7 +29,7 @@ from arena import StoreBusy, StoreError, UserError
 from arena.events.pairing import Course
 from arena.events.room import lost_record
 from arena.events.schedule import Event, Match, Pairing
-from arena.events.tally import batches
+from arena.events.tally import AT_ONCE, batches
 from arena.events.worker import PAUSE, RESUME, CallClock, Glance, Job, safe_path, start_method, work
 from arena.files import scratch
 from arena.go.game import Ending
@@ -165,9 +165,10 @@ def _resumed(course: Course, games: Iterator[Played]) -> Iterator[Update]:
 
 
 def _missing(event: Event, course: Course, with_people: bool = False) -> list[Pairing]:
-    """What can be played now, by bots or with people."""
+    """What can be played now, by bots or with people: at most so many games that they don't fill the memory."""
     people = {name for name, entry in event.players.items() if entry.is_person}
-    return [pairing for pairing in course.missing() if with_people is bool({pairing.black, pairing.white} & people)]
+    found = (pairing for pairing in course.missing() if with_people is bool({pairing.black, pairing.white} & people))
+    return list(islice(found, AT_ONCE))
 
 
 def _no_seat(pairing: Pairing) -> Record:
