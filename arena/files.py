@@ -23,12 +23,15 @@ from difflib import get_close_matches
 from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any
+from zlib import crc32
 
 from arena import StoreError, UserError
 
 _FOLDER = "use a folder that can be"
 _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2(2)
 _HERE = -100  # AT_FDCWD: paths are relative to the current folder
+
+_OLD = ".old"
 
 _SCRATCH, _OWNER = "arena-", "owner"
 _LONGEST_BASE = 64
@@ -65,9 +68,10 @@ def replacing(
     was; an OSError is raised as ``error``, one line that ends with ``hint``.
     """
     place = Path(os.path.realpath(path))
-    aside = place.with_name(f".{place.name}.{os.getpid()}")
+    aside = place.with_name(f".{place.name}{_mark()}{os.getpid()}")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(place.parent)
         _remove(aside)
         yield aside
         with suppress(FileNotFoundError):
@@ -85,6 +89,32 @@ def replacing(
             _remove(aside)
 
 
+@cache
+def _sweep(folder: Path) -> None:
+    """Remove, once for a folder, what processes of this machine wrote aside there before they were killed."""
+    for left in folder.glob(f".*{_mark()}*"):
+        name, _, process = left.name[1:].rpartition(_mark())
+        only_copy = process.endswith(_OLD) and not (folder / name).exists()
+        if not only_copy and not _runs(process.removesuffix(_OLD)):
+            with suppress(OSError):
+                _remove(left)
+
+
+@cache
+def _mark() -> str:
+    """What is in the names of files that are written aside on this machine: other machines may share the disk."""
+    return f".arena-{crc32(os.uname().nodename.encode()):08x}-"
+
+
+def _runs(process: str) -> bool:
+    with suppress(PermissionError):  # it is another user's
+        try:
+            os.kill(int(process), 0)
+        except (ProcessLookupError, ValueError, OverflowError):
+            return False
+    return True
+
+
 def reason(problem: Exception) -> str:
     """What the system says, without the path, which our own text names."""
     return getattr(problem, "strerror", None) or " ".join(str(problem).split())
@@ -94,7 +124,7 @@ def _take_place(aside: Path, place: Path) -> None:
     if not (place.is_dir() and aside.is_dir()):
         os.replace(aside, place)
     elif not _exchange(aside, place):  # then for a moment nothing has the name
-        old = aside.with_name(f"{aside.name}.old")
+        old = aside.with_name(f"{aside.name}{_OLD}")
         os.replace(place, old)
         try:
             os.replace(aside, place)

@@ -32,8 +32,17 @@ def end_of(folder: Path, seconds: float = 30.0) -> list[str]:
 
 
 def shared_memory() -> set[str]:
-    """The names of all shared memory and semaphores."""
-    return {path.name for path in MEMORY.iterdir()} if MEMORY.is_dir() else set()
+    """The names of the shared memory and semaphores that no process has mapped."""
+    names = {}
+    for path in MEMORY.glob("*"):
+        with suppress(OSError):
+            names[path.stat().st_ino] = path.name
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with suppress(OSError):
+            lines = [line.split() for line in maps.read_text().splitlines() if f"{MEMORY}/" in line]
+            for words in lines:
+                names.pop(int(words[4]), None)  # by name it isn't found: a semaphore's is that of its first moment
+    return set(names.values())
 
 
 def family(process: int) -> dict[str, list[int]]:

@@ -1,16 +1,17 @@
-"""Long events and violent ends: kills of 20 kinds at random moments, and 10,000 games in one event. What is kept and
-what is left behind, not how fast.
+"""Long events and violent ends: kills of 20 kinds at random moments, killed training runs, and 10,000 games in one
+event. What is kept and what is left behind, not how fast.
 
-The whole of it takes long: ``-m slow``. Forty kills and a small event are always run.
+The whole of it takes long: ``-m slow``. 27 kills, two of a training run and a small event are always run.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +24,8 @@ import pytest
 from commandline import ARENA, ROOT
 from learners import STRONG, install, learn
 from remains import command, end_of, family, shared_memory
+from safetensors import safe_open
+from test_training import random_game
 
 import arena
 from arena import StoreError
@@ -31,6 +34,7 @@ from arena.events.terms import Terms
 from arena.go.game import Ending, Rules
 from arena.players.registry import Registry
 from arena.results.store import Store
+from bots.nets.checkpoint import Checkpoint
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds processes and their memory in /proc")
 
@@ -39,9 +43,10 @@ LONG = 120.0
 
 ENGINE = [sys.executable, "-I", "-S", str(ROOT / "tests" / "engines" / "scripted.py")]
 
+ENGINES = {"one": "good", "two": "daemons", "three": "banner"}
+
 CONFIG = "".join(
-    f"[bots.{name}]\nkind = 'gtp'\ncommand = \"{' '.join([*ENGINE, mode])}\"\n"
-    for name, mode in (("one", "good"), ("two", "daemons"), ("three", "banner"))
+    f"[bots.{name}]\nkind = 'gtp'\ncommand = \"{' '.join([*ENGINE, mode])}\"\n" for name, mode in ENGINES.items()
 )
 CONFIG += "[bots.pupil]\nkind = 'learner'\ncheckpoint = 'start'\n"
 
@@ -62,6 +67,23 @@ moment later."""
 ENDED = {SIGKILL: -SIGKILL, SIGTERM: 143, SIGINT: 130, SIGHUP: 129}
 """The exit code of a command after a signal."""
 
+
+FOREIGN = ("torchinductor_", ".ses")
+"""How the names begin of what torch and ONNX Runtime keep among the temporary files."""
+
+SETTINGS = "size=7 save_minutes=0 validate_every=320 validation_positions=100 test_positions=100 device=cpu".split()
+
+RECORDS = ("--data", "random.sgfs", "--set", "batch_size=32")
+
+TRAININGS = {
+    "sl": ("sl", *RECORDS, "--set", "max_rows=3200"),
+    "two": ("sl", *RECORDS, "--set", "max_rows=3200", "--set", "processes=2"),
+    "ownership": ("ownership", *RECORDS, "--set", "max_rows=3200"),
+    "value": ("value", "--games", "100", "--set", "games_per_file=10", "--set", "max_rows=3200"),
+    "distill": ("distill", "--teacher", "alphago:visits=8", "--set", "games=30", "--set", "max_rows=3200"),
+    "rl": ("rl", "--set", "games=4", "--set", "max_iterations=50", "--set", "pool_every=3"),
+}
+"""Training commands that take some seconds; ``two`` are processes."""
 
 PLAY = """
 import sys
@@ -129,22 +151,30 @@ class Siege:
         return 0  # there is no database yet
 
     def harass(self, kills: Sequence[tuple[str, signal.Signals]], *arguments: str) -> None:
-        """Run a command until the last of these kills, one of those that end it. After each new game come three."""
-        left = deque(kills)
+        """Run a command until all of these kills were made, the one that ends it last. After each new game come
+        three, as far as there is something to hit."""
+        left = list(kills)
         while left:
             with self.begun(*arguments) as process:
                 code = None
                 while code is None:
                     self.wait_for_a_game(process)
-                    batch = 3
-                    while code is None and batch and self.hit(process.pid, *left[0]):
-                        code = ENDED[left[0][1]] if left[0] in ENDS else None
-                        left.popleft()
-                        batch -= 1
+                    for _ in range(3):
+                        if code is None and (kill := self.hit_one(process.pid, left)):
+                            code = ENDED[kill[1]] if kill in ENDS else None
                 kept = self.games()
                 output, _ = process.communicate()
             assert process.returncode == code, output
             assert kept <= self.games()
+
+    def hit_one(self, parent: int, left: list[tuple[str, signal.Signals]]) -> tuple[str, signal.Signals] | None:
+        """The first of these kills that finds something to hit, taken from the list; what ends the command waits for
+        the others. Where none does, the workers are killed: a tracker or a helper comes back with new ones only."""
+        for number, kill in enumerate(left):
+            if (kill not in ENDS or len(left) == 1) and self.hit(parent, *kill):
+                return left.pop(number)
+        self.hit(parent, "workers", SIGKILL)
+        return None
 
     def wait_for_a_game(self, process: subprocess.Popen[str]) -> None:
         """Wait until another game is stored, and a moment more."""
@@ -177,24 +207,33 @@ class Siege:
             return bool(targets)
         return False
 
-    def check_engines_games(self) -> None:
-        """The engines play alike whenever they play: games of the same opening and colours are the same."""
+    def check_games(self) -> None:
+        """Nobody forfeited, and engines play alike whenever they play: games of the same opening and colours are the
+        same."""
         games = defaultdict(set)
         with Store.open(self.folder / "results" / "arena.db") as store:
             for record in store.games():
-                assert record.outcome is not None and record.outcome.ending in (Ending.SCORE, Ending.ILLEGAL)
-                games[record.black, record.white, record.moves[: record.opening]].add(record.moves)
-        assert all(len(moves) == 1 for moves in games.values())
+                assert record.outcome is not None
+                assert record.outcome.ending not in (Ending.CRASH, Ending.TIME), record.reason
+                if ENGINES.keys() >= {record.black, record.white}:
+                    games[record.black, record.white, record.moves[: record.opening]].add(record.moves)
+        assert games and all(len(moves) == 1 for moves in games.values())
 
     def check_nothing_is_left(self, seed: str) -> None:
         """Nothing, once a command has ended by itself: it removes what the killed ones left."""
         with self.begun("match", "random", "fast-random", "-n", "1", "--size", "5", "--seed", seed) as process:
             output, _ = process.communicate()
         assert process.returncode == 0, output
-        assert list(self.temporary.iterdir()) == []
+        self.check_files()
+
+    def check_files(self) -> None:
+        """No temporary file and no shared memory is left."""
+        left = [path.name for path in self.temporary.iterdir()]
+        assert [name for name in left if not name.startswith(FOREIGN)] == []
         until = monotonic() + 10
-        while left := shared_memory() - self._shared:  # that of other tests goes
+        while left := shared_memory() - self._shared:  # other tests may just be making some
             assert monotonic() < until, left
+            sleep(0.1)
 
 
 def plays(siege: Siege, kills: Sequence[signal.Signals]) -> None:
@@ -212,11 +251,11 @@ def plays(siege: Siege, kills: Sequence[signal.Signals]) -> None:
     assert process.returncode == 0 and "is stored" in output, output
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(25, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("rounds", "more"), [(1, 6), pytest.param(25, 19, marks=pytest.mark.slow)])
 def test_kills_of_20_kinds_lose_no_game_and_leave_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int, more: int
 ) -> None:
-    """40 kills a round: of matches and ladders of engines, of a gate, and of a person's game."""
+    """40 kills a round, or 27: of matches and ladders of engines, of a gate, and of a person's game."""
     install(tmp_path / "site", monkeypatch)
     for name, rows in (("start", 1000), ("mine", 2000)):
         learn(tmp_path / "results" / "checkpoints" / name, STRONG, b"", name.encode(), rows=rows)
@@ -224,20 +263,100 @@ def test_kills_of_20_kinds_lose_no_game_and_leave_nothing_behind(
     siege = Siege(tmp_path, random)
     common = ("-n", "100000", "--size", "5", "--workers", "2")
     for seed in map(str, range(rounds)):
-        kills = [*KILLS, *random.choices([kill for kill in KILLS if kill[0] != "server"], k=19)]  # it starts slowly
+        kills = [*KILLS, *random.choices([kill for kill in KILLS if kill[0] != "server"], k=more)]  # it starts slowly
         random.shuffle(kills)
         ends = random.sample(ENDS, 2)
         match = ("match", "one", "two", "--seed", seed, "--openings", "3")
-        siege.harass([*kills[:20], ends[0]], *match, *common)
+        siege.harass([*kills[::2], ends[0]], *match, *common)
         ladder = ("tournament", f"climb-{seed}", "one", "two", "three", "--style", "ladder", "--openings", "3")
-        siege.harass([*kills[20:], ends[1]], *ladder, *common)
-        siege.check_engines_games()
+        siege.harass([*kills[1::2], ends[1]], *ladder, *common)
         gate = ("gate", "checkpoint:mine", "--against", "pupil", "--sprt", "0", "5", "--seed", seed)
         siege.harass(
             [("worker", SIGTERM), ("workers", SIGKILL), ("server", SIGKILL), ("parent", SIGKILL)], *gate, *common
         )
         plays(siege, random.sample(list(ENDED), 2))
+        siege.check_games()
         siege.check_nothing_is_left(seed)
+
+
+class Training:
+    """A training run that is killed and resumed in a siege."""
+
+    def __init__(self, siege: Siege, random: Random, *arguments: str):
+        self._siege, self._random, self._arguments = siege, random, arguments
+        self.results = siege.folder / "results"
+
+    def command(self, name: str) -> tuple[str, ...]:
+        return ("train", *self._arguments, "--preset", "tiny", "--name", name)
+
+    def step(self) -> int:
+        """The step of the saved state."""
+        with (
+            suppress(FileNotFoundError),
+            safe_open(self.results / "training" / "parts" / "state.safetensors", "np") as file,
+        ):
+            return int(json.loads(file.metadata()["counters"])["step"])
+        return 0
+
+    def progress(self) -> int:
+        """Saved steps, and files of games played for the run."""
+        return self.step() + sum(1 for _ in self.results.glob("cache/*games*/[!.]*"))
+
+    def kill(self, number: signal.Signals) -> None:
+        """Run on for some steps, then hit the process or its group."""
+        with self._siege.begun(*self.command("parts")) as process:
+            before, wanted = self.step(), self.progress() + self._random.randint(1, 8)
+            until = monotonic() + LONG
+            while self.progress() < wanted:
+                assert process.poll() is None, process.communicate()
+                assert monotonic() < until, "nothing is saved any more"
+                sleep(0.01)
+            sleep(self._random.uniform(0, 0.03))
+            saved = self.step()
+            self._random.choice((os.kill, os.killpg))(process.pid, number)
+            output, _ = process.communicate()
+        assert self.step() >= saved
+        if number != SIGKILL:
+            assert process.returncode in ((0,) if saved > before else (0, ENDED[number])), output
+            assert "Traceback" not in output
+        if process.returncode == 0:
+            stopped = Checkpoint.open(self.results / "checkpoints" / "parts").manifest
+            assert stopped.rows > 0 and not any(name.startswith("test_") for name in stopped.metrics)
+
+    def run(self, name: str) -> None:
+        with self._siege.begun(*self.command(name)) as process:
+            output, _ = process.communicate()
+        assert process.returncode == 0, output
+
+    def log(self, name: str) -> list[int]:
+        lines = (self.results / "training" / name / "metrics.jsonl").read_text().splitlines()
+        return [json.loads(line)["step"] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("trainer", "kills"),
+    [("sl", [SIGKILL, SIGTERM]), *(pytest.param(name, None, marks=pytest.mark.slow) for name in TRAININGS)],
+)
+def test_a_training_run_that_is_killed_and_resumed_loses_nothing(
+    tmp_path: Path, trainer: str, kills: list[signal.Signals] | None
+) -> None:
+    """After many kills it is compared with one that was left alone: the same net, bit for bit."""
+    (tmp_path / "random.sgfs").write_text("".join(f"{random_game(seed).to_sgf()}\n" for seed in range(60)))
+    random = Random(trainer)
+    siege = Siege(tmp_path, random)
+    training = Training(siege, random, *TRAININGS[trainer], *(word for item in SETTINGS for word in ("--set", item)))
+    for number in kills or random.sample([*ENDED, SIGKILL, SIGKILL], 6):
+        training.kill(number)
+    training.run("parts")
+    parts = Checkpoint.open(training.results / "checkpoints" / "parts")
+    if kills is None:
+        training.run("whole")
+        whole = Checkpoint.open(training.results / "checkpoints" / "whole")
+        assert parts.identity == whole.identity
+        assert parts.manifest.metrics == whole.manifest.metrics
+        assert training.log("parts") == training.log("whole")
+    siege.check_files()
+    assert list(training.results.rglob(".*")) == []
 
 
 def memory_of(process: int) -> int:

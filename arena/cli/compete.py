@@ -244,7 +244,7 @@ def _play(played: Tournament | Ladder, live: events.Live) -> None:
     from arena.events.schedule import Ladder
     from arena.results.store import Store
 
-    played.pairings()  # openings that don't exist are refused before anything is stored
+    any(played.course(()).missing())  # openings that don't exist are refused before anything is stored
     with Store.of(live.results, write=True) as store:
         view = live.begin(played, store, events.news(store, played))
         if isinstance(played, Ladder):

@@ -139,7 +139,7 @@ def run_gate(wanted: Wanted) -> Ruling:
     live, say = events.Live(console, wanted.results, workers, theme), events.printer(console)
     found = _find(wanted, say)
     try:
-        found.match.pairings()  # openings that don't exist are refused before anything is stored
+        found.match.plan()  # openings that don't exist are refused before anything is stored
         with Store.of(wanted.results, write=True) as store:
             view = live.begin(found.match, store)
             evidence = Evidence(found.match, view.judge)

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext
@@ -29,7 +29,7 @@ from arena import StoreBusy, StoreError, UserError
 from arena.events.pairing import Course
 from arena.events.room import lost_record
 from arena.events.schedule import Event, Match, Pairing
-from arena.events.tally import batches
+from arena.events.tally import AT_ONCE, batches
 from arena.events.worker import PAUSE, RESUME, CallClock, Glance, Job, safe_path, start_method, work
 from arena.files import scratch
 from arena.go.game import Ending
@@ -45,7 +45,11 @@ STARTS = 3
 """How many workers in a row may die while they start; before one has started, an error of its own is enough."""
 
 LAUNCHES = 100
-"""How often in a row the process that starts workers may be gone; it takes a moment to end, and is started again."""
+"""How often in a row the process that starts workers may be gone; it takes a moment to end, and is started again. Also
+how many workers in a row may be killed while they start, once one has started."""
+
+UNKNOWN = 255
+"""The exit code of a worker when what starts workers was killed, and nobody can tell how the worker ended."""
 
 PATIENCE = 2.0
 """Seconds beyond its deadline before a call counts as hanging, and for a worker to go when the event is over."""
@@ -161,9 +165,10 @@ def _resumed(course: Course, games: Iterator[Played]) -> Iterator[Update]:
 
 
 def _missing(event: Event, course: Course, with_people: bool = False) -> list[Pairing]:
-    """What can be played now, by bots or with people."""
+    """What can be played now, by bots or with people: at most so many games that they don't fill the memory."""
     people = {name for name, entry in event.players.items() if entry.is_person}
-    return [pairing for pairing in course.missing() if with_people is bool({pairing.black, pairing.white} & people)]
+    found = (pairing for pairing in course.missing() if with_people is bool({pairing.black, pairing.white} & people))
+    return list(islice(found, AT_ONCE))
 
 
 def _no_seat(pairing: Pairing) -> Record:
@@ -384,8 +389,9 @@ class _Crew:
             worker.connection.close()
             if not worker.ready:
                 self._failed_starts += 1
-                erred = (worker.process.exitcode or 0) > 0  # else a signal ended it, which may come from outside
-                if (erred and not self._opened) or self._failed_starts >= STARTS:
+                erred = 0 < (worker.process.exitcode or 0) < UNKNOWN  # else a signal may have come from outside
+                limit = LAUNCHES if self._opened and not erred else STARTS
+                if (erred and not self._opened) or self._failed_starts >= limit:
                     raise UserError(_start_failure(worker, self._called(worker)))
             for pairing in worker.pairings.values():
                 self._blame(pairing, worker, hangs)
