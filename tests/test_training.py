@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -592,55 +592,6 @@ def test_a_run_with_other_settings_or_a_damaged_state_is_refused(tiny: sl.Config
     state.write_bytes(state.read_bytes()[:1000])
     with pytest.raises(CheckpointError, match="state"):
         sl.train(config, tmp_path)
-
-
-PROGRAM = """
-import ast, sys
-from pathlib import Path
-from trainers import sl
-
-def report(progress):
-    print(progress.step, flush=True)
-
-if __name__ == "__main__":
-    print(sl.train(sl.Config(**ast.literal_eval(sys.argv[1])), Path(sys.argv[2]), report))
-"""
-
-
-@pytest.mark.parametrize(
-    ("processes", "ending"), [(1, signal.SIGTERM), pytest.param(2, signal.SIGINT, marks=pytest.mark.slow)]
-)
-def test_a_signal_leaves_a_good_checkpoint(tiny: sl.Config, tmp_path: Path, processes: int, ending: int) -> None:
-    settings = asdict(tiny)
-    settings |= {"max_rows": None, "max_minutes": 10.0, "processes": processes}
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    root = str(Path(sl.__file__).parent.parent)
-    run = subprocess.Popen(
-        [sys.executable, str(program), repr(settings), str(tmp_path / "results")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": root},
-        start_new_session=True,
-    )
-    assert run.stdout is not None
-    for line in run.stdout:
-        if line.strip() == "3":
-            os.killpg(run.pid, ending)  # as a terminal does: every process of the run hears it
-            break
-    output, errors = run.communicate(timeout=60)
-    assert run.returncode == 0, errors
-    assert "Traceback" not in errors
-    folder = Path(output.splitlines()[-1])
-    stopped = Checkpoint.open(folder)
-    assert 3 * 32 <= stopped.manifest.rows < 1000 * 32
-    assert "validation_top1" in stopped.manifest.metrics and "test_top1" not in stopped.manifest.metrics
-    Evaluator(stopped).evaluate(np.zeros((1, 17, SIZE, SIZE), np.float32))
-    done = stopped.manifest.rows
-    if processes == 1:
-        again = sl.train(replace(tiny, max_rows=done + 64), tmp_path / "results")
-        assert Checkpoint.open(again).manifest.rows == done + 64
 
 
 class KilledAtOnce:

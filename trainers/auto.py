@@ -70,23 +70,26 @@ def plan(data: Mapping[int, Path], preset: str, known: Sequence[str]) -> list[St
     teacher = "alphago:checkpoint=large-9x9,rollout_weight=0,visits="
     teacher += {"gpu": "200,precision=bf16", "cpu": "100"}.get(preset, "10")
     smallest = {"net": "arena-2x16", "start": ""} if preset == "tiny" else {}
+    batch = 4096 if preset == "gpu" else 256
     distilling = {"teacher": teacher, "games": 100_000, "name": "small-9x9", **smallest}
     stages = [
         Stage("proof sl", 0.05, "sl", nine | {"name": "proof-sl", "profile": 20}, learning=0.5),
         Stage("proof sl, resumed", 0.05, "sl", nine | {"name": "proof-sl"}),
+        Stage("proof sl, not compiled", 0.03, "sl", nine | {"name": "proof-eager", "compile": False}),
+        Stage("proof sl, larger batches", 0.03, "sl", nine | {"name": "proof-batches", "batch_size": batch}),
         Stage("proof ownership", 0.02, "ownership", nine | {"name": "proof-ownership"}),
         Stage("proof value", 0.02, "value", nine | {"name": "proof-value", "source": "records", "playouts": 0}),
         Stage(
             "proof rl", 0.03, "rl", {"name": "proof-rl", "eval_opponent": "", "eval_every": 1000, "final_eval_games": 8}
         ),
-        Stage("large-9x9", 0.35, "sl", nine | {"name": "large-9x9"}),
+        Stage("large-9x9", 0.31, "sl", nine | {"name": "large-9x9"}),
     ]
     for size, path in sorted(data.items()):
         if size != 9:
             start = f"sl-{size}x{size}" if size == 19 and preset != "tiny" else ""
             other = {"data": path, "size": size, "name": f"large-{size}x{size}", "start": start}
             stages.append(Stage(f"large-{size}x{size}", 0.2, "sl", other))
-    stages.append(Stage("small-9x9", 0.28, "distill", distilling, learning=0.4, playing=0.6))
+    stages.append(Stage("small-9x9", 0.26, "distill", distilling, learning=0.4, playing=0.6))
     if "zero" in known:
         stages.append(Stage("zero-9x9", 0.9, "zero", {"name": "zero-9x9"}))
     return stages

@@ -276,17 +276,18 @@ class Workers:
                 if distributed.is_initialized():
                     distributed.destroy_process_group()
 
-    def mean(self, tensors: list[Tensor], figures: list[float]) -> list[float]:
-        """Put the mean over all processes into ``tensors``, in one exchange, and return that of ``figures``."""
+    def mean(self, tensors: list[Tensor], figures: list[float]) -> Tensor:
+        """Put the mean over all processes into ``tensors``, in one exchange, and return that of ``figures``, on their
+        device."""
         if self.count == 1:
-            return figures
+            return torch.tensor(figures, dtype=torch.float64)
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors] + [tensors[0].new_tensor(figures)])
         distributed.all_reduce(flat)
         flat /= self.count
         parts = flat.split([tensor.numel() for tensor in tensors] + [len(figures)])
         for tensor, part in zip(tensors, parts[:-1], strict=True):
             tensor.copy_(part.view(tensor.shape))
-        return parts[-1].tolist()
+        return parts[-1]
 
 
 def _await(others: Sequence[BaseProcess], here: Connection) -> None:
@@ -308,7 +309,8 @@ def _refuse_dead(others: Sequence[BaseProcess], cause: Exception | None = None) 
 
 def _help(work: Callable[[Workers], object], workers: Workers, meeting: str, there: Connection) -> None:
     end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process hears it too, and decides
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # whoever started this process hears it, too
+        signal.signal(number, signal.SIG_IGN)
     there.send(True)
     distributed.init_process_group("gloo", meeting, PATIENCE, rank=workers.rank, world_size=workers.count)
     try:
@@ -401,6 +403,7 @@ class Run:
         self.rows = 0
         self.stop_asked = False
         self._stop_agreed = False
+        self._said: Tensor | None = None
         self.optimizers = build_optimizers(network, plan)
         self.averaged = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
         pairs = [(self.averaged[name], tensor) for name, tensor in network.state_dict().items()]
@@ -461,7 +464,10 @@ class Run:
         shared += [buffer for buffer in self.network.buffers() if buffer.is_floating_point()]
         if self._first_of_sitting:  # it may have compiled the net for a minute, which would be most of the warmup
             self._first_of_sitting, self._started = False, time.monotonic()
-        asked, self._agreed_seconds = self.workers.mean(shared, [float(self.stop_asked), self.seconds])
+        said = self.workers.mean(shared, [float(self.stop_asked), self.seconds])
+        if self.workers.count > 1:  # read a step later, or every process would wait for its GPU here
+            said, self._said = said if self._said is None else self._said, said
+        asked, self._agreed_seconds = said.cpu().tolist()
         self._stop_agreed = asked > 0
         parameters = list(self.network.parameters())
         norm = torch.nn.utils.clip_grad_norm_(parameters, self.plan.max_grad_norm, foreach=True)

@@ -362,7 +362,8 @@ def save_checkpoint(
         settings[paths] = [Path(path).name for path in settings[paths]]
     sources = [lesson.played] if lesson.played else []
     if files:
-        sources.append(f"{', '.join(file.name for file in files)}; sha256 {data.digest_of(tuple(files))}")
+        digest = f"; sha256 {data.digest_of(files)}" if final else ""
+        sources.append(f"{', '.join(file.name for file in files)}{digest}")
     for folder in {"start", "policy", "finisher"} & settings.keys():  # where it lies here is nobody else's business
         settings[folder] = Path(settings[folder]).name
     manifest = describe(
