@@ -313,7 +313,7 @@ def check_keys(
 ) -> None:
     """Whether an object of JSON has the fields of a dataclass, each of its type where JSON has that, and no others.
     Raises ``error``, which begins with ``where``, names the key and what is allowed, and ends with ``hint``."""
-    known = {field.name: str(field.type).partition("[")[0] for field in fields(kind)}
+    known = {field.name: getattr(field.type, "__name__", str(field.type)).partition("[")[0] for field in fields(kind)}
     for name, form in known.items():
         types, word = _FORMS.get(form, ((object,), ""))
         if name not in content:

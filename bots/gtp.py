@@ -80,6 +80,7 @@ class Engine:
         self._stderr = bytearray()
         self._number: int | None = FIRST_NUMBER
         guarded, lifeline = os.pipe()
+        mark = f"{os.getpid()}-{time.monotonic_ns()}"
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", guard.__file__, str(guarded), *arguments],
@@ -88,7 +89,7 @@ class Engine:
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 cwd=cwd,
-                env=env,
+                env={**env, guard.MARK: mark},
                 pass_fds=(guarded,),
                 process_group=0,
             )
@@ -97,7 +98,7 @@ class Engine:
             raise
         finally:
             os.close(guarded)
-        self._end = weakref.finalize(self, end_engine, self._process, lifeline)
+        self._end = weakref.finalize(self, end_engine, self._process, lifeline, mark)
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
         self._in, self._out, errors = (pipe.fileno() for pipe in pipes if pipe is not None)
         self._open = {self._out, errors}
@@ -234,8 +235,8 @@ class Engine:
         self._end()
 
 
-def end_engine(process: subprocess.Popen[bytes], lifeline: int) -> None:
-    """Have the guard end the engine: SIGTERM, then SIGKILL to all that is left of it."""
+def end_engine(process: subprocess.Popen[bytes], lifeline: int, mark: str) -> None:
+    """Have the guard end the engine: SIGTERM, then SIGKILL to all that is left, also where the guard was killed."""
     os.close(lifeline)
     with suppress(subprocess.TimeoutExpired):
         process.wait(GRACE + guard.GRACE)
@@ -243,6 +244,8 @@ def end_engine(process: subprocess.Popen[bytes], lifeline: int) -> None:
         os.killpg(process.pid, signal.SIGKILL)  # a guard that was killed, or can't find the engine's descendants
     with suppress(subprocess.TimeoutExpired):
         process.wait(GRACE)
+    if process.returncode is None or process.returncode < 0:
+        guard.end_marked(mark)
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
             with suppress(OSError):

@@ -19,13 +19,15 @@ ARENA = [sys.executable, "-c", "from arena.cli import main; main()"]
 Done = subprocess.CompletedProcess[str]
 
 
-def arena(*arguments: str, folder: Path, columns: int = 80, **variables: str) -> Done:
-    """The command in this process, from its words to its exit code. Its workers are processes, as always."""
+def arena(*arguments: str, folder: Path, columns: int = 80, typed: str = "", **variables: str) -> Done:
+    """The command in this process, from its words to its exit code; ``typed`` is what it reads. Its workers are
+    processes, as always."""
     out, err = io.StringIO(), io.StringIO()
     with (
         chdir(folder),
         patch.dict(os.environ, {"COLUMNS": str(columns), **variables}),
         patch.object(sys, "argv", ["arena", *arguments]),
+        patch.object(sys, "stdin", io.StringIO(typed)),
         redirect_stdout(out),
         redirect_stderr(err),
     ):

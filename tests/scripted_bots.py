@@ -252,7 +252,7 @@ def coin(boards: int) -> BotKind:
     return BotKind(summary="resigns as its coin falls", config=Toss, build=Coin, boards=boards)
 
 
-COIN_1, COIN_8, COIN_64, COIN_512 = coin(1), coin(8), coin(64), coin(512)
+COIN_1, COIN_8, COIN_64, COIN_512 = map(coin, (1, 8, 64, 512))
 MANY = BotKind(summary="one call for all games", config=Script, build=Many)
 PICKY = BotKind(summary="fails for all games because of one", config=Script, build=Picky)
 GENEROUS = BotKind(summary="gives a decision too many", config=Script, build=Generous)
@@ -301,6 +301,13 @@ def build_four_killed(config: Script) -> Bot:
     return build_killed(config) if 2 <= starts(config) <= 5 else Patient(config)
 
 
+def build_orphan(config: Script) -> Bot:
+    if starts(config) == 1:
+        os.kill(os.getppid(), signal.SIGKILL)
+        wait(2.0)
+    return Good(config)
+
+
 def build_only_first(config: Script) -> Bot:
     return build_never(config) if starts(config) > 1 else Good(config)
 
@@ -309,6 +316,7 @@ NEVER = BotKind(summary="can't be had", config=Script, build=build_never)
 BROKEN = BotKind(summary="fails to start", config=Script, build=build_broken)
 KILLED = BotKind(summary="is killed as it starts", config=Script, build=build_killed)
 FOUR_KILLED = BotKind("the second to fifth are killed as they start", config=Script, build=build_four_killed, boards=1)
+ORPHAN = BotKind(summary="what starts the first one is killed", config=Script, build=build_orphan)
 ONLY_FIRST = BotKind(summary="there is only one", config=Script, build=build_only_first)
 PERSON = BotKind(summary="sits at the terminal", config=Script, build=Good, interactive=True)
 

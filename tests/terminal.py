@@ -15,10 +15,10 @@ from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from time import monotonic
-from types import TracebackType
 from typing import Any, Self
 
 import pyte
+from commandline import environment
 
 SHELL = """
 import fcntl, os, signal, sys, termios
@@ -47,8 +47,6 @@ os.write(1, b"ended with %d\\n" % os.waitstatus_to_exitcode(status))
 """Runs one Python program in the foreground. When it is stopped, a line typed continues it."""
 
 PATIENCE = 60.0
-
-REPOSITORY = Path(__file__).parents[1]
 
 
 class Screen(pyte.Screen):
@@ -93,25 +91,18 @@ class Terminal:
     def __enter__(self) -> Self:
         self.resize(self.screen.columns, self.screen.lines)
         self.before = termios.tcgetattr(self._theirs)
-        paths = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "tests")])
-        usual = {"PYTHONPATH": paths, "TERM": "xterm-256color", "PYTHONUTF8": "1"}
-        without = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", SHELL, *self._arguments],
-            stdin=self._theirs,
-            stdout=self._theirs,
-            stderr=self._theirs,
-            cwd=self._cwd,
-            env=without | usual | self._environment,
-            start_new_session=True,
-        )
+        usual = dict(environment(TERM="xterm-256color", PYTHONUTF8="1"))
+        for name in ("COLUMNS", "LINES", "NO_COLOR"):
+            usual.pop(name, None)
+        ends = dict.fromkeys(("stdin", "stdout", "stderr"), self._theirs)
+        command = [sys.executable, "-c", SHELL, *self._arguments]
+        settings = {"cwd": self._cwd, "env": usual | self._environment, "start_new_session": True}
+        self._process = subprocess.Popen(command, **ends, **settings)
         self.until(lambda lines: any(line.startswith("job ") for line in lines))
         self.job = int(next(line for line in self.lines if line.startswith("job ")).split()[1])
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._process.kill()
         self._process.wait()
         os.close(self._ours)

@@ -40,18 +40,13 @@ def kernel_map(twin: ReferenceBoard, colour: int) -> np.ndarray:
     for (row, column), stone in twin.stones.items():
         board.put(row * twin.size + column, Colour(stone))
     owned = np.zeros(twin.size**2, np.uint8)
-    alive_map(board.array, 0, colour, owned)
+    alive_map(board.array, 0, int(colour), owned)
     return owned.reshape(twin.size, twin.size)
 
 
 def groups(board: ReferenceBoard, colours: set[int]) -> list[set[Point]]:
     """The connected sets of points whose contents are among ``colours``."""
-    left = {
-        (row, column)
-        for row in range(board.size)
-        for column in range(board.size)
-        if board.stones.get((row, column), 0) in colours
-    }
+    left = {point for point in np.ndindex(board.size, board.size) if board.stones.get(point, 0) in colours}
     found = []
     while left:
         inside, todo = set(), [left.pop()]
@@ -140,17 +135,7 @@ def test_two_eyes_live_and_one_does_not() -> None:
 
 def test_a_region_with_room_for_two_eyes_belongs_to_nobody() -> None:
     """Black lives in the corner and walls off a large empty side in which White may still live."""
-    rows = [
-        ".X.X.....",
-        "XXXX.....",
-        "...X.....",
-        "XXXX.....",
-        "XXXXXXXXX",
-        "OOOOOOOOO",
-        ".........",
-        ".........",
-        ".........",
-    ]
+    rows = [".X.X.....", "XXXX.....", "...X.....", "XXXX.....", "X" * 9, "O" * 9, *["." * 9] * 3]
     owned = kernel_map(board_of(rows), 1)
     assert owned[0, 0] == SAFE and owned[4].tolist() == [SAFE] * 9
     assert not owned[0, 4:].any() and not owned[3, 4:].any()

@@ -35,11 +35,7 @@ def findings(entry: Entry, rules: Rules = NINE) -> list[Finding]:
 
 def test_a_bot_that_starts_moves_and_ends_is_ready() -> None:
     found = findings(Registry().resolve("mcts:playouts=9"))
-    assert [(step.step, step.verdict) for step in found] == [
-        ("start", Verdict.OK),
-        ("moves", Verdict.OK),
-        ("end", Verdict.OK),
-    ]
+    assert [(step.step, step.verdict) for step in found] == [(name, Verdict.OK) for name in ("start", "moves", "end")]
     assert "kind uct" in found[0].text
     assert "6 legal ones" in found[1].text and "answers a pass" in found[1].text
 

@@ -23,6 +23,7 @@ from arena.cli import app
 from arena.files import cell
 from arena.go.game import Ending, Outcome
 from arena.go.moves import WHITE, gtp_from_move
+from arena.players.registry import Registry
 from arena.results.store import Store
 from bots.nets.checkpoint import find
 
@@ -80,7 +81,7 @@ def test_games_are_listed_rated_and_exported(played: Path, tmp_path: Path) -> No
     assert re.search(r"games\s+8\b", counted) and re.search(r"refused\s+0\b", counted)
 
 
-def test_every_command_has_help_and_stands_in_the_readme() -> None:
+def test_every_command_has_help_and_stands_in_the_readme_and_so_does_every_kind_of_bot() -> None:
     readme = (ROOT / "README.md").read_text()
     listed = arena("--help", folder=ROOT).stdout
     commands = re.findall(r"^│ (\w+)  ", listed[listed.index("─ Play ") :], re.MULTILINE)
@@ -88,12 +89,6 @@ def test_every_command_has_help_and_stands_in_the_readme() -> None:
     for command in commands:
         assert f"arena {command}" in readme
         assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
-
-
-def test_every_kind_of_bot_stands_in_the_readme() -> None:
-    from arena.players.registry import Registry
-
-    readme = (ROOT / "README.md").read_text()
     for entry in Registry().entries:
         assert f"`{entry.name}`" in readme or f"| {entry.kind} |" in readme
 
@@ -297,19 +292,15 @@ def test_a_full_disk_under_the_output_is_one_line(words: str, tmp_path: Path) ->
 
 
 def test_closed_streams_lead_nowhere_and_not_into_the_database(tmp_path: Path) -> None:
-    assert (
-        in_shell(f"{shlex.join(ARENA)} match random fast-random -n 2 --size 5 <&- >&- 2>&-", tmp_path).returncode == 0
-    )
+    done = in_shell(f"{shlex.join(ARENA)} match random fast-random -n 2 --size 5 <&- >&- 2>&-", tmp_path)
+    assert done.returncode == 0
     with Store.of(tmp_path / "results") as store:
         assert store.count() == 2
 
 
 def test_no_file_may_be_written(tmp_path: Path) -> None:
-    refused(
-        in_shell(f"ulimit -f 0; {shlex.join(ARENA)} match random fast-random -n 2", tmp_path),
-        "results/arena.db",
-        "check the disk",
-    )
+    done = in_shell(f"ulimit -f 0; {shlex.join(ARENA)} match random fast-random -n 2", tmp_path)
+    refused(done, "results/arena.db", "check the disk")
 
 
 def test_names_that_would_command_a_terminal_or_a_spreadsheet_are_shown_as_they_are(tmp_path: Path) -> None:
@@ -336,13 +327,9 @@ def test_damaged_files_are_refused_in_one_line_and_left_alone(tmp_path: Path) ->
     refused(arena("match", "random", "fast-random", "-n", "2", folder=tmp_path), "arena.db")
     assert database.read_bytes() == before
     (tmp_path / "bad.sgf").write_bytes(b"\x00\xff no game")
+    refused(arena("match", "random", "fast-random", "-n", "2", "--results", "bad.sgf", folder=tmp_path), "bad.sgf")
     done = arena("data", "stats", "bad.sgf", folder=tmp_path)
     assert "refused" in done.stdout + done.stderr and "Traceback" not in done.stderr
-
-
-def test_a_results_folder_that_can_not_be_written_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    refused(arena("match", "random", "fast-random", "-n", "2", "--results", "file", folder=tmp_path), "file")
 
 
 def test_a_checkpoint_whose_hash_does_not_match_is_refused(tmp_path: Path) -> None:
@@ -452,7 +439,25 @@ def test_ctrl_c_while_another_program_holds_the_results_tells_what_is_not_stored
         assert database.execute("SELECT count(*) FROM games").fetchone()[0] == int(stopped.split()[1])
 
 
-def test_a_person_can_play_through_a_pipe(tmp_path: Path) -> None:
+def test_a_person_plays_an_engine_through_a_pipe_and_who_leaves_does_not_forfeit(tmp_path: Path) -> None:
+    arguments = ("match", "human", ENGINE, "-n", "1", "--plies", "0")
+    done = arena(*arguments, folder=tmp_path, typed="e5\n")
+    assert done.returncode == 130, done.stderr
+    assert "Stopped. 0 of 1 games are stored; the same command plays the rest." in done.stdout
+    done = arena(*arguments, folder=tmp_path, typed="e5\ne6\nresign\n")
+    assert done.returncode == 0, done.stderr
+    assert "human lost to gtp" in done.stdout
+    with Store.open(tmp_path / "results" / "arena.db") as store:
+        (game,) = store.games()
+    assert game.outcome == Outcome(WHITE, Ending.RESIGN)
+    assert [gtp_from_move(move, 9) for move in game.moves] == ["E5", "A1", "E6", "B1"]
+    hanging = ENGINE.replace(" good", " hang") + "@deadline=0.3"
+    done = arena("match", "human", hanging, *arguments[3:], folder=tmp_path, typed="e5\n")
+    assert done.returncode == 0, done.stderr
+    assert "human beat" in done.stdout
+
+
+def test_a_person_plays_in_a_process_of_its_own(tmp_path: Path) -> None:
     done = arena_alone("match", "human", "random", "-n", "1", folder=tmp_path, typed="e5\nresign\n")
     assert done.returncode == 0, done.stderr
     assert "human lost to random" in done.stdout
@@ -486,37 +491,9 @@ def test_an_engine_plays_with_its_environment_and_one_that_is_not_there_is_named
     assert done.returncode == 1 and "arena.toml: [bots.engine]: there is no program" in done.stdout
 
 
-def test_a_person_plays_an_engine_which_does_not_forfeit(tmp_path: Path) -> None:
-    typed = "e5\ne6\nresign\n"
-    done = arena_alone("match", "human", ENGINE, "-n", "1", "--plies", "0", folder=tmp_path, typed=typed)
-    assert done.returncode == 0, done.stderr
-    with Store.open(tmp_path / "results" / "arena.db") as store:
-        (game,) = store.games()
-    assert game.outcome == Outcome(WHITE, Ending.RESIGN)
-    assert [gtp_from_move(move, 9) for move in game.moves] == ["E5", "A1", "E6", "B1"]
-
-
-def test_an_engine_that_hangs_loses_to_a_person(tmp_path: Path) -> None:
-    hanging = ENGINE.replace(" good", " hang") + "@deadline=0.3"
-    done = arena_alone("match", "human", hanging, "-n", "1", "--plies", "0", folder=tmp_path, typed="e5\n")
-    assert done.returncode == 0, done.stderr
-    assert "human beat" in done.stdout
-
-
-def test_a_person_whose_input_ends_has_left_and_nobody_forfeits(tmp_path: Path) -> None:
-    arguments = ("match", "human", ENGINE, "-n", "1", "--plies", "0")
-    done = arena_alone(*arguments, folder=tmp_path, typed="e5\n")
-    assert done.returncode == 130, done.stderr
-    assert "Stopped. 0 of 1 games are stored; the same command plays the rest." in done.stdout
-    assert "1 game" in arena_alone(*arguments, folder=tmp_path, typed="resign\n").stdout
-
-
 @FIRST_MATCH
 def test_the_reader_of_a_pipe_may_leave(played: Path) -> None:
-    shell = f"{' '.join([*ARENA[:2], repr(ARENA[2])])} games -n 100 | head -1"
-    command = ["bash", "-c", shell]
-    done = subprocess.run(command, cwd=played, env=environment(), capture_output=True, text=True, timeout=60)
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in in_shell(f"{shlex.join(ARENA)} games -n 100 | head -1", played).stderr
 
 
 def test_python_files_of_the_current_folder_are_not_run(tmp_path: Path) -> None:
@@ -526,14 +503,7 @@ def test_python_files_of_the_current_folder_are_not_run(tmp_path: Path) -> None:
     script = tmp_path / "bin" / "arena"  # as pip makes it: Python doesn't look in the current folder for it
     script.parent.mkdir()
     script.write_text("from arena.cli import main\nif __name__ == '__main__':\n    main()\n")
-    done = subprocess.run(
-        [sys.executable, str(script), "match", "random", "fast-random", "-n", "2", "--size", "5"],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = in_shell(f"{sys.executable} {script} match random fast-random -n 2 --size 5", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "in 2 games" in done.stdout and not (tmp_path / "run").exists()
     engine = tmp_path / "engine.py"  # what the bots start is as if it was started by hand

@@ -83,7 +83,7 @@ def slow_dead(board: Board, counts: np.ndarray, staying: float) -> set[int]:
     size, stones = board.size, board.stones.reshape(-1).tolist()
     owned = np.zeros((3, size * size), np.uint8)
     for colour in Colour:
-        alive_map(board.array, 0, colour, owned[colour])
+        alive_map(board.array, 0, int(colour), owned[colour])
     twin = board_of(["".join(".XO"[stone] for stone in row) for row in board.stones])
 
     def connected(colour: int) -> list[set[int]]:

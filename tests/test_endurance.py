@@ -1,11 +1,12 @@
-"""Long events and violent ends: kills of 20 kinds at random moments, and 10,000 games in one event. What is kept and
-what is left behind, not how fast.
+"""Long events and violent ends: kills of 20 kinds at random moments, killed training runs, and 10,000 games in one
+event. What is kept and what is left behind, not how fast.
 
-The whole of it takes long: ``-m slow``. Forty kills and a small event are always run.
+The whole of it takes long: ``-m slow``. 27 kills, two of a training run and a small event are always run.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -23,6 +24,8 @@ import pytest
 from commandline import ARENA, ROOT
 from learners import STRONG, install, learn
 from remains import command, end_of, family, shared_memory
+from safetensors import safe_open
+from test_training import random_game
 
 import arena
 from arena import StoreError
@@ -31,6 +34,7 @@ from arena.events.terms import Terms
 from arena.go.game import Ending, Rules
 from arena.players.registry import Registry
 from arena.results.store import Store
+from bots.nets.checkpoint import Checkpoint
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds processes and their memory in /proc")
 
@@ -40,8 +44,6 @@ LONG = 120.0
 ENGINE = [sys.executable, "-I", "-S", str(ROOT / "tests" / "engines" / "scripted.py")]
 
 ENGINES = {"one": "good", "two": "daemons", "three": "banner"}
-
-PERSON = "ada"
 
 CONFIG = "".join(
     f"[bots.{name}]\nkind = 'gtp'\ncommand = \"{' '.join([*ENGINE, mode])}\"\n" for name, mode in ENGINES.items()
@@ -65,6 +67,23 @@ moment later."""
 ENDED = {SIGKILL: -SIGKILL, SIGTERM: 143, SIGINT: 130, SIGHUP: 129}
 """The exit code of a command after a signal."""
 
+
+FOREIGN = ("torchinductor_", ".ses")
+"""How the names begin of what torch and ONNX Runtime keep among the temporary files."""
+
+SETTINGS = "size=7 save_minutes=0 validate_every=320 validation_positions=100 test_positions=100 device=cpu".split()
+
+RECORDS = ("--data", "random.sgfs", "--set", "batch_size=32")
+
+TRAININGS = {
+    "sl": ("sl", *RECORDS, "--set", "max_rows=3200"),
+    "two": ("sl", *RECORDS, "--set", "max_rows=3200", "--set", "processes=2"),
+    "ownership": ("ownership", *RECORDS, "--set", "max_rows=3200"),
+    "value": ("value", "--games", "100", "--set", "games_per_file=10", "--set", "max_rows=3200"),
+    "distill": ("distill", "--teacher", "alphago:visits=8", "--set", "games=30", "--set", "max_rows=3200"),
+    "rl": ("rl", "--set", "games=4", "--set", "max_iterations=50", "--set", "pool_every=3"),
+}
+"""Training commands that take some seconds; ``two`` are processes."""
 
 PLAY = """
 import sys
@@ -195,8 +214,7 @@ class Siege:
         with Store.open(self.folder / "results" / "arena.db") as store:
             for record in store.games():
                 assert record.outcome is not None
-                if PERSON not in (record.black, record.white):
-                    assert record.outcome.ending in (Ending.SCORE, Ending.ILLEGAL), record.reason
+                assert record.outcome.ending not in (Ending.CRASH, Ending.TIME), record.reason
                 if ENGINES.keys() >= {record.black, record.white}:
                     games[record.black, record.white, record.moves[: record.opening]].add(record.moves)
         assert games and all(len(moves) == 1 for moves in games.values())
@@ -206,7 +224,12 @@ class Siege:
         with self.begun("match", "random", "fast-random", "-n", "1", "--size", "5", "--seed", seed) as process:
             output, _ = process.communicate()
         assert process.returncode == 0, output
-        assert list(self.temporary.iterdir()) == []
+        self.check_files()
+
+    def check_files(self) -> None:
+        """No temporary file and no shared memory is left."""
+        left = [path.name for path in self.temporary.iterdir()]
+        assert [name for name in left if not name.startswith(FOREIGN)] == []
         until = monotonic() + 10
         while left := shared_memory() - self._shared:  # other tests may just be making some
             assert monotonic() < until, left
@@ -216,7 +239,7 @@ class Siege:
 def plays(siege: Siege, kills: Sequence[signal.Signals]) -> None:
     """A person's game in a pipe, killed after the first move each time."""
     for number in kills:
-        with siege.begun("play", "random", "--size", "5", "--as", PERSON) as process:
+        with siege.begun("play", "random", "--size", "5", "--as", "ada") as process:
             assert process.stdin is not None and process.stdout is not None
             process.stdin.write("c3\n")
             process.stdin.flush()
@@ -228,11 +251,11 @@ def plays(siege: Siege, kills: Sequence[signal.Signals]) -> None:
     assert process.returncode == 0 and "is stored" in output, output
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(25, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("rounds", "more"), [(1, 6), pytest.param(25, 19, marks=pytest.mark.slow)])
 def test_kills_of_20_kinds_lose_no_game_and_leave_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int, more: int
 ) -> None:
-    """40 kills a round: of matches and ladders of engines, of a gate, and of a person's game."""
+    """40 kills a round, or 27: of matches and ladders of engines, of a gate, and of a person's game."""
     install(tmp_path / "site", monkeypatch)
     for name, rows in (("start", 1000), ("mine", 2000)):
         learn(tmp_path / "results" / "checkpoints" / name, STRONG, b"", name.encode(), rows=rows)
@@ -240,13 +263,13 @@ def test_kills_of_20_kinds_lose_no_game_and_leave_nothing_behind(
     siege = Siege(tmp_path, random)
     common = ("-n", "100000", "--size", "5", "--workers", "2")
     for seed in map(str, range(rounds)):
-        kills = [*KILLS, *random.choices([kill for kill in KILLS if kill[0] != "server"], k=19)]  # it starts slowly
+        kills = [*KILLS, *random.choices([kill for kill in KILLS if kill[0] != "server"], k=more)]  # it starts slowly
         random.shuffle(kills)
         ends = random.sample(ENDS, 2)
         match = ("match", "one", "two", "--seed", seed, "--openings", "3")
-        siege.harass([*kills[:20], ends[0]], *match, *common)
+        siege.harass([*kills[::2], ends[0]], *match, *common)
         ladder = ("tournament", f"climb-{seed}", "one", "two", "three", "--style", "ladder", "--openings", "3")
-        siege.harass([*kills[20:], ends[1]], *ladder, *common)
+        siege.harass([*kills[1::2], ends[1]], *ladder, *common)
         gate = ("gate", "checkpoint:mine", "--against", "pupil", "--sprt", "0", "5", "--seed", seed)
         siege.harass(
             [("worker", SIGTERM), ("workers", SIGKILL), ("server", SIGKILL), ("parent", SIGKILL)], *gate, *common
@@ -254,6 +277,86 @@ def test_kills_of_20_kinds_lose_no_game_and_leave_nothing_behind(
         plays(siege, random.sample(list(ENDED), 2))
         siege.check_games()
         siege.check_nothing_is_left(seed)
+
+
+class Training:
+    """A training run that is killed and resumed in a siege."""
+
+    def __init__(self, siege: Siege, random: Random, *arguments: str):
+        self._siege, self._random, self._arguments = siege, random, arguments
+        self.results = siege.folder / "results"
+
+    def command(self, name: str) -> tuple[str, ...]:
+        return ("train", *self._arguments, "--preset", "tiny", "--name", name)
+
+    def step(self) -> int:
+        """The step of the saved state."""
+        with (
+            suppress(FileNotFoundError),
+            safe_open(self.results / "training" / "parts" / "state.safetensors", "np") as file,
+        ):
+            return int(json.loads(file.metadata()["counters"])["step"])
+        return 0
+
+    def progress(self) -> int:
+        """Saved steps, and files of games played for the run."""
+        return self.step() + sum(1 for _ in self.results.glob("cache/*games*/[!.]*"))
+
+    def kill(self, number: signal.Signals) -> None:
+        """Run on for some steps, then hit the process or its group."""
+        with self._siege.begun(*self.command("parts")) as process:
+            before, wanted = self.step(), self.progress() + self._random.randint(1, 8)
+            until = monotonic() + LONG
+            while self.progress() < wanted:
+                assert process.poll() is None, process.communicate()
+                assert monotonic() < until, "nothing is saved any more"
+                sleep(0.01)
+            sleep(self._random.uniform(0, 0.03))
+            saved = self.step()
+            self._random.choice((os.kill, os.killpg))(process.pid, number)
+            output, _ = process.communicate()
+        assert self.step() >= saved
+        if number != SIGKILL:
+            assert process.returncode in ((0,) if saved > before else (0, ENDED[number])), output
+            assert "Traceback" not in output
+        if process.returncode == 0:
+            stopped = Checkpoint.open(self.results / "checkpoints" / "parts").manifest
+            assert stopped.rows > 0 and not any(name.startswith("test_") for name in stopped.metrics)
+
+    def run(self, name: str) -> None:
+        with self._siege.begun(*self.command(name)) as process:
+            output, _ = process.communicate()
+        assert process.returncode == 0, output
+
+    def log(self, name: str) -> list[int]:
+        lines = (self.results / "training" / name / "metrics.jsonl").read_text().splitlines()
+        return [json.loads(line)["step"] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("trainer", "kills"),
+    [("sl", [SIGKILL, SIGTERM]), *(pytest.param(name, None, marks=pytest.mark.slow) for name in TRAININGS)],
+)
+def test_a_training_run_that_is_killed_and_resumed_loses_nothing(
+    tmp_path: Path, trainer: str, kills: list[signal.Signals] | None
+) -> None:
+    """After many kills it is compared with one that was left alone: the same net, bit for bit."""
+    (tmp_path / "random.sgfs").write_text("".join(f"{random_game(seed).to_sgf()}\n" for seed in range(60)))
+    random = Random(trainer)
+    siege = Siege(tmp_path, random)
+    training = Training(siege, random, *TRAININGS[trainer], *(word for item in SETTINGS for word in ("--set", item)))
+    for number in kills or random.sample([*ENDED, SIGKILL, SIGKILL], 6):
+        training.kill(number)
+    training.run("parts")
+    parts = Checkpoint.open(training.results / "checkpoints" / "parts")
+    if kills is None:
+        training.run("whole")
+        whole = Checkpoint.open(training.results / "checkpoints" / "whole")
+        assert parts.identity == whole.identity
+        assert parts.manifest.metrics == whole.manifest.metrics
+        assert training.log("parts") == training.log("whole")
+    siege.check_files()
+    assert list(training.results.rglob(".*")) == []
 
 
 def memory_of(process: int) -> int:

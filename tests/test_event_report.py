@@ -5,11 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import re
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+import slow_tally
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from planned import planned
 from rich.cells import cell_len
 from stored_events import DATE, earlier_wins, finished, games_of, player, store_event
@@ -17,6 +23,7 @@ from stored_events import DATE, earlier_wins, finished, games_of, player, store_
 from arena import StoreError
 from arena.contract.bot import Limits
 from arena.events.schedule import Ladder, Match, Tournament
+from arena.events.tally import Tally
 from arena.events.terms import Terms
 from arena.go.game import Ending, Rules
 from arena.go.moves import BLACK, WHITE
@@ -259,6 +266,40 @@ def test_a_share_has_the_jeffreys_interval() -> None:
     assert share_interval(0, 0) == (0.0, 1.0)
     with pytest.raises(ValueError, match="3 out of 2"):
         share_interval(3, 2)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_a_report_adds_up_what_a_slow_twin_does_however_the_games_came_in(data: st.DataObject) -> None:
+    """Two events that are stored in turns, in batches of any size and order, one game deleted again."""
+    league, match = league_of("a", "b", "c", games_each=8), match_of("a", "b", 12)
+    winners = st.sampled_from(["a", "b", "c", None])
+    with TemporaryDirectory() as folder, Store.open(Path(folder) / "arena.db", write=True) as store:
+        for event in (league, match):
+            store_event(store, event)
+        games = {}
+        for event in (league, match):
+            for pairing in event.pairings():
+                winner = data.draw(winners)
+                playing = winner if winner in (pairing.black, pairing.white) else None
+                games[pairing.id] = finished(event, pairing, playing, black_seconds=data.draw(st.floats(0, 9)))
+        waiting = data.draw(st.permutations(list(games.values())))
+        while waiting:
+            size = data.draw(st.integers(1, 20))
+            store.append(waiting[:size])
+            waiting = waiting[size:]
+        gone = data.draw(st.sampled_from(sorted(games)))
+        with closing(sqlite3.connect(store.path)) as connection, connection:
+            connection.execute("DELETE FROM games WHERE id = ?", (gone,))
+        order = [game for game in store.games() if game.id != gone]
+        pairs = slow_tally.counted([game for game in order if game.event == match.event], 12, None, "a")
+        (tally,) = read_report(store, match.event).table.tallies or (Tally("a", "b"),)
+        assert slow_tally.figures_of(tally) == slow_tally.figures([game for pair in pairs for game in pair], "a", "b")
+        assert tally.counts == slow_tally.counts_of(pairs, "a")
+        for tally in read_report(store, "league").table.tallies:
+            both = {tally.first, tally.second}
+            met = [game for game in order if game.event == "league" and {game.black, game.white} == both]
+            assert slow_tally.figures_of(tally) == slow_tally.figures(met, tally.first, tally.second)
 
 
 def test_the_course_of_a_rating_ends_at_the_rating(store: Store) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commandline import environment
 
 ROOT = Path(__file__).parents[1]
 NAMES = {"an error": 1, "no room once": 2, "a short write": 3, "a full disk": 4, "an end": 5}
@@ -34,29 +35,21 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(library: Path, folder: Path, *arguments: object) -> list[str]:
     """What this file says when it is run on the disk."""
-    environment = {**os.environ, "LD_PRELOAD": str(library), "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
-    done = subprocess.run(
-        [sys.executable, __file__, str(folder), *map(str, arguments)], capture_output=True, text=True, env=environment
-    )
+    command = [sys.executable, __file__, str(folder), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(LD_PRELOAD=str(library)))
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
 @needs_compiler
-def test_nothing_told_as_stored_is_lost_by_a_disk_that_fails(library: Path, tmp_path: Path) -> None:
-    assert run(library, tmp_path, "faults", 60) == []
-
-
-@needs_compiler
-def test_nothing_told_as_stored_is_lost_with_the_power(library: Path, tmp_path: Path) -> None:
-    assert run(library, tmp_path, "power", 15) == []
-
-
-@needs_compiler
-@pytest.mark.slow
-def test_nothing_told_as_stored_is_lost_at_any_point(library: Path, tmp_path: Path) -> None:
-    assert run(library, tmp_path / "faults", "faults", 1) == []
-    assert run(library, tmp_path / "power", "power", 1) == []
+@pytest.mark.parametrize(
+    ("what", "step"),
+    [("faults", 60), ("power", 15), *(pytest.param(what, 1, marks=pytest.mark.slow) for what in ("faults", "power"))],
+)
+def test_nothing_told_as_stored_is_lost_by_a_disk_that_fails_or_with_the_power(
+    library: Path, tmp_path: Path, what: str, step: int
+) -> None:
+    assert run(library, tmp_path, what, step) == []
 
 
 # --- Run on the disk ---

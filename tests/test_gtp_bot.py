@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from remains import children, command
 
-from arena import BotFault, BotTimeout, ConfigError
+from arena import BotFault, BotKilled, BotTimeout, ConfigError
 from arena.contract.bot import Bot, Limits
 from arena.contract.clock import Clock
 from arena.events.pairing import Pairing
@@ -364,6 +365,19 @@ def test_close_leaves_no_process_and_can_be_repeated(scripted: Opener, engine_lo
     bot.close()
     bot.close()
     assert end(processes)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds processes in /proc")
+def test_an_engine_whose_guard_is_killed_leaves_no_process(scripted: Opener, engine_log: Path) -> None:
+    """A daemon of it went on."""
+    bot = scripted("daemons")
+    processes = pids(engine_log)
+    (guard,) = (child for child in children(os.getpid()) if "guard.py" in command(child))
+    os.kill(guard, signal.SIGKILL)
+    assert end([guard])
+    with pytest.raises(BotKilled):
+        bot.choose(game_of(), LIMITS)
+    assert len(processes) == 3 and end(processes)
 
 
 def test_a_bot_that_is_dropped_takes_its_engine_along(engine_log: Path) -> None:

@@ -9,10 +9,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from commandline import ROOT, Done, arena_alone
+from commandline import ROOT, Done, arena, arena_alone
 
-import arena
-from arena import UserError
+from arena import UserError, __version__
 from arena.contract.bot import Limits
 from arena.contract.code import load_kind
 from arena.events.runner import play_event
@@ -73,18 +72,18 @@ def test_a_bot_whose_source_has_changed_is_a_new_player_and_can_meet_the_old_one
     assert run(site, "match", "mine", "mine#0123", "-n", "2").returncode == 2
 
 
-def test_an_engine_that_was_replaced_under_its_path_is_a_new_player(site: Path) -> None:
-    home = site.parent
-    program = home / "engine.py"
+def test_an_engine_that_was_replaced_under_its_path_is_a_new_player(tmp_path: Path) -> None:
+    program = tmp_path / "engine.py"
     shutil.copy(ROOT / "tests" / "engines" / "scripted.py", program)
     command = f"{sys.executable} {program} good"
-    (home / "arena.toml").write_text(f"[bots.engine]\nkind = 'gtp'\ncommand = {command!r}\n")
+    (tmp_path / "arena.toml").write_text(f"[bots.engine]\nkind = 'gtp'\ncommand = {command!r}\n")
     play = ("match", "engine", "fast-random", "--size", "5", "--workers", "1", "-n", "2")
-    assert run(site, *play).returncode == 0
-    again = run(site, *play)
-    assert "2 of 2 games were played earlier" in again.stdout
+    assert arena(*play, folder=tmp_path).returncode == 0
+    assert "2 of 2 games were played earlier" in arena(*play, folder=tmp_path).stdout
+    with closing(sqlite3.connect(tmp_path / "results" / "arena.db")) as connection:
+        assert connection.execute("SELECT DISTINCT arena FROM games").fetchall() == [(__version__,)]
     program.write_text(program.read_text() + "\n# another version\n")
-    done = run(site, *play)
+    done = arena(*play, folder=tmp_path, columns=200)
     assert "engine has changed since 2 stored games" in done.stdout and "played earlier" not in done.stdout
 
 
@@ -111,12 +110,6 @@ def test_the_numbers_that_a_net_is_run_with_are_part_of_who_plays(monkeypatch: p
     assert [dict(player.settings)["precision"] for player in players.values()] == ["int8", "fp32"]
     assert players[True].identity != players[False].identity
     assert Registry().resolve("sl:precision=fp32").identity == players[False].identity
-
-
-def test_the_version_of_arena_is_stored_with_a_game(site: Path) -> None:
-    assert run(site, "match", "random", "fast-random", "--size", "5", "--workers", "1", "-n", "2").returncode == 0
-    with closing(sqlite3.connect(site.parent / "results" / "arena.db")) as connection:
-        assert connection.execute("SELECT DISTINCT arena FROM games").fetchall() == [(arena.__version__,)]
 
 
 # --- Revisions of the bots that ship ---

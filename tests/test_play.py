@@ -26,14 +26,11 @@ from arena.screen.plain_play import Lines, Manner, show_plainly
 
 
 @pytest.fixture
-def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+def typed(tmp_path: Path) -> Callable[..., Done]:
     """``arena play`` in this process, by a pipe of words."""
-
-    def played(lines: str, *options: str) -> Done:
-        monkeypatch.setattr("sys.stdin", io.StringIO(lines.replace(" ", "\n") + "\n"))
-        return arena("play", *options, folder=tmp_path, columns=200)
-
-    return played
+    return lambda lines, *options: arena(
+        "play", *options, folder=tmp_path, columns=200, typed=lines.replace(" ", "\n") + "\n"
+    )
 
 
 def said(sitting: Sitting, *lines: str, width: int = 200, encoding: str = "utf-8", **manner: object) -> str:

@@ -462,14 +462,15 @@ def test_a_review_fills_in_as_evaluations_come():
 
 @pytest.mark.parametrize(("last", "stays"), [(Press("q"), True), (Gone(), False)])
 def test_a_person_looks_around_while_a_review_goes_on_and_leaves(last: Press | Gone, stays: bool):
-    stage, review = Stage(console_of(80, 24)), Review(RECORD)
+    review = Review(RECORD)
 
     def evaluate(record: Record) -> Iterator[Evaluation]:
         yield from evaluations()
         for typed in (Press("home"), Press("m"), Press("m"), last):
             stage.tell(typed)
 
-    assert show_review(review, evaluate, stage) is stays
+    with Stage(console_of(80, 24)) as stage:
+        assert show_review(review, evaluate, stage) is stays
     assert review.is_complete and review.number == 4
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from commandline import arena
+from test_training import Killed, killed_after_saving, steps_logged
 
 from arena import BotFault, CheckpointError, ConfigError
 from arena.contract.bot import Bot, Decision, Limits
@@ -295,10 +296,6 @@ def train(config: Config, results: Path, on_progress: Callable[[rl.Progress], No
     return rl.train(config, results, Registry(results=results), on_progress)
 
 
-class Killed(Exception):
-    """The process is gone."""
-
-
 def test_a_run_leaves_a_player_its_figures_and_its_games(small: Config, beginner: Checkpoint, tmp_path: Path) -> None:
     seen: list[rl.Progress] = []
     folder = train(
@@ -354,8 +351,24 @@ def test_a_run_that_is_killed_and_resumed_ends_with_the_same_weights(small: Conf
     assert parts.manifest.metrics == whole.manifest.metrics
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_iteration_and_leaves_a_good_checkpoint(small: Config, tmp_path: Path, number: int) -> None:
+def test_a_run_that_is_killed_once_its_state_is_saved_lacks_no_figures_and_no_match(
+    small: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, folder = replace(small, eval_opponent="", max_iterations=3), tmp_path / "training" / "small"
+    killed_after_saving(monkeypatch, 2)
+    with pytest.raises(Killed):
+        train(config, tmp_path)
+    train(config, tmp_path)
+    assert steps_logged(folder) == [1, 2, 3]
+    assert [rating.iteration for rating in rl.read_ratings(folder)] == [2, 3]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_iteration_and_leaves_a_good_checkpoint(
+    small: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(signal, "getsignal", lambda _number: signal.SIG_DFL)  # the tests may run under nohup
+
     def stop(progress: rl.Progress) -> None:
         if progress.iteration == 2:
             signal.raise_signal(number)
@@ -487,6 +500,18 @@ def test_without_a_terminal_each_match_is_a_line() -> None:
     assert isinstance(console.file, io.StringIO)
     lines = console.file.getvalue().splitlines()
     assert [line.split(":")[1] for line in lines] == [" iteration 10", " iteration 20", " iteration 30"]
+
+
+class Closed(io.StringIO):
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def test_a_run_goes_on_when_nobody_reads_its_lines_any_more() -> None:
+    """It ended without saving anything."""
+    with show_self_play("small", Console(file=Closed())) as tell:
+        for count in (0, 1, 3):
+            tell(Iteration(count, 1.0, 1.0, 0.5, 1.0, 0.0, 50.0, 0.5, None, RATINGS[:count]))
 
 
 @pytest.mark.parametrize("width", [40, 80, 140])

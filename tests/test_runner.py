@@ -436,6 +436,12 @@ def test_workers_that_are_killed_as_they_start_are_replaced(store: Store, tmp_pa
     assert len(fresh(play_event(match(bad, scripted("GOOD"), games=4), store, 2))) == 4
 
 
+def test_a_worker_is_replaced_when_what_starts_workers_is_killed_meanwhile(store: Store, tmp_path: Path) -> None:
+    """It was taken for a bot that can't be built."""
+    played = match(scripted("ORPHAN", marker=str(tmp_path / "starts")), scripted("GOOD"), games=2)
+    assert len(fresh(play_event(played, store, 1))) == 2
+
+
 def test_a_later_worker_that_can_not_be_built_ends_the_match_and_keeps_its_games(store: Store, tmp_path: Path) -> None:
     bad = scripted("ONLY_FIRST", marker=str(tmp_path / "starts"))
     played = match(bad, scripted("HANG", seed=seeds(40)[0]), games=40)

@@ -1,5 +1,6 @@
 """Openings and pairings: what is to be played follows from an event's settings, and from nothing else."""
 
+import random
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations
@@ -20,6 +21,7 @@ from arena.events.schedule import Ladder, Match, Style, Tournament, event_from_j
 from arena.events.terms import Terms
 from arena.go.game import Game, Rules
 from arena.go.moves import symmetry_table
+from arena.go.record import Record
 
 NINE = Rules.preset("cgos", 9)
 SIZES = st.sampled_from([5, 7, 9, 13, 19])
@@ -64,6 +66,38 @@ def test_openings_are_legal_off_the_edge_out_of_touch_and_none_is_another_turned
         assert not game.is_over and (len(opening) == plies or size < 9)
 
 
+def drawn_slowly(size: int, count: int, plies: int, seed: int) -> list[Opening]:
+    """The slow twin: each move by ``random.choice`` of the points that are free and touch no stone."""
+    dice = random.Random(f"openings of {size} by {seed}")
+    edge = min(2, (size - 5) // 2)
+    inside = [divmod(point, size) for point in range(size * size)]
+    inside = [point for point in inside if all(edge <= part < size - edge for part in point)]
+    drawn: list[Opening] = []
+    seen: set[Any] = set()
+    failures = 0
+    while len(drawn) < count:
+        plies, failures = (plies + 2, 0) if failures > 1000 else (plies, failures)
+        moves: list[tuple[int, int]] = []
+        while len(moves) < plies and (free := [point for point in inside if all(apart(point, one) for one in moves)]):
+            moves.append(dice.choice(free))
+        opening = tuple(row * size + column for row, column in moves)
+        is_new = len(opening) == plies and not forms(opening, size) & seen
+        failures = 0 if is_new else failures + 1
+        if is_new:
+            seen |= forms(opening, size)
+            drawn.append(opening)
+    return drawn
+
+
+def apart(point: tuple[int, int], other: tuple[int, int]) -> bool:
+    return abs(point[0] - other[0]) + abs(point[1] - other[1]) > 1
+
+
+@pytest.mark.parametrize(("size", "plies", "count"), [(5, 1, 40), (6, 3, 60), (9, 4, 80), (9, 2, 200), (19, 6, 20)])
+def test_the_openings_of_a_seed_are_those_of_a_slow_twin(size: int, plies: int, count: int) -> None:
+    assert list(draw_openings(Rules.preset("cgos", size), count, plies, 3)) == drawn_slowly(size, count, plies, 3)
+
+
 def test_another_seed_draws_other_openings_and_they_spread_over_the_board() -> None:
     drawn = [draw_openings(NINE, 20, 4, seed) for seed in range(5)]
     assert len(set(drawn)) == 5
@@ -106,6 +140,30 @@ def test_a_longer_match_begins_with_the_games_of_a_shorter_one(games: int, more:
     short, long = match(games=games, openings=openings), match(games=games + more, openings=openings)
     assert long.event == short.event
     assert long.pairings()[:games] == short.pairings()
+
+
+@settings(max_examples=30, deadline=None)
+@given(games=st.integers(1, 12), data=st.data())
+def test_a_course_knows_which_games_are_missing_and_passes_others_over(games: int, data: st.DataObject) -> None:
+    bots = tuple(scripted("GOOD", name) for name in "abc")
+    event = data.draw(
+        st.sampled_from([match(games=games), planned(Tournament, name="t", entries=bots, rules=NINE, games_each=games)])
+    )
+    pairings = event.pairings()
+    played = data.draw(st.lists(st.sampled_from(pairings), unique=True))
+    course = event.course(())
+    for pairing in played:
+        assert course.add(record_of(pairing.id)) and not course.add(record_of(pairing.id))
+    left = [pairing for pairing in pairings if pairing not in played]
+    assert list(course.missing()) == left
+    first, tail = pairings[0].id.rpartition("/")[0], f"/{games + 1:05d}"
+    for other in (f"{first}{tail}", f"{first}/00000", f"{first}/1", f"{first}/x", "00001", "other/00001"):
+        assert not course.add(record_of(other))
+    assert list(course.missing()) == left
+
+
+def record_of(id: str) -> Record:
+    return Record(NINE, (), None, id=id)
 
 
 def test_every_game_has_an_id_and_a_seed_of_its_own() -> None:

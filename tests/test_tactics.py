@@ -99,12 +99,8 @@ def fits(board: ReferenceBoard, point: Point) -> bool:
             for _ in range(4):
                 turned = ["".join(column)[::-1] for column in zip(*turned, strict=True)]
                 for shape in tactics.SHAPES.values():
-                    pairs = [
-                        (shape[row][column], turned[row][column])
-                        for row in range(3)
-                        for column in range(3)
-                        if (row, column) != (1, 1)
-                    ]
+                    around = [place for place in np.ndindex(3, 3) if place != (1, 1)]
+                    pairs = [(shape[row][column], turned[row][column]) for row, column in around]
                     if all(sign in allowed[wanted] for wanted, sign in pairs):
                         return True
     return False

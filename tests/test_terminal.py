@@ -8,13 +8,12 @@ import termios
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from played import SIZES, Clock, glance_of, lines_of, match_of, record_of, screen_of, words_of
+from played import SIZES, Clock, console_of, glance_of, lines_of, match_of, record_of, screen_of, words_of
 from terminal import Terminal
 
 from arena.events.runner import Control, Update
@@ -22,7 +21,7 @@ from arena.results.store import Store
 from arena.screen.events import MatchView
 from arena.screen.live import LiveScreen
 from arena.screen.running import HOLD
-from arena.screen.terminal import PASTED, Act, Gone, Keyboard, Mouse, Paste, Press, Typed, Typing
+from arena.screen.terminal import PASTED, Act, Gone, Mouse, Paste, Press, Stage, Typed, Typing
 
 NEXT, PREVIOUS, PAUSE, HELP = "n", "left", " ", "?"
 
@@ -107,34 +106,37 @@ def line() -> Iterator[tuple[int, int]]:
             os.close(end)
 
 
+def stage_on(program: int, mouse: bool = False) -> Stage:
+    return Stage(console_of(80, 24), mouse=mouse, descriptor=program)
+
+
 def test_keys_come_at_once_and_unseen_and_the_settings_come_back(line: tuple[int, int]) -> None:
     person, program = line
     before = termios.tcgetattr(program)
-    keys = SimpleQueue[Typed]()
-    with Keyboard(keys.put, program) as keyboard:
-        assert keyboard.is_on
+    with stage_on(program) as stage:
+        assert stage.hears
         os.write(person, b"n")
-        assert keys.get(timeout=20) == Press("n")
-        os.write(person, b"\x1b[D\x1a")
-        assert [keys.get(timeout=20), keys.get(timeout=20)] == [Press("left"), Press("ctrl-z")]
+        assert stage.next(20) == Press("n")
+        os.write(person, b"\x1b[D\x1b")
+        assert [stage.next(20), stage.next(20)] == [Press("left"), Press("escape")]
         during = termios.tcgetattr(program)
         assert during[3] & termios.ISIG and not during[3] & termios.ECHO
-    assert not keyboard.is_on
+    assert not stage.hears
     assert termios.tcgetattr(program) == before
     assert b"n" not in os.read(person, 1000)
 
 
 def test_a_terminal_that_goes_away_is_told_and_no_error(line: tuple[int, int]) -> None:
-    typed = SimpleQueue[Typed]()
-    with Keyboard(typed.put, line[1]):
+    with stage_on(line[1]) as stage:
         os.close(line[0])
-        assert typed.get(timeout=20) == Gone()
+        assert stage.next(20) == Gone()
+        assert stage.next(0) is None
 
 
 def test_settings_and_the_mouse_are_as_before_after_an_error(line: tuple[int, int]) -> None:
     person, program = line
     before = termios.tcgetattr(program)
-    with pytest.raises(ZeroDivisionError), Keyboard(lambda typed: None, program, mouse=True):
+    with pytest.raises(ZeroDivisionError), stage_on(program, mouse=True):
         asked = os.read(person, 1000)
         raise ZeroDivisionError
     assert termios.tcgetattr(program) == before
@@ -144,8 +146,8 @@ def test_settings_and_the_mouse_are_as_before_after_an_error(line: tuple[int, in
 
 
 def test_without_a_terminal_there_are_no_keys(tmp_path: Path) -> None:
-    with (tmp_path / "keys").open("w+") as file, Keyboard(lambda key: None, file.fileno()) as keyboard:
-        assert not keyboard.is_on
+    with (tmp_path / "keys").open("w+") as file, stage_on(file.fileno()) as stage:
+        assert not stage.hears and stage.next(0) is None
 
 
 # --- What they do ---

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import os
@@ -10,7 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -30,7 +31,7 @@ from bots.nets.catalogue import load_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
 from bots.nets.network import SCORE_UNIT, Answer
-from trainers import data, loop, sl, supervised
+from trainers import data, dataset, loop, sl, supervised
 from trainers.data import DRAW, LOSS, NO_RESULT, WIN
 from trainers.settings import listing
 
@@ -38,8 +39,8 @@ SIZE = 7
 ENCODER = find_encoder("arena-17")
 
 
-def random_game(seed: int, date: str = "") -> Record:
-    game = Game(Rules.preset("cgos", SIZE), seed)
+def random_game(seed: int, date: str = "", size: int = SIZE) -> Record:
+    game = Game(Rules.preset("cgos", size), seed)
     while not game.is_over and len(game.moves) < 60:
         colour, played = int(game.to_play), len(game.moves)
         game.play(kernels.random_move(game.board.array, 0, colour, game.hashes, played + 1, True, game.move_seed()))
@@ -343,6 +344,35 @@ def killed_at(step: int) -> Callable[[loop.Progress], None]:
     return watch
 
 
+def killed_after_saving(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """Have the first run that saves this step be killed then."""
+    save = loop.Run.save
+
+    def saved(run: loop.Run) -> Path:
+        path = save(run)
+        if run.step_count == step:
+            monkeypatch.setattr(loop.Run, "save", save)
+            raise Killed
+        return path
+
+    monkeypatch.setattr(loop.Run, "save", saved)
+
+
+def steps_logged(folder: Path) -> list[int]:
+    return [json.loads(line)["step"] for line in (folder / loop.METRICS_FILE).read_text().splitlines()]
+
+
+def test_a_run_that_is_killed_once_its_state_is_saved_lacks_no_line_of_its_log(
+    tiny: sl.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = replace(tiny, max_rows=6 * 32, validate_every=64, save_minutes=0)
+    killed_after_saving(monkeypatch, 4)
+    with pytest.raises(Killed):
+        sl.train(config, tmp_path)
+    sl.train(config, tmp_path)
+    assert steps_logged(tmp_path / "training" / "tiny") == [2, 4, 6]
+
+
 @pytest.mark.parametrize(
     ("net", "optimizer"), [("", "muon"), ("", "adamw"), ("", "sgd"), ("trencseni-cnn", "adamw")]
 )  # the last has dropout
@@ -435,7 +465,7 @@ def test_a_batch_in_parts_is_learned_as_a_whole(tiny: sl.Config, tmp_path: Path)
 
 def test_a_profiled_run_leaves_a_trace_of_its_steps(tiny: sl.Config, tmp_path: Path) -> None:
     sl.train(replace(tiny, profile=2, max_rows=10 * 32), tmp_path)
-    trace = json.loads((tmp_path / "training" / "tiny" / loop.TRACE_FILE).read_text())
+    trace = json.loads(gzip.decompress((tmp_path / "training" / "tiny" / loop.TRACE_FILE).read_bytes()))
     assert any(event["name"] == "aten::conv2d" for event in trace["traceEvents"])
 
 
@@ -471,6 +501,41 @@ def test_a_run_ends_early_when_it_does_not_get_better(tiny: sl.Config, tmp_path:
     assert ended.rows == 4 * 32 and "test_top1" in ended.metrics
     again = Checkpoint.open(sl.train(config, tmp_path, lambda progress: steps.append(progress.step))).manifest
     assert again.rows == ended.rows == steps[-1] * 32
+
+
+@pytest.fixture
+def two_sizes(records: list[Record], tmp_path: Path) -> tuple[str, str]:
+    """Datasets of ``SIZE`` and of 5x5."""
+    for size in (SIZE, 5):
+        games = tmp_path / f"{size}.sgfs"
+        some = records if size == SIZE else [random_game(seed, "2017-05-01", size) for seed in range(40)]
+        games.write_text("".join(f"{record.to_sgf()}\n" for record in some))
+        dataset.build([games], tmp_path / f"set{size}", dataset.Sieve(size), dataset.Parting(0, 0.1, 0.1))
+    return str(tmp_path / f"set{SIZE}"), str(tmp_path / "set5")
+
+
+def test_steps_of_several_board_sizes_take_turns_and_a_killed_run_goes_on(
+    tiny: sl.Config, two_sizes: tuple[str, str], tmp_path: Path
+) -> None:
+    config = replace(tiny, data=two_sizes, max_rows=12 * 32)
+    rows = sl.from_records(config, tmp_path, "sl", sl.loss, sl.figures).rows(1)  # type: ignore[arg-type]  # isn't called
+    parts = [rows.batch(first, 16) for first in range(0, 20 * 32, 16)]
+    sizes = [part.planes.shape[-1] for part in parts]
+    assert sizes[::2] == sizes[1::2] and set(sizes) == {5, SIZE}  # both halves of a step, which two processes share
+    whole = Checkpoint.open(sl.train(config, tmp_path / "whole"))
+    with pytest.raises(Killed):
+        sl.train(replace(config, save_minutes=0), tmp_path / "parts", killed_at(5))
+    assert Checkpoint.open(sl.train(config, tmp_path / "parts")).identity == whole.identity
+    for size in (5, SIZE):
+        policy, _ = Evaluator(whole).evaluate(np.zeros((1, 17, size, size), np.float32))
+        assert policy.shape == (1, size * size + 1)
+    for change, expected in (
+        ({"size": 9}, "datasets of sizes 7, 5: one must be of size 9"),
+        ({"data": (two_sizes[0], two_sizes[0])}, "datasets of sizes 7, 7"),
+        ({"net": "alphago-2x8"}, "plays one size"),
+    ):
+        with pytest.raises((RecordError, ConfigError), match=expected):
+            sl.train(replace(config, name="other", **change), tmp_path)  # type: ignore[arg-type]  # of many types
 
 
 @pytest.mark.slow
@@ -527,55 +592,6 @@ def test_a_run_with_other_settings_or_a_damaged_state_is_refused(tiny: sl.Config
     state.write_bytes(state.read_bytes()[:1000])
     with pytest.raises(CheckpointError, match="state"):
         sl.train(config, tmp_path)
-
-
-PROGRAM = """
-import ast, sys
-from pathlib import Path
-from trainers import sl
-
-def report(progress):
-    print(progress.step, flush=True)
-
-if __name__ == "__main__":
-    print(sl.train(sl.Config(**ast.literal_eval(sys.argv[1])), Path(sys.argv[2]), report))
-"""
-
-
-@pytest.mark.parametrize(
-    ("processes", "ending"), [(1, signal.SIGTERM), pytest.param(2, signal.SIGINT, marks=pytest.mark.slow)]
-)
-def test_a_signal_leaves_a_good_checkpoint(tiny: sl.Config, tmp_path: Path, processes: int, ending: int) -> None:
-    settings = asdict(tiny)
-    settings |= {"max_rows": None, "max_minutes": 10.0, "processes": processes}
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    root = str(Path(sl.__file__).parent.parent)
-    run = subprocess.Popen(
-        [sys.executable, str(program), repr(settings), str(tmp_path / "results")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": root},
-        start_new_session=True,
-    )
-    assert run.stdout is not None
-    for line in run.stdout:
-        if line.strip() == "3":
-            os.killpg(run.pid, ending)  # as a terminal does: every process of the run hears it
-            break
-    output, errors = run.communicate(timeout=60)
-    assert run.returncode == 0, errors
-    assert "Traceback" not in errors
-    folder = Path(output.splitlines()[-1])
-    stopped = Checkpoint.open(folder)
-    assert 3 * 32 <= stopped.manifest.rows < 1000 * 32
-    assert "validation_top1" in stopped.manifest.metrics and "test_top1" not in stopped.manifest.metrics
-    Evaluator(stopped).evaluate(np.zeros((1, 17, SIZE, SIZE), np.float32))
-    done = stopped.manifest.rows
-    if processes == 1:
-        again = sl.train(replace(tiny, max_rows=done + 64), tmp_path / "results")
-        assert Checkpoint.open(again).manifest.rows == done + 64
 
 
 class KilledAtOnce:

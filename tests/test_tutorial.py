@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commandline import arena, arena_alone, refused
+from commandline import arena, refused
 from played import console_of, output_of
 from terminal import Terminal
 
@@ -121,7 +121,7 @@ def test_plain_says_positions_in_words_and_draws_nothing() -> None:
 
 def test_the_tutorial_runs_in_a_pipe(tmp_path: Path) -> None:
     typed = "12\n13\nx9\nc3\nc3\nresign\n"
-    done = arena_alone("play", "--tutorial", "--from", "10", "--plain", folder=tmp_path, columns=200, typed=typed)
+    done = arena("play", "--tutorial", "--from", "10", "--plain", folder=tmp_path, columns=200, typed=typed)
     assert done.returncode == 0, done.stderr
     assert "Not 12." in done.stdout and "> 13" in done.stdout
     assert "There is no point X9" in done.stdout and "C3 is taken" in done.stdout

@@ -364,6 +364,22 @@ class Source(Protocol):
     def batch(self, first: int, count: int) -> Batch: ...
 
 
+@dataclass(frozen=True, slots=True)
+class BySize:
+    """Orders of rows of several board sizes in one: a step of ``step_rows`` rows is of one size, and each is as
+    often as it has rows. Which it is depends on the seed and the step alone."""
+
+    orders: Sequence[Rows]
+    step_rows: int
+    seed: int
+
+    def batch(self, first: int, count: int) -> Batch:
+        """Rows ``first`` to ``first + count``, which are of one step."""
+        counts = np.cumsum([order.per_epoch for order in self.orders])
+        drawn = np.random.default_rng([self.seed, first // self.step_rows]).integers(counts[-1])
+        return self.orders[int(np.searchsorted(counts, drawn, side="right"))].batch(first, count)
+
+
 def parted(batch: Batch, size: int) -> list[Batch]:
     """A batch in parts of up to ``size`` rows; in one for 0."""
     if not 0 < size < len(batch):

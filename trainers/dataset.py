@@ -12,7 +12,7 @@ import signal
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain, islice
@@ -448,6 +448,25 @@ def figures(games: Games, ratings: np.ndarray) -> Figures:
         rating_median=float(median),
         rating_high=float(high),
     )
+
+
+def read_sizes(settings: Records, cache: Path) -> tuple[Split, list[Games]]:
+    """As ``read_split``; and where several datasets are named, the training games of those of other sizes.
+
+    Raises RecordError and ConfigError as that does, and RecordError for two datasets of one size.
+    """
+    paths = [Path(path) for path in settings.data]
+    if len(paths) < 2 or not all((path / MANIFEST).is_file() for path in paths):
+        return read_split(settings, cache), []
+    sets = [(path, Dataset.open(path)) for path in paths]
+    sizes = [opened.manifest.size for _, opened in sets]
+    if settings.size not in sizes or len(set(sizes)) < len(sizes):
+        raise RecordError(
+            f"datasets of sizes {', '.join(map(str, sizes))}: one must be of size {settings.size}, and each of another"
+        )
+    own = next(str(path) for path, opened in sets if opened.manifest.size == settings.size)
+    others = [opened.train for _, opened in sets if opened.manifest.size != settings.size and len(opened.train)]
+    return read_split(replace(settings, data=(own,)), cache), others
 
 
 def read_split(settings: Records, cache: Path) -> Split:

@@ -35,12 +35,10 @@ from arena.events.worker import end_with_parent
 from arena.files import replacing, scratch, write
 from trainers.data import Batch
 from trainers.progress import Progress
-from trainers.settings import Loop
+from trainers.settings import METRICS_FILE, STATE_FILE, Loop
 
 STATE_FORMAT = "1"
-STATE_FILE = "state.safetensors"
-METRICS_FILE = "metrics.jsonl"
-TRACE_FILE = "trace.json"
+TRACE_FILE = "trace.json.gz"
 
 WARM = 5
 """Steps before those that are profiled."""
@@ -278,17 +276,18 @@ class Workers:
                 if distributed.is_initialized():
                     distributed.destroy_process_group()
 
-    def mean(self, tensors: list[Tensor], figures: list[float]) -> list[float]:
-        """Put the mean over all processes into ``tensors``, in one exchange, and return that of ``figures``."""
+    def mean(self, tensors: list[Tensor], figures: list[float]) -> Tensor:
+        """Put the mean over all processes into ``tensors``, in one exchange, and return that of ``figures``, on their
+        device."""
         if self.count == 1:
-            return figures
+            return torch.tensor(figures, dtype=torch.float64)
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors] + [tensors[0].new_tensor(figures)])
         distributed.all_reduce(flat)
         flat /= self.count
         parts = flat.split([tensor.numel() for tensor in tensors] + [len(figures)])
         for tensor, part in zip(tensors, parts[:-1], strict=True):
             tensor.copy_(part.view(tensor.shape))
-        return parts[-1].tolist()
+        return parts[-1]
 
 
 def _await(others: Sequence[BaseProcess], here: Connection) -> None:
@@ -310,7 +309,8 @@ def _refuse_dead(others: Sequence[BaseProcess], cause: Exception | None = None) 
 
 def _help(work: Callable[[Workers], object], workers: Workers, meeting: str, there: Connection) -> None:
     end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process hears it too, and decides
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # whoever started this process hears it, too
+        signal.signal(number, signal.SIG_IGN)
     there.send(True)
     distributed.init_process_group("gloo", meeting, PATIENCE, rank=workers.rank, world_size=workers.count)
     try:
@@ -403,6 +403,7 @@ class Run:
         self.rows = 0
         self.stop_asked = False
         self._stop_agreed = False
+        self._said: Tensor | None = None
         self.optimizers = build_optimizers(network, plan)
         self.averaged = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
         pairs = [(self.averaged[name], tensor) for name, tensor in network.state_dict().items()]
@@ -440,7 +441,7 @@ class Run:
         return next(self.network.parameters()).device
 
     def step(self, loss: Tensor, rows: int) -> Progress:
-        """Learn from ``loss``, which this process's part of ``rows`` rows gave; save the state when it is time."""
+        """Learn from ``loss``, which this process's part of ``rows`` rows gave."""
         self.forget()
         loss.backward()
         return self.update(rows, {"loss": loss})
@@ -452,9 +453,9 @@ class Run:
             optimizer.zero_grad()
 
     def update(self, rows: int, figures: Mapping[str, Tensor], waited: float = 0.0) -> Progress:
-        """Learn from the gradients that there are; save the state when it is time. ``figures`` are scalars on the
-        device, always the same ones: "loss" and, where something is foreseen, "right", and what else is to be logged.
-        Nothing here waits for a GPU unless figures are due."""
+        """Learn from the gradients that there are. ``figures`` are scalars on the device, always the same ones: "loss"
+        and, where something is foreseen, "right", and what else is to be logged. Nothing here waits for a GPU unless
+        figures are due."""
         self._rate = self.plan.rate(self.done)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
@@ -463,7 +464,10 @@ class Run:
         shared += [buffer for buffer in self.network.buffers() if buffer.is_floating_point()]
         if self._first_of_sitting:  # it may have compiled the net for a minute, which would be most of the warmup
             self._first_of_sitting, self._started = False, time.monotonic()
-        asked, self._agreed_seconds = self.workers.mean(shared, [float(self.stop_asked), self.seconds])
+        said = self.workers.mean(shared, [float(self.stop_asked), self.seconds])
+        if self.workers.count > 1:  # read a step later, or every process would wait for its GPU here
+            said, self._said = said if self._said is None else self._said, said
+        asked, self._agreed_seconds = said.cpu().tolist()
         self._stop_agreed = asked > 0
         parameters = list(self.network.parameters())
         norm = torch.nn.utils.clip_grad_norm_(parameters, self.plan.max_grad_norm, foreach=True)
@@ -475,8 +479,6 @@ class Run:
         self._names = (*figures, "grad_norm")
         told = torch.stack([figure.detach().float() for figure in (*figures.values(), norm)])
         self._recent.append(Step(told, rows, time.monotonic(), waited))
-        if self.workers.rank == 0 and time.monotonic() - self._saved > 60 * self.plan.save_minutes:
-            self.save()
         return self.progress()
 
     @torch.no_grad()
@@ -530,6 +532,11 @@ class Run:
         path = self.folder / METRICS_FILE
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         return [figures[name] for figures in map(json.loads, lines) if name in figures]
+
+    def save_when_due(self) -> None:
+        """Save the state when it is time; after the step's figures were logged, or a resumed run may lack them."""
+        if self.workers.rank == 0 and time.monotonic() - self._saved > 60 * self.plan.save_minutes:
+            self.save()
 
     def save(self) -> Path:
         """Write everything that resuming needs to one file, aside and then renamed."""
@@ -606,7 +613,8 @@ class Run:
 
     @contextmanager
     def stopping_on_signals(self) -> Iterator[None]:
-        """While inside, SIGINT and SIGTERM ask the run to stop after its present step. Only in the main thread."""
+        """While inside, SIGINT, SIGTERM and SIGHUP ask the run to stop after its present step; under nohup the last one
+        doesn't. Only in the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -614,7 +622,10 @@ class Run:
         def ask(_number: int, _frame: FrameType | None) -> None:
             self.stop_asked = True
 
-        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        stops = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            stops.append(signal.SIGHUP)
+        before = {number: signal.signal(number, ask) for number in stops}
         try:
             yield
         finally:

@@ -171,7 +171,7 @@ def train(
     """Train, or go on where a run of this name stopped, and return the checkpoint's folder. The bot that it is rated
     against is one of ``registry``.
 
-    Files go under ``results``: training/NAME/ and checkpoints/NAME/. Stopped by SIGINT or SIGTERM it ends its
+    Files go under ``results``: training/NAME/ and checkpoints/NAME/. Stopped by SIGINT, SIGTERM or SIGHUP it ends its
     iteration, saves its state and a checkpoint after a short last match, and returns as always. On a CPU, with a
     budget in iterations, a run that was stopped ends with the same weights bit for bit as one that wasn't. Raises
     ConfigError for settings that can't be, and CheckpointError for a net that can't learn so or a state that doesn't
@@ -311,6 +311,8 @@ class _Training:
         tracking, profiling = tracked(self.config, self.folder, Workers()), profiled(self.config.profile, self.folder)
         with tracking as state.told, profiling as profile_step, state.stopping_on_signals(), self.beside:
             try:
+                if not state.is_over:
+                    self._measure()  # it may have been stopped between saving and this
                 while not state.is_over and not state.stop_asked:
                     self._iterate()
                     profile_step()
@@ -329,11 +331,6 @@ class _Training:
         seed = int(draw_seeds(1, config.seed, 2, iteration)[0])
         played = self._play(nets, config.games, config.temperature, seed, draw_seeds(config.games, seed))
         figures = self._learn(played, is_black, iteration)
-        if self.pool.joins(state.step_count):
-            self.pool.add(state.step_count, self.learner.network)
-            self._take_rating(wait=True)  # or a run that is killed and resumed would lack it
-            state.save()
-            self.pool.keep(state.step_count)
         figures = {
             "games_per_second": config.games / (state.seconds - begun),
             "positions_per_second": played.speed.per_second,
@@ -350,9 +347,13 @@ class _Training:
             self._save(played, {}, state.seconds / 60, f"-step{state.step_count}")
             forget_snapshots(self.saved, SNAPSHOTS)
             self.kept = time.monotonic()
-        if state.step_count % config.eval_every == 0 and not state.stop_asked:
-            self._rate(config.eval_games)
-            self._spar()
+        if self.pool.joins(state.step_count):
+            self.pool.add(state.step_count, self.learner.network)
+            self._take_rating(wait=True)  # or a run that is killed and resumed would lack it
+            state.save()
+            self.pool.keep(state.step_count)
+        state.save_when_due()
+        self._measure()
         self._take_rating(wait=state.is_over)
         self.on_progress(
             Iteration(
@@ -368,6 +369,14 @@ class _Training:
                 ratings=tuple(self.ratings),
             )
         )
+
+    def _measure(self) -> None:
+        """Play the matches that are due after an iteration, unless the run was stopped after them."""
+        iteration = self.state.step_count
+        known = any(rating.iteration == iteration for rating in self.ratings)
+        if iteration and iteration % self.config.eval_every == 0 and not (known or self.state.stop_asked):
+            self._rate(self.config.eval_games)
+            self._spar()
 
     def _play(self, nets: tuple[Net, Net], games: int, temperature: float, seed: int, seeds: np.ndarray) -> Played:
         """Games of the learner, who is ``nets[0]``, with an opponent; two after another share an opening, and the

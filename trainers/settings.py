@@ -28,8 +28,8 @@ GROUPS = SOURCE, NET, PLAYING, BUDGET, LEARNING, WATCHING, MACHINE = (
 )
 """The groups in which settings are shown."""
 
-SETTINGS_FILE = "settings.json"
-"""All settings of a run, beside its state."""
+SETTINGS_FILE, STATE_FILE, METRICS_FILE = "settings.json", "state.safetensors", "metrics.jsonl"
+"""All settings of a run, what it is resumed from, and its log."""
 
 RENAMED = {
     "average": "ema_decay",
@@ -100,7 +100,9 @@ class Settings:
 class Records(Settings):
     """What trainers are told that learn from game records."""
 
-    data: tuple[str, ...] = option((), SOURCE, "SGF files, folders or archives to learn from, or a dataset")
+    data: tuple[str, ...] = option(
+        (), SOURCE, "SGF files, folders or archives to learn from, or datasets, one of each board size"
+    )
     test_from: str = option(
         "2018-03-01", SOURCE, "Games of this day or later are the test set; '' for none. A dataset has its own test set"
     )
@@ -132,7 +134,7 @@ class Loop(Settings):
     )
     tensorboard: bool = option(False, WATCHING, "Log to TensorBoard, too")
     wandb: bool = option(False, WATCHING, "Log to Weights & Biases, too")
-    profile: int = option(0, WATCHING, "Steps to profile once the run is warm, into trace.json beside its state", 0)
+    profile: int = option(0, WATCHING, "Steps to profile once the run is warm, into trace.json.gz beside its state", 0)
     threads: int = option(1, MACHINE, "Threads of torch in each process", 1)
     num_workers: int = option(1, MACHINE, "Threads that prepare rows, in each process", 1)
     device: str = option("auto", MACHINE, "Device; auto takes cuda where there is one", choices=("auto", "cpu", "cuda"))
@@ -222,7 +224,7 @@ OWNERSHIP_PRESETS = {
         "tiny-ownership", net="gocnn-3x16", batch_size=64, max_rows=20_000, validate_every=5_000, test_positions=5_000
     ),
     "cpu": Ownership("ownership", batch_size=128, max_minutes=20, learning_rate=0.01, validate_every=100_000),
-    "gpu": Ownership("ownership", batch_size=1024, max_minutes=10, **GPU),
+    "gpu": Ownership("ownership", batch_size=1024, max_minutes=10, validate_every=500_000, **GPU),
 }
 
 

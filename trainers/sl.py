@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from arena import ConfigError
 from bots.nets.network import SCORE_UNIT, Answer
 from trainers import data, dataset, supervised
 from trainers.loop import Target, to_tensors
@@ -163,15 +164,24 @@ def from_records(
 ) -> Lesson[Target]:
     """The lesson that all positions of game records teach; ``judged`` is the figure by which nets are compared.
 
-    Raises RecordError for records that can't be used, ConfigError for settings that can't be.
+    Several datasets of different board sizes are learned from in turn; the figures are of ``config.size``. Raises
+    RecordError for records that can't be used, ConfigError for settings that can't be.
     """
     encoder = encoder_of(config)
-    split = dataset.read_split(config, results / "cache")
+    split, others = dataset.read_sizes(config, results / "cache")
+    only = getattr(supervised.build(config, results).config, "size", 0)
+    if others and only:
+        raise ConfigError(f"the net {config.net} plays one size; give it one dataset")
+
+    def rows(seed: int) -> data.Source:
+        orders = [data.Rows(games, encoder, seed, config.num_workers) for games in (split.train, *others)]
+        return data.BySize(orders, config.batch_size, seed) if others else orders[0]
+
     kept = split.validation if len(split.validation) else split.train
     return Lesson(
         trainer,
         komi=float(np.median(split.train.komis)),
-        rows=lambda seed: data.Rows(split.train, encoder, seed, config.num_workers),
+        rows=rows,
         kept=data.Rows(kept, encoder, config.seed + 1),
         to_tensors=to_tensors,
         begin=lambda _: loss,

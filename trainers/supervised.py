@@ -186,8 +186,8 @@ def train(
     """Train, or go on where a run of this name stopped, and return the checkpoint's folder.
 
     ``read``, which every process calls, gives the lesson. Files go under ``results``: cache/, training/NAME/ and
-    checkpoints/NAME/. Stopped by SIGINT or SIGTERM it saves its state and a checkpoint without the test figures, and
-    returns as always. Raises what ``read`` raises, and CheckpointError for a state that doesn't fit.
+    checkpoints/NAME/. Stopped by SIGINT, SIGTERM or SIGHUP it saves its state and a checkpoint without the test
+    figures, and returns as always. Raises what ``read`` raises, and CheckpointError for a state that doesn't fit.
     """
     lesson = read()  # before other processes start: they find records in the cache
     with Workers.joined(config.processes, partial(join, config, results, read), config.device) as workers:
@@ -340,6 +340,7 @@ def learn(
                     learning.watch(progress)
                     run.stop_asked |= learning.is_stale
                 learning.keep()
+                run.save_when_due()
             asked = time.monotonic()
     metrics: dict[str, float] = {}
     if workers.rank == 0:
@@ -361,7 +362,8 @@ def save_checkpoint(
         settings[paths] = [Path(path).name for path in settings[paths]]
     sources = [lesson.played] if lesson.played else []
     if files:
-        sources.append(f"{', '.join(file.name for file in files)}; sha256 {data.digest_of(tuple(files))}")
+        digest = f"; sha256 {data.digest_of(files)}" if final else ""
+        sources.append(f"{', '.join(file.name for file in files)}{digest}")
     for folder in {"start", "policy", "finisher"} & settings.keys():  # where it lies here is nobody else's business
         settings[folder] = Path(settings[folder]).name
     manifest = describe(
@@ -383,5 +385,5 @@ def save_checkpoint(
 
 def calibrating(lesson: Lesson[Any], config: Supervised, final: bool) -> tuple[np.ndarray | None, np.ndarray]:
     """Planes by which an export is quantised, and by which it is compared; without ``final`` few, and none in int8."""
-    calibration = lesson.rows(config.seed + 1).batch(0, CALIBRATION).planes if final else None
-    return calibration, lesson.kept.batch(0, PARITY_ROWS if final else QUICK_ROWS).planes
+    checked = lesson.kept.batch(0, PARITY_ROWS if final else QUICK_ROWS).planes
+    return lesson.kept.batch(PARITY_ROWS, CALIBRATION).planes if final else None, checked

@@ -375,6 +375,36 @@ def _metrics(folder: Path) -> Mapping[str, float]:
     return Checkpoint.open(folder).manifest.metrics
 
 
+def train_auto(
+    ctx: typer.Context,
+    minutes: Annotated[float, typer.Option(help="Minutes to use; it ends within them.", min=0.1)],
+    out: Annotated[Path, typer.Option(help="Folder for what is taken home, written every minute.")],
+    data: Annotated[list[Path] | None, typer.Option(help="Dataset; repeatable, one for each board size.")] = None,
+    preset: Annotated[str, typer.Option(help="Preset of every trainer.")] = "gpu",
+    results: Results = Path(RESULTS),
+) -> None:
+    """Use a GPU for a while: prove every trainer, then train large nets, distil one, and go on the next time.
+
+    Needs a dataset of 9x9 games; others train nets for their sizes. Checkpoints, logs and states are written to --out
+    every minute, in up to 7 parts of 15 MB: cat auto.tar.* | tar x. The same command goes on where it ended.
+
+    Example: [bold]arena train auto --minutes 28 --out home --data sets/strong9 --data sets/g19[/bold]
+    """
+    if ctx.args:
+        options = [option for one in ctx.command.params for option in one.opts]
+        raise ConfigError(f"unknown option '{ctx.args[0]}'{suggest(ctx.args[0], options)}")
+    auto, dataset, loop = (_trainer(name) for name in ("auto", "dataset", "loop"))
+    loop.pick_device(choose_preset(SL_PRESETS, preset).device, loop.Workers())
+    sizes = {dataset.Dataset.open(path).manifest.size: path for path in data or ()}
+    stages = auto.plan(sizes, preset, list(COMMANDS))
+    try:
+        for line in auto.run(stages, preset, minutes, results, out):
+            print(line, flush=True)
+    except KeyboardInterrupt:
+        print("auto: stopped; the same command goes on.", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
 COMMANDS = {
     "sl": train_sl,
     "rl": train_rl,
@@ -382,4 +412,5 @@ COMMANDS = {
     "ownership": train_ownership,
     "value": train_value,
     "distill": train_distill,
+    "auto": train_auto,
 }

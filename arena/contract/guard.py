@@ -4,7 +4,8 @@ Run as a script, ``guard.py LIFELINE PROGRAM ARGUMENT...``. It imports nothing o
 
 An engine must not outlive the arena, even one that is stuck when the arena is killed with SIGKILL. So the guard waits
 on a pipe that only the arena holds. Where the system has subreapers (Linux), processes that leave the engine's group
-or session become the guard's children when their parent ends, and are ended too; elsewhere the group is.
+or session become the guard's children when their parent ends, and are ended too; elsewhere the group is. When a
+guard is killed itself, the arena finds them by a mark in their environment.
 """
 
 import ctypes
@@ -22,6 +23,9 @@ GRACE = 1.0
 IGNORED = (signal.SIGHUP, signal.SIGINT)
 DEFAULT = (signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that the guard ignores: the engine ignores the first ones if the arena does, and the others never."""
+
+MARK = "ARENA_ENGINE"
+"""The variable that an engine and its descendants are known by."""
 
 SET_PDEATHSIG, SET_CHILD_SUBREAPER = 1, 36  # of prctl(2)
 
@@ -54,6 +58,16 @@ def children() -> list[int]:
     with suppress(OSError), open(f"/proc/self/task/{os.getpid()}/children") as file:
         return [int(child) for child in file.read().split()]
     return []
+
+
+def end_marked(mark: str) -> None:
+    """Kill all processes with this mark; none on systems that don't show environments."""
+    entry = f"{MARK}={mark}".encode()
+    processes = [int(name) for name in os.listdir("/proc") if name.isdigit()] if sys.platform == "linux" else []
+    for process in processes:
+        with suppress(OSError), open(f"/proc/{process}/environ", "rb") as file:
+            if entry in file.read().split(b"\0"):
+                os.kill(process, signal.SIGKILL)
 
 
 def run(lifeline: int, command: list[str]) -> int:

@@ -133,7 +133,7 @@ class Local:
         descriptor, stderr = tempfile.mkstemp(prefix="stderr-", dir=self._folder.name)
         process = context.Process(target=work, args=(there, shared, job, stderr))
         with signals_later():  # else a process could be started, and not known
-            with _signals_ignored(), safe_path():
+            with signals_ignored(), safe_path():
                 if isinstance(context, ForkServerContext):
                     forkserver.ensure_running()  # workers inherit from it; only ``start`` waits until it is ready
                 else:
@@ -212,7 +212,7 @@ def signals_later() -> Iterator[None]:
 
 
 @contextmanager
-def _signals_ignored() -> Iterator[None]:
+def signals_ignored() -> Iterator[None]:
     """Ignore what a terminal sends to all of a job for the moment of a block, and in the processes that it starts for
     good: it is the parent's."""
     if threading.current_thread() is not threading.main_thread():

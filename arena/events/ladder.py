@@ -13,7 +13,7 @@ from math import inf
 import numpy as np
 
 from arena import ConfigError
-from arena.events.pairing import OfMany, Pairing, check_field, games_of_two, meeting_of
+from arena.events.pairing import Meeting, OfMany, Pairing, check_field, meeting_of
 from arena.events.tally import Seen
 from arena.events.terms import Terms, require
 from arena.go.record import Played
@@ -147,7 +147,8 @@ class LadderCourse:
         for first, second, digest in wanted:
             numbers = range(self._starts[digest], self._starts[digest] + ladder.block)
             prefix, seeds = f"{ladder.name}/{self._round:04d}-{digest}", f"{ladder.terms.seed}/{digest}"
-            columns.append(games_of_two(first.name, second.name, numbers, openings, prefix, seeds))
+            meeting = Meeting(first.name, second.name, prefix, seeds)
+            columns.append([meeting.game(number, openings) for number in numbers])
         planned = [pairing for row in zip(*columns, strict=True) for pairing in row]
         others = self._games - sum(pairing.id in self._last for pairing in planned)
         planned = planned[: max(0, ladder.games - others)]

@@ -97,9 +97,10 @@ class _Drawing:
         free, bits = self._free, self._random.getrandbits
         moves: list[Move] = []
         while free:
-            place = bits(len(free).bit_length())
-            if place >= len(free):
-                continue
+            room = len(free)
+            width = room.bit_length()
+            while (place := bits(width)) >= room:  # as random.choice does it
+                pass
             moves.append(free[place])
             if len(moves) == self._length:
                 break

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Protocol
+from typing import Any, Protocol
 
 from arena import ConfigError
 from arena.events.openings import Opening
@@ -73,21 +73,75 @@ class Course(Protocol):
     def add(self, game: Played) -> bool:
         """Take in a game that was played. False when it isn't one of the event as it is planned now."""
 
-    def missing(self) -> list[Pairing]:
+    def missing(self) -> Iterable[Pairing]:
         """What can be played now; the event is over when that is nothing."""
 
 
 class FixedCourse:
-    """Of an event whose games are all planned before the first."""
+    """Of an event whose games are all planned before the first. It keeps a byte a game."""
 
-    def __init__(self, pairings: Iterable[Pairing]):
-        self._missing = {pairing.id: pairing for pairing in pairings}
+    def __init__(self, games: Sequence[Pairing], place: Callable[[str], int | None] | None = None):
+        """``place`` is where a game stands, by its id; None for one of others. Unless given, it is looked up."""
+        self._games = games
+        self._place = place or {pairing.id: place for place, pairing in enumerate(games)}.get
+        self._missing = bytearray(b"\1") * len(games)
 
     def add(self, game: Played) -> bool:
-        return self._missing.pop(game.id, None) is not None
+        place = self._place(game.id)
+        if place is None or not self._missing[place]:
+            return False
+        self._missing[place] = 0
+        return True
 
-    def missing(self) -> list[Pairing]:
-        return list(self._missing.values())
+    def missing(self) -> Iterator[Pairing]:
+        place = self._missing.find(1)
+        while place >= 0:
+            yield self._games[place]
+            place = self._missing.find(1, place + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Two players who meet time and again: what the ids of their games begin with, and what their seeds come from."""
+
+    first: str
+    second: str
+    prefix: str
+    seeds: str
+
+    def game(self, number: int, openings: Sequence[Opening]) -> Pairing:
+        """Game 2k and 2k + 1 share an opening with the colours swapped."""
+        black, white = (self.second, self.first) if number % 2 else (self.first, self.second)
+        seed = int.from_bytes(hashlib.sha256(f"{self.seeds}/{number}".encode()).digest()[:7], "big")
+        opening = openings[number // 2 % len(openings)]
+        return Pairing(f"{self.prefix}/{number + 1:05d}", number, black, white, opening, seed)
+
+
+class Plan(Sequence[Pairing]):
+    """The first game of each meeting, then the second of each, and so on; each is made when it is asked for."""
+
+    def __init__(self, meetings: Sequence[Meeting], games_each: int, openings: Sequence[Opening]):
+        self._meetings = meetings
+        self._columns = {meeting.prefix: column for column, meeting in enumerate(meetings)}
+        self._rows = games_each
+        self._openings = openings
+
+    def __len__(self) -> int:
+        return self._rows * len(self._meetings)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self[one] for one in range(len(self))[place]]
+        number, column = divmod(range(len(self))[place], len(self._meetings))
+        return self._meetings[column].game(number, self._openings)
+
+    def place(self, id: str) -> int | None:
+        """Where the game of this id stands; None when it isn't there."""
+        prefix, _, number = id.rpartition("/")
+        column = self._columns.get(prefix)
+        if column is None or not number.isdecimal() or not 1 <= int(number) <= self._rows or len(number) < 5:
+            return None
+        return (int(number) - 1) * len(self._meetings) + column
 
 
 class Planned:
@@ -98,6 +152,25 @@ class Planned:
     def course(self: Event, played: Iterable[Played]) -> FixedCourse:
         """All the games."""
         return FixedCourse(self.pairings(played))
+
+
+class OfMeetings:
+    """What the events have in common in which everybody has as many games with each other that he meets."""
+
+    __slots__ = ()
+
+    def plan(self, played: Iterable[Played] = ()) -> Plan:
+        """All the games; ``played`` are those so far."""
+        raise NotImplementedError
+
+    def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
+        """All the games, in the order in which they are begun."""
+        return list(self.plan(played))
+
+    def course(self, played: Iterable[Played]) -> FixedCourse:
+        """All the games, none of them made yet."""
+        plan = self.plan(played)
+        return FixedCourse(plan, plan.place)
 
 
 class OfMany:
@@ -114,17 +187,6 @@ class OfMany:
     @property
     def players(self) -> dict[str, Entry]:
         return {entry.name: entry for entry in self.entries}
-
-
-def games_of_two(
-    first: str, second: str, numbers: range, openings: Sequence[Opening], prefix: str, seeds: str
-) -> Iterator[Pairing]:
-    """Some of the games of two players: game 2k and 2k + 1 share an opening with the colours swapped."""
-    for number in numbers:
-        black, white = (second, first) if number % 2 else (first, second)
-        seed = int.from_bytes(hashlib.sha256(f"{seeds}/{number}".encode()).digest()[:7], "big")
-        opening = openings[number // 2 % len(openings)]
-        yield Pairing(f"{prefix}/{number + 1:05d}", number, black, white, opening, seed)
 
 
 def meeting_of(one: Entry, other: Entry) -> tuple[Entry, Entry, str]:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 from time import monotonic
 from typing import Protocol
 
@@ -22,7 +22,7 @@ from arena.events.hands import Hand, Hands, Local, NotLaunched, State, signals_l
 from arena.events.pairing import Course
 from arena.events.room import lost_record
 from arena.events.schedule import Event, Match, Pairing
-from arena.events.tally import batches
+from arena.events.tally import AT_ONCE, batches
 from arena.events.worker import PAUSE, RESUME, Glance, Job
 from arena.go.game import Ending
 from arena.go.record import Played, Record
@@ -39,6 +39,9 @@ STARTS = 3
 LAUNCHES = 100
 """How often in a row the process that starts workers may be gone; it takes a moment to end, and is started again. Also
 how many workers in a row may be killed while they start, once one has started."""
+
+UNKNOWN = 255
+"""The exit code of a worker when what starts workers was killed, and nobody can tell how the worker ended."""
 
 PATIENCE = 2.0
 """Seconds beyond its deadline before a call counts as hanging, and for a worker to go when the event is over."""
@@ -153,9 +156,10 @@ def _resumed(course: Course, games: Iterator[Played]) -> Iterator[Update]:
 
 
 def _missing(event: Event, course: Course, with_people: bool = False) -> list[Pairing]:
-    """What can be played now, by bots or with people."""
+    """What can be played now, by bots or with people: at most so many games that they don't fill the memory."""
     people = {name for name, entry in event.players.items() if entry.is_person}
-    return [pairing for pairing in course.missing() if with_people is bool({pairing.black, pairing.white} & people)]
+    found = (pairing for pairing in course.missing() if with_people is bool({pairing.black, pairing.white} & people))
+    return list(islice(found, AT_ONCE))
 
 
 def _no_seat(pairing: Pairing) -> Record:
@@ -360,7 +364,7 @@ class _Crew:
                 continue
             if not worker.ready:
                 self._failed_starts += 1
-                erred = (state.exitcode or 0) > 0  # else a signal ended it, which may come from outside
+                erred = 0 < (state.exitcode or 0) < UNKNOWN  # else a signal may have come from outside
                 limit = LAUNCHES if self._opened and not erred else STARTS
                 if (erred and not self._opened) or self._failed_starts >= limit:
                     raise UserError(_start_failure(worker, self._called(state), state.exitcode))
@@ -376,7 +380,7 @@ class _Crew:
         if hangs:
             ending, reason = Ending.TIME, f"no answer within {round(state.allowed, 2):g} s"
         else:
-            ending, reason = Ending.CRASH, f"its process ended with {_exit_text(state.exitcode)}"
+            ending, reason = Ending.CRASH, f"its process ended with {exit_words(state.exitcode)}"
         player, seen = self._called(state), worker.glance
         moves = seen.moves if seen is not None and seen.pairing == pairing else pairing.opening
         dossier = worker.hand.last_words()
@@ -411,9 +415,10 @@ def _release(worker: _Worker) -> None:
 def _start_failure(worker: _Worker, player: str, code: int | None) -> str:
     """Why a worker died before it was ready: the last line of its traceback, or how its process ended."""
     words = worker.hand.last_words().strip().splitlines()
-    reason = words[-1] if words and code == 1 else f"its process ended with {_exit_text(code)}"
+    reason = words[-1] if words and code == 1 else f"its process ended with {exit_words(code)}"
     return f"{player} can't be built: {reason}"
 
 
-def _exit_text(code: int | None) -> str:
+def exit_words(code: int | None) -> str:
+    """How a process ended: by which signal, or with which code."""
     return signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"

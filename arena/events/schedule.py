@@ -18,11 +18,12 @@ from arena.events.ladder import Ladder
 from arena.events.openings import Opening, draw_openings
 from arena.events.pairing import (
     Event,
+    Meeting,
     OfMany,
+    OfMeetings,
     Pairing,
-    Planned,
+    Plan,
     check_field,
-    games_of_two,
     meeting_of,
 )
 from arena.events.tally import Judge, batches
@@ -62,7 +63,7 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
-class Match(Planned):
+class Match(OfMeetings):
     """Two players, each opening with both colours: the smallest round robin.
 
     ``games`` may grow: the first games of a longer match are those of a shorter one. ``run`` counts fresh
@@ -119,9 +120,8 @@ class Match(Planned):
         first, second = self.players
         return Judge(first, second, self.games, self.test)
 
-    def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
-        """Game 2k and 2k + 1 share an opening with the colours swapped. Where the games ``played`` decide the test,
-        those that count are all there are."""
+    def plan(self, played: Iterable[Played] = ()) -> Plan:
+        """Where the games ``played`` decide the test, those that count are all there are."""
         first, second = self.players
         games = self.games
         if self.test is not None:
@@ -130,7 +130,7 @@ class Match(Planned):
                 judge.add(*games_in_a_row)
             games = judge.tally.games if judge.is_decided else games
         openings = self.terms.openings_for(self.games)
-        return list(games_of_two(first, second, range(games), openings, self.event, str(self.terms.seed)))
+        return Plan([Meeting(first, second, self.event, str(self.terms.seed))], games, openings)
 
 
 class Style(StrEnum):
@@ -141,7 +141,7 @@ class Style(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Tournament(OfMany, Planned):
+class Tournament(OfMany, OfMeetings):
     """Any number of players: everybody meets everybody, or in a gauntlet the first meets each of the rest.
 
     Each two play ``games_each`` games, every opening with both colours, the same openings as all others. Players may
@@ -174,18 +174,13 @@ class Tournament(OfMany, Planned):
     def games(self) -> int:
         return self.games_each * len(self.meetings)
 
-    def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
-        """The first game of each two players, then the second of each, and so on. What is ``played`` changes
-        nothing."""
-        openings = self.terms.openings_for(self.games_each)
-        columns = []
+    def plan(self, played: Iterable[Played] = ()) -> Plan:
+        """What is ``played`` changes nothing."""
+        meetings = []
         for one, other in self.meetings:
             first, second, digest = meeting_of(one, other)
-            numbers, prefix = range(self.games_each), f"{self.name}/{digest}"
-            columns.append(
-                games_of_two(first.name, second.name, numbers, openings, prefix, f"{self.terms.seed}/{digest}"),
-            )
-        return [pairing for row in zip(*columns, strict=True) for pairing in row]
+            meetings.append(Meeting(first.name, second.name, f"{self.name}/{digest}", f"{self.terms.seed}/{digest}"))
+        return Plan(meetings, self.games_each, self.terms.openings_for(self.games_each))
 
 
 def _everybody(entries: Sequence[Entry]) -> Iterator[tuple[Entry, Entry]]:

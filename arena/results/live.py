@@ -20,8 +20,8 @@ from typing import Any
 from arena import StoreError, files
 from arena.events.pairing import Event, Pairing
 from arena.events.runner import Control, Update
+from arena.events.tally import AT_ONCE, batches
 from arena.events.worker import Glance
-from arena.go.record import Played
 from arena.results.store import Store
 
 WRITE_EVERY = 0.5
@@ -218,16 +218,26 @@ class Watch:
         """What the player's screen was told, then several times a second what happens. It ends with the event, or with
         the process that plays it."""
         live = self.look.live
-        scores = list(self._store.scores(event=live.event))
-        last = scores[-1].seq if scores else 0
-        course = self._event.course(scores)
-        played: list[Played] = [score for score in scores if course.add(score)]
-        yield Update(tuple(played[: live.resumed]), resumed=True)
+        course = self._event.course(self._store.scores(event=live.event))
+        told = last = 0
+        known: tuple[set[str], set[str]] = set(), set()  # the games that ended last, and those before
+        for some in batches(self._store.scores(event=live.event)):
+            played = [score for score in some if course.add(score)]
+            resumed = max(0, live.resumed - told)
+            if resumed or not told:
+                yield Update(tuple(played[:resumed]), resumed=True)
+            if later := tuple(played[resumed:]):
+                self._at = live.waited
+                known = {score.id for score in later}, known[0]
+                yield Update(later, glances=live.glances, workers=live.workers)
+            told, last = told + len(played), some[-1].seq  # type: ignore[union-attr]
+        if not last:
+            yield Update(resumed=True)
         self._at = live.waited
-        yield Update(tuple(played[live.resumed :]), glances=live.glances, workers=live.workers)
+        if not known[0]:
+            yield Update(glances=live.glances, workers=live.workers)
         self._at = None
-        known = {game.id for game in played[live.resumed :]}
-        del scores, played, course
+        del course
         shown = {glance.pairing.id: glance for glance in live.glances}
         while self.end is None:
             sleep(LOOK_EVERY)
@@ -235,8 +245,11 @@ class Watch:
             rows = list(self._store.games_after(last, event=live.event))
             last = rows[-1][0] if rows else last
             found = [record for _, record in rows]
-            known.update(record.id for record in found)
-            glances = [glance for glance in self.look.live.glances if glance.pairing.id not in known]
+            known[0].update(record.id for record in found)
+            glances = [
+                glance for glance in self.look.live.glances if not any(glance.pairing.id in some for some in known)
+            ]
+            known = (set(), known[0]) if len(known[0]) > AT_ONCE else known
             changed = tuple(glance for glance in glances if shown.get(glance.pairing.id) != glance)
             shown = {glance.pairing.id: glance for glance in glances}
             live = self.look.live
@@ -246,11 +259,10 @@ class Watch:
         """See what the player tells now, or that it doesn't any more."""
         look, before = look_at(self._store.path), self.look
         if look is None or (look.live.event, look.live.process) != (before.live.event, before.live.process):
-            scores = list(self._store.scores(event=before.live.event))
-            course = self._event.course(scores)
-            for score in scores:
+            course = self._event.course(self._store.scores(event=before.live.event))
+            for score in self._store.scores(event=before.live.event):
                 course.add(score)
-            self.end = End.STOPPED if course.missing() else End.OVER
+            self.end = End.STOPPED if any(course.missing()) else End.OVER
         elif look.has_died:
             self.end = End.DIED
         elif look.version != before.version:

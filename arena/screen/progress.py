@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -118,8 +118,9 @@ def _showing(
             if monotonic() - written >= LINE_EVERY:
                 written = monotonic()
                 lines.append(figures(progress))
-            for line in lines:
-                console.print(f"{name}: {line}", soft_wrap=True, highlight=False)
+            with suppress(OSError, SystemExit):  # nobody reads it any more: Rich would end a run that isn't saved
+                for line in lines:
+                    console.print(f"{name}: {line}", soft_wrap=True, highlight=False)
 
         yield write
         return

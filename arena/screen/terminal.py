@@ -1,7 +1,7 @@
 """The terminal: the keyboard and the mouse in raw mode, and one screen for a person.
 
-``Typing`` parses bytes, ``Keyboard`` reads them, ``Stage`` takes the whole screen as editors do. No layout is here, and
-no key but Ctrl-Z has a meaning.
+``Typing`` parses bytes, ``Stage`` reads them and takes the whole screen as editors do. No layout is here, and no key
+but Ctrl-Z has a meaning.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import select
 import signal
 import termios
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import chain
-from queue import Empty, SimpleQueue
-from types import TracebackType
+from math import inf
+from time import monotonic
 from typing import Any, Self
 
 from rich.console import Console, ConsoleDimensions, RenderableType
@@ -221,136 +222,6 @@ def on_signals(handlers: Mapping[signal.Signals, Callable[[], None] | None]) -> 
             signal.signal(number, handler)
 
 
-class Keyboard:
-    """A context in which a thread passes what is typed at a terminal to ``on_typed``, with ``mouse`` the mouse too.
-
-    Where the descriptor isn't a terminal, or while another job has it, nothing is typed. Ctrl-C stays what it is.
-    Ctrl-Z comes as a key, so that ``suspend`` stops only this process and not those that it has started. The terminal
-    gets its settings back in the end, whatever happens.
-    """
-
-    def __init__(self, on_typed: Callable[[Typed], None], descriptor: int = KEYBOARD, mouse: bool = False):
-        self._on_typed = on_typed
-        self._mouse = mouse
-        self._descriptor = descriptor
-        self._lock = threading.Lock()  # of the terminal's settings
-        self._before: list[Any] | None = None  # what they were before we set them
-        self._ours = False  # every key comes to us
-        self._resting = False
-        self._over = False
-        self._reader: threading.Thread | None = None
-        self._alarm: tuple[int, int] = (-1, -1)  # a pipe that wakes the reader
-
-    def __enter__(self) -> Self:
-        if os.isatty(self._descriptor):
-            self._take()
-            self._alarm = os.pipe()
-            self._reader = threading.Thread(target=self._run, name="keyboard", daemon=True)
-            self._reader.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._reader is not None:
-            self._over = self._resting = True
-            try:
-                self._wake()
-                self._reader.join()
-                for end in self._alarm:
-                    os.close(end)
-            finally:  # a second Ctrl-C may come here
-                self._give_back()
-
-    @property
-    def is_on(self) -> bool:
-        """Whether keys are heard now."""
-        return self._ours
-
-    def suspend(self) -> None:
-        """Stop this process as Ctrl-Z does, with the terminal as it was found; returns when the process goes on."""
-        self._resting = True
-        self._give_back()
-        with on_signals({signal.SIGTSTP: None}):
-            os.kill(os.getpid(), signal.SIGTSTP)
-        self._resting = False
-        if self._reader is not None:
-            self._take()
-            self._wake()
-
-    def _wake(self) -> None:
-        os.write(self._alarm[1], b".")
-
-    def _run(self) -> None:
-        # A job that reads or sets the terminal is stopped when it has just gone into the background; not so this one.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTIN, signal.SIGTTOU})
-        typing = Typing()
-        while not self._over:
-            if self._is_gone():
-                self._on_typed(Gone())
-                return
-            sources = [self._alarm[0], *([self._descriptor] if self._take() else [])]
-            ready, _, _ = select.select(sources, [], [], SILENCE)
-            found: list[Typed] = []
-            if self._alarm[0] in ready:
-                os.read(self._alarm[0], 64)
-            elif not ready:
-                found = typing.time_out()
-            elif not is_background(self._descriptor):
-                try:
-                    data = os.read(self._descriptor, 4096)
-                except OSError:
-                    data = b""
-                if not data:
-                    self._on_typed(Gone())
-                    return
-                found = typing.read(data)
-            for typed in found:
-                self._on_typed(typed)
-
-    def _is_gone(self) -> bool:
-        """Whether the terminal was closed; it needn't send anything then, not even an end."""
-        try:
-            termios.tcgetattr(self._descriptor)
-        except termios.error:
-            return True
-        return False
-
-    def _take(self) -> bool:
-        """Read every key at once and unechoed, if the terminal is ours; returns whether it is."""
-        with self._lock, suppress(termios.error):
-            if self._resting:
-                return False
-            if is_background(self._descriptor):
-                self._before, self._ours = None, False  # who has it now sets it as he likes
-                return False
-            found = termios.tcgetattr(self._descriptor)
-            if found[3] & termios.ICANON:
-                self._before = found
-                flags = found[3] & ~(termios.ICANON | termios.ECHO)
-                signs = [*found[6]]
-                signs[termios.VMIN], signs[termios.VTIME] = 1, 0
-                signs[termios.VSUSP] = bytes([os.fpathconf(self._descriptor, "PC_VDISABLE")])
-                termios.tcsetattr(self._descriptor, termios.TCSANOW, [*found[:3], flags, *found[4:6], signs])
-                self._write(_ASK_FOR_PASTE + (_ASK_FOR_MOUSE if self._mouse else b""))
-            self._ours = True
-            return True
-        return False
-
-    def _give_back(self) -> None:
-        """Leave the terminal as it was found, and drop keys that nobody has read."""
-        with self._lock, suppress(termios.error):
-            before, self._before, self._ours = self._before, None, False
-            if before is not None and not is_background(self._descriptor):
-                self._write((_LEAVE_MOUSE if self._mouse else b"") + _LEAVE_PASTE)
-                termios.tcflush(self._descriptor, termios.TCIFLUSH)
-                termios.tcsetattr(self._descriptor, termios.TCSANOW, before)
-
-    def _write(self, sequence: bytes) -> None:
-        with suppress(OSError):
-            os.write(self._descriptor, sequence)
-
-
 # --- The whole screen ---
 
 
@@ -360,11 +231,12 @@ def has_stage(console: Console) -> bool:
 
 
 class Stage:
-    """A context in which the terminal shows what ``draw`` is given, on the alternate screen: what was there before
-    comes back in the end, whatever happens. While another job has the terminal, nothing is drawn.
+    """A context in which the terminal shows what ``draw`` is given, on the alternate screen, and ``next`` is what was
+    typed; with ``mouse`` the mouse, too. In the end the terminal is as it was before, whatever happens. While another
+    job has it, nothing is drawn and nothing typed.
 
-    ``next`` raises SystemExit on SIGTERM and SIGHUP, KeyboardInterrupt on Ctrl-C. Ctrl-Z stops the process; ``on_stop``
-    is called before, ``on_continue`` after it.
+    ``next`` raises SystemExit on SIGTERM and SIGHUP, KeyboardInterrupt on Ctrl-C. Ctrl-Z stops this process alone, not
+    those that it has started; ``on_stop`` is called before, ``on_continue`` after it.
     """
 
     def __init__(
@@ -373,12 +245,20 @@ class Stage:
         on_stop: Callable[[], None] = lambda: None,
         on_continue: Callable[[], None] = lambda: None,
         mouse: bool = True,
+        descriptor: int = KEYBOARD,
     ):
         self._console = console
         self._on_stop = on_stop
         self._on_continue = on_continue
-        self._told: SimpleQueue[Any] = SimpleQueue()
-        self._keyboard = Keyboard(self._told.put, KEYBOARD, mouse)
+        self._mouse = mouse
+        self._descriptor = descriptor
+        self._told: deque[Any] = deque()
+        self._typing = Typing()
+        self._heard = 0.0  # when something was typed
+        self._has_line = os.isatty(descriptor)  # and it isn't closed yet
+        self._before: list[Any] | None = None  # the terminal's settings before we set them
+        self._ours = False  # every key comes to us
+        self._alarm: tuple[int, int] = (-1, -1)  # a pipe that wakes ``next``
         self._exits = ExitStack()
         self._ending: SystemExit | None = None
         self._suspending = False
@@ -389,20 +269,23 @@ class Stage:
         handlers = {
             signal.SIGTERM: lambda: self._end(signal.SIGTERM),
             signal.SIGHUP: lambda: self._end(signal.SIGHUP),
-            signal.SIGWINCH: self._wake,
+            signal.SIGWINCH: lambda: self.tell(None),
             signal.SIGTSTP: self._ask_to_suspend,
             signal.SIGCONT: self._wake_anew,
         }
         with ExitStack() as exits:
+            self._alarm = os.pipe()
+            for end in self._alarm:
+                os.set_blocking(end, False)
+                exits.callback(os.close, end)
             exits.enter_context(on_signals(handlers))
             exits.callback(self._clear)
-            exits.enter_context(self._keyboard)
+            exits.callback(self._give_back)
+            self._take()
             self._exits = exits.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._exits.close()
 
     @property
@@ -413,29 +296,49 @@ class Stage:
     @property
     def hears(self) -> bool:
         """Whether keys are heard now."""
-        return self._keyboard.is_on
+        return self._ours
 
     @property
     def is_behind(self) -> bool:
         """Whether more has come already: what is drawn now would be outdated at once."""
-        return not self._told.empty()
+        self._listen(0.0)
+        return bool(self._told)
 
     def tell(self, what: object) -> None:
-        """Have ``next`` return this in its turn. For other threads."""
-        self._told.put(what)
+        """Have ``next`` return this in its turn. For other threads, and for handlers of signals."""
+        self._told.append(what)
+        with suppress(OSError):  # it is awake
+            os.write(self._alarm[1], b".")
 
     def next(self, seconds: float | None = None) -> Any:
         """What was typed (a ``Typed``) or told; None after so many seconds, or when the screen is to be drawn again.
         Raises SystemExit when the process is to end."""
-        what: Any = None
-        with suppress(Empty):
-            what = self._told.get(timeout=seconds)
+        end = inf if seconds is None else monotonic() + seconds
+        left = SILENCE
+        while not (self._told or self._suspending or self._ending) and left > 0:
+            self._listen(max(0.0, min(SILENCE, end - monotonic())))
+            left = end - monotonic()
         if self._ending is not None:
             raise self._ending
+        what = self._told.popleft() if self._told else None
         if self._suspending or what == Press("ctrl-z"):
             self._suspend()
             return None
         return what
+
+    def _listen(self, seconds: float) -> None:
+        """Take in what is typed, waiting so long for it or for an alarm."""
+        ready, _, _ = select.select([self._alarm[0], *([self._descriptor] if self._take() else [])], [], [], seconds)
+        if self._alarm[0] in ready:
+            os.read(self._alarm[0], 4096)
+        if self._descriptor in ready and not is_background(self._descriptor):
+            data = b""
+            with _unstopped(), suppress(OSError):
+                data = os.read(self._descriptor, 4096)
+            self._has_line, self._heard = bool(data), monotonic()
+            self._told.extend(self._typing.read(data) if data else [Gone()])
+        elif monotonic() >= self._heard + SILENCE:
+            self._told.extend(self._typing.time_out())
 
     def draw(self, what: RenderableType) -> None:
         """Fill the screen; what doesn't fit is cut off."""
@@ -458,7 +361,7 @@ class Stage:
         try:
             self._console.print(what, end="", crop=False)
         except OSError:
-            self._told.put(Gone())
+            self.tell(Gone())
 
     def _clear(self) -> None:
         if self._is_set:
@@ -466,29 +369,79 @@ class Stage:
             self._print(Control.alt_screen(False))
         self._is_set, self._shown = False, None
 
+    # The terminal's settings.
+
+    def _take(self) -> bool:
+        """Read every key at once and unechoed, if the terminal is ours; returns whether it is. One that was closed
+        needn't send anything, not even an end."""
+        if not self._has_line:
+            return False
+        if is_background(self._descriptor):
+            self._before, self._ours = None, False  # who has it now sets it as he likes
+            return False
+        try:
+            found = termios.tcgetattr(self._descriptor)
+            if found[3] & termios.ICANON:
+                self._before = found
+                flags = found[3] & ~(termios.ICANON | termios.ECHO)
+                signs = [*found[6]]
+                signs[termios.VMIN], signs[termios.VTIME] = 1, 0
+                signs[termios.VSUSP] = bytes([os.fpathconf(self._descriptor, "PC_VDISABLE")])
+                with _unstopped():
+                    termios.tcsetattr(self._descriptor, termios.TCSANOW, [*found[:3], flags, *found[4:6], signs])
+                self._write(_ASK_FOR_PASTE + (_ASK_FOR_MOUSE if self._mouse else b""))
+        except termios.error:
+            self._has_line = self._ours = False
+            self.tell(Gone())
+            return False
+        self._ours = True
+        return True
+
+    def _give_back(self) -> None:
+        """Leave the terminal as it was found, and drop keys that nobody has read."""
+        before, self._before, self._ours = self._before, None, False
+        with _unstopped(), suppress(termios.error):
+            if before is not None and not is_background(self._descriptor):
+                self._write((_LEAVE_MOUSE if self._mouse else b"") + _LEAVE_PASTE)
+                termios.tcflush(self._descriptor, termios.TCIFLUSH)
+                termios.tcsetattr(self._descriptor, termios.TCSANOW, before)
+
+    def _write(self, sequence: bytes) -> None:
+        with suppress(OSError):
+            os.write(self._descriptor, sequence)
+
     def _suspend(self) -> None:
         self._suspending = False
         self._clear()
         self._on_stop()
-        self._keyboard.suspend()
+        self._give_back()
+        with on_signals({signal.SIGTSTP: None}):
+            os.kill(os.getpid(), signal.SIGTSTP)
         self._on_continue()
 
     # A signal may interrupt anything: its handler only takes a note, and wakes ``next``.
 
     def _end(self, number: signal.Signals) -> None:
         self._ending = SystemExit(128 + number)
-        self._wake()
+        self.tell(None)
 
     def _ask_to_suspend(self) -> None:
         self._suspending = True
-        self._wake()
-
-    def _wake(self) -> None:
-        self._told.put(None)
+        self.tell(None)
 
     def _wake_anew(self) -> None:
         self._shown = None
-        self._wake()
+        self.tell(None)
+
+
+@contextmanager
+def _unstopped() -> Iterator[None]:
+    """A job that reads or sets the terminal is stopped when it has just gone into the background; not so in here."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTIN, signal.SIGTTOU})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _overwriting(row: list[Segment], width: int) -> list[Segment]:

@@ -249,9 +249,8 @@ class Scripted:
             os.fdopen(our_err, "rb"),
         )
         self._script = script
-        self._thread = Thread(
-            target=self._play, args=(os.fdopen(theirs, "rb"), os.fdopen(their_out, "wb", 0)), daemon=True
-        )
+        ends = (os.fdopen(theirs, "rb"), os.fdopen(their_out, "wb", 0))
+        self._thread = Thread(target=self._play, args=ends, daemon=True)
         self._thread.start()
 
     def _play(self, commands: IO[bytes], answers: IO[bytes]) -> None:
@@ -355,9 +354,8 @@ def quoted(text: str) -> str:
 def rows() -> st.SearchStrategy[Input]:
     """Statements that change what is stored."""
     value = st.none() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=9)
-    value |= st.binary(max_size=60) | st.sampled_from(
-        ["[]", "{}", "null", "[" * 9999, "[[99],[-1]]", '{"x": 1}', "score"]
-    )
+    texts = ["[]", "{}", "null", "[" * 9999, "[[99],[-1]]", '{"x": 1}', "score"]
+    value |= st.binary(max_size=60) | st.sampled_from(texts)
     whole = st.deferred(
         lambda: st.builds(
             lambda place, row, value: f"UPDATE {place[0]} SET {place[1]} = {literal(value)} WHERE rowid = {row};\n",
