@@ -57,6 +57,17 @@ def test_a_folder_takes_the_place_of_another_or_leaves_it(
     assert (os.listdir(place), os.listdir(tmp_path)) == (["new"], ["net"])
 
 
+def begun(code: str, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+    """A process that runs this code, which begins by printing a path."""
+    command = [sys.executable, "-c", code, *arguments]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    return subprocess.Popen(command, **pipes, text=True, env=environment(**variables))
+
+
+def printed_by(process: subprocess.Popen[str]) -> Path:
+    return Path(process.stdout.readline().strip())
+
+
 WRITES = """
 import sys
 from pathlib import Path
@@ -71,23 +82,14 @@ with replacing(Path(sys.argv[1])) as aside:
 def test_what_a_killed_process_wrote_aside_goes_when_the_next_one_writes(tmp_path: Path) -> None:
     """It stayed for good: a training run that is killed often left a state each time."""
     place = tmp_path / "state"
-
-    def begun() -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", WRITES, str(place)]
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
-
-    def aside_of(process: subprocess.Popen[str]) -> Path:
-        assert process.stdout is not None
-        return Path(process.stdout.readline().strip())
-
-    with begun() as killed, begun() as running:
-        left, kept = aside_of(killed), aside_of(running)
+    with begun(WRITES, str(place)) as killed, begun(WRITES, str(place)) as running:
+        left, kept = printed_by(killed), printed_by(running)
         (tmp_path / ".state.1").touch()  # of another program
         killed.kill()
         killed.wait()
         assert left.exists()
-        with begun() as last:
-            own = aside_of(last)
+        with begun(WRITES, str(place)) as last:
+            own = printed_by(last)
             assert sorted(tmp_path.iterdir()) == sorted([tmp_path / ".state.1", kept, own])
             last.communicate("")
         running.communicate("")
@@ -98,14 +100,12 @@ def test_a_lock_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:
     path = tmp_path / "made" / "lock"
     code = "import sys; from pathlib import Path; from arena import files; "
     code += "held = files.lock(Path(sys.argv[1])); print('held', flush=True); input()"
-    with subprocess.Popen(
-        [sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
-    ) as other:
-        assert other.stdout is not None and other.stdout.readline() == b"held\n"
+    with begun(code, str(path)) as other:
+        assert str(printed_by(other)) == "held"
         with pytest.raises(files.Held) as caught:
             files.lock(path)
         assert caught.value.process == other.pid
-        other.communicate(b"\n")
+        other.communicate("\n")
     files.lock(path).close()
 
 
@@ -166,34 +166,21 @@ SCRATCH = "import sys; from arena.files import scratch; print(scratch(), flush=T
 def test_a_temporary_folder_has_a_path_that_is_short_enough_for_sockets(tmp_path: Path) -> None:
     deep = tmp_path / ("x" * 100)
     deep.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", SCRATCH], env=environment(TMPDIR=str(deep)), capture_output=True, text=True, input=""
-    )
-    assert Path(done.stdout.strip()).parent == Path("/tmp") and not any(deep.iterdir())
+    with begun(SCRATCH, TMPDIR=str(deep)) as process:
+        assert printed_by(process).parent == Path("/tmp") and not any(deep.iterdir())
+        process.communicate("")
 
 
 def test_a_temporary_folder_goes_with_its_process_or_at_the_start_of_the_next() -> None:
     tmp_path = Path(mkdtemp(prefix="t-"))
-
-    def begun() -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-c", SCRATCH],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment(TMPDIR=str(tmp_path)),
-        )
-
-    def folder_of(process: subprocess.Popen[str]) -> Path:
-        return Path(process.stdout.readline().strip())
-
     (tmp_path / "arena-of-mine").mkdir()
-    with begun() as killed, begun() as running:
-        left, kept = folder_of(killed), folder_of(running)
+    place = {"TMPDIR": str(tmp_path)}
+    with begun(SCRATCH, **place) as killed, begun(SCRATCH, **place) as running:
+        left, kept = printed_by(killed), printed_by(running)
         killed.kill()
         killed.wait()
-        with begun() as last:
-            own = folder_of(last)
+        with begun(SCRATCH, **place) as last:
+            own = printed_by(last)
             assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "arena-of-mine", kept, own])
             last.communicate("")
         running.communicate("")

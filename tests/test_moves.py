@@ -118,41 +118,25 @@ STARS = {
 }
 
 
-@pytest.mark.parametrize("size", STARS)
-def test_star_points_come_in_the_order_of_gtp(size: int) -> None:
-    assert [gtp_from_move(move, size) for move in star_points(size)] == STARS[size].split()
-
-
-def test_a_7x7_board_has_four_corners_and_a_centre_and_smaller_ones_no_star_points() -> None:
-    assert [gtp_from_move(move, 7) for move in star_points(7)] == ["C3", "E5", "C5", "E3", "D4"]
-    assert star_points(6) == star_points(5) == []
+def test_star_points_come_in_the_order_of_gtp() -> None:
+    """A 7x7 board has four corners and a centre, smaller ones nothing."""
+    for size, points in (STARS | {7: "C3 E5 C5 E3 D4", 6: "", 5: ""}).items():
+        assert [gtp_from_move(move, size) for move in star_points(size)] == points.split()
 
 
 @pytest.mark.parametrize("size", [9, 11, 13, 15, 17, 19])
 def test_two_to_nine_handicap_stones_are_placed_as_gtp_says(size: int) -> None:
     stars = star_points(size)
-    centre = stars[8]
-    expected = {
-        2: stars[:2],
-        3: stars[:3],
-        4: stars[:4],
-        5: [*stars[:4], centre],
-        6: stars[:6],
-        7: [*stars[:6], centre],
-        8: stars[:8],
-        9: stars,
-    }
+    expected = {stones: stars[:stones] for stones in range(2, 10)}
+    expected |= {stones: [*stars[: stones - 1], stars[8]] for stones in (5, 7)}
     assert {stones: handicap_points(size, stones) for stones in range(2, 10)} == expected
 
 
-def test_even_boards_and_7x7_take_up_to_four_handicap_stones() -> None:
+def test_even_boards_and_7x7_take_up_to_four_handicap_stones_and_what_does_not_fit_is_refused() -> None:
     for size in (7, 8, 10, 12, 14, 16, 18):
         assert handicap_points(size, 4) == star_points(size)[:4]
         with pytest.raises(ConfigError, match=f"5 handicap stones can't be placed on {size}x{size}; .* from 2 to 4"):
             handicap_points(size, 5)
-
-
-@pytest.mark.parametrize(("size", "stones"), [(19, 10), (19, 1), (19, 0), (9, -1), (6, 2), (5, 2), (5, 5)])
-def test_a_number_of_handicap_stones_that_does_not_fit_is_refused(size: int, stones: int) -> None:
-    with pytest.raises(ConfigError, match=f"^{stones} handicap stones can't be placed on {size}x{size}"):
-        handicap_points(size, stones)
+    for size, stones in ((19, 10), (19, 1), (19, 0), (9, -1), (6, 2), (5, 2), (5, 5)):
+        with pytest.raises(ConfigError, match=f"^{stones} handicap stones can't be placed on {size}x{size}"):
+            handicap_points(size, stones)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -109,10 +108,7 @@ def match(
     events.say_if_used_in_turn(agreed, games, say)
     with Store.of(results, write=True) as store:
         played = replace(played, run=max(1, _runs(store, played) + new))
-        for line in events.changes(store, played.players.values()):
-            say(line)
-        events.note_event(store, played)
-        live.play(played, store)
+        live.begin(played, store)
 
 
 def _plan(played: Match, to_see: float, live: events.Live) -> None:
@@ -249,14 +245,10 @@ def _play(played: Tournament | Ladder, live: events.Live) -> None:
     from arena.results.store import Store
 
     any(played.course(()).missing())  # openings that don't exist are refused before anything is stored
-    say = events.printer(live.console)
     with Store.of(live.results, write=True) as store:
-        for line in chain(events.changes(store, played.entries), events.news(store, played)):
-            say(line)
-        events.note_event(store, played)
-        view = live.play(played, store)
+        view = live.begin(played, store, events.news(store, played))
         if isinstance(played, Ladder):
-            say(_precision(view.tally))
+            events.printer(live.console)(_precision(view.tally))
 
 
 def _precision(table: Crosstable) -> str:

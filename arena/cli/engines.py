@@ -32,7 +32,6 @@ def bots(
 
     Examples: [bold]arena bots[/bold] · [bold]arena bots mcts[/bold]
     """
-    from arena.results.league import player_ratings
     from arena.results.store import Store, database
     from arena.screen.style import Console
     from arena.screen.tables import bots_table, settings_table
@@ -42,6 +41,8 @@ def bots(
         return
     rated = None
     if database(results).exists():
+        from arena.results.league import player_ratings  # which loads numpy
+
         with Store.of(results) as store:
             rated = player_ratings(store)
     pool, ratings = rated or (None, {})

@@ -98,6 +98,13 @@ class Live:
     workers: int
     theme: Theme
 
+    def begin(self, event: Match | Tournament | Ladder, store: Store, more: Iterable[str] = ()) -> Any:
+        """Say who has changed, and what ``more`` there is to say; store who plays what; then ``play``."""
+        for line in [*changes(store, event.players.values()), *more]:
+            printer(self.console)(line)
+        note_event(store, event)
+        return self.play(event, store)
+
     def play(self, event: Match | Tournament | Ladder, store: Store) -> Any:
         """Play what is missing of an event and show it meanwhile, here and to ``arena watch``; returns the view of it.
         Whatever ends it, the ratings are written."""

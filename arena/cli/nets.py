@@ -141,10 +141,7 @@ def run_gate(wanted: Wanted) -> Ruling:
     try:
         found.match.plan()  # openings that don't exist are refused before anything is stored
         with Store.of(wanted.results, write=True) as store:
-            for line in events.changes(store, found.match.players.values()):
-                say(line)
-            events.note_event(store, found.match)
-            view = live.play(found.match, store)
+            view = live.begin(found.match, store)
             evidence = Evidence(found.match, view.judge)
             changed = _adopt(found, wanted) if evidence.ruling is Ruling.ACCEPTED else None
     except UserError:

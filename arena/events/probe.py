@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import tempfile
 import traceback
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import fmean
@@ -24,6 +23,7 @@ from arena.contract.bot import Bot, Limits, fault_words
 from arena.contract.finding import Begun, Finding, Verdict
 from arena.events.pairing import Pairing
 from arena.events.room import Room, Turn
+from arena.events.runner import exit_words, signals_ignored
 from arena.events.worker import end_with_parent, leave_safe_path, safe_path, start_method
 from arena.files import scratch
 from arena.go.game import Ending, Game, Outcome, Rules
@@ -57,7 +57,7 @@ def probe(entry: Entry, rules: Rules) -> Generator[Begun | Finding, None, None]:
     here, there = context.Pipe()
     with tempfile.NamedTemporaryFile(dir=scratch()) as log:
         process = context.Process(target=_examine, args=(there, entry, rules, log.name))
-        with _ctrl_c_ignored(), safe_path():  # Ctrl-C is this process's; the other one inherits that
+        with signals_ignored(), safe_path():  # Ctrl-C is this process's; the other one inherits that
             process.start()
         there.close()
         begun = Begun("start", STARTUP)
@@ -89,19 +89,9 @@ def probe(entry: Entry, rules: Rules) -> Generator[Begun | Finding, None, None]:
 
 def _died(code: int | None, log: Path) -> str:
     """How the player's process ended, and its last words."""
-    how = signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     words = " ".join(lines[-1].split())[:LAST_WORDS] if lines and not code == 0 else ""
-    return f"its process ended with {how}" + (f"; it last wrote '{words}'" if words else "")
-
-
-@contextmanager
-def _ctrl_c_ignored() -> Iterator[None]:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    return f"its process ended with {exit_words(code)}" + (f"; it last wrote '{words}'" if words else "")
 
 
 # --- In the player's process ---

@@ -291,7 +291,7 @@ class _Crew:
         job = Job(event.players, event.terms.rules, event.terms.adjudication, 1 if solo else self._boards, stderr)
         process = context.Process(target=work, args=(there, shared, job))
         with _signals_later():  # else a process could be started, and not known
-            with _signals_ignored(), safe_path():
+            with signals_ignored(), safe_path():
                 if isinstance(context, ForkServerContext):
                     forkserver.ensure_running()  # workers inherit from it; only ``start`` waits until it is ready
                 else:
@@ -405,7 +405,7 @@ class _Crew:
         if hangs:
             ending, reason = Ending.TIME, f"no answer within {round(worker.clock.allowed, 2):g} s"
         else:
-            ending, reason = Ending.CRASH, f"its process ended with {_exit_text(worker.process.exitcode)}"
+            ending, reason = Ending.CRASH, f"its process ended with {exit_words(worker.process.exitcode)}"
         dossier = worker.stderr.read_text(errors="replace")[-4000:]
         player, seen = self._called(worker), worker.glance
         moves = seen.moves if seen is not None and seen.pairing == pairing else pairing.opening
@@ -444,7 +444,7 @@ def _start_failure(worker: _Worker, player: str) -> str:
     """Why a worker died before it was ready: the last line of its traceback, or how its process ended."""
     code = worker.process.exitcode
     words = worker.stderr.read_text(errors="replace").strip().splitlines()
-    reason = words[-1] if words and code == 1 else f"its process ended with {_exit_text(code)}"
+    reason = words[-1] if words and code == 1 else f"its process ended with {exit_words(code)}"
     return f"{player} can't be built: {reason}"
 
 
@@ -466,7 +466,7 @@ def _signals_later() -> Iterator[None]:
 
 
 @contextmanager
-def _signals_ignored() -> Iterator[None]:
+def signals_ignored() -> Iterator[None]:
     """Ignore what a terminal sends to all of a job for the moment of a block, and in the processes that it starts for
     good: it is the parent's."""
     if threading.current_thread() is not threading.main_thread():
@@ -480,5 +480,6 @@ def _signals_ignored() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _exit_text(code: int | None) -> str:
+def exit_words(code: int | None) -> str:
+    """How a process ended: by which signal, or with which code."""
     return signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"

@@ -146,19 +146,20 @@ class Record:
         for name, stones in zip(("AB", "AW"), self.setup, strict=True):
             if stones:
                 root[name] = [sgf_from_move(move, size).encode() for move in sorted(stones)]
-        tree = sgf_grammar.Coarse_game_tree()
-        tree.sequence.append(root)
-        colour = self.first
-        for move in self.moves:
-            tree.sequence.append({colour.letter: [sgf_from_move(move, size).encode()]})
-            colour = colour.opponent
-        for number, added in (notes or {}).items():
-            node = tree.sequence[number]
+        names = _names_of_moves(size)
+        colours = (self.first.opponent.letter, self.first.letter)
+        nodes = ["", *(f";{colours[number % 2]}[{names[move]}]" for number, move in enumerate(self.moves, 1))]
+        noted: Notes = {0: {}, **(notes or {})}
+        for number, added in noted.items():
+            node = {colours[number % 2]: [names[self.moves[number - 1]].encode()]} if number else root
             for name, values in added.items():
                 escaped = [sgf_grammar.escape_text(value.encode("utf-8", "replace")) for value in values]
                 own = node.get("C", []) if name == "C" else []  # it stays at the end, where it is read
                 node[name] = [b"\n".join([*escaped, *own])] if own else escaped
-        return sgf_grammar.serialise_game_tree(tree, wrap=None).decode().strip()
+            tree = sgf_grammar.Coarse_game_tree()
+            tree.sequence.append(node)
+            nodes[number] = sgf_grammar.serialise_game_tree(tree, wrap=None).decode().strip()[1:-1]
+        return f"({''.join(nodes)})"
 
     def _root_properties(self) -> dict[str, str]:
         usual = _usual_first(self.setup)
@@ -430,6 +431,11 @@ def _points(values: list[bytes], size: int) -> set[Move]:
     except ValueError:
         raise RecordError(f"no point of the board: setup {b' '.join(values)[:40]!r}") from None
     return {(size - 1 - row) * size + column for row, column in points}
+
+
+@cache
+def _names_of_moves(size: int) -> list[str]:
+    return [sgf_from_move(move, size) for move in range(size * size + 1)]
 
 
 @cache

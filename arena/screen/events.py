@@ -41,6 +41,7 @@ class MatchView(EventView[Tally]):
         super().__init__(match, self.judge.tally, clock)
         self.match = match
         self.comparison: Comparison | None = None
+        self.may_end_early = match.test is not None
         self._over = Tally(*match.players)  # all games that are over, in whatever order
 
     def add(self, update: Update) -> None:
@@ -49,6 +50,12 @@ class MatchView(EventView[Tally]):
         super().add(update)
         if self.tally.finished_pairs > before:
             self.comparison = self.tally.comparison()
+        counted, repeats = self.tally.games, self.tally.repeats
+        rests = (
+            f"Elo from the first {counted} of {self.shown.games}" if counted else "no Elo before the first pair ends"
+        )
+        self.stage = rests if self.judge.waiting else ""  # pairs count in the order of the plan
+        self.warning = f"games repeat: {counted - repeats} of {counted} differ" if repeats else ""
 
     def _count(self, games: Sequence[Played]) -> None:
         self.judge.add(*games)
@@ -63,25 +70,6 @@ class MatchView(EventView[Tally]):
     def test(self) -> SprtState | None:
         """Where the sequential test stands, once a pair is complete."""
         return self.judge.state
-
-    @property
-    def may_end_early(self) -> bool:
-        """Whether there is a sequential test."""
-        return self.match.test is not None
-
-    @property
-    def stage(self) -> str:
-        """What the Elo rests on while games wait for earlier ones: pairs count in the order of the plan."""
-        if not self.judge.waiting:
-            return ""
-        counted = self.tally.games
-        return f"Elo from the first {counted} of {self.shown.games}" if counted else "no Elo before the first pair ends"
-
-    @property
-    def warning(self) -> str:
-        """Whether games repeat earlier ones."""
-        repeats = self.tally.repeats
-        return f"games repeat: {self.tally.games - repeats} of {self.tally.games} differ" if repeats else ""
 
     @property
     def head(self) -> str:
@@ -249,8 +237,8 @@ class TournamentView(EventView[Crosstable]):
         self.recent: deque[Played] = deque(maxlen=RECENT)  # the newest first
         self.league: League | None = None
         self.gap: tuple[str, str, float] | None = None  # of a ladder: that of ``widest_gap``, with names
-        self.round: int | None = None  # of a ladder: the last that was begun
-        self._warning = ""
+        self._round = 1  # of a ladder: the last that was begun
+        self.may_end_early = isinstance(tournament, Ladder) and tournament.to_see > 0
         self._is_stale = False
         self._rated_at: float | None = None
         self._met: Counter[str] = Counter()  # games of each meeting
@@ -281,7 +269,7 @@ class TournamentView(EventView[Crosstable]):
         if isinstance(self.tournament, Ladder):
             gap = widest_gap(self.league.ratings)
             self.gap = None if gap is None else (names[gap[0]], names[gap[1]], gap[2])
-        self._warning = "; ".join(filter(None, (self._alarm(self.league), self._repeats())))
+        self.warning = "; ".join(filter(None, (self._alarm(self.league), self._repeats())))
 
     def _alarm(self, league: League) -> str:
         """The result that the ratings explain worst, and how many more they don't explain."""
@@ -297,21 +285,6 @@ class TournamentView(EventView[Crosstable]):
         repeating = [tally for tally in self.tally.tallies if tally.repeats]
         pairs = (f"{tally.first} against {tally.second} ({tally.repeats})" for tally in repeating)
         return f"games repeat: {', '.join(pairs)}" if repeating else ""
-
-    @property
-    def may_end_early(self) -> bool:
-        """Whether it is a ladder that ends when the distances are known well enough."""
-        return isinstance(self.tournament, Ladder) and self.tournament.to_see > 0
-
-    @property
-    def stage(self) -> str:
-        """The round of a ladder."""
-        return f"round {self.round}" if self.round else ""
-
-    @property
-    def warning(self) -> str:
-        """Results that no ratings explain, and games that repeat earlier ones, as of the last rating."""
-        return self._warning
 
     @property
     def head(self) -> str:
@@ -346,7 +319,8 @@ class TournamentView(EventView[Crosstable]):
             self._met_since.setdefault(meeting, self.now)
         if isinstance(self.tournament, Ladder) and seen:
             rounds = [int(meeting.rpartition("/")[2].partition("-")[0]) for meeting in seen]
-            self.round = max([self.round or 1, *rounds])
+            self._round = max([self._round, *rounds])
+            self.stage = f"round {self._round}"
 
     @property
     def meetings(self) -> list[Meeting]:

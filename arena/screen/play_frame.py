@@ -145,7 +145,7 @@ class PlayFrame:
         wordings = [f"{size} · {more}{stones}"]
         if snapshot.unrated:
             wordings = [f"{wordings[0]} · unrated: {snapshot.unrated}", f"{wordings[0]} · unrated", f"{size} · unrated"]
-        return self._said(
+        return style.said(
             next((words for words in wordings if cell_len(words) <= width), size), width, self.theme.label
         )
 
@@ -157,9 +157,9 @@ class PlayFrame:
             last = turns[-1]
             took = f", took {len(last.captured)}" if last.captured else ""
             move = gtp_from_move(last.move, snapshot.size)
-            lines += self._said(f"move {last.number}: {stone_sign(last.colour)} {move}{took}", width)
+            lines += style.said(f"move {last.number}: {stone_sign(last.colour)} {move}{took}", width)
         else:
-            lines += self._said("no move yet", width, self.theme.label)
+            lines += style.said("no move yet", width, self.theme.label)
         lines.append(self._turn(width))
         return lines
 
@@ -182,17 +182,17 @@ class PlayFrame:
         match snapshot.phase:
             case Phase.OVER if snapshot.outcome is not None:
                 why = f" ({snapshot.record.reason})" if snapshot.record.reason else ""
-                return self._said(f"{result_words(snapshot.outcome)}{why}", width, "bold")[0]
+                return style.said(f"{result_words(snapshot.outcome)}{why}", width, "bold")[0]
             case Phase.COUNT:
                 if snapshot.count is None:
                     return self._busy("looking for dead stones", width)
-                return self._said("which stones are dead?", width, "bold")[0]
+                return style.said("which stones are dead?", width, "bold")[0]
         if snapshot.is_paused:
-            return self._said("paused", width, style.WARNING)[0]
+            return style.said("paused", width, style.WARNING)[0]
         if snapshot.thinking is not None:
             return self._busy(f"{snapshot.name(snapshot.thinking)} thinks", width)
         turn = "your turn" if len(snapshot.people) == 1 else f"{snapshot.name(snapshot.to_play)} to play"
-        return self._said(f"{turn} ({stone_sign(snapshot.to_play)})", width, "bold")[0]
+        return style.said(f"{turn} ({stone_sign(snapshot.to_play)})", width, "bold")[0]
 
     def _busy(self, words: str, width: int) -> Text:
         sign = style.SPINNER[int(self.waited * 10) % len(style.SPINNER)]
@@ -207,7 +207,7 @@ class PlayFrame:
         if count is None or (self.snapshot.outcome is not None and self.snapshot.outcome.margin is None):
             return []
         words = count_words(self.snapshot) if self.snapshot.phase is Phase.COUNT else points_words(count)
-        return self._folded(words, width, height)
+        return folded(words, width, height)
 
     def _estimate(self, width: int, height: int) -> list[Text]:
         estimate = self.snapshot.estimate
@@ -215,7 +215,7 @@ class PlayFrame:
             return []
         if estimate is None:
             return [self._busy("estimating the score", width)][:height] if self.snapshot.estimating else []
-        return self._folded(f"score: {estimate_words(estimate)}", width, height)
+        return folded(f"score: {estimate_words(estimate)}", width, height)
 
     def _candidates(self, width: int, height: int) -> list[Text]:
         """The hint's moves with their win rates, visits and lines of play."""
@@ -225,18 +225,18 @@ class PlayFrame:
         if advice is None:
             return [self._busy("looking for a hint", width)][:height] if snapshot.advising else []
         if advice.fault:
-            return self._folded(f"no hint: {advice.fault}", width, height, style.WARNING)
+            return folded(f"no hint: {advice.fault}", width, height, style.WARNING)
         more = " (thinks on)" if snapshot.advising else ""
-        lines = self._said(f"{advice.analyst}, {advice.visits:,} visits{more}:", width, self.theme.label)
+        lines = style.said(f"{advice.analyst}, {advice.visits:,} visits{more}:", width, self.theme.label)
         for letter, candidate in zip(LETTERS, advice.candidates, strict=False):
             move = gtp_from_move(candidate.move, snapshot.size)
             line = " ".join(gtp_from_move(one, snapshot.size) for one in candidate.line[1:SHOWN_LINE])
             words = f"{letter} {move:<4} {candidate.win_rate:4.0%} {candidate.visits:>6,}  {line}"
-            lines += self._said(words, width)
+            lines += style.said(words, width)
         return lines[:height]
 
     def _trouble(self, width: int, height: int) -> list[Text]:
-        return self._folded(self.snapshot.trouble, width, height, style.WARNING)
+        return folded(self.snapshot.trouble, width, height, style.WARNING)
 
     def _status(self, width: int) -> list[Text]:
         """What was said last, or what the move at the cursor would do."""
@@ -253,7 +253,7 @@ class PlayFrame:
                 )
         if not words and self.snapshot.trouble:
             words = self.snapshot.trouble
-        return self._folded(words, width, 3, style.WARNING if warns else "")
+        return folded(words, width, 3, style.WARNING if warns else "")
 
     def _prompt(self, width: int) -> list[Text]:
         where = ""
@@ -279,13 +279,7 @@ class PlayFrame:
         if not self.can_review:
             wordings = tuple(words.replace("r review · ", "") for words in wordings)
         words = next((words for words in wordings if cell_len(words) <= width), "")
-        return self._said(words, width, self.theme.label) if words else []
-
-    def _folded(self, words: str, width: int, height: int, text_style: str = "") -> list[Text]:
-        return folded(words, width, height, text_style)
-
-    def _said(self, words: str, width: int, text_style: str = "") -> list[Text]:
-        return [Text(style.spell(style.clip(words, width)), text_style)]
+        return style.said(words, width, self.theme.label) if words else []
 
 
 def owners_of(stones: np.ndarray, dead: tuple[Move, ...]) -> bytes:

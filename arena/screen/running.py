@@ -87,6 +87,9 @@ class EventView(ABC, Generic[Counted]):
         self.finished = False
         self.is_paused = False
         self.waiting = 0  # finished games that can't be stored yet
+        self.may_end_early = False  # the number of games is only the most there can be
+        self.stage = ""  # how far it has come, in words, where it has stages
+        self.warning = ""  # what should be known before the event is over, in a line
         self._pauses = 0.0  # seconds, of those that are over
         self._paused_at = 0.0
         self.began = self.now
@@ -118,21 +121,6 @@ class EventView(ABC, Generic[Counted]):
     def _count(self, games: Sequence[Played]) -> None:
         """Take games into the tally."""
         self.tally.add(*games)
-
-    @property
-    def may_end_early(self) -> bool:
-        """Whether the number of games is only the most there can be."""
-        return False
-
-    @property
-    def stage(self) -> str:
-        """How far it has come, in words, where it has stages."""
-        return ""
-
-    @property
-    def warning(self) -> str:
-        """What should be known before the event is over, in a line."""
-        return ""
 
     @property
     @abstractmethod

@@ -140,6 +140,11 @@ def joined(parts: Iterable[str], width: int) -> str:
     return line
 
 
+def said(words: str, width: int, text_style: str = "") -> list[Text]:
+    """Words in one line, cut where it is too long."""
+    return [Text(spell(clip(words, width)), text_style)]
+
+
 def folded(words: str, width: int, height: int, text_style: str = "") -> list[Text]:
     """Words in lines of this width; of too many lines the first, and a sign that there were more."""
     lines = [part for line in words.splitlines() for part in _wrapped(spell(line), max(8, width))]

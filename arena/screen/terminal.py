@@ -20,7 +20,6 @@ from enum import Enum, auto
 from itertools import chain
 from math import inf
 from time import monotonic
-from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console, ConsoleDimensions, RenderableType
@@ -286,9 +285,7 @@ class Stage:
             self._exits = exits.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._exits.close()
 
     @property

@@ -263,7 +263,7 @@ class Viewer:
             title=self.title,
             facts=self.facts,
             blocks=self.blocks(),
-            status=lambda width: self.said(self._message, width, style.WARNING) if self._message else [],
+            status=lambda width: style.said(self._message, width, style.WARNING) if self._message else [],
             prompt=self._prompt,
             hint=self._hint,
         )
@@ -280,7 +280,7 @@ class Viewer:
         who.append(style.spell(f"  {signs[1]} {names[1] or 'White'}"), "bold")
         rules = record.rules
         about = [ended(record), f"{rules.name} rules, komi {rules.komi:g}", record.date, record.id]
-        return [who, *self.said(style.joined(about, width), width, self.theme.label)]
+        return [who, *style.said(style.joined(about, width), width, self.theme.label)]
 
     def facts(self, width: int) -> list[Text]:
         """Which move, what was taken, whose turn it is, who is ahead."""
@@ -292,14 +292,14 @@ class Viewer:
             words = f"move {number} of {len(record.moves)}: {stone_sign(colour)} {move}"
         else:
             words = f"the beginning; {len(record.moves)} moves follow"
-        lines = self.said(words, width, "bold")
-        lines += self.said(captures(*taken), width)
+        lines = style.said(words, width, "bold")
+        lines += style.said(captures(*taken), width)
         remark = self.remark
         if remark.win_rate is not None:
             ahead = "" if remark.margin is None else f", {lead(remark.margin)}"
-            lines += self.said(f"Black wins {remark.win_rate:.0%}{ahead}", width)
+            lines += style.said(f"Black wins {remark.win_rate:.0%}{ahead}", width)
         if self.costs.get(number, 0.0) >= MISTAKE:
-            lines += self.said(f"this move cost {self.costs[number]:.0%} of win rate", width, style.WARNING)
+            lines += style.said(f"this move cost {self.costs[number]:.0%} of win rate", width, style.WARNING)
         return lines
 
     def blocks(self) -> list[Block]:
@@ -323,25 +323,25 @@ class Viewer:
     def _list_of_mistakes(self, width: int, height: int) -> list[Text]:
         if not self.mistakes or height < 2:
             return []
-        lines = self.said("What cost the most (m):", width, self.theme.label)
+        lines = style.said("What cost the most (m):", width, self.theme.label)
         for number in self.mistakes[: height - 1]:
             move = gtp_from_move(self.record.moves[number - 1], self.record.rules.size)
             sign = stone_sign(mover(self.record, number))
             cost = self.costs.get(number)
             told = "" if cost is None else f"  {cost:.0%}"
-            lines += self.said(f"  move {number}: {sign} {move}{told}", width)
+            lines += style.said(f"  move {number}: {sign} {move}{told}", width)
         return lines
 
     def _next_moves(self, width: int, height: int) -> list[Text]:
         """The moves of the game that follow."""
         last = min(len(self.record.moves), self.number + SHOWN_NEXT)
         found = move_lines(self.record, self.number, last, width)
-        return [line for words in found[: min(2, height)] for line in self.said(words, width, self.theme.label)]
+        return [line for words in found[: min(2, height)] for line in style.said(words, width, self.theme.label)]
 
     def _prompt(self, width: int) -> list[Text]:
         if self._number_typed is None:
             return []
-        return self.said(f"to move: {self._number_typed}_", width, "bold")
+        return style.said(f"to move: {self._number_typed}_", width, "bold")
 
     def _hint(self, width: int) -> list[Text]:
         wordings = list(KEYS)
@@ -350,11 +350,7 @@ class Viewer:
         if all(remark.ownership is None for remark in self.remarks):
             wordings = [words.replace(" · o owners", "") for words in wordings]
         words = next((words for words in wordings if cell_len(words) <= width), "")
-        return self.said(words, width, self.theme.label) if words else []
-
-    def said(self, words: str, width: int, text_style: str = "") -> list[Text]:
-        """A line, cut where it is too long."""
-        return [Text(style.spell(style.clip(words, width)), text_style)]
+        return style.said(words, width, self.theme.label) if words else []
 
 
 def _named(name: str, rank: str, width: int) -> str:
@@ -450,7 +446,7 @@ class Review(Viewer):
         words = self.fault or f"evaluated {len(self.evaluations)} of {evaluation_count(self.record)} positions"
 
         def status(width: int) -> list[Text]:
-            return scene.status(width) or self.said(words, width, style.WARNING if self.fault else self.theme.label)
+            return scene.status(width) or style.said(words, width, style.WARNING if self.fault else self.theme.label)
 
         return replace(scene, status=status)
 
