@@ -40,13 +40,16 @@ from bots.nets.network import Answer, expected_result
 from trainers import data, sl
 from trainers.data import DRAW, LOSS, WIN
 from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
-from trainers.loop import Plan, Run, Workers, pick_device, prepare, profiled, refuse_torchrun, to_tensors, tracked
+from trainers.loop import Run, to_tensors
+from trainers.optimizers import Plan
 from trainers.progress import Iteration, Rating
 from trainers.selfplay import NetPlayer, Played, by_colour, draw_seeds, groups_on, play, sensible_moves
 from trainers.settings import ADJUSTABLE, write_file
 from trainers.settings import RL as Config
 from trainers.sparring import spar
 from trainers.supervised import CALIBRATION, PARITY_ROWS, QUICK_ROWS
+from trainers.tracking import profiled, tracked
+from trainers.workers import Workers, pick_device, prepare, refuse_torchrun
 
 LEARNER, OPPONENT = 0, 1
 """Who is who among the players of a game."""
