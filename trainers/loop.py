@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save as serialised
 from torch import Tensor, nn
 
 from arena import CheckpointError
@@ -243,9 +243,8 @@ class Run:
         path = self.folder / STATE_FILE
         metadata = {"format": STATE_FORMAT, "counters": json.dumps(counters)}
         with replacing(path, error=CheckpointError) as aside:
-            save_file(
-                {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}, aside, metadata
-            )
+            copied = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+            aside.write_bytes(serialised(copied, metadata))  # save_file would leave a file of its own when it is killed
         self._saved = time.monotonic()
         return path
 

@@ -23,7 +23,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from safetensors.torch import save as serialised
 from torch import Tensor, nn
 
 from arena import CheckpointError, ConfigError
@@ -246,7 +247,7 @@ class Pool:
         """Write a snapshot, aside and then renamed."""
         state = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in network.state_dict().items()}
         with replacing(self._path(iteration), error=CheckpointError) as aside:
-            save_file(state, aside)
+            aside.write_bytes(serialised(state))
         self._loaded[iteration] = state
 
     def load(self, iteration: int, network: nn.Module) -> None:
