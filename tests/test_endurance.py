@@ -71,16 +71,18 @@ ENDED = {SIGKILL: -SIGKILL, SIGTERM: 143, SIGINT: 130, SIGHUP: 129}
 FOREIGN = ("torchinductor_", ".ses")
 """How the names begin of what torch and ONNX Runtime keep among the temporary files."""
 
-SETTINGS = "size=7 save_minutes=0 validate_every=320 validation_positions=100 test_positions=100 device=cpu".split()
+COMMON = "--set size=7 --set save_minutes=0 --set device=cpu".split()
 
-RECORDS = ("--data", "random.sgfs", "--set", "batch_size=32")
+ROWS = "--set max_rows=3200 --set validate_every=320 --set validation_positions=100 --set test_positions=100".split()
+
+RECORDS = ("--data", "random.sgfs", "--set", "batch_size=32", *ROWS)
 
 TRAININGS = {
-    "sl": ("sl", *RECORDS, "--set", "max_rows=3200"),
-    "two": ("sl", *RECORDS, "--set", "max_rows=3200", "--set", "processes=2"),
-    "ownership": ("ownership", *RECORDS, "--set", "max_rows=3200"),
-    "value": ("value", "--games", "100", "--set", "games_per_file=10", "--set", "max_rows=3200"),
-    "distill": ("distill", "--teacher", "alphago:visits=8", "--set", "games=30", "--set", "max_rows=3200"),
+    "sl": ("sl", *RECORDS),
+    "two": ("sl", *RECORDS, "--set", "processes=2"),
+    "ownership": ("ownership", *RECORDS),
+    "value": ("value", "--games", "100", "--set", "games_per_file=10", *ROWS),
+    "distill": ("distill", "--teacher", "alphago:visits=8", "--set", "games=30", *ROWS),
     "rl": ("rl", "--set", "games=4", "--set", "max_iterations=50", "--set", "pool_every=3"),
 }
 """Training commands that take some seconds; ``two`` are processes."""
@@ -344,7 +346,8 @@ def test_a_training_run_that_is_killed_and_resumed_loses_nothing(
     (tmp_path / "random.sgfs").write_text("".join(f"{random_game(seed).to_sgf()}\n" for seed in range(60)))
     random = Random(trainer)
     siege = Siege(tmp_path, random)
-    training = Training(siege, random, *TRAININGS[trainer], *(word for item in SETTINGS for word in ("--set", item)))
+    (tmp_path / "arena.toml").write_text("")
+    training = Training(siege, random, *TRAININGS[trainer], *COMMON)
     for number in kills or random.sample([*ENDED, SIGKILL, SIGKILL], 6):
         training.kill(number)
     training.run("parts")

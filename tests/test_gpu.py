@@ -21,7 +21,8 @@ from test_value import untrained
 from arena.players.registry import Registry
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
-from trainers import distill, loop, ownership, rl, sl, value
+from trainers import distill, loop, ownership, rl, sl, value, workers
+from trainers.optimizers import Plan
 from trainers.settings import RL, SL, Distill, Loop, Ownership, Value
 
 pytestmark = pytest.mark.xdist_group("gpu")
@@ -34,7 +35,7 @@ REAL = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available
 
 def take(kind: str) -> None:
     """Have this process's trainers take devices of this kind for GPUs."""
-    loop.GPU = kind
+    workers.GPU = kind
     if kind == KIND:
         install()
         torch.Tensor.pin_memory = torch.Tensor.clone  # type: ignore[method-assign,assignment]  # it has no hosts' memory
@@ -103,7 +104,7 @@ def count_a_step(folder: Path) -> tuple[int, dict[str, int]]:
     """The launches of the second step of a run once its gradients are there, and what is waited for in all of it."""
     loop.READ_SECONDS = math.inf  # figures are read in between
     network = named_network("arena-10x128", 17, 9).to(torch.device(KIND, 0), memory_format=torch.channels_last)
-    run = loop.Run(network, loop.Plan(learning_rate=0.01, max_rows=10**6), folder)
+    run = loop.Run(network, Plan(learning_rate=0.01, max_rows=10**6), folder)
     planes, wanted = (
         torch.zeros(2, 17, 9, 9).to(run.device),
         loop.Target(

@@ -31,10 +31,10 @@ from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
 from trainers import data, rl
 from trainers.export import describe, export
-from trainers.loop import METRICS_FILE
 from trainers.progress import Iteration, Rating
 from trainers.rl import Config, Learner, Moves, Pool
 from trainers.selfplay import NetPlayer, Uniform, by_colour, draw_seeds, play
+from trainers.settings import METRICS_FILE
 from trainers.sparring import spar
 
 SIZE = 5

@@ -33,7 +33,11 @@ from bots.nets.inference import Evaluator
 from bots.nets.network import SCORE_UNIT, Answer
 from trainers import data, dataset, loop, sl, supervised
 from trainers.data import DRAW, LOSS, NO_RESULT, WIN
-from trainers.settings import listing
+from trainers.optimizers import Muon, Plan, orthogonalised
+from trainers.progress import Progress
+from trainers.settings import METRICS_FILE, STATE_FILE, listing
+from trainers.tracking import TRACE_FILE
+from trainers.workers import Workers, refuse_torchrun
 
 SIZE = 7
 ENCODER = find_encoder("arena-17")
@@ -263,19 +267,19 @@ def test_a_score_knows_the_constant_floor_and_late_positions(games: data.Games) 
 
 
 def test_the_learning_rate_rises_then_falls() -> None:
-    plan = loop.Plan(learning_rate=0.1, max_rows=1000, warmup_ratio=0.1, last=0.01)
+    plan = Plan(learning_rate=0.1, max_rows=1000, warmup_ratio=0.1, last=0.01)
     rates = [plan.rate(done / 100) for done in range(101)]
     assert max(rates) == rates[10] == 0.1 and rates[0] > 0
     assert rates[:11] == sorted(rates[:11]) and rates[10:] == sorted(rates[10:], reverse=True)
     assert math.isclose(rates[-1], 0.001)
     assert plan.done(500, 1e9) == 0.5
-    assert loop.Plan(0.1, max_rows=1000, max_minutes=1).done(100, 45) == 0.75
+    assert Plan(0.1, max_rows=1000, max_minutes=1).done(100, 45) == 0.75
 
 
 def test_muons_steps_are_nearly_orthogonal() -> None:
     for shape in ((16, 144), (40, 20)):
         matrix = torch.randn(shape, generator=torch.Generator().manual_seed(1))
-        values = torch.linalg.svdvals(loop.orthogonalised(matrix[None])[0])
+        values = torch.linalg.svdvals(orthogonalised(matrix[None])[0])
         assert 0.5 < values.min() and values.max() < 1.5
 
 
@@ -299,7 +303,7 @@ def test_muon_steps_all_filters_at_once_as_it_would_one_by_one() -> None:
     parameters = [torch.nn.Parameter(torch.randn(shape, generator=generator)) for shape in shapes]
     parameters[1].data = parameters[1].data.to(memory_format=torch.channels_last)
     momenta = [torch.zeros_like(parameter) for parameter in parameters]
-    optimizer = loop.Muon(parameters, lr=0.1, weight_decay=0.2)
+    optimizer = Muon(parameters, lr=0.1, weight_decay=0.2)
     for _ in range(3):
         for parameter in parameters:
             parameter.grad = torch.randn(parameter.shape, generator=generator)
@@ -336,8 +340,8 @@ class Killed(Exception):
     """Stands for a crash."""
 
 
-def killed_at(step: int) -> Callable[[loop.Progress], None]:
-    def watch(progress: loop.Progress) -> None:
+def killed_at(step: int) -> Callable[[Progress], None]:
+    def watch(progress: Progress) -> None:
         if progress.step == step:
             raise Killed
 
@@ -359,7 +363,7 @@ def killed_after_saving(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
 
 
 def steps_logged(folder: Path) -> list[int]:
-    return [json.loads(line)["step"] for line in (folder / loop.METRICS_FILE).read_text().splitlines()]
+    return [json.loads(line)["step"] for line in (folder / METRICS_FILE).read_text().splitlines()]
 
 
 def test_a_run_that_is_killed_once_its_state_is_saved_lacks_no_line_of_its_log(
@@ -389,7 +393,7 @@ def test_a_killed_run_goes_on_bit_for_bit(tiny: sl.Config, tmp_path: Path, net: 
 
 def test_training_lowers_the_loss_and_leaves_a_net_that_plays(tiny: sl.Config, tmp_path: Path) -> None:
     config = replace(tiny, max_rows=90 * 32, batch_size=32, ema_decay=0.9)
-    seen: list[loop.Progress] = []
+    seen: list[Progress] = []
     folder = sl.train(config, tmp_path, seen.append)
     assert [progress.step for progress in seen] == list(range(1, 91))
     assert seen[-1].rows == 90 * 32 and seen[-1].minutes_left is not None
@@ -402,7 +406,7 @@ def test_training_lowers_the_loss_and_leaves_a_net_that_plays(tiny: sl.Config, t
     assert "random.sgfs; sha256 " in manifest.data and str(tmp_path) not in str(manifest)
     policy, win_rates = Evaluator(trained).evaluate(np.zeros((2, 17, SIZE, SIZE), np.float32))
     assert policy.shape == (2, SIZE * SIZE + 1) and win_rates.shape == (2,)
-    lines = [json.loads(line) for line in (tmp_path / "training" / "tiny" / loop.METRICS_FILE).read_text().splitlines()]
+    lines = [json.loads(line) for line in (tmp_path / "training" / "tiny" / METRICS_FILE).read_text().splitlines()]
     assert [line["rows"] for line in lines] == [256 * number for number in range(1, 1 + 90 * 32 // 256)]
     heads = [f"{head}_loss" for head in ("policy", "value", "ownership", "score")]
     for line in lines:
@@ -465,14 +469,14 @@ def test_a_batch_in_parts_is_learned_as_a_whole(tiny: sl.Config, tmp_path: Path)
 
 def test_a_profiled_run_leaves_a_trace_of_its_steps(tiny: sl.Config, tmp_path: Path) -> None:
     sl.train(replace(tiny, profile=2, max_rows=10 * 32), tmp_path)
-    trace = json.loads(gzip.decompress((tmp_path / "training" / "tiny" / loop.TRACE_FILE).read_bytes()))
+    trace = json.loads(gzip.decompress((tmp_path / "training" / "tiny" / TRACE_FILE).read_bytes()))
     assert any(event["name"] == "aten::conv2d" for event in trace["traceEvents"])
 
 
 def test_a_run_that_goes_on_can_be_played_and_its_older_snapshots_go(tiny: sl.Config, tmp_path: Path) -> None:
     seen: set[str] = set()
 
-    def look(progress: loop.Progress) -> None:
+    def look(progress: Progress) -> None:
         there = [path for path in (tmp_path / "checkpoints").glob("tiny-step*") if path.is_dir()]
         assert len(there) <= 3
         for path in there:
@@ -488,7 +492,7 @@ def test_a_run_that_goes_on_can_be_played_and_its_older_snapshots_go(tiny: sl.Co
     assert seen == {f"tiny-step{step}" for step in range(1, 5)}
     sl.train(replace(config, snapshot_minutes=0, keep_best=True, validate_every=64), tmp_path)
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["tiny", "tiny-best"]
-    lines = (tmp_path / "training" / "tiny" / loop.METRICS_FILE).read_text().splitlines()
+    lines = (tmp_path / "training" / "tiny" / METRICS_FILE).read_text().splitlines()
     losses = {line["rows"]: line["validation_policy_loss"] for line in map(json.loads, lines)}
     best = Checkpoint.open(tmp_path / "checkpoints" / "tiny-best")
     assert losses[best.manifest.rows] == min(losses.values()) and "int8_agreement" in best.manifest.metrics
@@ -588,7 +592,7 @@ def test_a_run_with_other_settings_or_a_damaged_state_is_refused(tiny: sl.Config
     sl.train(config, tmp_path)
     with pytest.raises(CheckpointError, match="net = 'arena-2x16', not 'arena-2x24'"):
         sl.train(replace(config, net="arena-2x24"), tmp_path)
-    state = tmp_path / "training" / "tiny" / loop.STATE_FILE
+    state = tmp_path / "training" / "tiny" / STATE_FILE
     state.write_bytes(state.read_bytes()[:1000])
     with pytest.raises(CheckpointError, match="state"):
         sl.train(config, tmp_path)
@@ -604,7 +608,7 @@ class KilledAtOnce:
         return True
 
 
-def killed_at_work(workers: loop.Workers, at_once: KilledAtOnce | None = None) -> None:
+def killed_at_work(workers: Workers, at_once: KilledAtOnce | None = None) -> None:
     workers.mean([torch.zeros(1)], [0.0])
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -614,7 +618,7 @@ def test_a_process_that_is_killed_ends_the_run_with_a_line(at_once: bool) -> Non
     """It was a long traceback of torch and, where it was killed as it started, only after five minutes."""
     work = partial(killed_at_work, at_once=KilledAtOnce()) if at_once else killed_at_work
     with pytest.raises(UserError, match=r"^a process of this run ended by signal 9; the same command resumes the run$"):
-        with loop.Workers.joined(2, work, "cpu") as workers:
+        with Workers.joined(2, work, "cpu") as workers:
             for _ in range(2):
                 workers.mean([torch.zeros(1)], [0.0])
 
@@ -637,7 +641,7 @@ def test_two_processes_of_torchrun_learn_what_one_does(tiny: sl.Config, tmp_path
     assert run.stdout.count("top-1") == 1
     one, two = (Checkpoint.open(folder) for folder in (alone, tmp_path / "results" / "checkpoints" / "tiny"))
     assert one.manifest.rows == two.manifest.rows == 6 * 32
-    assert len((tmp_path / "results" / "training" / "tiny" / loop.METRICS_FILE).read_text().splitlines()) == 2
+    assert len((tmp_path / "results" / "training" / "tiny" / METRICS_FILE).read_text().splitlines()) == 2
     before, after = load_network(one).state_dict(), load_network(two).state_dict()
     assert all(torch.allclose(before[key], after[key], atol=1e-5) for key in before)
     untrained = supervised.build(config, tmp_path).state_dict()
@@ -648,12 +652,12 @@ def test_two_processes_of_torchrun_learn_what_one_does(tiny: sl.Config, tmp_path
 def test_a_trainer_of_one_process_refuses_torchrun(trainer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigError, match=f"arena train {trainer} learns in one process"):
-        loop.refuse_torchrun(trainer)
+        refuse_torchrun(trainer)
 
 
 def test_a_resumed_run_forgets_the_figures_of_steps_that_it_makes_again(tmp_path: Path) -> None:
     def begin() -> loop.Run:
-        return loop.Run(torch.nn.Linear(4, 4), loop.Plan(learning_rate=0.1, max_rows=100), tmp_path)
+        return loop.Run(torch.nn.Linear(4, 4), Plan(learning_rate=0.1, max_rows=100), tmp_path)
 
     run = begin()
     for step in range(4):
@@ -664,7 +668,7 @@ def test_a_resumed_run_forgets_the_figures_of_steps_that_it_makes_again(tmp_path
     again = begin()
     assert again.restore() and again.step_count == 2
     again.log(loss=9.0)
-    lines = (tmp_path / loop.METRICS_FILE).read_text().splitlines()
+    lines = (tmp_path / METRICS_FILE).read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [1, 2, 2]
 
 
@@ -673,7 +677,7 @@ def test_the_first_step_of_a_sitting_which_may_compile_the_net_counts_for_nothin
 ) -> None:
     now = 0.0
     monkeypatch.setattr("trainers.loop.time.monotonic", lambda: now)
-    run = loop.Run(torch.nn.Linear(4, 4), loop.Plan(learning_rate=0.1, max_minutes=10, warmup_ratio=0.1), tmp_path)
+    run = loop.Run(torch.nn.Linear(4, 4), Plan(learning_rate=0.1, max_minutes=10, warmup_ratio=0.1), tmp_path)
     for seconds in (90.0, 30.0):
         now += seconds
         run.step(run.network(torch.ones(2, 4)).sum(), 2)
@@ -683,7 +687,7 @@ def test_the_first_step_of_a_sitting_which_may_compile_the_net_counts_for_nothin
 def test_averaged_weights_stay_on_their_device_in_a_resumed_run(tmp_path: Path) -> None:
     """They came back on the processor, and the next step on a GPU crashed."""
     network = torch.nn.Linear(4, 4)
-    run = loop.Run(network, loop.Plan(learning_rate=0.1, max_rows=100), tmp_path)
+    run = loop.Run(network, Plan(learning_rate=0.1, max_rows=100), tmp_path)
     run.save()
     before = {name: tensor.data_ptr() for name, tensor in run.averaged.items()}
     assert run.restore() and {name: tensor.data_ptr() for name, tensor in run.averaged.items()} == before

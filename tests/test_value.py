@@ -23,10 +23,10 @@ from bots.nets.network import Answer
 from trainers import data, outcomes, value
 from trainers.data import DRAW, LOSS, NO_RESULT, WIN, Games
 from trainers.export import describe, export
-from trainers.loop import METRICS_FILE, Target
+from trainers.loop import Target
 from trainers.outcomes import Positions, Probe, Recipe
 from trainers.progress import Made, Progress
-from trainers.settings import SETTINGS_FILE
+from trainers.settings import METRICS_FILE, SETTINGS_FILE
 from trainers.settings import Value as Config
 
 SIZE = 7

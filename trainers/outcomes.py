@@ -29,11 +29,11 @@ from bots.search.rollouts import run_policy_playouts
 from bots.search.tree import point_from_move
 from trainers import dataset
 from trainers.data import NO_RESULT, UNKNOWN, Games, Split, one_each, results_of, save_arrays, sides_of
-from trainers.loop import refuse_to_play_under_torchrun
 from trainers.progress import Made
 from trainers.selfplay import NetPlayer, Played, Player, Uniform, draw_seeds, groups_on, play
 from trainers.settings import Value as Config
 from trainers.settling import playout_weights
+from trainers.workers import refuse_to_play_under_torchrun
 
 FORMAT = 1
 """Written into the name of every folder of games; a change of what is in its files raises it."""

@@ -23,7 +23,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from safetensors.torch import save as serialised
 from torch import Tensor, nn
 
 from arena import CheckpointError, ConfigError
@@ -39,13 +40,16 @@ from bots.nets.network import Answer, expected_result
 from trainers import data, sl
 from trainers.data import DRAW, LOSS, WIN
 from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
-from trainers.loop import Plan, Run, Workers, pick_device, prepare, profiled, refuse_torchrun, to_tensors, tracked
+from trainers.loop import Run, to_tensors
+from trainers.optimizers import Plan
 from trainers.progress import Iteration, Rating
 from trainers.selfplay import NetPlayer, Played, by_colour, draw_seeds, groups_on, play, sensible_moves
 from trainers.settings import ADJUSTABLE, write_file
 from trainers.settings import RL as Config
 from trainers.sparring import spar
 from trainers.supervised import CALIBRATION, PARITY_ROWS, QUICK_ROWS
+from trainers.tracking import profiled, tracked
+from trainers.workers import Workers, pick_device, prepare, refuse_torchrun
 
 LEARNER, OPPONENT = 0, 1
 """Who is who among the players of a game."""
@@ -243,7 +247,7 @@ class Pool:
         """Write a snapshot, aside and then renamed."""
         state = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in network.state_dict().items()}
         with replacing(self._path(iteration), error=CheckpointError) as aside:
-            save_file(state, aside)
+            aside.write_bytes(serialised(state))
         self._loaded[iteration] = state
 
     def load(self, iteration: int, network: nn.Module) -> None:

@@ -24,9 +24,9 @@ from bots.nets.rollout import save_policy
 from bots.search.rollouts import FEATURES, MOST, list_features, tie
 from trainers import data, dataset
 from trainers.data import LATE
-from trainers.loop import refuse_torchrun
 from trainers.progress import Progress
 from trainers.settings import Rollout as Config
+from trainers.workers import refuse_torchrun
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,13 @@ from bots.nets.checkpoint import MANIFEST, Checkpoint, find
 from bots.nets.network import Answer
 from trainers import data
 from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
-from trainers.loop import STATE_FILE, Plan, Run, Workers, pick_device, prepare, profiled, to_tensors, tracked
+from trainers.loop import Run, to_tensors
+from trainers.optimizers import Plan
 from trainers.progress import Progress
-from trainers.settings import ADJUSTABLE, Supervised, is_first, write_file
+from trainers.settings import ADJUSTABLE, STATE_FILE, Supervised, is_first, write_file
 from trainers.start import start_from
+from trainers.tracking import profiled, tracked
+from trainers.workers import Workers, pick_device, prepare
 
 CALIBRATION, PARITY_ROWS, QUICK_ROWS = 256, 1024, 64
 """Positions that set the int8 scales, and positions on which exported nets are compared: of a run that goes on few."""

@@ -35,11 +35,11 @@ from arena.go.moves import pass_move, symmetry_table
 from arena.go.planes import Encoder
 from arena.players.registry import Entry, Registry
 from trainers.data import TRAIN, UNKNOWN, Batch, Games, Rows, encode_positions, save_arrays, sides_of
-from trainers.loop import refuse_to_play_under_torchrun
 from trainers.outcomes import joined
 from trainers.progress import Made
 from trainers.selfplay import draw_seeds, games_from_moves
 from trainers.settings import Distill as Config
+from trainers.workers import refuse_to_play_under_torchrun
 
 FORMAT = 1
 """Written into the name of every folder of games; a change of what is in its files raises it."""

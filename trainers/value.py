@@ -24,12 +24,13 @@ from arena.go.planes import Encoder
 from bots.nets.catalogue import Net
 from bots.nets.network import Answer, Network, expected_result
 from trainers import data, outcomes, sl, supervised
-from trainers.loop import Target, Workers, pick_device, to_tensors
+from trainers.loop import Target, to_tensors
 from trainers.outcomes import Positions, Probe, Recipe
 from trainers.progress import Made, Progress
 from trainers.settings import Value as Config
 from trainers.sl import Losses
 from trainers.supervised import Answering, Ask, Lesson, Loss, Weighed, answering_with, ask_start, encoder_of
+from trainers.workers import Workers, pick_device
 
 OPENING = 40
 """Positions before this move are judged apart: there playouts tell least."""

@@ -393,8 +393,8 @@ def train_auto(
     if ctx.args:
         options = [option for one in ctx.command.params for option in one.opts]
         raise ConfigError(f"unknown option '{ctx.args[0]}'{suggest(ctx.args[0], options)}")
-    auto, dataset, loop = (_trainer(name) for name in ("auto", "dataset", "loop"))
-    loop.pick_device(choose_preset(SL_PRESETS, preset).device, loop.Workers())
+    auto, dataset, workers = (_trainer(name) for name in ("auto", "dataset", "workers"))
+    workers.pick_device(choose_preset(SL_PRESETS, preset).device, workers.ALONE)
     sizes = {dataset.Dataset.open(path).manifest.size: path for path in data or ()}
     stages = auto.plan(sizes, preset, list(COMMANDS))
     try:
