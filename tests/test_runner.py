@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from multiprocessing import forkserver
 from pathlib import Path
 from threading import Timer
 from time import monotonic
@@ -230,6 +231,28 @@ with Store.open(Path(sys.argv[1]), write=True) as store:
         pass
     print(store.count())
 """
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_signal_while_the_first_worker_starts_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """It comes while what a terminal sends is held back from new processes."""
+    ensure = forkserver.ensure_running
+
+    def interrupted() -> None:
+        os.kill(os.getpid(), number)
+        ensure()
+
+    came: list[int] = []
+    before = signal.signal(number, lambda number, _: came.append(number))
+    monkeypatch.setattr(forkserver, "ensure_running", interrupted)
+    try:
+        with Store.open(tmp_path / "arena.db", write=True) as store:
+            assert len(fresh(play_event(match(scripted("GOOD"), scripted("GOOD"), 2), store, 1))) == 2
+    finally:
+        signal.signal(number, before)
+    assert came
 
 
 def test_a_worker_and_its_parent_that_both_have_much_to_send_do_not_wait_for_each_other(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from platformdirs import user_data_dir
+from platformdirs import user_cache_dir, user_data_dir
 
 from arena import ConfigError, StoreError, files
 from arena.contract.bot import BotKind
@@ -27,6 +27,10 @@ OURS = "bots"
 
 KEPT = Path(user_data_dir("arena")) / "bots"
 """Where sources are kept, as STEM-CODE.py: not in the results, which may come from anywhere."""
+
+
+SENT = Path(user_cache_dir("arena")) / "sent"
+"""Where a machine keeps the nets and bots that it was sent to play with, each in a folder named by its content."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,8 @@ from time import monotonic
 from types import ModuleType
 from typing import Any, Self
 
-from platformdirs import user_cache_dir
-
 from arena import ConfigError, UserError, __version__, files
+from arena.contract.code import SENT
 from arena.events.hands import Hand, Local, NotLaunched, State
 from arena.events.pairing import Pairing
 from arena.events.worker import Job
@@ -48,10 +47,6 @@ CONNECT = 10.0
 """Seconds for an address to answer."""
 
 LOST = State(alive=False, lost=True)
-
-SENT = Path(user_cache_dir("arena")) / "sent"
-"""Where nodes keep the nets and the bots of one file that they were sent, each in a folder named by its content."""
-
 
 # --- On a node ---
 

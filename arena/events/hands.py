@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from arena.events.pairing import Pairing
-from arena.events.worker import CallClock, Job, safe_path, start_method, work
+from arena.events.worker import CallClock, Job, safe_path, spared_by_the_terminal, start_method, work
 from arena.files import scratch
 
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -133,7 +133,7 @@ class Local:
         descriptor, stderr = tempfile.mkstemp(prefix="stderr-", dir=self._folder.name)
         process = context.Process(target=work, args=(there, shared, job, stderr))
         with signals_later():  # else a process could be started, and not known
-            with signals_ignored(), safe_path():
+            with spared_by_the_terminal(), safe_path():
                 if isinstance(context, ForkServerContext):
                     forkserver.ensure_running()  # workers inherit from it; only ``start`` waits until it is ready
                 else:
@@ -209,18 +209,3 @@ def signals_later() -> Iterator[None]:
             signal.signal(ending, handler)
         for number in came[:1]:
             signal.raise_signal(number)
-
-
-@contextmanager
-def signals_ignored() -> Iterator[None]:
-    """Ignore what a terminal sends to all of a job for the moment of a block, and in the processes that it starts for
-    good: it is the parent's."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

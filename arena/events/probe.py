@@ -21,11 +21,17 @@ from arena import BotFault, UserError
 from arena.contract.adjudication import OFF
 from arena.contract.bot import Bot, Limits, fault_words
 from arena.contract.finding import Begun, Finding, Verdict
-from arena.events.hands import signals_ignored
 from arena.events.pairing import Pairing
 from arena.events.room import Room, Turn
 from arena.events.runner import exit_words
-from arena.events.worker import end_with_parent, leave_safe_path, safe_path, start_method
+from arena.events.worker import (
+    end_with_parent,
+    leave_safe_path,
+    leave_to_the_parent,
+    safe_path,
+    spared_by_the_terminal,
+    start_method,
+)
 from arena.files import scratch
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import gtp_from_move, pass_move
@@ -58,7 +64,7 @@ def probe(entry: Entry, rules: Rules) -> Generator[Begun | Finding, None, None]:
     here, there = context.Pipe()
     with tempfile.NamedTemporaryFile(dir=scratch()) as log:
         process = context.Process(target=_examine, args=(there, entry, rules, log.name))
-        with signals_ignored(), safe_path():  # Ctrl-C is this process's; the other one inherits that
+        with spared_by_the_terminal(), safe_path():
             process.start()
         there.close()
         begun = Begun("start", STARTUP)
@@ -100,6 +106,7 @@ def _died(code: int | None, log: Path) -> str:
 
 def _examine(connection: Connection, entry: Entry, rules: Rules, log: str) -> None:
     """Go through the steps as far as the player gets, and tell of each."""
+    leave_to_the_parent()
     leave_safe_path()
     end_with_parent()
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 
 from arena.contract.guard import children
-from arena.events.worker import go_on_without_parent  # its imports are what workers need
+from arena.events.worker import go_on_without_parent, leave_to_the_parent  # its imports are what workers need
 from arena.go.jit import wake
 
 
@@ -23,4 +23,5 @@ def _wake_workers(parent: int, *_: object) -> None:
 
 signal.signal(signal.SIGCONT, partial(_wake_workers, os.getppid()))
 go_on_without_parent()
+leave_to_the_parent()
 wake()

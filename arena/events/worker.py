@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import current_process, parent_process
+from multiprocessing import current_process, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
@@ -142,6 +142,30 @@ def safe_path() -> Iterator[None]:
         del os.environ[name]
 
 
+TERMINAL = (signal.SIGINT, signal.SIGHUP)
+"""What a terminal sends to all of a job."""
+
+
+@contextmanager
+def spared_by_the_terminal() -> Iterator[None]:
+    """What a terminal sends is held back from processes that start in this block, until they call
+    ``leave_to_the_parent``. Nothing of it is lost here."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL)
+    try:
+        resource_tracker.ensure_running()  # starts with the first process, and would unblock some of it
+        signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL)
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def leave_to_the_parent() -> None:
+    """Have this process, and those that it starts, ignore what a terminal sends to all of a job."""
+    for number in TERMINAL:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, TERMINAL)
+
+
 def leave_safe_path() -> None:
     """Undo ``safe_path`` for what this process starts: an engine in Python looks beside its own file."""
     name, value = SAFE_PATH
@@ -152,6 +176,7 @@ def leave_safe_path() -> None:
 def work(connection: Connection, shared: Any, job: Job, stderr: str) -> None:
     """The life of a worker; what it prints goes into the file ``stderr``. It ends when it is sent None, when its parent
     is gone, or on SIGTERM."""
+    leave_to_the_parent()
     leave_safe_path()
     end_with_parent()
     log = os.open(stderr, os.O_WRONLY | os.O_APPEND)
