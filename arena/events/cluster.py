@@ -301,6 +301,10 @@ class Cluster:
         cores = sum(place.slots for place in self.places.values() if not place.is_gone)
         return min(self._workers, cores) if self._workers else cores
 
+    @property
+    def nodes(self) -> int | None:
+        return sum(place.is_here and not place.is_gone for place in self.places.values())
+
     def has_room(self, hired: Collection[tuple[Hand, bool]]) -> bool:
         self._look()
         return any(place.has_room for place in self.places.values())

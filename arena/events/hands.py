@@ -93,6 +93,11 @@ class Hands(Protocol):
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
 
+    @property
+    def nodes(self) -> int | None:
+        """How many machines there are at present; None where it is always this one."""
+        ...
+
     def has_room(self, hired: Collection[tuple[Hand, bool]]) -> bool:
         """Whether a worker can be started now beside those that were ``hired``, each with whether it is ready."""
         ...
@@ -110,7 +115,7 @@ class Local:
     """Hands of this machine, one process each."""
 
     def __init__(self, workers: int):
-        self.most = workers
+        self.most, self.nodes = workers, None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Self:
@@ -133,7 +138,7 @@ class Local:
         descriptor, stderr = tempfile.mkstemp(prefix="stderr-", dir=self._folder.name)
         process = context.Process(target=work, args=(there, shared, job, stderr))
         with signals_later():  # else a process could be started, and not known
-            with spared_by_the_terminal(), safe_path():
+            with safe_path(), spared_by_the_terminal():
                 if isinstance(context, ForkServerContext):
                     forkserver.ensure_running()  # workers inherit from it; only ``start`` waits until it is ready
                 else:

@@ -64,7 +64,7 @@ def probe(entry: Entry, rules: Rules) -> Generator[Begun | Finding, None, None]:
     here, there = context.Pipe()
     with tempfile.NamedTemporaryFile(dir=scratch()) as log:
         process = context.Process(target=_examine, args=(there, entry, rules, log.name))
-        with spared_by_the_terminal(), safe_path():
+        with safe_path(), spared_by_the_terminal():
             process.start()
         there.close()
         begun = Begun("start", STARTUP)

@@ -56,7 +56,8 @@ MAX_AHEAD = 64
 class Update:
     """What happened since the last update. ``records`` are durable; ``resumed`` ones were played by an earlier run.
     ``paused`` says whether the event rests, where that is decided elsewhere. ``waiting`` finished games can't be stored
-    yet, because another program holds the results."""
+    yet, because another program holds the results. ``nodes`` are the machines of a cluster that play; None for this
+    one."""
 
     records: tuple[Played, ...] = ()
     resumed: bool = False
@@ -64,6 +65,7 @@ class Update:
     workers: int = 0
     paused: bool | None = None
     waiting: int = 0
+    nodes: int | None = None
 
 
 class Unstored(StoreError):
@@ -246,7 +248,13 @@ class _Crew:
                     if monotonic() - updated >= TICK or len(self._finished) == self._left:
                         records = self._keep()
                         looks, waiting = tuple(glances.values()), len(self._finished)
-                        yield Update(records, glances=looks, workers=len(self._workers), waiting=waiting)
+                        yield Update(
+                            records,
+                            glances=looks,
+                            workers=len(self._workers),
+                            waiting=waiting,
+                            nodes=self._hands.nodes,
+                        )
                         glances.clear()
                         updated = monotonic()
                     if not self._left:

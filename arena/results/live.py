@@ -53,6 +53,7 @@ class Live:
     waited: float | None = None
     paused: bool = False
     workers: int = 0
+    nodes: int | None = None
     glances: tuple[Glance, ...] = ()
 
 
@@ -108,7 +109,7 @@ def _followed(live: Live, update: Update, seconds: float, paused: bool) -> Live:
     if waited is None and (update.records or update.glances):
         waited = elapsed
     workers = max(live.workers, update.workers)
-    return replace(live, elapsed=elapsed, waited=waited, paused=paused, workers=workers)
+    return replace(live, elapsed=elapsed, waited=waited, paused=paused, workers=workers, nodes=update.nodes)
 
 
 def _write(path: Path, live: Live) -> None:
@@ -229,13 +230,13 @@ class Watch:
             if later := tuple(played[resumed:]):
                 self._at = live.waited
                 known = {score.id for score in later}, known[0]
-                yield Update(later, glances=live.glances, workers=live.workers)
+                yield Update(later, glances=live.glances, workers=live.workers, nodes=live.nodes)
             told, last = told + len(played), some[-1].seq  # type: ignore[union-attr]
         if not last:
             yield Update(resumed=True)
         self._at = live.waited
         if not known[0]:
-            yield Update(glances=live.glances, workers=live.workers)
+            yield Update(glances=live.glances, workers=live.workers, nodes=live.nodes)
         self._at = None
         del course
         shown = {glance.pairing.id: glance for glance in live.glances}
@@ -253,7 +254,13 @@ class Watch:
             changed = tuple(glance for glance in glances if shown.get(glance.pairing.id) != glance)
             shown = {glance.pairing.id: glance for glance in glances}
             live = self.look.live
-            yield Update(tuple(found), glances=changed, workers=live.workers, paused=live.paused or self.look.is_silent)
+            yield Update(
+                tuple(found),
+                glances=changed,
+                workers=live.workers,
+                nodes=live.nodes,
+                paused=live.paused or self.look.is_silent,
+            )
 
     def _look(self) -> None:
         """See what the player tells now, or that it doesn't any more."""

@@ -232,7 +232,9 @@ class Frame(ABC, Generic[V]):
                 words = "starting; may compile for a minute"
             self.room.spinner.update(text=self._text(f"starting · {earlier}" if earlier else words, style.LABEL))
             return self.room.spinner
-        workers = f"{view.workers} worker{'s' if view.workers != 1 else ''}" if view.workers else ""
+        workers = style.some(view.workers, "worker") if view.workers else ""
+        if view.nodes is not None and view.workers:
+            workers += f" on {style.some(view.nodes, 'node')}"
         if view.resumed and self.width < 60:
             earlier = f"{view.resumed} earlier"
         games, moves = style.rate(view.games_a_second, "games"), style.rate(view.moves_a_second, "moves")
@@ -242,6 +244,8 @@ class Frame(ABC, Generic[V]):
 
     def _warning(self) -> list[Text]:
         words = style.waiting(self.view.waiting) or self.view.warning
+        if self.view.nodes == 0 and self.view.workers:
+            words = "no node is left; the games wait for one to join"
         return [self._text(style.clip(f"! {words}", self.width), style.WARNING)] if words else []
 
     # The board.

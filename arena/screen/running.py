@@ -81,6 +81,7 @@ class EventView(ABC, Generic[Counted]):
         self.tally: Counted = tally
         self.boards = Boards()
         self.workers = 0
+        self.nodes: int | None = None  # of a cluster
         self.stored = 0  # games
         self.resumed = 0
         self._moves = 0  # of these games, openings counted
@@ -113,7 +114,7 @@ class EventView(ABC, Generic[Counted]):
             return
         if (update.records or update.glances) and self._playing_since is None:
             self._playing_since = self.now
-        self.workers = max(self.workers, update.workers)
+        self.workers, self.nodes = max(self.workers, update.workers), update.nodes
         self.boards.add(update.records, update.glances, self.now)
         looks = {glance.pairing.id: (self.now, len(glance.moves)) for glance in self.boards.glances}
         self._first_looks = {id: self._first_looks.get(id, look) for id, look in looks.items()}
