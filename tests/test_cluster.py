@@ -34,6 +34,8 @@ from arena.results.store import Store
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'arena[cluster]'")
 utils = pytest.importorskip("ray.cluster_utils")
 
+pytestmark = pytest.mark.xdist_group("cluster")  # all of it in one process: there is one cluster
+
 NINE = Terms(Rules.preset("cgos", 9), plies=4, seed=3)
 
 
@@ -72,7 +74,8 @@ def match(first: str, second: str, games: int) -> Match:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "games"), [("random", "mcts:playouts=20", 12), ("sl", "alphago:visits=8", 4)]
+    ("first", "second", "games"),
+    [("random", "mcts:playouts=20", 12), pytest.param("sl", "alphago:visits=8", 4, marks=pytest.mark.slow)],
 )
 def test_games_are_the_same_here_on_one_node_and_on_two(
     nodes: Any, tmp_path: Path, first: str, second: str, games: int
@@ -88,12 +91,12 @@ def test_games_are_the_same_here_on_one_node_and_on_two(
 
 
 def test_a_node_that_is_gone_costs_nobody_a_game(nodes: Any, tmp_path: Path) -> None:
-    event = Match(scripted("PONDERER", "a"), scripted("PONDERER", "b"), Terms(Rules.preset("cgos", 5)), 40)
+    event = Match(scripted("PONDERER", "a"), scripted("PONDERER", "b"), Terms(Rules.preset("cgos", 5)), 8)
     doomed = nodes.add_node(num_cpus=2)
     killed: list[int] = []
 
     def kill(store: Store) -> None:
-        if not killed and store.count() >= 4:
+        if not killed and store.count() >= 1:
             killed.append(store.count())
             nodes.remove_node(doomed, allow_graceful=False)
 
@@ -102,7 +105,7 @@ def test_a_node_that_is_gone_costs_nobody_a_game(nodes: Any, tmp_path: Path) -> 
 
 
 def test_a_bot_that_takes_its_worker_down_is_charged_as_it_is_here(nodes: Any, tmp_path: Path) -> None:
-    event = Match(scripted("LEAVE", "bad"), scripted("GOOD", "good"), Terms(Rules.preset("cgos", 5)), 4)
+    event = Match(scripted("LEAVE", "bad"), scripted("GOOD", "good"), Terms(Rules.preset("cgos", 5)), 2)
     charged = played(event, tmp_path / "there", Cluster(nodes.address, 0))
     assert charged == played(event, tmp_path / "here", 2)
     assert {outcome.ending for *_, outcome, _ in charged} == {Ending.CRASH}
@@ -172,6 +175,7 @@ def on_nodes() -> list[str]:
     return lines
 
 
+@pytest.mark.slow
 def test_a_hang_on_a_node_is_the_bots(nodes: Any, tmp_path: Path) -> None:
     bad = replace(scripted("HANG", "slow"), limits=Limits(deadline=1.0))
     event = Match(bad, scripted("GOOD", "good"), Terms(Rules.preset("cgos", 5)), 1)

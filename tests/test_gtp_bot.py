@@ -370,9 +370,10 @@ def test_close_leaves_no_process_and_can_be_repeated(scripted: Opener, engine_lo
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds processes in /proc")
 def test_an_engine_whose_guard_is_killed_leaves_no_process(scripted: Opener, engine_log: Path) -> None:
     """A daemon of it went on."""
+    earlier = children(os.getpid())
     bot = scripted("daemons")
     processes = pids(engine_log)
-    (guard,) = (child for child in children(os.getpid()) if "guard.py" in command(child))
+    (guard,) = (child for child in children(os.getpid()) if child not in earlier and "guard.py" in command(child))
     os.kill(guard, signal.SIGKILL)
     assert end([guard])
     with pytest.raises(BotKilled):
