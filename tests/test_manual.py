@@ -2,7 +2,9 @@
 
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from played import match_of, record_of
 from arena.cli import app, complete, manual
 from arena.contract.code import Player
 from arena.results.store import Event, Store
+from trainers.settings import RENAMED, RL, SL, SL_PRESETS, Distill, Ownership, Value, change
 
 COMMANDS = typer.main.get_command(app)
 
@@ -158,3 +161,12 @@ def test_where_nothing_can_be_read_nothing_is_offered(tmp_path: Path, context: t
 def test_a_shell_is_answered(tmp_path: Path) -> None:
     words = {"COMP_WORDS": "arena match fast", "COMP_CWORD": "2", "_ARENA_COMPLETE": "complete_bash"}
     assert arena_alone(folder=tmp_path, **words).stdout.split() == ["fast-random"]
+
+
+def test_the_settings_that_a_guide_shows_in_a_file_are_taken() -> None:
+    text = (ROOT / "trainers" / "README.md").read_text()
+    (shown,) = re.findall(r"```toml\n# run.toml\n(.*?)```", text, re.DOTALL)
+    change(SL_PRESETS["cpu"], tomllib.loads(shown), "run.toml")
+    known = {item.name for kind in (SL, RL, Value, Distill, Ownership) for item in fields(kind)}
+    former = {name for name in RENAMED if name not in known and f"`{name}`" in text}
+    assert not former - {"records"}  # which are also what they are
