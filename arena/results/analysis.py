@@ -195,14 +195,20 @@ def _evaluation(game: Game, decision: Decision, weighed: Sequence[Candidate]) ->
         line=ordered[0].line if ordered and ordered[0].move == best else (best,),
         candidates=tuple(ordered),
         visits=decision.visits,
-        margin=None if ownership is None else _margin(game, ownership),
+        margin=_margin(game, decision, ownership),
         ownership=ownership,
     )
 
 
-def _margin(game: Game, ownership: np.ndarray) -> float:
-    """Black's mean margin where each point is so likely whose. By territory rules that is the area less the stones that
-    were played, exact but for who plays last."""
+def _margin(game: Game, decision: Decision, ownership: np.ndarray | None) -> float | None:
+    """Black's expected margin: the score that the bot reports, else the sum of the ownership.
+
+    By territory rules that sum is the area less the stones that were played, exact but for who plays last.
+    """
+    if decision.score is not None:
+        return decision.score if game.to_play is BLACK else -decision.score
+    if ownership is None:
+        return None
     points = float(ownership.sum()) - game.rules.komi
     if game.rules.scoring is Scoring.AREA:
         return points - (game.handicap if game.rules.handicap_points else 0)
