@@ -72,8 +72,8 @@ class Report:
 
     @classmethod
     def read(cls, line: str, size: int, scale: float) -> Report:
-        """From a line of ``kata-analyze`` (KataGo, docs/GTP_Extensions.md) or ``lz-analyze``, whose win rates and priors
-        are fractions of ``scale``. What can't be read is left out."""
+        """From a line of ``kata-analyze`` (KataGo, docs/GTP_Extensions.md) or ``lz-analyze``. Win rates and priors are
+        fractions of ``scale``. What can't be read is left out."""
         import numpy as np
 
         ownership = None

@@ -178,7 +178,7 @@ def _evaluate(games: Sequence[Game], bot: Bot, limits: Limits) -> Iterator[Evalu
 
 def _evaluation(game: Game, decision: Decision, weighed: Sequence[Candidate]) -> Evaluation:
     if decision.win_rate is None:
-        raise AnalysisError("this bot tells no win rates")
+        raise AnalysisError("it reports no win rates")
     best = decision.move
     if best is None:  # it resigns, but something is the best there is
         best = weighed[0].move if weighed else pass_move(game.rules.size)

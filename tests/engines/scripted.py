@@ -17,13 +17,13 @@ WELL_BEHAVED = (
 )
 REPORTS = {  # what it says with a move; the last line counts
     "kata": "info move A9 visits 1 winrate 0.1 prior 0.1 order 0 pv A9\n"
-    "info move {0} visits 30 edgeVisits 30 utility 0.2 winrate 0.625 scoreMean 2.5 scoreLead 2.25 prior 0.4 lcb 0.6 order 0"
-    " pv {0} pass J9 pvVisits 30 9 1 info move J9 visits 12 winrate 0.5 scoreLead -1 prior 0.25 order 1 pv J9"
+    "info move {0} visits 30 edgeVisits 30 utility 0.2 winrate 0.625 scoreMean 2.5 scoreLead 2.25 prior 0.4"
+    " order 0 pv {0} pass J9 pvVisits 30 9 1 info move J9 visits 12 winrate 0.5 scoreLead -1 prior 0.25 order 1 pv J9"
     " ownership {1}",
     "lz": "info move J9 visits 12 winrate 5000 prior 2500 order 1 pv J9 info move {0} visits 30 winrate 6250 prior 4000"
     " order 0 pv {0} pass J9",
-    "garbled": "info move {0} visits many winrate 0.5 pv {0} info move winrate info move D4 visits 3 winrate nan order 1"
-    " pv D4 info move Z9 visits 1 winrate 2 pv ownership 0.5 -7",
+    "garbled": "info move {0} visits many winrate 0.5 pv {0} info move winrate info move D4 visits 3 winrate nan"
+    " order 1 pv D4 info move Z9 visits 1 winrate 2 pv ownership 0.5 -7",
 }
 REPORTS["unwilling"] = REPORTS["kata"]
 COLUMNS = "ABCDEFGHJKLMNOPQRST"
