@@ -29,11 +29,11 @@ from trainers.progress import Made, Progress
 from trainers.settings import Distill as Config
 from trainers.sl import Losses
 from trainers.supervised import Answering, Ask, Lesson, Weighed, ask_start, encoder_of, named
+from trainers.teachers import Recipe
 from trainers.teaching import (
     Findings,
     FoundRows,
     PlayedRows,
-    Recipe,
     Split,
     Taught,
     in_order,

@@ -187,7 +187,8 @@ class PolicyHead(nn.Module):
         """Its own logits, then those of ``others``, (B, n² + 1) each."""
         g = pooled(self.norm_pool(self.pool(x)).relu())  # (B, 2g, 1, 1)
         y = self.norm(self.conv(x) + self.spread(g)).relu()  # (B, h, n, n)
-        return [torch.cat([head.points(y).flatten(1), head.passing(g).flatten(1)], 1) for head in (self, *others)]
+        heads: list[PolicyHead | AuxiliaryHead] = [self, *others]
+        return [torch.cat([head.points(y).flatten(1), head.passing(g).flatten(1)], 1) for head in heads]
 
 
 class ValueHead(nn.Module):
@@ -272,8 +273,9 @@ class Network(nn.Module):
 
         policies: dict[str, Tensor] = {}
         if "policy" in asked:
-            others = self.auxiliary if self.training else {}
-            policies = dict(zip(("policy", *others), self.policy(x, list(others.values())), strict=True))
+            others = list(self.auxiliary.items()) if self.training else []
+            names, heads = ["policy", *(name for name, _ in others)], [head for _, head in others]
+            policies = dict(zip(names, self.policy(x, heads), strict=True))
         return Answer(
             value=told("value", self.value),
             ownership=told("ownership", self.ownership),
