@@ -272,9 +272,9 @@ def test_a_flood_on_stderr_is_taken_in_and_its_log_capped(scripted: Opener, engi
     ("mode", "reason"),
     [
         ("refuse", "refuses 'genmove b': 'I don't feel like it'"),
-        ("nonsense", "'Z99', is no move"),
-        ("empty", "'', is no move"),
-        ("talkative", "is no move"),
+        ("nonsense", "'Z99', is not a move"),
+        ("empty", "'', is not a move"),
+        ("talkative", "is not a move"),
         ("crash", "ended with exit code 3 instead of answering 'genmove b'; its stderr ends with"),
         ("crash", "loading the opening book / out of cheese'"),
         ("signal", r"was ended by signal 11 \("),
