@@ -80,6 +80,11 @@ ARENA_TOML = """\
 
 # [screen]
 # theme = "light"
+
+# Where events are played without --cluster: a Ray cluster. A bot that needs a GPU there has, say, gpus = 0.25.
+
+# [cluster]
+# address = "192.168.1.10:6379"   # or "auto"
 """
 
 
