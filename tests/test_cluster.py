@@ -83,9 +83,9 @@ def played(event: Match, folder: Path, address: str = "", each: Callable[[Store,
     ):
         for update in play_event(event, store, workers):
             each(store, update)
-        games = sorted(store.games(event=event.event), key=lambda game: game.id)
-    assert len({game.id for game in games}) == len(games) == event.games
-    return [essence(game) for game in games]
+        games = sorted(map(essence, store.games(event=event.event)))
+    assert len({id for id, *_ in games}) == len(games) == event.games
+    return games
 
 
 def essence(game: Record) -> tuple[Any, ...]:
@@ -97,25 +97,46 @@ def match(first: str, second: str, games: int) -> Match:
     return Match(registry.resolve(first).checked(9), registry.resolve(second).checked(9), NINE, games)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "games"),
-    [("random", "mcts:playouts=20", 12), pytest.param("sl", "alphago:visits=8", 4, marks=pytest.mark.slow)],
-)
-def test_games_are_the_same_here_on_one_node_and_on_two(
-    nodes: Any, tmp_path: Path, first: str, second: str, games: int
-) -> None:
-    event = match(first, second, games)
+def test_games_are_the_same_on_two_nodes_where_a_bot_of_one_file_and_its_net_travel(nodes: Any, tmp_path: Path) -> None:
+    source = tmp_path / "mine.py"
+    source.write_text("from bots.policy import BOT as POLICY\nBOT = POLICY\n")
+    (tmp_path / "arena.toml").write_text(f'[bots.mine]\nkind = "{source}:BOT"\ncheckpoint = "sl-9x9"\n')
+    mine = Registry(tmp_path / "arena.toml").resolve("mine")
+    event = Match(mine, Registry().resolve("mcts:playouts=20"), NINE, 8)
+    second = nodes.add_node(num_cpus=1)
+    try:
+        there = played(event, tmp_path / "there", nodes.address)
+    finally:
+        nodes.remove_node(second)
+    assert there == played(event, tmp_path / "here")
+    sent = Path(os.environ["XDG_CACHE_HOME"]) / "arena" / "sent"
+    assert {mine.net, f"code-{mine.code[:12]}"} <= {path.name for path in sent.iterdir()}
+
+
+def ponderers(games: int) -> Match:
+    """Its games take seconds."""
+    return Match(scripted("PONDERER", "a"), scripted("PONDERER", "b"), Terms(Rules.preset("cgos", 5)), games)
+
+
+def quick(event: Match) -> Match:
+    """The same games at once."""
+    return replace(event, first=scripted("GOOD", "a"), second=scripted("GOOD", "b"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("first", "second"), [("random", "mcts:playouts=20"), ("sl", "alphago:visits=8")])
+def test_games_are_the_same_here_on_one_node_and_on_two(nodes: Any, tmp_path: Path, first: str, second: str) -> None:
+    event = match(first, second, 8)
     here = played(event, tmp_path / "here")
     assert played(event, tmp_path / "one", nodes.address) == here
-    second_node = nodes.add_node(num_cpus=1)
+    other = nodes.add_node(num_cpus=1)
     try:
         assert played(event, tmp_path / "two", nodes.address) == here
     finally:
-        nodes.remove_node(second_node)
+        nodes.remove_node(other)
 
 
 def test_a_node_that_is_gone_costs_nobody_a_game(nodes: Any, tmp_path: Path) -> None:
-    event = Match(scripted("PONDERER", "a"), scripted("PONDERER", "b"), Terms(Rules.preset("cgos", 5)), 8)
     doomed = nodes.add_node(num_cpus=2)
     seen: list[int] = []
     killed: list[int] = []
@@ -127,56 +148,39 @@ def test_a_node_that_is_gone_costs_nobody_a_game(nodes: Any, tmp_path: Path) -> 
             killed.append(store.count())
             nodes.remove_node(doomed, allow_graceful=False)
 
-    lost = played(event, tmp_path / "lost", nodes.address, kill)
-    assert killed and {1, 2} <= set(seen) and lost == played(event, tmp_path / "here")
+    lost = played(ponderers(6), tmp_path / "lost", nodes.address, kill)
+    assert killed and {1, 2} <= set(seen)
+    assert [game[3:] for game in lost] == [game[3:] for game in played(quick(ponderers(6)), tmp_path / "here")]
 
 
 def test_a_node_without_the_engine_or_a_gpu_is_not_used(nodes: Any, tmp_path: Path) -> None:
-    """One node has the engine, another has the GPU that one of the bots asks for."""
-    (tmp_path / "arena.toml").write_text(
-        f'[bots.engine]\nkind = "gtp"\ncommand = "{ENGINE}"\n[bots.fast]\nkind = "random"\ngpus = 0.5\n'
-    )
+    """One node has the engine, the other has the GPU that one of the bots asks for."""
+    (tmp_path / "arena.toml").write_text(f'[bots.engine]\nkind = "gtp"\ncommand = "{ENGINE}"\n')
+    engine = Registry(tmp_path / "arena.toml").resolve("engine")
+    spy = replace(scripted("SPY_ON_CARDS", marker=str(tmp_path / "cards")), gpus=0.5)
+    news: list[str] = []
     without = {"PATH": os.environ["PATH"].partition(os.pathsep)[2]}
-    registry = Registry(tmp_path / "arena.toml")
-    engine, fast = (registry.resolve(name).checked(9) for name in ("engine", "fast"))
-    with pytest.raises(UserError, match=r"no node of the cluster can be used: \S+: it has no GPU, and fast takes 0"):
-        played(Match(engine, fast, NINE, 2), tmp_path / "nowhere", nodes.address)
     other = nodes.add_node(num_cpus=2, num_gpus=1, env_vars=without)
     try:
         done = arena("check", "engine", "--cluster", nodes.address, folder=tmp_path)
         heading, *lines = done.stdout.splitlines()
         assert (done.returncode, heading, len(lines)) == (1, "engine", 2)
         assert sum("there is no program" in line for line in lines) == sum("ok" in line for line in lines) == 1
-        news: list[str] = []
-        played(
-            Match(engine, Registry().resolve("random"), NINE, 2),
-            tmp_path / "engine",
-            nodes.address,
-            lambda _, update: news.extend(update.news),
-        )
-        assert len(news) == 1 and "isn't used: " in news[0] and f"there is no program '{ENGINE}'" in news[0]
-        spy = replace(scripted("SPY_ON_CARDS", marker=str(tmp_path / "cards")), gpus=0.5)
-        played(Match(spy, fast, NINE, 2), tmp_path / "gpu", nodes.address)
-        assert (tmp_path / "cards").read_text() == "0"
+        with pytest.raises(UserError, match=r"no node of the cluster can be used: .*it has no GPU, and spy-on-cards"):
+            played(Match(engine, spy, NINE, 2), tmp_path / "nowhere", nodes.address)
+        one = Match(scripted("GOOD"), spy, NINE, 2)
+        played(one, tmp_path / "gpu", nodes.address, lambda _, update: news.extend(update.news))
     finally:
         nodes.remove_node(other)
+    assert len(news) == 1 and "isn't used: it has no GPU" in news[0]
+    assert (tmp_path / "cards").read_text() == "0"
 
 
 def test_a_bot_that_takes_its_worker_down_is_charged_as_it_is_here(nodes: Any, tmp_path: Path) -> None:
-    event = Match(scripted("LEAVE", "bad"), scripted("GOOD", "good"), Terms(Rules.preset("cgos", 5)), 2)
+    event = Match(scripted("LEAVE", "bad"), scripted("GOOD", "good"), Terms(Rules.preset("cgos", 5)), 1)
     charged = played(event, tmp_path / "there", nodes.address)
     assert charged == played(event, tmp_path / "here")
     assert {outcome.ending for *_, outcome, _ in charged} == {Ending.CRASH}
-
-
-def test_a_bot_of_one_file_and_its_net_travel(nodes: Any, tmp_path: Path) -> None:
-    source = tmp_path / "mine.py"
-    source.write_text("from bots.policy import BOT as POLICY\nBOT = POLICY\n")
-    (tmp_path / "arena.toml").write_text(f'[bots.mine]\nkind = "{source}:BOT"\ncheckpoint = "sl-9x9"\n')
-    mine = Registry(tmp_path / "arena.toml").resolve("mine")
-    assert played(Match(mine, Registry().resolve("random"), NINE, 2), tmp_path, nodes.address)
-    sent = Path(os.environ["XDG_CACHE_HOME"]) / "arena" / "sent"
-    assert {mine.net, f"code-{mine.code[:12]}"} <= {path.name for path in sent.iterdir()}
 
 
 def test_another_version_is_refused_by_name(nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,10 +254,10 @@ STOP = float(os.environ.get("ARENA_STOP", 20))
 DRIVER = """
 import sys
 from pathlib import Path
-from test_cluster import faulty, lent
+from test_cluster import lent, ponderers
 from arena.events.runner import play_event
 from arena.results.store import Store
-event = faulty(int(sys.argv[2]))
+event = ponderers(int(sys.argv[2]))
 with lent(sys.argv[1], event) as hands, Store.open(Path(sys.argv[3]), write=True) as store:
     for update in play_event(event, store, hands):
         pass
@@ -273,10 +277,6 @@ while size > 1 << 16:
 print("full", flush=True)
 time.sleep(float(sys.argv[2]))
 """
-
-
-def faulty(games: int) -> Match:
-    return Match(scripted("PONDERER", "a"), scripted("PONDERER", "b"), Terms(Rules.preset("cgos", 5)), games)
 
 
 class Trouble:
@@ -360,11 +360,5 @@ def test_faults_lose_no_game_play_none_twice_and_are_charged_to_nobody(nodes: An
         trouble.driver.kill()
         nodes.remove_node(trouble.second)
     with Store.open(trouble.store) as store:
-        games = {game.id: (game.moves, game.outcome, game.reason) for game in store.games()}
-        assert store.count() == len(games) == most
-    quick = replace(faulty(most), first=scripted("GOOD", "a"), second=scripted("GOOD", "b"))  # plays the same at once
-    with Store.open(tmp_path / "quick.db", write=True) as store:
-        for _ in play_event(quick, store, 2):
-            pass
-        expected = {game.id.rpartition("/")[2]: (game.moves, game.outcome, game.reason) for game in store.games()}
-    assert {id.rpartition("/")[2]: told for id, told in games.items()} == expected
+        games = sorted(map(essence, store.games()))
+    assert [game[3:] for game in games] == [game[3:] for game in played(quick(ponderers(most)), tmp_path / "here")]
