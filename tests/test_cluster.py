@@ -148,9 +148,9 @@ def test_a_node_that_is_gone_costs_nobody_a_game(nodes: Any, tmp_path: Path) -> 
             killed.append(store.count())
             nodes.remove_node(doomed, allow_graceful=False)
 
-    lost = played(ponderers(6), tmp_path / "lost", nodes.address, kill)
+    lost = played(ponderers(4), tmp_path / "lost", nodes.address, kill)
     assert killed and {1, 2} <= set(seen)
-    assert [game[3:] for game in lost] == [game[3:] for game in played(quick(ponderers(6)), tmp_path / "here")]
+    assert [game[3:] for game in lost] == [game[3:] for game in played(quick(ponderers(4)), tmp_path / "here")]
 
 
 def test_a_node_without_the_engine_or_a_gpu_is_not_used(nodes: Any, tmp_path: Path) -> None:

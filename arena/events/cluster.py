@@ -569,9 +569,11 @@ def _import_ray() -> ModuleType:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns
     try:
         import ray
+        import ray._private.worker
         import ray.util.scheduling_strategies
     except ImportError as error:
         raise ConfigError("--cluster needs Ray: pip install 'arena[cluster]'") from error
+    ray._private.worker._worker_logs_enabled = False  # else the last lines of a lost node's log are on the screen
     return ray
 
 
