@@ -708,7 +708,8 @@ def test_results_where_nothing_can_be_written_are_read(path: Path) -> None:
 def test_scores_are_the_games_without_their_moves(store: Store) -> None:
     records = [finished(1), finished(2, adjudged=BLACK), finished(3, outcome=None), finished(4, unrated="undo")]
     store.append(records)
-    for number, (score, record) in enumerate(zip(store.scores(), records, strict=True), 1):
+    scores = [score for some in store.scores() for score in some]
+    for number, (score, record) in enumerate(zip(scores, records, strict=True), 1):
         assert score == (number, *(getattr(record, name) for name in score._fields[1:]))
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress, islice
-from operator import attrgetter
+from itertools import compress, count
+from operator import add, and_
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from arena.events.batch import Batch, ending_of
 from arena.go.moves import BLACK, WHITE, Colour
 from arena.ratings import Comparison, PairCounts, Result, Sprt, SprtState, WinDrawLoss, compare
 
@@ -28,17 +29,8 @@ _BY_MOVES = ("score", "move limit")
 
 _BY_FAULT = frozenset(("time", "illegal", "crash"))
 
-_SORT = attrgetter("black", "length", "opening", "first", "adjudged", "outcome.winner", "outcome.ending")
+_SORT = ("black", "length", "opening", "first", "adjudged", "winner", "ending")
 """What is counted of a game: few games of many differ in all of it."""
-
-AT_ONCE = 10_000
-
-_PLAYERS = attrgetter("black", "white")
-_SECONDS = attrgetter("black", "white", "black_seconds", "white_seconds")
-_ENDING = attrgetter("outcome.ending")
-_RESULT = attrgetter("black", "outcome.winner")
-_MOVES = attrgetter("black", "outcome.winner", "canonical")
-"""What identical games have in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,82 +48,23 @@ class Forfeit:
         return cls(game.id, game.outcome.ending, game.reason or f"{loser}: {game.outcome.ending}")
 
 
-def batches(games: Iterable[Played]) -> Iterator[tuple[Played, ...]]:
-    """Games some at a time: as many as are counted fast, and don't fill the memory."""
-    left = iter(games)
-    while some := tuple(islice(left, AT_ONCE)):
-        yield some
-
-
-class Tally:
-    """What a match's records add up to, as its first player sees them.
-
-    Identical games (the same players, colours and moves up to symmetry) count once in the Elo, but in full elsewhere.
-    Games are best added many at once.
-    """
+class Results:
+    """How the games of two players ended, as the first of them sees it."""
 
     def __init__(self, first: str, second: str):
         self.first = first
         self.second = second
-        self.forfeits: list[Forfeit] = []
-        self.lengths: Counter[int] = Counter()  # games by their moves, openings counted
-        self.played_on = 0  # games that went on to their end after the rule had named a winner
-        self.overturned = 0  # of these, those that ended otherwise
-        self.pairs = Pairs(first)
         self._results: Counter[tuple[Colour, Ending, float]] = Counter()  # the first player's colour, ending and points
-        self._seconds = {first: 0.0, second: 0.0}
-        self._turns = {first: 0, second: 0}
-        self._seen = Seen()
-        self._distinct: Counter[tuple[str, Colour | None]] = Counter()  # by Black's name and the winner
 
-    def add(self, *games: Played) -> None:
-        """Count games. Raises ValueError, and then has changed nothing, when one is of other players or unfinished."""
-        both = {(self.first, self.second), (self.second, self.first)} - {(self.first, self.first)}
-        if not both.issuperset(map(_PLAYERS, games)):
-            other = next(game for game in games if _PLAYERS(game) not in both)
-            raise ValueError(f"game '{other.id}' is not one of {self.first} against {self.second}")
-        if unfinished := next((game for game in games if game.outcome is None), None):
-            raise ValueError(f"game '{unfinished.id}' has no outcome")
-        for sort, number in Counter(map(_SORT, games)).items():
-            self._count(number, *sort)
-        for black, white, black_seconds, white_seconds in map(_SECONDS, games):
-            self._seconds[black] += black_seconds
-            self._seconds[white] += white_seconds
-        self.forfeits += [Forfeit.of(game) for game in games if _ENDING(game) in _BY_FAULT]
-        new = self._seen.add([*map(hash, map(_MOVES, games))])
-        self._distinct.update(compress(map(_RESULT, games), new))
+    def add(self, games: Sequence[Played]) -> None:
+        """Count games that are over."""
+        column = Batch.of(games).column
+        for ended, number in Counter(zip(*map(column, ("black", "winner", "ending")), strict=True)).items():
+            self._note(number, *ended)
 
-    def add_pairs(self, *games: Played) -> None:
-        """Count games of which each two in a row are a pair. The outcome of one may be missing: that one and its pair
-        don't count. Raises ValueError as ``add`` does."""
-        self.add(*(game for game in games if game.outcome is not None))
-        self.pairs.add(games)
-
-    def _count(
-        self,
-        games: int,
-        black: str,
-        length: int,
-        opening: int,
-        begins: Colour,
-        adjudged: Colour | None,
-        winner: Colour | None,
-        ending: Ending,
-    ) -> None:
-        """Count so many games that differ in nothing that counts here."""
-        colour, white = (BLACK, self.second) if black == self.first else (WHITE, self.first)
-        self._results[colour, ending, 0.5 if winner is None else float(winner is colour)] += games
-        self.lengths[length] += games
-        if adjudged is not None and ending != "adjudicated" and ending not in _BY_FAULT:
-            self.played_on += games
-            self.overturned += games * (adjudged is not winner)
-        chosen = length - opening
-        by_black = (chosen + ((begins is BLACK) is (opening % 2 == 0))) // 2
-        turns = {black: by_black, white: chosen - by_black}
-        if winner is not None and ending not in _BY_MOVES:  # the last turn has no move
-            turns[white if winner is BLACK else black] += 1
-        for player, own in turns.items():
-            self._turns[player] += games * own
+    def _note(self, games: int, black: str, winner: int | None, ending: str) -> None:
+        colour = BLACK if black == self.first else WHITE
+        self._results[colour, ending_of(ending), 0.5 if winner is None else float(winner == colour)] += games
 
     def results(self, *, colour: Colour | None = None, ending: Ending | None = None) -> WinDrawLoss:
         """The first player's games; only those it played with ``colour``, only those that ended so."""
@@ -162,6 +95,82 @@ class Tally:
         for (_, ending, _), games in self._results.items():
             counts[ending] += games
         return tuple(ending for ending, _ in counts.most_common())
+
+
+class Tally(Results):
+    """What a match's records add up to, as its first player sees them.
+
+    Identical games (the same players, colours and moves up to symmetry) count once in the Elo, but in full elsewhere.
+    Games are best added many at once.
+    """
+
+    def __init__(self, first: str, second: str):
+        super().__init__(first, second)
+        self.forfeits: list[Forfeit] = []
+        self.lengths: Counter[int] = Counter()  # games by their moves, openings counted
+        self.played_on = 0  # games that went on to their end after the rule had named a winner
+        self.overturned = 0  # of these, those that ended otherwise
+        self.pairs = Pairs(first)
+        self._seconds = {first: 0.0, second: 0.0}
+        self._turns = {first: 0, second: 0}
+        self._seen = Seen()
+        self._distinct: Counter[tuple[str, Colour | None]] = Counter()  # by Black's name and the winner
+
+    def add(self, games: Sequence[Played]) -> None:
+        """Count games. Raises ValueError, and then has changed nothing, when one is of other players or unfinished."""
+        games = Batch.of(games)
+        black, white, winner, ending = map(games.column, ("black", "white", "winner", "ending"))
+        both = {(self.first, self.second), (self.second, self.first)} - {(self.first, self.first)}
+        if others := {*zip(black, white, strict=True)} - both:
+            other = next(game for game in games if (game.black, game.white) in others)
+            raise ValueError(f"game '{other.id}' is not one of {self.first} against {self.second}")
+        if None in ending:
+            raise ValueError(f"game '{games[ending.index(None)].id}' has no outcome")
+        for sort, number in Counter(zip(*map(games.column, _SORT), strict=True)).items():
+            self._count(number, *sort)
+        has_black = np.array([name == self.first for name in black], bool)
+        seconds = np.array([games.column("black_seconds"), games.column("white_seconds")], float)
+        for player, own in ((self.first, has_black), (self.second, ~has_black)):
+            # one after the other, however many there are at once: sums of floats depend on it
+            spent = np.append(self._seconds[player], np.where(own, *seconds))
+            self._seconds[player] = float(spent.cumsum()[-1])
+        if not _BY_FAULT.isdisjoint(ending):
+            self.forfeits += [Forfeit.of(game) for game in games.take([*_places(map(_BY_FAULT.__contains__, ending))])]
+        new = self._seen.add([*map(hash, zip(black, winner, games.column("canonical"), strict=True))])
+        self._distinct.update(compress(zip(black, winner, strict=True), new))
+
+    def add_pairs(self, games: Sequence[Played]) -> None:
+        """Count games of which each two in a row are a pair. The outcome of one may be missing: that one and its pair
+        don't count. Raises ValueError as ``add`` does."""
+        games = Batch.of(games)
+        self.add(games.finished)
+        self.pairs.add(games)
+
+    def _count(
+        self,
+        games: int,
+        black: str,
+        length: int,
+        opening: int,
+        begins: int,
+        adjudged: int | None,
+        winner: int | None,
+        ending: str,
+    ) -> None:
+        """Count so many games that differ in nothing that counts here."""
+        white = self.second if black == self.first else self.first
+        self._note(games, black, winner, ending)
+        self.lengths[length] += games
+        if adjudged is not None and ending != "adjudicated" and ending not in _BY_FAULT:
+            self.played_on += games
+            self.overturned += games * (adjudged != winner)
+        chosen = length - opening
+        by_black = (chosen + ((begins == BLACK) is (opening % 2 == 0))) // 2
+        turns = {black: by_black, white: chosen - by_black}
+        if winner is not None and ending not in _BY_MOVES:  # the last turn has no move
+            turns[white if winner == BLACK else black] += 1
+        for player, own in turns.items():
+            self._turns[player] += games * own
 
     @property
     def repeats(self) -> int:
@@ -219,7 +228,7 @@ class Judge:
         self.date = ""
         """That of the last game that counts."""
         self._games = games
-        self._waiting: dict[int, Played] = {}  # by number, from 1
+        self._waiting: list[Batch] = []  # for an earlier one than theirs
         self._ahead = Pairs(first)  # with a test: those that count, and some after them
         self._next = 1
 
@@ -230,39 +239,44 @@ class Judge:
     @property
     def waiting(self) -> int:
         """Games that are over and don't count as long as an earlier one isn't."""
-        return len(self._waiting)
+        return sum(map(len, self._waiting))
 
-    def add(self, *games: Played) -> list[Played]:
+    def add(self, games: Sequence[Played]) -> Batch:
         """Take games; returns those that count from now on, in their order. Raises ValueError for one of others."""
-        if self.is_decided:
-            return []
-        for game in games:
-            number = int(game.id.rpartition("/")[2])
-            if self._games is None or number <= self._games:
-                self._waiting[number] = game
-        counted = self._take()
+        counted = Batch.of([] if self.is_decided else self._take(Batch.of(games)))
         if self.test is not None:
             counted = counted[: self._decide(self.test, counted)]
-        self.tally.add_pairs(*counted)
+        self.tally.add_pairs(counted)
         if self.is_decided:
             self._waiting.clear()
-        counted = [game for game in counted if game.outcome is not None]
+        counted = counted.finished
         if counted:
-            self.date = counted[-1].date
+            self.date = counted.column("date")[-1]
         return counted
 
-    def _take(self) -> list[Played]:
-        """The games that no earlier one is missing of, in pairs; the last one alone where their number is odd."""
+    def _take(self, games: Batch) -> Batch:
+        """The games, with those that wait, that no earlier one is missing of: in pairs; the last one alone where their
+        number is odd."""
+        numbers = _numbers(games)
+        if self._games is not None and max(numbers, default=0) > self._games:
+            places = [*_places(number <= self._games for number in numbers)]
+            games, numbers = games.take(places), [numbers[place] for place in places]
+        self._waiting += [games] * bool(games)
+        if not {self._next, self._next + 1} & {*numbers}:  # the next one may wait for its pair
+            return games[:0]
+        games = Batch.joined(self._waiting)
+        waiting = {number: place for place, number in enumerate(_numbers(games))}
         taken = []
-        while (game := self._waiting.pop(self._next, None)) is not None:
-            taken.append(game)
+        while (place := waiting.pop(self._next, None)) is not None:
+            taken.append(place)
             self._next += 1
         if len(taken) % 2 and self._next - 1 != self._games:
             self._next -= 1
-            self._waiting[self._next] = taken.pop()
-        return taken
+            waiting[self._next] = taken.pop()
+        self._waiting = [games.take([*waiting.values()])] * bool(waiting)
+        return games.take(taken)
 
-    def _decide(self, test: Sprt, games: Sequence[Played]) -> int:
+    def _decide(self, test: Sprt, games: Batch) -> int:
         """How many of the games there are until the test is decided, or all of them; and where it stands then."""
         before = len(self._ahead.points)
         self._ahead.add(games)
@@ -287,17 +301,20 @@ class Pairs:
 
     def add(self, games: Sequence[Played]) -> None:
         """Count each two games in a row; a last one alone is left out."""
-        pairs = [*zip(games[0::2], games[1::2], strict=False)]
-        whole = [one.outcome is not None and other.outcome is not None for one, other in pairs]
-        pairs = [*compress(pairs, whole)]
-        new = iter(self._seen.add([hash((_MOVES(one), _MOVES(other))) for one, other in pairs]))
-        points = (self._halves(one) + self._halves(other) for one, other in pairs)
-        known = iter([halves if is_new else self.NOTHING for halves, is_new in zip(points, new, strict=True)])
-        self.points += bytes(next(known) if there else self.NOTHING for there in whole)
-
-    def _halves(self, game: Played) -> int:
-        black, winner = _RESULT(game)
-        return 1 if winner is None else 2 * ((black == self._first) is (winner is BLACK))
+        games = Batch.of(games[: len(games) // 2 * 2])
+        black, winner, ending, canonical = map(games.column, ("black", "winner", "ending", "canonical"))
+        there = [one is not None for one in ending]
+        whole = [*map(and_, there[0::2], there[1::2])]
+        results = zip(black, winner, canonical, strict=True)
+        new = iter(self._seen.add([*map(hash, compress(zip(results, results, strict=True), whole))]))
+        halves = [
+            1 if won is None else 2 * ((name == self._first) is (won == BLACK))
+            for name, won in zip(black, winner, strict=True)
+        ]
+        points = map(add, halves[0::2], halves[1::2])
+        self.points += bytes(
+            [value if known and next(new) else self.NOTHING for value, known in zip(points, whole, strict=True)]
+        )
 
     def counts(self, end: int | None = None) -> PairCounts:
         """Of all pairs, or of the first so many, those that are different."""
@@ -327,3 +344,13 @@ class Seen:
         if len(self._new) > 1000 + len(self._sorted) // 16:
             self._sorted, self._new = np.sort(np.concatenate([self._sorted, self._new])), self._new[:0].copy()
         return new.tolist()
+
+
+def _numbers(games: Batch) -> list[int]:
+    """Those of a match's games, from 1."""
+    return [int(id.rpartition("/")[2]) for id in games.column("id")]
+
+
+def _places(chosen: Iterable[bool]) -> Iterator[int]:
+    """Where it is true."""
+    return compress(count(), chosen)

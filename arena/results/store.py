@@ -24,9 +24,9 @@ from arena.contract.code import Player
 from arena.files import FOREIGN
 
 if TYPE_CHECKING:  # players and results are read without games: these pull in the compiler
-    from arena.go.game import Outcome, Rules
-    from arena.go.moves import Colour
-    from arena.go.record import Record, Score
+    from arena.events.batch import Batch
+    from arena.go.game import Rules
+    from arena.go.record import Record
 
 SCHEMA = 5
 _APPLICATION = 0x41524E41  # "ARNA" in the file's header, so that no other program's database is taken for results
@@ -214,6 +214,7 @@ class Store:
         self._connection = connection
         self._lock = lock
         self._file = files.identity(path)
+        self._sound: dict[str | None, tuple[int, int]] = {}  # see ``_checked``
         with _in_one_line(path):
             self._schema = connection.execute("PRAGMA user_version").fetchone()[0]
 
@@ -351,21 +352,43 @@ class Store:
         values["limit"] = -1 if limit is None else max(0, limit)
         return (record for _, record in self._numbered(f"{condition} ORDER BY seq {order} LIMIT :limit", values))
 
-    def scores(self, *, event: str | None = None) -> Iterator[Score]:
-        """Games as they are counted, without their moves, in the order of their arrival, read as they are asked for.
-        Raises StoreError for one that was changed since it was stored."""
+    def scores(self, *, event: str | None = None) -> Iterator[Batch]:
+        """Games as they are counted, without their moves, in the order of their arrival, some at a time, read as they
+        are asked for. Raises StoreError for one that was changed since it was stored."""
         condition, values = _condition(event=event)
-        query = f"SELECT {', '.join(self._since(*_SCORED))}, {self._sum} FROM games WHERE {condition} ORDER BY seq"
+        version, known = self._version(), self._checked(event)
+        summed = f"iif(seq <= {known}, x'', {_SUMMED}), iif(seq <= {known}, 0, checksum)"  # 0 is the sum of nothing
+        columns = [*self._since(*_SCORED), summed if self._schema >= 5 else "x'', NULL"]
+        query = f"SELECT {', '.join(columns)} FROM games WHERE {condition} ORDER BY seq"
         with _in_one_line(self.path):
             cursor = self._connection.cursor()
             cursor.row_factory = None
-            yield from _scores_from_rows(cursor.execute(query, values), self.path)
+            cursor.execute(query, values)
+            for batch in _batches_from_rows(cursor, self.path):
+                known = max(known, batch.column("seq")[-1])
+                yield batch
+            self._sound[event] = version, known
+
+    def _checked(self, event: str | None) -> int:
+        """Up to which number all games of an event (or all there are) were found to be as they were stored, by this
+        process, and nothing else has written to the file since."""
+        version, last = self._sound.get(event, (0, 0))
+        return last if version == self._version() else 0
+
+    def _version(self) -> int:
+        """Another number when another program has written to the file."""
+        with _in_one_line(self.path):
+            return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
     def _changed(self, condition: str, values: dict[str, Any]) -> list[str]:
         """The ids of games that were changed since they were stored, as far as a checksum tells."""
-        query = f"SELECT id FROM games WHERE {condition} AND checksum <> crc32({_SUMMED}) ORDER BY seq"
         if self._schema < 5:
             return []
+        for number, event in enumerate(self._sound):
+            same = "TRUE" if event is None else f"event = :event{number}"
+            condition += f" AND NOT (seq <= {self._checked(event)} AND {same})"
+            values = values | {f"event{number}": event}
+        query = f"SELECT id FROM games WHERE {condition} AND checksum <> crc32({_SUMMED}) ORDER BY seq"
         with _in_one_line(self.path):
             return [row["id"] for row in self._connection.execute(query, values)]
 
@@ -406,7 +429,12 @@ class Store:
             GROUP BY rules, setup ORDER BY games DESC, rules, setup
         """
         with _in_one_line(self.path):
-            pools = [Pool(*row) for row in self._connection.execute(query)]
+            only = self._connection.execute("SELECT rules, setup, 0 FROM games LIMIT 1").fetchone()
+            if only is not None and self._is_all(Pool(*only)):  # then an index is all that has to be counted
+                games = self._connection.execute(f"SELECT count(*) FROM games WHERE {self._rated}").fetchone()[0]
+                pools = [Pool(only["rules"], only["setup"], games)] if games else []
+            else:
+                pools = [Pool(*row) for row in self._connection.execute(query)]
         for pool in pools:
             try:
                 str(pool)
@@ -758,6 +786,7 @@ def _row_from_record(record: Record) -> dict[str, Any]:
 
 def _record_from_row(row: sqlite3.Row) -> Record:
     """Raises what is in FOREIGN, ConfigError or struct.error when the row doesn't hold a record."""
+    from arena.events.batch import colour_of, outcome_of
     from arena.go.moves import Colour
     from arena.go.record import Record
 
@@ -765,26 +794,30 @@ def _record_from_row(row: sqlite3.Row) -> Record:
     return Record(
         rules=_rules_from_json(row["rules"]),
         moves=tuple(move for (move,) in struct.iter_unpack("<H", row["moves"])),
-        outcome=_outcome(row["winner"], row["ending"], row["margin"]),
+        outcome=outcome_of(row["winner"], row["ending"], row["margin"]),
         setup=(tuple(black), tuple(white)),
         first=Colour(row["first"]),
         seed=int(row["seed"]),
-        adjudged=_colour(row["adjudged"]) if "adjudged" in row.keys() else None,
+        adjudged=colour_of(row["adjudged"]) if "adjudged" in row.keys() else None,
         **{name: row[name] for name in (*_TEXTS, *_NUMBERS) if name in row.keys()},
     )
 
 
-def _scores_from_rows(rows: Iterable[tuple[Any, ...]], path: Path) -> Iterator[Score]:
+def _batches_from_rows(cursor: sqlite3.Cursor, path: Path) -> Iterator[Batch]:
     """From ``_SCORED``, what the checksum is of, and the checksum. Raises StoreError."""
-    from arena.go.record import Score
+    from arena.events.batch import AT_ONCE, COLUMNS, Batch
 
-    for row in rows:
-        *_, summed, kept = row
-        try:
-            _check_sum(summed, kept)
-            yield Score._make((*row[:14], _colour(row[14]), _colour(row[15]), _outcome(*row[16:19])))
-        except FOREIGN as error:
-            raise StoreError(_damaged(row[1], path, error)) from error
+    while rows := cursor.fetchmany(AT_ONCE):
+        *columns, summed, kept = zip(*rows, strict=True)
+        batch = Batch(dict(zip(COLUMNS, columns, strict=True)))
+        if [*map(crc32, summed)] != [*kept] or not batch.is_sound:
+            for number, row in enumerate(rows):
+                try:
+                    _check_sum(*row[-2:])
+                    batch[number]
+                except FOREIGN as error:
+                    raise StoreError(_damaged(row[1], path, error)) from error
+        yield batch
 
 
 def _changed(ids: Sequence[str]) -> str:
@@ -803,20 +836,6 @@ def _check_sum(summed: bytes, checksum: int | None) -> None:
 
 def _damaged(id: object, path: Path, error: Exception) -> str:
     return _one_line(f"game '{id}' in {path} is damaged ({error}); restore the file from a copy")
-
-
-@lru_cache(maxsize=4096)
-def _outcome(winner: int | None, ending: str | None, margin: float | None) -> Outcome | None:
-    from arena.go.game import Ending, Outcome
-
-    return None if ending is None else Outcome(_colour(winner), Ending(ending), margin)
-
-
-@lru_cache
-def _colour(number: int | None) -> Colour | None:
-    from arena.go.moves import Colour
-
-    return None if number is None else Colour(number)
 
 
 @lru_cache(maxsize=64)

@@ -15,7 +15,7 @@ from rich.text import Text
 from arena.events.ladder import widest_gap
 from arena.events.runner import Control, Update
 from arena.events.schedule import Ladder, Match, Tournament
-from arena.events.tally import Tally
+from arena.events.tally import Results, Tally
 from arena.go.game import Ending
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Played
@@ -42,7 +42,7 @@ class MatchView(EventView[Tally]):
         self.match = match
         self.comparison: Comparison | None = None
         self.may_end_early = match.test is not None
-        self._over = Tally(*match.players)  # all games that are over, in whatever order
+        self._over = Results(*match.players)  # of all games that are over, in whatever order
 
     def add(self, update: Update) -> None:
         """Take in what has happened."""
@@ -58,11 +58,11 @@ class MatchView(EventView[Tally]):
         self.warning = f"games repeat: {counted - repeats} of {counted} differ" if repeats else ""
 
     def _count(self, games: Sequence[Played]) -> None:
-        self.judge.add(*games)
-        self._over.add(*games)
+        self.judge.add(games)
+        self._over.add(games)
 
     @property
-    def shown(self) -> Tally:
+    def shown(self) -> Results:
         """All games that are over, also those that wait for earlier ones; those that count once a test is decided."""
         return self.tally if self.judge.is_decided else self._over
 

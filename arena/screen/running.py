@@ -14,6 +14,7 @@ from itertools import count
 from statistics import NormalDist
 from typing import Generic, TypeVar
 
+from arena.events.batch import Batch
 from arena.events.pairing import Pairing
 from arena.events.runner import Update
 from arena.events.schedule import Event
@@ -106,9 +107,10 @@ class EventView(ABC, Generic[Counted]):
         if update.paused is not None:
             self.pause(update.paused)
         self._count(update.records)
-        self._lengths.add(*(record.length for record in update.records))
-        self.stored += len(update.records)
-        self._moves += sum(record.length for record in update.records)
+        lengths = Batch.of(update.records).column("length")
+        self._lengths.add(*lengths)
+        self.stored += len(lengths)
+        self._moves += sum(lengths)
         if update.resumed:
             self.resumed, self._resumed_moves = self.stored, self._moves
             return
@@ -121,7 +123,7 @@ class EventView(ABC, Generic[Counted]):
 
     def _count(self, games: Sequence[Played]) -> None:
         """Take games into the tally."""
-        self.tally.add(*games)
+        self.tally.add(games)
 
     @property
     @abstractmethod
