@@ -126,7 +126,7 @@ def test_numbers_that_were_there_are_known_again(parts: list[list[int]]) -> None
         for number in numbers:
             new.append(number not in known)
             known.add(number)
-        assert seen.add(numbers) == new
+        assert seen.add(numbers).tolist() == new
 
 
 def test_a_pair_counts_only_when_all_earlier_pairs_are_complete() -> None:

@@ -120,9 +120,7 @@ def test_seconds_are_spread_over_the_moves_that_were_chosen():
     tally = tally_of(record(0, "new", black_seconds=6.0, white_seconds=3.0))
     assert tally.seconds_a_move("new") == 2.0
     assert tally.seconds_a_move("old") == 1.0
-    tally.add(
-        [record(1, "new", ending=Ending.RESIGN, black_seconds=5.0, white_seconds=3.0)]
-    )  # old resigns as Black
+    tally.add([record(1, "new", ending=Ending.RESIGN, black_seconds=5.0, white_seconds=3.0)])  # old resigns as Black
     assert tally.seconds_a_move("old") == pytest.approx((3 + 5) / (3 + 4))
     assert tally.seconds_a_move("new") == pytest.approx((6 + 3) / (3 + 3))
     assert tally.lengths == {10: 2}

@@ -5,18 +5,18 @@ A million stored games are counted from columns: to make an object of each takes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from itertools import islice, pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import chain, islice, pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, overload
 
 if TYPE_CHECKING:  # as in tally
     from arena.go.game import Ending, Outcome
     from arena.go.moves import Colour
     from arena.go.record import Played
 
-AT_ONCE = 2_000
+AT_ONCE = 1_000
 """Games of a batch, at most: as many as are counted fast."""
 
 COLUMNS = (
@@ -29,19 +29,26 @@ _OF_THE_OUTCOME = ("winner", "ending", "margin")
 
 
 class Batch(Sequence["Played"]):
-    """Games in a row. Those that come as columns are made when they are asked for."""
+    """Games in a row. Columns are made when they are asked for, and so are games that come as columns."""
 
-    __slots__ = ("_columns", "_games")
+    __slots__ = ("_columns", "_games", "_length", "_make")
 
-    def __init__(self, columns: Mapping[str, Sequence[Any]], games: Sequence[Played] | None = None):
-        """``columns`` are all of ``COLUMNS``, unless the ``games`` are there to take them from."""
-        self._columns = dict(columns)
+    def __init__(self, length: int, make: Callable[[str], Sequence[Any]], games: Sequence[Played] | None = None):
+        """``make`` gives each of ``COLUMNS`` by its name."""
+        self._length = length
+        self._make = make
         self._games = games
+        self._columns: dict[str, Sequence[Any]] = {}
 
     @classmethod
     def of(cls, games: Sequence[Played]) -> Batch:
         """The same games."""
-        return games if isinstance(games, Batch) else cls({}, games)
+        return games if isinstance(games, Batch) else cls(len(games), partial(_values, games), games)
+
+    @classmethod
+    def of_columns(cls, columns: Mapping[str, Sequence[Any]]) -> Batch:
+        """From all of ``COLUMNS``."""
+        return cls(len(columns["id"]), columns.__getitem__)
 
     @classmethod
     def joined(cls, batches: Sequence[Batch]) -> Batch:
@@ -49,21 +56,26 @@ class Batch(Sequence["Played"]):
         if len(batches) == 1:
             return batches[0]
         if any(batch._games is not None for batch in batches):
-            return cls({}, [game for batch in batches for game in batch])
-        return cls({name: [value for batch in batches for value in batch.column(name)] for name in COLUMNS})
+            return cls.of([game for batch in batches for game in batch])
+        length = sum(map(len, batches))
+        return cls(length, lambda name: [*chain.from_iterable(batch.column(name) for batch in batches)])
 
     def column(self, name: str) -> Sequence[Any]:
         """One of ``COLUMNS``, a value a game. Colours are 1 and 2 or equal to that, endings equal to their text."""
         found = self._columns.get(name)
         if found is None:
-            found = self._columns[name] = _values(cast("Sequence[Played]", self._games), name)
+            found = self._columns[name] = self._make(name)
         return found
 
     def take(self, places: Sequence[int]) -> Batch:
         """The games at these places, in this order."""
         if self._games is not None:
-            return Batch({}, [self._games[place] for place in places])
-        return Batch({name: [*map(column.__getitem__, places)] for name, column in self._columns.items()})
+            return Batch.of([self._games[place] for place in places])
+        return Batch(len(places), lambda name: [*map(self.column(name).__getitem__, places)])
+
+    def copy(self) -> Batch:
+        """The same, to be kept without what it was taken from."""
+        return self if self._games is not None else Batch.of_columns({name: self.column(name) for name in COLUMNS})
 
     def renamed(self, names: Mapping[str, str]) -> Batch:
         """The same games, their players under the names that are given by identity."""
@@ -71,11 +83,12 @@ class Batch(Sequence["Played"]):
         if [*self.column("black")] == of_black and [*self.column("white")] == of_white:
             return self
         if self._games is None:
-            return Batch(self._columns | {"black": of_black, "white": of_white})
+            names_given = {"black": of_black, "white": of_white}
+            return Batch(len(self), lambda name: names_given.get(name) or self.column(name))
         from arena.go.record import renamed
 
         both = zip(self._games, of_black, of_white, strict=True)
-        return Batch({}, [renamed(game, black=black, white=white) for game, black, white in both])
+        return Batch.of([renamed(game, black=black, white=white) for game, black, white in both])
 
     @property
     def is_sound(self) -> bool:
@@ -94,11 +107,11 @@ class Batch(Sequence["Played"]):
         return self.take([place for place, one in enumerate(endings) if one is not None]) if None in endings else self
 
     def __len__(self) -> int:
-        return len(self._columns["id"] if self._games is None else self._games)
+        return self._length
 
     def __iter__(self) -> Iterator[Played]:
         if self._games is None:
-            return map(_score, *(self._columns[name] for name in COLUMNS))
+            return map(_score, *map(self.column, COLUMNS))
         return iter(self._games)
 
     @overload
@@ -107,11 +120,13 @@ class Batch(Sequence["Played"]):
     def __getitem__(self, place: slice) -> Batch: ...
     def __getitem__(self, place: int | slice) -> Played | Batch:
         if isinstance(place, slice):
-            columns = {name: column[place] for name, column in self._columns.items()}
-            return Batch(columns, None if self._games is None else self._games[place])
+            length = len(range(self._length)[place])
+            if self._games is not None:
+                return Batch.of(self._games[place])
+            return self if length == self._length else Batch(length, lambda name: self.column(name)[place])
         if self._games is not None:
             return self._games[place]
-        return _score(*(self._columns[name][place] for name in COLUMNS))
+        return _score(*(self.column(name)[place] for name in COLUMNS))
 
 
 def batches(games: Iterable[Played]) -> Iterator[Batch]:

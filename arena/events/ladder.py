@@ -124,7 +124,7 @@ class LadderCourse:
             self._starts[digest] = max(self._starts[digest], 2 * ((int(number) - 1) // 2 + 1))
             colours = (first.identity, second.identity) if int(number) % 2 else (second.identity, first.identity)
             found.append((colours, game.canonical))
-        for (colours, _), game, new in zip(found, games, self._seen.add([*map(hash, found)]), strict=True):
+        for (colours, _), game, new in zip(found, games, self._seen.add([*map(hash, found)]).tolist(), strict=True):
             if game.outcome is not None and new:
                 self._points[colours] += game.outcome.black_score  # type: ignore[assignment]  # halves, too
                 self._distinct[colours] += 1

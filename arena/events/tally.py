@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress, count
-from operator import add, and_
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -113,8 +112,7 @@ class Tally(Results):
         self.pairs = Pairs(first)
         self._seconds = {first: 0.0, second: 0.0}
         self._turns = {first: 0, second: 0}
-        self._seen = Seen()
-        self._distinct: Counter[tuple[str, Colour | None]] = Counter()  # by Black's name and the winner
+        self._distinct = Firsts()  # who won, 4 more where the first player has Black
 
     def add(self, games: Sequence[Played]) -> None:
         """Count games. Raises ValueError, and then has changed nothing, when one is of other players or unfinished."""
@@ -136,8 +134,8 @@ class Tally(Results):
             self._seconds[player] = float(spent.cumsum()[-1])
         if not _BY_FAULT.isdisjoint(ending):
             self.forfeits += [Forfeit.of(game) for game in games.take([*_places(map(_BY_FAULT.__contains__, ending))])]
-        new = self._seen.add([*map(hash, zip(black, winner, games.column("canonical"), strict=True))])
-        self._distinct.update(compress(zip(black, winner, strict=True), new))
+        results = np.array([won or 0 for won in winner], np.uint8) + 4 * has_black.astype(np.uint8)
+        self._distinct.add(results.tobytes(), [*map(hash, zip(black, winner, games.column("canonical"), strict=True))])
 
     def add_pairs(self, games: Sequence[Played]) -> None:
         """Count games of which each two in a row are a pair. The outcome of one may be missing: that one and its pair
@@ -175,12 +173,12 @@ class Tally(Results):
     @property
     def repeats(self) -> int:
         """How many games are identical to an earlier one."""
-        return self.games - self._distinct.total()
+        return self._distinct.values.count(Firsts.NOTHING)
 
     @property
     def finished_pairs(self) -> int:
         """How many openings have been played with both colours."""
-        return len(self.pairs.points)
+        return len(self.pairs)
 
     def seconds_a_move(self, player: str) -> float | None:
         """What a player used for each of its own moves; None before the first."""
@@ -200,8 +198,8 @@ class Tally(Results):
     def rated(self) -> list[Result]:
         """What a league's ratings are made of: Black's points from all distinct games, one result for each colour."""
         results = []
-        for black, white in ((self.first, self.second), (self.second, self.first)):
-            won, drawn, lost = (self._distinct[black, winner] for winner in (BLACK, None, WHITE))
+        for black, white, place in ((self.first, self.second, 4), (self.second, self.first, 0)):
+            won, drawn, lost = (self._distinct.values.count(place + winner) for winner in (BLACK, 0, WHITE))
             results.append(Result(black, white, won + drawn / 2, won + drawn + lost))
         return [result for result in results if result.games]
 
@@ -229,6 +227,7 @@ class Judge:
         """That of the last game that counts."""
         self._games = games
         self._waiting: list[Batch] = []  # for an earlier one than theirs
+        self._numbers: list[int] = []  # those of the games that wait, from 1
         self._ahead = Pairs(first)  # with a test: those that count, and some after them
         self._next = 1
 
@@ -239,7 +238,7 @@ class Judge:
     @property
     def waiting(self) -> int:
         """Games that are over and don't count as long as an earlier one isn't."""
-        return sum(map(len, self._waiting))
+        return len(self._numbers)
 
     def add(self, games: Sequence[Played]) -> Batch:
         """Take games; returns those that count from now on, in their order. Raises ValueError for one of others."""
@@ -248,7 +247,7 @@ class Judge:
             counted = counted[: self._decide(self.test, counted)]
         self.tally.add_pairs(counted)
         if self.is_decided:
-            self._waiting.clear()
+            self._waiting, self._numbers = [], []
         counted = counted.finished
         if counted:
             self.date = counted.column("date")[-1]
@@ -257,15 +256,16 @@ class Judge:
     def _take(self, games: Batch) -> Batch:
         """The games, with those that wait, that no earlier one is missing of: in pairs; the last one alone where their
         number is odd."""
-        numbers = _numbers(games)
+        numbers = [int(id.rpartition("/")[2]) for id in games.column("id")]
         if self._games is not None and max(numbers, default=0) > self._games:
             places = [*_places(number <= self._games for number in numbers)]
             games, numbers = games.take(places), [numbers[place] for place in places]
         self._waiting += [games] * bool(games)
+        self._numbers += numbers
         if not {self._next, self._next + 1} & {*numbers}:  # the next one may wait for its pair
             return games[:0]
         games = Batch.joined(self._waiting)
-        waiting = {number: place for place, number in enumerate(_numbers(games))}
+        waiting = {number: place for place, number in enumerate(self._numbers)}
         taken = []
         while (place := waiting.pop(self._next, None)) is not None:
             taken.append(place)
@@ -273,12 +273,13 @@ class Judge:
         if len(taken) % 2 and self._next - 1 != self._games:
             self._next -= 1
             waiting[self._next] = taken.pop()
-        self._waiting = [games.take([*waiting.values()])] * bool(waiting)
+        self._waiting = [games.take([*waiting.values()]).copy()] * bool(waiting)
+        self._numbers = [*waiting]
         return games.take(taken)
 
     def _decide(self, test: Sprt, games: Batch) -> int:
         """How many of the games there are until the test is decided, or all of them; and where it stands then."""
-        before = len(self._ahead.points)
+        before = len(self._ahead)
         self._ahead.add(games)
         courses = self._ahead.course(before)
         if not len(courses):
@@ -290,31 +291,32 @@ class Judge:
 class Pairs:
     """What the pairs of a match gave its first player, in the order in which they count."""
 
-    NOTHING = 255
-    """In place of the points: of a pair that is identical to an earlier one, or of which an outcome is missing."""
-
     def __init__(self, first: str):
-        self.points = bytearray()
-        """In halves, 0 to 4, or ``NOTHING``."""
         self._first = first
-        self._seen = Seen()
+        self._points = Firsts()
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    @property
+    def points(self) -> bytearray:
+        """In halves, 0 to 4; ``Firsts.NOTHING`` for a pair that is identical to an earlier one, or of which an outcome
+        is missing."""
+        return self._points.values
 
     def add(self, games: Sequence[Played]) -> None:
         """Count each two games in a row; a last one alone is left out."""
         games = Batch.of(games[: len(games) // 2 * 2])
         black, winner, ending, canonical = map(games.column, ("black", "winner", "ending", "canonical"))
-        there = [one is not None for one in ending]
-        whole = [*map(and_, there[0::2], there[1::2])]
+        there = np.array([one is not None for one in ending], bool)
+        has_black = np.array([name == self._first for name in black], bool)
+        won = np.array([one or 0 for one in winner], np.uint8)
+        halves = np.where(won == 0, 1, 2 * (has_black == (won == BLACK))).astype(np.uint8)
+        whole = there[0::2] & there[1::2]
+        points = np.where(whole, halves[0::2] + halves[1::2], Firsts.NOTHING).astype(np.uint8)
         results = zip(black, winner, canonical, strict=True)
-        new = iter(self._seen.add([*map(hash, compress(zip(results, results, strict=True), whole))]))
-        halves = [
-            1 if won is None else 2 * ((name == self._first) is (won == BLACK))
-            for name, won in zip(black, winner, strict=True)
-        ]
-        points = map(add, halves[0::2], halves[1::2])
-        self.points += bytes(
-            [value if known and next(new) else self.NOTHING for value, known in zip(points, whole, strict=True)]
-        )
+        pairs = compress(zip(results, results, strict=True), whole.tolist())
+        self._points.add(points.tobytes(), [*map(hash, pairs)])
 
     def counts(self, end: int | None = None) -> PairCounts:
         """Of all pairs, or of the first so many, those that are different."""
@@ -326,14 +328,46 @@ class Pairs:
         return np.array(self.counts(begin).counts) + each.cumsum(axis=0)
 
 
+class Firsts:
+    """Small values of things that numbers of 64 bits tell apart, of which the first of its number counts alone. Which
+    one that is is found out when it is asked for: the more there are at once, the less each takes."""
+
+    NOTHING = 255
+    """In place of the value of one that doesn't count."""
+
+    def __init__(self) -> None:
+        self._values = bytearray()
+        self._numbers: list[np.ndarray] = []  # of the values that are to be looked at
+        self._known = 0  # values that were
+        self._seen = Seen()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def add(self, values: bytes, numbers: Sequence[int]) -> None:
+        """Note values, and the numbers of those that aren't ``NOTHING``."""
+        self._values += values
+        self._numbers.append(np.array(numbers, np.int64))
+
+    @property
+    def values(self) -> bytearray:
+        """All of them, in their order."""
+        if self._numbers:
+            values = np.frombuffer(self._values, np.uint8)[self._known :]
+            new = self._seen.add(np.concatenate(self._numbers))
+            values[np.flatnonzero(values != self.NOTHING)[~new]] = self.NOTHING
+            self._known, self._numbers = len(self._values), []
+        return self._values
+
+
 class Seen:
     """Numbers of 64 bits that were there before: some 8 bytes each, where a set takes 80."""
 
     def __init__(self) -> None:
         self._sorted = self._new = np.empty(0, np.int64)
 
-    def add(self, numbers: Sequence[int]) -> list[bool]:
-        """Note numbers; returns which of them were not there."""
+    def add(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Note numbers; returns which of them were not there, as an array of bool."""
         given = np.array(numbers, np.int64)
         new = np.zeros(len(given), bool)
         new[np.unique(given, return_index=True)[1]] = True
@@ -343,12 +377,7 @@ class Seen:
         self._new = np.sort(np.concatenate([self._new, given[new]]))
         if len(self._new) > 1000 + len(self._sorted) // 16:
             self._sorted, self._new = np.sort(np.concatenate([self._sorted, self._new])), self._new[:0].copy()
-        return new.tolist()
-
-
-def _numbers(games: Batch) -> list[int]:
-    """Those of a match's games, from 1."""
-    return [int(id.rpartition("/")[2]) for id in games.column("id")]
+        return new
 
 
 def _places(chosen: Iterable[bool]) -> Iterator[int]:

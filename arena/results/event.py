@@ -231,7 +231,7 @@ class Report(Findings):
                 self._count(judge.add(some))
             if self.counted:
                 self.table.take(judge.tally)
-            for pairs in _ends(len(judge.tally.pairs.points)):
+            for pairs in _ends(len(judge.tally.pairs)):
                 self._stages.append((2 * pairs, judge.tally.pairs.counts(pairs)))
 
     def _count(self, games: Batch) -> None:

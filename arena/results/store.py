@@ -139,6 +139,9 @@ _SCORED = (
     *("black_seconds", "white_seconds", "reason", "unrated", "canonical", "first", "adjudged"),
     *("winner", "ending", "margin"),
 )
+_FETCHED = 250
+"""Rows that are taken from SQLite at a time: few enough to be at hand when they are looked at."""
+
 _LATER = {"adjudged": (2, "NULL"), "unrated": (3, "''")}
 """Since which schema there are columns that a query may ask an older one for, and what stands for them there."""
 
@@ -215,6 +218,7 @@ class Store:
         self._lock = lock
         self._file = files.identity(path)
         self._sound: dict[str | None, tuple[int, int]] = {}  # see ``_checked``
+        self._all: tuple[tuple[Any, ...], bool] | None = None  # what ``_is_all`` was asked last, and its answer
         with _in_one_line(path):
             self._schema = connection.execute("PRAGMA user_version").fetchone()[0]
 
@@ -357,8 +361,8 @@ class Store:
         are asked for. Raises StoreError for one that was changed since it was stored."""
         condition, values = _condition(event=event)
         version, known = self._version(), self._checked(event)
-        summed = f"iif(seq <= {known}, x'', {_SUMMED}), iif(seq <= {known}, 0, checksum)"  # 0 is the sum of nothing
-        columns = [*self._since(*_SCORED), summed if self._schema >= 5 else "x'', NULL"]
+        is_sound = f"iif(seq <= {known}, 1, checksum = crc32({_SUMMED}))" if self._schema >= 5 else "NULL"
+        columns = [*self._since(*_SCORED), is_sound]
         query = f"SELECT {', '.join(columns)} FROM games WHERE {condition} ORDER BY seq"
         with _in_one_line(self.path):
             cursor = self._connection.cursor()
@@ -384,10 +388,15 @@ class Store:
         """The ids of games that were changed since they were stored, as far as a checksum tells."""
         if self._schema < 5:
             return []
+        sound = 0
         for number, event in enumerate(self._sound):
-            same = "TRUE" if event is None else f"event = :event{number}"
-            condition += f" AND NOT (seq <= {self._checked(event)} AND {same})"
-            values = values | {f"event{number}": event}
+            of_event = "TRUE" if event is None else f"event = :event{number}"
+            known = f"{of_event} AND seq <= {self._checked(event)}"
+            given = {f"event{number}": event}
+            sound = max(sound, self._number(known, given))
+            condition, values = f"{condition} AND NOT ({known})", values | given
+        if sound and sound == self._number("TRUE", {}):  # it isn't worth a look at each
+            return []
         query = f"SELECT id FROM games WHERE {condition} AND checksum <> crc32({_SUMMED}) ORDER BY seq"
         with _in_one_line(self.path):
             return [row["id"] for row in self._connection.execute(query, values)]
@@ -418,7 +427,9 @@ class Store:
         forfeits: bool = False,
     ) -> int:
         """How many games ``games`` would give."""
-        condition, values = _condition(event=event, player=player, size=size, forfeits=forfeits)
+        return self._number(*_condition(event=event, player=player, size=size, forfeits=forfeits))
+
+    def _number(self, condition: str, values: dict[str, Any]) -> int:
         with _in_one_line(self.path):
             return int(self._connection.execute(f"SELECT count(*) FROM games WHERE {condition}", values).fetchone()[0])
 
@@ -431,7 +442,7 @@ class Store:
         with _in_one_line(self.path):
             only = self._connection.execute("SELECT rules, setup, 0 FROM games LIMIT 1").fetchone()
             if only is not None and self._is_all(Pool(*only)):  # then an index is all that has to be counted
-                games = self._connection.execute(f"SELECT count(*) FROM games WHERE {self._rated}").fetchone()[0]
+                games = self._number(self._rated, {})
                 pools = [Pool(only["rules"], only["setup"], games)] if games else []
             else:
                 pools = [Pool(*row) for row in self._connection.execute(query)]
@@ -474,8 +485,12 @@ class Store:
     def _is_all(self, pool: Pool) -> bool:
         """Whether there are no other games: then an index is all that has to be read."""
         query = "SELECT EXISTS (SELECT 1 FROM games WHERE rules <> ? OR setup IS NOT ?)"
-        with _in_one_line(self.path):
-            return not self._connection.execute(query, (pool.rules, pool.setup)).fetchone()[0]
+        asked = pool.rules, pool.setup, self._version(), self._connection.total_changes
+        if self._all is None or self._all[0] != asked:
+            with _in_one_line(self.path):
+                found = self._connection.execute(query, (pool.rules, pool.setup)).fetchone()[0]
+            self._all = asked, not found
+        return self._all[1]
 
     def _late(self) -> list[str]:
         """The ids of the games of matches that don't count as long as an earlier one is missing."""
@@ -517,8 +532,8 @@ class Store:
 
     @property
     def _sum(self) -> str:
-        """What the checksum is of, and the checksum."""
-        return f"{_SUMMED} AS summed, checksum AS kept" if self._schema >= 5 else "x'' AS summed, NULL AS kept"
+        """Whether a game is as it was stored; NULL where that isn't known."""
+        return f"checksum = crc32({_SUMMED}) AS is_sound" if self._schema >= 5 else "NULL AS is_sound"
 
     def damage(self) -> str:
         """What SQLite's integrity check finds wrong with the file, and which games were changed since they were stored,
@@ -611,7 +626,7 @@ class Store:
 
     def _record(self, row: sqlite3.Row) -> Record:
         try:
-            _check_sum(row["summed"], row["kept"])
+            _check_sum(row["is_sound"])
             return _record_from_row(row)
         except (*FOREIGN, ConfigError, struct.error) as error:
             raise StoreError(_damaged(row["id"], self.path, error)) from error
@@ -804,19 +819,23 @@ def _record_from_row(row: sqlite3.Row) -> Record:
 
 
 def _batches_from_rows(cursor: sqlite3.Cursor, path: Path) -> Iterator[Batch]:
-    """From ``_SCORED``, what the checksum is of, and the checksum. Raises StoreError."""
+    """From ``_SCORED``, and whether a game is as it was stored; None where that isn't known. Raises StoreError."""
     from arena.events.batch import AT_ONCE, COLUMNS, Batch
 
-    while rows := cursor.fetchmany(AT_ONCE):
-        *columns, summed, kept = zip(*rows, strict=True)
-        batch = Batch(dict(zip(COLUMNS, columns, strict=True)))
-        if [*map(crc32, summed)] != [*kept] or not batch.is_sound:
-            for number, row in enumerate(rows):
+    while rows := cursor.fetchmany(_FETCHED):
+        columns: list[list[Any]] = [[*column] for column in zip(*rows, strict=True)]
+        while len(columns[0]) < AT_ONCE and (rows := cursor.fetchmany(_FETCHED)):
+            for column, more in zip(columns, zip(*rows, strict=True), strict=True):
+                column += more
+        *columns, are_sound = columns
+        batch = Batch.of_columns(dict(zip(COLUMNS, columns, strict=True)))
+        if 0 in are_sound or not batch.is_sound:
+            for id, is_sound, number in zip(batch.column("id"), are_sound, range(len(batch)), strict=True):
                 try:
-                    _check_sum(*row[-2:])
+                    _check_sum(is_sound)
                     batch[number]
                 except FOREIGN as error:
-                    raise StoreError(_damaged(row[1], path, error)) from error
+                    raise StoreError(_damaged(id, path, error)) from error
         yield batch
 
 
@@ -828,9 +847,9 @@ def _changed(ids: Sequence[str]) -> str:
     return f"{some} changed after being stored: {', '.join(ids[:3])}{', ...' if len(ids) > 3 else ''}"
 
 
-def _check_sum(summed: bytes, checksum: int | None) -> None:
+def _check_sum(is_sound: int | None) -> None:
     """Raises ValueError when a row isn't what its checksum was made of; one of an older arena has none."""
-    if checksum is not None and checksum != crc32(summed):
+    if is_sound == 0:
         raise ValueError("it was changed after being stored")
 
 

@@ -90,8 +90,6 @@ class EventView(ABC, Generic[Counted]):
         self.is_paused = False
         self.waiting = 0  # finished games that can't be stored yet
         self.may_end_early = False  # the number of games is only the most there can be
-        self.stage = ""  # how far it has come, in words, where it has stages
-        self.warning = ""  # what should be known before the event is over, in a line
         self._pauses = 0.0  # seconds, of those that are over
         self._paused_at = 0.0
         self.began = self.now
@@ -124,6 +122,16 @@ class EventView(ABC, Generic[Counted]):
     def _count(self, games: Sequence[Played]) -> None:
         """Take games into the tally."""
         self.tally.add(games)
+
+    @property
+    @abstractmethod
+    def stage(self) -> str:
+        """How far it has come, in words, where it has stages."""
+
+    @property
+    @abstractmethod
+    def warning(self) -> str:
+        """What should be known before the event is over, in a line."""
 
     @property
     @abstractmethod
