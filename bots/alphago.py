@@ -177,7 +177,7 @@ class AlphaGo(Bot):
         for slot, game in zip(slots, games, strict=True):
             if config.gumbel:
                 forest.roots[slot]["simulations"] = (limits.simulations or config.visits) - 1
-                self._gumbel.draw_gumbel(forest.roots, slot, config.gumbel_scale)
+                self._gumbel.draw_gumbel(forest.roots, slot, games[0].rules.size ** 2 + 1, config.gumbel_scale)
             elif config.dirichlet_weight > 0:
                 forest.draw_noise(int(slot), game, config.dirichlet_alpha)
         self._search(slots, games[0].rules.size, limits)

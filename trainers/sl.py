@@ -24,7 +24,7 @@ from trainers import data, dataset, supervised
 from trainers.loop import Target, to_tensors
 from trainers.progress import Progress
 from trainers.settings import SL as Config
-from trainers.settings import Distill, Supervised
+from trainers.settings import Distill, Supervised, Zero
 from trainers.supervised import Answering, Ask, Lesson, Loss, Weighed, encoder_of, named
 
 Measure = Callable[[Ask, Iterable[data.Batch]], Mapping[str, float]]
@@ -45,7 +45,7 @@ class Losses:
         """By the names that they have in the log."""
         return {f"{head}_loss": getattr(self, head) for head in ("policy", "value", "ownership", "score")}
 
-    def total(self, config: Config | Distill) -> Tensor:
+    def total(self, config: Config | Distill | Zero) -> Tensor:
         return (
             self.policy
             + config.value_weight * self.value

@@ -394,8 +394,8 @@ class Forest:
         return int(first - second)
 
     def best(self, slot: int, size: int, child: int | None = None) -> tuple[Move, float, int]:
-        """The move of ``child``, or of the root's most visited one, its mean result for the side to move, and the root's
-        visits."""
+        """The move of ``child``, or of the root's most visited one, its mean result for the side to move, and the
+        root's visits."""
         if child is None:
             child = int(best_child(self.nodes, self.roots, slot))
         visits = int(self.nodes.visits[slot, 0])
