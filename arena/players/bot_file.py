@@ -55,7 +55,7 @@ ARENA_TOML = """\
 
 # [bots.katago]
 # kind = "gtp"
-# command = "katago gtp -model MODEL.bin.gz -config gtp.cfg"   # your paths; maxVisits in gtp.cfg sets its strength
+# command = "katago gtp -model MODEL.bin.gz -config gtp.cfg"   # your paths; katago@simulations=50 sets its visits
 # startup = 120            # seconds: the first start tunes itself to the GPU
 
 # [bots.leela-zero]
