@@ -8,6 +8,7 @@ little. Nothing here passes or fails. The table is Markdown, ready for benchmark
   nets       evaluations a second beside the bare ONNX Runtime
   puct       what a leaf costs outside the net
   matches    whole matches beside the sum of their parts
+  cluster    what many workers cost the process that stores, on a Ray cluster of this machine
   train      learning and self-play with torch, on a GPU where there is one
   peers      OpenSpiel's Go and MCTS, PettingZoo's go_v5, GNU Go's and Pachi's playouts
   strength   bots against KataGo or other engines ("python -m benchmarks strength --help")
@@ -25,7 +26,7 @@ from typing import Any
 
 from benchmarks.measure import machine, row
 
-PARTS = ("playouts", "uct", "nets", "puct", "matches", "train", "peers")
+PARTS = ("playouts", "uct", "nets", "puct", "matches", "cluster", "train", "peers")
 
 
 def main(words: list[str]) -> int:
@@ -62,7 +63,7 @@ def main(words: list[str]) -> int:
 
 def _measure(part: str, study: Any) -> None:
     """One part; what it needs is imported only then."""
-    from benchmarks import engine, matches, nets, peers, search, train
+    from benchmarks import cluster, engine, matches, nets, peers, search, train
 
     def playouts() -> None:
         for size in (9, 13, 19):
@@ -75,6 +76,7 @@ def _measure(part: str, study: Any) -> None:
         "nets": nets.nets,
         "puct": search.puct,
         "matches": matches.matches,
+        "cluster": cluster.cluster,
         "train": train.train,
         "peers": peers.peers,
     }
