@@ -28,7 +28,7 @@ from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
 from trainers.loop import Run, to_tensors
 from trainers.optimizers import Plan
 from trainers.progress import Progress
-from trainers.settings import ADJUSTABLE, STATE_FILE, Supervised, is_first, write_file
+from trainers.settings import ADJUSTABLE, STATE_FILE, Supervised, Zero, is_first, write_file
 from trainers.start import start_from
 from trainers.tracking import profiled, tracked
 from trainers.workers import Workers, pick_device, prepare
@@ -117,12 +117,12 @@ def check(config: Supervised, trainer: str, needs: Sequence[str], results: Path)
         raise ConfigError(f"the net {config.net} has no {' and no '.join(missing)}, which {trainer} trains")
 
 
-def encoder_of(config: Supervised) -> Encoder:
+def encoder_of(config: Supervised | Zero) -> Encoder:
     """Raises ConfigError for an unknown net, CheckpointError for an unknown encoder."""
     return find_encoder(config.encoder or usual_encoder(config.net))
 
 
-def build(config: Supervised, results: Path) -> Net:
+def build(config: Supervised | Zero, results: Path) -> Net:
     """The net to begin with: that of ``start``, or untrained and the same for the same seed. Raises CheckpointError."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
@@ -136,7 +136,7 @@ def build(config: Supervised, results: Path) -> Net:
 # --- Asking nets ---
 
 
-def answering_with(network: Callable[[Tensor], Answer], config: Supervised) -> Answering:
+def answering_with(network: Callable[[Tensor], Answer], config: Supervised | Zero) -> Answering:
     """Ask ``network`` as it is, computing as the settings say."""
 
     def answer(planes: Tensor) -> Answer:
