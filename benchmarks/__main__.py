@@ -8,8 +8,10 @@ little. Nothing here passes or fails. The table is Markdown, ready for benchmark
   nets       evaluations a second beside the bare ONNX Runtime
   puct       what a leaf costs outside the net
   matches    whole matches beside the sum of their parts
+  cluster    what many workers cost the process that stores, on a Ray cluster of this machine
   train      learning and self-play with torch, on a GPU where there is one
   peers      OpenSpiel's Go and MCTS, PettingZoo's go_v5, GNU Go's and Pachi's playouts
+  strength   bots against KataGo or other engines ("python -m benchmarks strength --help")
   tactics    positions with known answers: how many a bot solves ("python -m benchmarks tactics --help")
 """
 
@@ -24,7 +26,7 @@ from typing import Any
 
 from benchmarks.measure import machine, row
 
-PARTS = ("playouts", "uct", "nets", "puct", "matches", "train", "peers")
+PARTS = ("playouts", "uct", "nets", "puct", "matches", "cluster", "train", "peers")
 
 
 def main(words: list[str]) -> int:
@@ -32,15 +34,19 @@ def main(words: list[str]) -> int:
         from benchmarks.tactics.ask import main as tactics
 
         return tactics(words[1:])
+    if words[:1] == ["strength"]:
+        from benchmarks.strength import main as strength
+
+        return strength(words[1:])
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--study", type=Path, help="folder of another Numba engine (nb_clean_rec.py) to compare with")
-    parser.add_argument("part", nargs="*", help="what to measure; all but tactics unless given")
+    parser.add_argument("part", nargs="*", help="what to measure; all but strength and tactics unless given")
     arguments = parser.parse_args(words)
     for part in arguments.part:
         if part not in PARTS:
-            parser.error(f"there is no '{part}'; there are {', '.join(PARTS)}, and tactics by itself")
+            parser.error(f"there is no '{part}'; there are {', '.join(PARTS)}, and strength and tactics by themselves")
     study = None
     if arguments.study is not None:
         if not (arguments.study / "nb_clean_rec.py").is_file():
@@ -57,7 +63,7 @@ def main(words: list[str]) -> int:
 
 def _measure(part: str, study: Any) -> None:
     """One part; what it needs is imported only then."""
-    from benchmarks import engine, matches, nets, peers, search, train
+    from benchmarks import cluster, engine, matches, nets, peers, search, train
 
     def playouts() -> None:
         for size in (9, 13, 19):
@@ -70,6 +76,7 @@ def _measure(part: str, study: Any) -> None:
         "nets": nets.nets,
         "puct": search.puct,
         "matches": matches.matches,
+        "cluster": cluster.cluster,
         "train": train.train,
         "peers": peers.peers,
     }

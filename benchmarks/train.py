@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import resource
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from arena.go.game import Rules
 from arena.go.planes import find_encoder
+from arena.players.registry import Registry
 from benchmarks.measure import interleaved, report, row
 from bots.nets.catalogue import named_network
 from bots.nets.gpu import TorchModel
@@ -25,6 +26,7 @@ from trainers.loop import Run, to_tensors
 from trainers.optimizers import Plan
 from trainers.selfplay import NetPlayer, Uniform, by_colour, draw_seeds, groups_on, play
 from trainers.settings import SL
+from trainers.teachers import Finished, Recipe, Searches, play_games
 from trainers.workers import Workers, pick_device
 
 ENCODER = find_encoder("arena-17")
@@ -32,6 +34,17 @@ ENCODER = find_encoder("arena-17")
 ON_GPU = ("arena-10x128", 2048, 2048, 1024)
 ON_CPU = ("arena-6x56", 128, 64, 64)
 """A net, the rows of a step, the positions of a question, the games at once."""
+
+SEARCH = "alphago:visits={},rollout_weight=0,stop_early=false,settled=false"
+
+
+class Even:
+    """Evaluates positions in no time: all moves are alike, and half of the games won."""
+
+    encoder = ENCODER
+
+    def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros((len(planes), 82), np.float32), np.full(len(planes), 0.5, np.float32)
 
 
 class Counting(TorchDispatchMode):
@@ -58,6 +71,7 @@ def train() -> None:
     _steps(name, batch, device, Rows(games, ENCODER, threads=8 if gpu else 1))
     _questions(name, asked, device)
     _self_play(name, slots, device)
+    _searches(256 if gpu else 64)
     most = torch.cuda.max_memory_allocated(device) if gpu else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     row("memory, at most", f"{most / 2**20:,.0f} MiB", str(device))
 
@@ -156,3 +170,31 @@ def _self_play(name: str, slots: int, device: torch.device) -> None:
         f"{speed.per_second:,.0f} positions/s",
         str(speed),
     )
+
+
+def _searches(slots: int) -> None:
+    """What a move costs beside the net: in slots, and where the bot is asked for all moves of a round at once."""
+    for visits in (2, 32):
+        teacher = Registry().resolve(SEARCH.format(visits))
+        recipe = Recipe(teacher, Rules.preset("cgos", 9, move_limit=40), 1.0, 2, 0, 1.0, 40, 1)
+        bot = teacher.build()
+        bot._net = Even()  # type: ignore[attr-defined]  # it is an alphago
+
+        def in_slots(number: int, recipe: Recipe = recipe) -> float:
+            return _took(Searches(recipe, Even(), slots).play(numbers(number), lambda: True))
+
+        def by_bot(number: int, recipe: Recipe = recipe, bot: Any = bot) -> float:
+            return _took(play_games(bot, recipe, numbers(number), slots, lambda: True))
+
+        def numbers(number: int) -> deque[int]:
+            return deque(range(number * slots, (number + 1) * slots))
+
+        what = f"{slots} games of a search: a move of {visits} visits, beside the net"
+        report(what, "us", *interleaved(in_slots, by_bot), "asking the bot")
+
+
+def _took(games: Iterable[Finished]) -> float:
+    """Microseconds a move."""
+    started = perf_counter()
+    moves = sum(len(game.moves) for game in games)
+    return 1e6 * (perf_counter() - started) / moves

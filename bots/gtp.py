@@ -16,19 +16,22 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isfinite
 from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arena import BotFault, BotKilled, BotTimeout, ConfigError
 from arena.contract import guard
-from arena.contract.bot import Bot, BotKind, Decision, Limits, setting
+from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, setting
 from arena.contract.code import digest_of
 from arena.files import find_program
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
+    import numpy as np
+
     from arena.go.game import Game, Rules
-    from arena.go.moves import Move
+    from arena.go.moves import Colour, Move
 
 GRACE = 1.0  # seconds that an engine gets to end by itself
 STARTS = 3  # of an engine that is ended from outside meanwhile
@@ -38,10 +41,13 @@ KEPT_STDERR = 1 << 16  # bytes
 
 FIRST_NUMBER = 1001  # of the commands to an engine; far from what one might write by itself after a "="
 LONGEST_LOG = 1 << 26  # bytes
+SEARCHES = ("kata-genmove_analyze", "lz-genmove_analyze")  # as genmove, and they say what they think; the best first
+INTERVAL = 100_000  # hundredths of a second between an engine's reports: one at the end of its search is enough
 ENDED_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM)  # by a person, a batch system or a system without memory
 
 # The answer's sign, its number if any, its text. A banner such as "=== My Bot ===" is not an answer.
 ANSWER = re.compile(r"([=?])(?![=?])(\d*)\s*(.*)")
+OWNERSHIP = re.compile(r"\bownership((?: +-?[0-9.]+(?:e-?[0-9]+)?)+)")
 CONTROL_SIGNS = {**dict.fromkeys([*range(32), 127]), 9: " "}
 
 
@@ -54,6 +60,61 @@ class Config:
         factory=dict, help='environment variables for the engine, such as {OMP_NUM_THREADS = "1"}; in arena.toml only'
     )
     log: str = setting("", "a file to which the engine's stderr is added; empty to keep its end in memory only")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an engine thinks of a position, of the side to move: its candidates, the best first, and ownership (size²,)
+    in [-1, 1] where it reports it."""
+
+    candidates: tuple[Candidate, ...] = ()
+    ownership: np.ndarray | None = None
+
+    @classmethod
+    def read(cls, line: str, size: int, scale: float) -> Report:
+        """From a line of ``kata-analyze`` (KataGo, docs/GTP_Extensions.md) or ``lz-analyze``. Win rates and priors are
+        fractions of ``scale``. What can't be read is left out."""
+        import numpy as np
+
+        ownership = None
+        if (found := OWNERSHIP.search(line)) and len(told := found[1].split()) == size * size:
+            ownership = np.clip(np.array(told, np.float32), -1, 1)
+        ranked = []
+        for place, text in enumerate(line.split("info move ")[1:]):
+            about, _, play = f"move {text}".partition(" pv ")
+            words = about.split()
+            facts = dict(zip(words[::2], words[1::2], strict=False))
+            with suppress(KeyError, ValueError):
+                candidate = _candidate(facts, play, size, scale)
+                ranked.append((int(facts.get("order", place)), candidate))
+        return cls(tuple(candidate for _, candidate in sorted(ranked, key=lambda pair: pair[0])), ownership)
+
+    def decision(self, move: Move | None) -> Decision:
+        """The engine's decision for this move, with what it reported of it; of its best where it resigns."""
+        best = self.candidates[0] if self.candidates else None
+        chosen = next((candidate for candidate in self.candidates if candidate.move == move), best)
+        if chosen is None:
+            return Decision(move, ownership=self.ownership)
+        visits = sum(candidate.visits for candidate in self.candidates)
+        return Decision(move, chosen.win_rate, visits, self.ownership, chosen.score)
+
+
+def _candidate(facts: Mapping[str, str], play: str, size: int, scale: float) -> Candidate:
+    """Raises KeyError or ValueError where something is missing or isn't a number in its range."""
+    from arena.go.moves import move_from_gtp
+
+    move, win_rate = move_from_gtp(facts["move"], size), float(facts["winrate"]) / scale
+    prior, score = float(facts["prior"]) / scale if "prior" in facts else None, facts.get("scoreLead")
+    if not 0 <= win_rate <= 1:
+        raise ValueError(win_rate)
+    line = [move]
+    for word in play.split()[1:]:
+        try:
+            line.append(move_from_gtp(word, size))
+        except ValueError:  # what follows the line of play
+            break
+    lead = None if score is None or not isfinite(float(score)) else float(score)
+    return Candidate(move, int(facts["visits"]), win_rate, tuple(line), prior, lead)
 
 
 class Refusal(BotFault):
@@ -287,7 +348,9 @@ class GtpBot(Bot):
         self._engine: Engine | None = None
         self._game: weakref.ref[Game] | None = None
         self._moves: list[Move] = []
-        self._times = ""
+        self._times = self._visits = ""  # as the engine was told last
+        self._search = ""  # the one of SEARCHES that the engine has
+        self._report = Report()  # on the position of the last decision
         try:
             self._start()
         except BotFault as fault:
@@ -320,6 +383,7 @@ class GtpBot(Bot):
             raise BotFault(f"{engine.title}: it speaks version 1 of GTP, not 2")
         self.name, self.version = told["name"], told["version"]
         self._commands = frozenset(told["list_commands"].split())
+        self._search = next((command for command in SEARCHES if command in self._commands), "")
         engine.title = " ".join(f"{self.name} {self.version}".split())[:80] or engine.title
         return engine
 
@@ -354,7 +418,7 @@ class GtpBot(Bot):
         if self._game is None or self._game() is not game or self._moves != game.moves[: len(self._moves)]:
             with self._stopped_by_a_fault():
                 self._begin(engine, game, deadline)
-                self._set_time(engine, limits, deadline)
+                self._set_limits(engine, limits, deadline)
                 self._catch_up(engine, game, deadline)
         return engine
 
@@ -381,24 +445,44 @@ class GtpBot(Bot):
         from arena.go.moves import move_from_gtp
 
         colour = game.to_play
-        self._set_time(engine, limits, deadline)
+        self._set_limits(engine, limits, deadline)
         self._catch_up(engine, game, deadline)
         if limits.left is not None and limits.time is not None and "time_left" in self._commands:
             scale = _whole_period(limits.time.period).denominator if limits.left.stones else 1
             with suppress(Refusal):
                 left = f"{int(limits.left.seconds * scale)} {limits.left.stones * scale}"
                 engine.ask(f"time_left {colour.letter.lower()} {left}", deadline)
-        command = f"genmove {colour.letter.lower()}"
-        answer = engine.ask(command, deadline).partition("#")[0].strip()  # what follows is a comment
+        answer = self._generate(engine, colour, game.rules.size, deadline)
         if answer.lower() == "resign":
             self._game = None  # it has resigned in a game that may go on elsewhere
-            return Decision(None)
+            return self._report.decision(None)
         try:
             chosen = move_from_gtp(answer, game.rules.size)
         except ValueError:
-            raise BotFault(f"{engine.title}: its answer to '{command}', {quoted(answer)}, is no move") from None
+            raise BotFault(f"{engine.title}: its answer to 'genmove', {quoted(answer)}, is not a move") from None
         self._moves.append(chosen)
-        return Decision(chosen)
+        return self._report.decision(chosen)
+
+    def _generate(self, engine: Engine, colour: Colour, size: int, deadline: float) -> str:
+        """The engine's answer to ``genmove``, and its report where it makes one."""
+        self._report = Report()
+        letter = colour.letter.lower()
+        if self._search:
+            kata = self._search.startswith("kata")
+            try:
+                command = f"{self._search} {letter} {INTERVAL}{' ownership true' if kata else ''}"
+                lines = engine.ask(command, deadline).splitlines()
+            except Refusal:
+                self._search = ""  # it may not refuse the plain command
+            else:
+                if told := [line for line in lines if line.startswith("info ")]:
+                    self._report = Report.read(told[-1], size, 1.0 if kata else 1e4)
+                return next((line.removeprefix("play ").strip() for line in lines if line.startswith("play ")), "")
+        return engine.ask(f"genmove {letter}", deadline).partition("#")[0].strip()  # what follows is a comment
+
+    def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
+        """What the engine reported of its candidates with its last decision, which was in this game."""
+        return list(self._report.candidates)
 
     def _begin(self, engine: Engine, game: Game, deadline: float) -> None:
         """Set the engine up for a game before its first move."""
@@ -425,11 +509,16 @@ class GtpBot(Bot):
             for colour, moves in ((BLACK, black), (WHITE, white)):
                 for move in moves:
                     engine.ask(f"play {colour.letter.lower()} {gtp_from_move(move, rules.size)}", deadline)
-        self._game, self._moves, self._times = weakref.ref(game), [], ""
+        self._game, self._moves, self._times, self._visits = weakref.ref(game), [], "", ""
 
-    def _set_time(self, engine: Engine, limits: Limits, deadline: float) -> None:
+    def _set_limits(self, engine: Engine, limits: Limits, deadline: float) -> None:
         """Tell the engine once what it plays on (GTP 2, section 4.2): its clock, or seconds a move as Canadian byo-yomi
-        from the first move. All of it is whole: 0.5 s for a stone are 1 s for two."""
+        from the first move. All of it is whole: 0.5 s for a stone are 1 s for two. KataGo takes a number of visits."""
+        visits = f"kata-set-param maxVisits {limits.simulations}"
+        if limits.simulations is not None and visits != self._visits and "kata-set-param" in self._commands:
+            with suppress(Refusal):
+                engine.ask(visits, deadline)
+        self._visits = visits
         if limits.time is not None:
             period, stones = _whole_period(limits.time.period), limits.time.stones
             times = f"{int(limits.time.main)} {period.numerator} {stones * period.denominator}"

@@ -211,6 +211,14 @@ class Spy(Good):
         return decision
 
 
+class SpyOnCards(Good):
+    """Writes down which GPUs its process sees."""
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        Path(self.config.marker).write_text(os.environ.get("CUDA_VISIBLE_DEVICES", "all"))
+        return super().choose(game, limits)
+
+
 class Unsure(Good):
     """Can't play on an empty board, which no game with an opening shows it."""
 
@@ -263,6 +271,7 @@ PUNDIT = BotKind(summary="is sure of Black", config=Script, build=Pundit)
 PONDERER = BotKind(summary="takes its time for each move", config=Script, build=Ponderer)
 NOISY = BotKind(summary="prints garbage", config=Script, build=Noisy)
 SPY = BotKind(summary="tells what is loaded", config=Script, build=Spy)
+SPY_ON_CARDS = BotKind(summary="tells which GPUs it sees", config=Script, build=SpyOnCards)
 UNSURE = BotKind(summary="fails on an empty board", config=Script, build=Unsure)
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,15 @@ class Searcher(Forecaster):
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
         points = [move_from_gtp(word, game.rules.size) for word in ("A2", "A1", "pass")]
         return [Candidate(point, 5 - place, 0.4, (point, 7)) for place, point in enumerate(points)]
+
+
+def test_the_score_that_a_bot_reports_comes_before_its_ownership() -> None:
+    class Scorer(Forecaster):
+        def choose(self, game: Game, limits: Limits) -> Decision:
+            return replace(super().choose(game, limits), score=4.5)
+
+    found = analyse(game_of("C3"), Scorer([0.5, 0.6], owned=0.25))
+    assert [evaluation.margin for evaluation in found] == [4.5, -4.5]
 
 
 def test_win_rates_are_blacks_and_losses_are_of_whoever_moved() -> None:

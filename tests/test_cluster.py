@@ -7,9 +7,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from time import monotonic, sleep
 from typing import Any
 
@@ -21,8 +22,7 @@ from arena import ConfigError, StoreError, UserError
 from arena.contract.bot import Limits
 from arena.events import cluster
 from arena.events.cluster import Cluster
-from arena.events.hands import Hands
-from arena.events.runner import play_event
+from arena.events.runner import Update, play_event
 from arena.events.schedule import Match
 from arena.events.terms import Terms
 from arena.go import jit
@@ -39,29 +39,53 @@ pytestmark = pytest.mark.xdist_group("cluster")  # all of it in one process: the
 NINE = Terms(Rules.preset("cgos", 9), plies=4, seed=3)
 
 
+ENGINE = "scripted-engine"
+"""A program that is on the first node only."""
+
+
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A cluster of one node. What nodes keep is in a folder of its own; kernels that are compiled are there."""
+    programs = tmp_path_factory.mktemp("bin")
+    engine = programs / ENGINE
+    engine.write_text(f"#!/bin/sh\nexec {sys.executable} {Path(__file__).parent / 'engines' / 'scripted.py'} good\n")
+    engine.chmod(0o755)
     patch = pytest.MonkeyPatch()
     patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
     patch.setenv("NUMBA_CACHE_DIR", str(jit.CACHE))
     patch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
-    started = utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+    patch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    head = {
+        "num_cpus": 2,
+        "include_dashboard": False,
+        "_system_config": {"automatic_object_spilling_enabled": False},  # else its store is never full
+    }
+    started = utils.Cluster(initialize_head=True, head_node_args=head)
     yield started
     ray.shutdown()
     started.shutdown()
     patch.undo()
 
 
-def played(event: Match, folder: Path, workers: int | Hands, each: Callable[[Store], None] = lambda _: None) -> Any:
-    """The event's games in the order of their ids, without what differs between two times."""
-    with Store.open(folder / "arena.db", write=True) as store:
+def no_matter(store: Store, update: Update) -> None:
+    pass
+
+
+def lent(address: str, event: Match) -> Cluster:
+    return Cluster(address, 0, event.players, event.terms.rules)
+
+
+def played(event: Match, folder: Path, address: str = "", each: Callable[[Store, Update], None] = no_matter) -> Any:
+    """The event's games in the order of their ids, without what differs between two times: here, or on a cluster."""
+    with (
+        nullcontext(2) if not address else lent(address, event) as workers,
+        Store.open(folder / "arena.db", write=True) as store,
+    ):
         for update in play_event(event, store, workers):
-            if update.records:
-                each(store)
-        games = sorted(store.games(event=event.event), key=lambda game: game.id)
-    assert len({game.id for game in games}) == len(games) == event.games
-    return [essence(game) for game in games]
+            each(store, update)
+        games = sorted(map(essence, store.games(event=event.event)))
+    assert len({id for id, *_ in games}) == len(games) == event.games
+    return games
 
 
 def essence(game: Record) -> tuple[Any, ...]:
@@ -73,64 +97,102 @@ def match(first: str, second: str, games: int) -> Match:
     return Match(registry.resolve(first).checked(9), registry.resolve(second).checked(9), NINE, games)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "games"),
-    [("random", "mcts:playouts=20", 12), pytest.param("sl", "alphago:visits=8", 4, marks=pytest.mark.slow)],
-)
-def test_games_are_the_same_here_on_one_node_and_on_two(
-    nodes: Any, tmp_path: Path, first: str, second: str, games: int
-) -> None:
-    event = match(first, second, games)
-    here = played(event, tmp_path / "here", 2)
-    assert played(event, tmp_path / "one", Cluster(nodes.address, 0)) == here
-    second_node = nodes.add_node(num_cpus=1)
-    try:
-        assert played(event, tmp_path / "two", Cluster(nodes.address, 0)) == here
-    finally:
-        nodes.remove_node(second_node)
-
-
-def test_a_node_that_is_gone_costs_nobody_a_game(nodes: Any, tmp_path: Path) -> None:
-    event = Match(scripted("PONDERER", "a"), scripted("PONDERER", "b"), Terms(Rules.preset("cgos", 5)), 8)
-    doomed = nodes.add_node(num_cpus=2)
-    killed: list[int] = []
-
-    def kill(store: Store) -> None:
-        if not killed and store.count() >= 1:
-            killed.append(store.count())
-            nodes.remove_node(doomed, allow_graceful=False)
-
-    lost = played(event, tmp_path / "lost", Cluster(nodes.address, 0), kill)
-    assert killed and lost == played(event, tmp_path / "here", 2)
-
-
-def test_a_bot_that_takes_its_worker_down_is_charged_as_it_is_here(nodes: Any, tmp_path: Path) -> None:
-    event = Match(scripted("LEAVE", "bad"), scripted("GOOD", "good"), Terms(Rules.preset("cgos", 5)), 2)
-    charged = played(event, tmp_path / "there", Cluster(nodes.address, 0))
-    assert charged == played(event, tmp_path / "here", 2)
-    assert {outcome.ending for *_, outcome, _ in charged} == {Ending.CRASH}
-
-
-def test_a_bot_of_one_file_and_its_net_travel(nodes: Any, tmp_path: Path) -> None:
+def test_games_are_the_same_on_two_nodes_where_a_bot_of_one_file_and_its_net_travel(nodes: Any, tmp_path: Path) -> None:
     source = tmp_path / "mine.py"
     source.write_text("from bots.policy import BOT as POLICY\nBOT = POLICY\n")
     (tmp_path / "arena.toml").write_text(f'[bots.mine]\nkind = "{source}:BOT"\ncheckpoint = "sl-9x9"\n')
     mine = Registry(tmp_path / "arena.toml").resolve("mine")
-    assert played(Match(mine, Registry().resolve("random"), NINE, 2), tmp_path, Cluster(nodes.address, 0))
+    event = Match(mine, Registry().resolve("mcts:playouts=20"), NINE, 8)
+    second = nodes.add_node(num_cpus=1)
+    try:
+        there = played(event, tmp_path / "there", nodes.address)
+    finally:
+        nodes.remove_node(second)
+    assert there == played(event, tmp_path / "here")
     sent = Path(os.environ["XDG_CACHE_HOME"]) / "arena" / "sent"
     assert {mine.net, f"code-{mine.code[:12]}"} <= {path.name for path in sent.iterdir()}
 
 
+def ponderers(games: int) -> Match:
+    """Its games take seconds."""
+    return Match(scripted("PONDERER", "a"), scripted("PONDERER", "b"), Terms(Rules.preset("cgos", 5)), games)
+
+
+def quick(event: Match) -> Match:
+    """The same games at once."""
+    return replace(event, first=scripted("GOOD", "a"), second=scripted("GOOD", "b"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("first", "second"), [("random", "mcts:playouts=20"), ("sl", "alphago:visits=8")])
+def test_games_are_the_same_here_on_one_node_and_on_two(nodes: Any, tmp_path: Path, first: str, second: str) -> None:
+    event = match(first, second, 8)
+    here = played(event, tmp_path / "here")
+    assert played(event, tmp_path / "one", nodes.address) == here
+    other = nodes.add_node(num_cpus=1)
+    try:
+        assert played(event, tmp_path / "two", nodes.address) == here
+    finally:
+        nodes.remove_node(other)
+
+
+def test_a_node_that_is_gone_costs_nobody_a_game(nodes: Any, tmp_path: Path) -> None:
+    doomed = nodes.add_node(num_cpus=2)
+    seen: list[int] = []
+    killed: list[int] = []
+
+    def kill(store: Store, update: Update) -> None:
+        if update.nodes is not None:
+            seen.append(len(update.nodes))
+        if not killed and store.count():
+            killed.append(store.count())
+            nodes.remove_node(doomed, allow_graceful=False)
+
+    lost = played(ponderers(4), tmp_path / "lost", nodes.address, kill)
+    assert killed and {1, 2} <= set(seen)
+    assert [game[3:] for game in lost] == [game[3:] for game in played(quick(ponderers(4)), tmp_path / "here")]
+
+
+def test_a_node_without_the_engine_or_a_gpu_is_not_used(nodes: Any, tmp_path: Path) -> None:
+    """One node has the engine, the other has the GPU that one of the bots asks for."""
+    (tmp_path / "arena.toml").write_text(f'[bots.engine]\nkind = "gtp"\ncommand = "{ENGINE}"\n')
+    engine = Registry(tmp_path / "arena.toml").resolve("engine")
+    spy = replace(scripted("SPY_ON_CARDS", marker=str(tmp_path / "cards")), gpus=0.5)
+    news: list[str] = []
+    without = {"PATH": os.environ["PATH"].partition(os.pathsep)[2]}
+    other = nodes.add_node(num_cpus=2, num_gpus=1, env_vars=without)
+    try:
+        done = arena("check", "engine", "--cluster", nodes.address, folder=tmp_path)
+        heading, *lines = done.stdout.splitlines()
+        assert (done.returncode, heading, len(lines)) == (1, "engine", 2)
+        assert sum("there is no program" in line for line in lines) == sum("ok" in line for line in lines) == 1
+        with pytest.raises(UserError, match=r"no node of the cluster can be used: .*it has no GPU, and spy-on-cards"):
+            played(Match(engine, spy, NINE, 2), tmp_path / "nowhere", nodes.address)
+        one = Match(scripted("GOOD"), spy, NINE, 2)
+        played(one, tmp_path / "gpu", nodes.address, lambda _, update: news.extend(update.news))
+    finally:
+        nodes.remove_node(other)
+    assert len(news) == 1 and "isn't used: it has no GPU" in news[0]
+    assert (tmp_path / "cards").read_text() == "0"
+
+
+def test_a_bot_that_takes_its_worker_down_is_charged_as_it_is_here(nodes: Any, tmp_path: Path) -> None:
+    event = Match(scripted("LEAVE", "bad"), scripted("GOOD", "good"), Terms(Rules.preset("cgos", 5)), 1)
+    charged = played(event, tmp_path / "there", nodes.address)
+    assert charged == played(event, tmp_path / "here")
+    assert {outcome.ending for *_, outcome, _ in charged} == {Ending.CRASH}
+
+
 def test_another_version_is_refused_by_name(nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "__version__", "9.9")
-    with pytest.raises(UserError, match=r"can't be used: it has arena \S+ on Python \S+, not arena 9.9 on Python"):
-        played(match("random", "random:", 2), tmp_path, Cluster(nodes.address, 0))
+    with pytest.raises(UserError, match=r"can be used: \S+: it has arena \S+ on Python \S+, not arena 9.9 on"):
+        played(match("random", "random:", 2), tmp_path, nodes.address)
 
 
 def test_without_ray_the_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigError, match=r"pip install 'arena\[cluster\]'"):
-        Cluster("auto", 1)
+        lent("auto", match("random", "random:", 2))
 
 
 def test_an_address_that_does_not_answer_is_told(tmp_path: Path) -> None:
@@ -163,21 +225,140 @@ def stored(folder: Path) -> int:
 
 
 def on_nodes() -> list[str]:
-    """The command lines of what works for a driver."""
-    lines = []
+    """What works for a driver."""
+    return [line for _, line in processes() if line.startswith("ray::Node")]
+
+
+def processes() -> Iterator[tuple[int, str]]:
+    """Each process and its command line."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = path.read_text().replace("\0", " ")
-        except OSError:
-            continue
-        if line.startswith("ray::Node"):
-            lines.append(line)
-    return lines
+        with suppress(OSError):
+            yield int(path.parent.name), path.read_text().replace("\0", " ")
 
 
 @pytest.mark.slow
 def test_a_hang_on_a_node_is_the_bots(nodes: Any, tmp_path: Path) -> None:
     bad = replace(scripted("HANG", "slow"), limits=Limits(deadline=1.0))
     event = Match(bad, scripted("GOOD", "good"), Terms(Rules.preset("cgos", 5)), 1)
-    ((*_, outcome, reason),) = played(event, tmp_path, Cluster(nodes.address, 0))
+    ((*_, outcome, reason),) = played(event, tmp_path, nodes.address)
     assert outcome.ending is Ending.TIME and "no answer within" in reason
+
+
+# --- Faults ---
+
+FAULTS = int(os.environ.get("ARENA_FAULTS", 5))
+"""How many faults the slow test makes; ARENA_STOP are the seconds that a driver is stopped."""
+
+STOP = float(os.environ.get("ARENA_STOP", 20))
+
+DRIVER = """
+import sys
+from pathlib import Path
+from test_cluster import lent, ponderers
+from arena.events.runner import play_event
+from arena.results.store import Store
+event = ponderers(int(sys.argv[2]))
+with lent(sys.argv[1], event) as hands, Store.open(Path(sys.argv[3]), write=True) as store:
+    for update in play_event(event, store, hands):
+        pass
+"""
+
+FILLER = """
+import sys, time
+import numpy as np, ray
+ray.init(sys.argv[1], log_to_driver=False)
+kept = []
+size = 8 << 20
+while size > 1 << 16:
+    try:
+        kept.append(ray.put(np.zeros(size, np.uint8)))
+    except ray.exceptions.ObjectStoreFullError:
+        size //= 2
+print("full", flush=True)
+time.sleep(float(sys.argv[2]))
+"""
+
+
+class Trouble:
+    """A driver that plays on two nodes, and what happens to it."""
+
+    def __init__(self, nodes: Any, folder: Path):
+        self.nodes, self.store = nodes, folder / "arena.db"
+        self.log = (folder / "driver.log").open("w")
+        self.second = nodes.add_node(num_cpus=2)
+        self.drive(100_000)
+
+    def drive(self, games: int) -> None:
+        command = [sys.executable, "-c", DRIVER, self.nodes.address, str(games), str(self.store)]
+        path = os.pathsep.join([os.environ["PYTHONPATH"], str(Path(__file__).parent)])
+        self.driver = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, stderr=self.log)
+
+    def games(self) -> int:
+        with suppress(StoreError), Store.open(self.store) as store:
+            return store.count()
+        return 0
+
+    def wait_for(self, games: int) -> None:
+        """Until so many more games are stored."""
+        wanted, until = self.games() + games, monotonic() + 180
+        while self.games() < wanted:
+            assert monotonic() < until, "no more games are stored"
+            assert self.driver.poll() is None, "the driver has ended"
+            sleep(0.2)
+
+    def kill_an_actor(self, random: Random) -> None:
+        found = [process for process, line in processes() if line.startswith("ray::Node")]
+        os.kill(random.choice(found), signal.SIGKILL)
+
+    def kill_a_raylet(self, random: Random) -> None:
+        self.nodes.remove_node(self.second, allow_graceful=False)
+        self.second = self.nodes.add_node(num_cpus=2)
+
+    def kill_the_driver(self, random: Random) -> None:
+        self.driver.kill()
+        self.driver.wait()
+        self.drive(100_000)
+
+    def stop_the_driver(self, random: Random) -> None:
+        self.driver.send_signal(signal.SIGSTOP)
+        sleep(STOP)
+        self.driver.send_signal(signal.SIGCONT)
+
+    def fill_the_store(self, random: Random) -> None:
+        command = [sys.executable, "-c", FILLER, self.nodes.address, "10"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as filler:
+            assert filler.stdout is not None and filler.stdout.readline() == "full\n"
+            self.wait_for(2)
+
+
+@pytest.mark.slow
+def test_faults_lose_no_game_play_none_twice_and_are_charged_to_nobody(nodes: Any, tmp_path: Path) -> None:
+    random, trouble = Random(24), Trouble(nodes, tmp_path)
+    try:
+        for number in range(FAULTS):
+            trouble.wait_for(2)
+            sleep(2 * random.random())
+            fault = random.choice(
+                [
+                    trouble.kill_an_actor,
+                    trouble.kill_a_raylet,
+                    trouble.kill_the_driver,
+                    trouble.stop_the_driver,
+                    trouble.fill_the_store,
+                ]
+            )
+            print(f"{number + 1}. {fault.__name__} after {trouble.games()} games", flush=True)
+            fault(random)
+        trouble.wait_for(2)
+        trouble.driver.kill()
+        trouble.driver.wait()
+        with Store.open(trouble.store) as store:
+            most = max(int(game.id.rpartition("/")[2]) for game in store.games())
+        trouble.drive(most)
+        assert trouble.driver.wait(300) == 0
+    finally:
+        trouble.driver.kill()
+        nodes.remove_node(trouble.second)
+    with Store.open(trouble.store) as store:
+        games = sorted(map(essence, store.games()))
+    assert [game[3:] for game in games] == [game[3:] for game in played(quick(ponderers(most)), tmp_path / "here")]

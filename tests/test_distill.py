@@ -32,14 +32,15 @@ from arena.players.registry import Registry
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
 from bots.nets.network import Answer
-from trainers import data, distill, teaching
+from trainers import data, distill, slots, teachers, teaching
 from trainers.data import DRAW, LOSS, NO_RESULT, UNKNOWN, WIN, Games
 from trainers.distill import TaughtTarget
 from trainers.loop import Target
 from trainers.progress import Made, Progress
 from trainers.settings import METRICS_FILE
 from trainers.settings import Distill as Config
-from trainers.teaching import Findings, Finished, Recipe
+from trainers.teachers import Finished, Recipe
+from trainers.teaching import Findings
 
 SIZE = 5
 POINTS = SIZE * SIZE
@@ -112,8 +113,9 @@ def same(first: Findings, second: Findings) -> bool:
 def test_shares_are_kept_as_exactly_as_there_are_levels() -> None:
     generator = np.random.default_rng(5)
     visits = np.stack([generator.multinomial(total, generator.dirichlet([0.2] * 26)) for total in (1, 7, 200, 90_000)])
-    levels = teaching.to_levels(visits)
-    assert levels.dtype == np.uint16
+    levels = np.empty(visits.shape, np.uint16)
+    for row, kept in zip(visits, levels, strict=True):
+        slots.to_levels(row.astype(np.float64), kept)
     for row, kept, shares in zip(visits.tolist(), levels.tolist(), teaching.from_levels(levels), strict=True):
         exact = [Fraction(number, sum(row)) for number in row]
         for share, level, read in zip(exact, kept, shares.tolist(), strict=True):
@@ -224,7 +226,7 @@ class Script:
 
 def play_script(recipe: Recipe, numbers: int = 30, slots: int = 8) -> tuple[Script, list[Finished]]:
     script = Script()
-    over = list(teaching.play_games(script, recipe, deque(range(numbers)), slots, lambda: True))
+    over = list(teachers.play_games(script, recipe, deque(range(numbers)), slots, lambda: True))
     return script, sorted(over, key=lambda game: game.number)
 
 
@@ -234,9 +236,10 @@ def test_games_are_legal_start_at_random_and_only_deep_moves_are_found(recipe: R
     assert [game.number for game in over] == list(range(30))
     lengths, deep, moves = set(), 0, 0
     for finished in over:
-        opened, length = recipe.begin(finished.number)
+        _, opening = recipe.begin(finished.number)
+        length = len(opening)
         lengths.add(length)
-        assert finished.moves[:length].tolist() == opened.moves and length <= recipe.plies
+        assert finished.moves[:length].tolist() == list(opening) and length <= recipe.plies
         game = Game(recipe.rules)
         for move in finished.moves.tolist():
             game.play(int(move))
@@ -257,14 +260,39 @@ def test_what_is_played_beside_a_game_does_not_change_it(recipe: Recipe) -> None
         assert np.array_equal(first.moves, second.moves) and np.array_equal(first.levels, second.levels)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "visits=12,rollout_weight=0.5,rollouts_full=0,rollouts=2",
+        "visits=17,rollout_weight=0,virtual_loss_batch=3,reuse=false,settled=false,stop_early=false@simulations=9",
+    ],
+)
+def test_a_search_in_slots_plays_the_games_that_its_bot_plays(settings: str, tiny: Config, net: Path) -> None:
+    """Whatever the slots, the threads and the groups; the bot is the slow twin."""
+    recipe = Recipe.of(replace(tiny, teacher=f"alphago:checkpoint={net},{settings}"), Registry())
+    assert recipe.visits == (9 if "@" in settings else None)
+    numbers, teacher = range(20, 32), recipe.teacher.build()
+    slow = teachers.play_games(teacher, recipe, deque(numbers), 5, lambda: True)  # type: ignore[arg-type]  # it is one
+    expected = sorted(slow, key=lambda game: game.number)
+    for shape in ((1, 1, 1), (12, 3, 2), (5, 2, 2)):
+        searches = teachers.Searches(recipe, Evaluator(Checkpoint.open(net)), *shape)
+        over = sorted(searches.play(deque(numbers), lambda: True), key=lambda game: game.number)
+        assert [game.number for game in over] == list(numbers)
+        for fast, one in zip(over, expected, strict=True):
+            assert (fast.margin, fast.is_sound) == (one.margin, one.is_sound)
+            for name in ("moves", "plies", "levels", "win_rates"):
+                told, wanted = getattr(fast, name), getattr(one, name)
+                assert told.dtype == wanted.dtype and np.array_equal(told, wanted)
+
+
 def test_moves_are_drawn_by_their_weights_and_at_temperature_0_the_heaviest_is_played() -> None:
     weights = np.array([0.0, 1.0, 4.0, 0.0, 3.0])
-    drawn = [teaching.draw_move(weights, 1.0, share) for share in (np.arange(8000) + 0.5) / 8000]
+    drawn = [slots.draw_move(weights, 1.0, share) for share in (np.arange(8000) + 0.5) / 8000]
     assert np.bincount(drawn, minlength=5).tolist() == [0, 1000, 4000, 0, 3000]
-    sharper = [teaching.draw_move(weights, 0.5, share) for share in (np.arange(2600) + 0.5) / 2600]
+    sharper = [slots.draw_move(weights, 0.5, share) for share in (np.arange(2600) + 0.5) / 2600]
     assert np.bincount(sharper, minlength=5).tolist() == [0, 100, 1600, 0, 900]
-    assert teaching.draw_move(weights, 0.0, 0.99) == 2
-    assert teaching.draw_move(weights, 1.0, 0.0) == 1
+    assert slots.draw_move(weights, 0.0, 0.99) == 2
+    assert slots.draw_move(weights, 1.0, 0.0) == 1
 
 
 def test_a_game_that_was_cut_off_tells_neither_result_nor_score(tiny: Config, recipe: Recipe, tmp_path: Path) -> None:
@@ -329,7 +357,8 @@ def test_held_out_games_share_nothing_with_the_others(tiny: Config, findings: Fi
 
 def taught(results: Sequence[int], win_rates: Sequence[float], shares: torch.Tensor) -> TaughtTarget:
     rows = len(results)
-    usual = Target(shares.argmax(1), torch.tensor(results), torch.zeros(rows, POINTS), torch.full((rows,), math.nan))
+    moves, scores = shares.argmax(1), torch.full((rows,), math.nan)
+    usual = Target(moves, torch.tensor(results), torch.zeros(rows, POINTS), scores, moves)
     return TaughtTarget(usual, shares, torch.tensor(win_rates))
 
 
@@ -345,6 +374,24 @@ def test_the_policy_is_drawn_to_the_shares_of_the_visits() -> None:
     least = float(-torch.xlogy(sharper, sharper).sum(1).mean())
     sharp = distill.loss(Answer((sharper + 1e-12).log(), value), told, 0.5, sharpening=2.0)
     assert float(sharp.policy) == pytest.approx(least, abs=1e-4) and least < entropy
+
+
+def test_the_soft_policy_is_drawn_to_the_fourth_root_of_the_shares() -> None:
+    visits = np.random.default_rng(2).multinomial(60, [0.6, 0.3, 0.07, 0.03, 0.0], 8)
+    shares = torch.from_numpy(visits / 60).float()
+    slow = []
+    for row in visits.tolist():
+        roots = [(count / 60 + 1e-7) ** 0.25 for count in row]
+        slow.append([root / math.fsum(roots) for root in roots])
+    wanted = torch.tensor(slow)
+    assert torch.allclose(distill.softened(shares), wanted, atol=1e-6)
+    told, policy, value = taught([WIN] * 8, [0.5] * 8, shares), torch.zeros(8, 5), torch.zeros(8, 3)
+    best = distill.loss(Answer(policy, value, soft_policy=wanted.log()), told, 0.5)
+    assert float(best.soft_policy) == pytest.approx(float(-torch.xlogy(wanted, wanted).sum(1).mean()), abs=1e-5)  # type: ignore[arg-type]
+    worse = distill.loss(Answer(policy, value, soft_policy=shares.clamp(min=1e-7).log()), told, 0.5)
+    assert worse.soft_policy > best.soft_policy + 0.1  # type: ignore[operator]
+    parts = worse.total(Config(soft_policy_weight=2.0)), worse.total(Config())
+    assert torch.isclose(parts[0], parts[1] + 2 * worse.soft_policy)
 
 
 def test_the_value_lies_between_the_result_and_the_win_rate_and_draws_are_left_to_results() -> None:
@@ -460,6 +507,7 @@ def test_games_of_earlier_rounds_are_learned_from_but_test_nothing(
         ({"teacher": "checkpoint:nobody"}, "no checkpoint 'nobody'"),
         ({"test_split": 0.9, "validation_split": 0.1}, "no games to learn from"),
         ({"net": "alphago-2x8", "start": ""}, "has no value"),
+        ({"net": "alphago-2x8", "start": "", "soft_policy_weight": 8.0}, "has no auxiliary heads .soft_policy.;"),
         ({"data": ("nowhere",)}, "nowhere"),
     ],
 )
@@ -472,12 +520,15 @@ def test_a_setting_that_cannot_be_is_refused_before_games_are_played(
 
 
 def test_the_command_tells_what_was_learned_and_goes_on_by_name(tiny: Config, net: Path, tmp_path: Path) -> None:
-    settings = ("size=5", "net=arena-1x8", "games=12", "max_rows=64", "test_split=0.4")
+    settings = ("size=5", "net=arena-1x8", "games=12", "max_rows=64", "test_split=0.4", "validate_every=32")
+    settings += ("opponent_policy_weight=0.15", "soft_policy_weight=8")
     told = ("--preset", "tiny", "--start", str(net), *(word for pair in settings for word in ("--set", pair)))
     run = arena(
         "train", "distill", *told, "--teacher", f"checkpoint:{net},ensemble=true", "--name", "small", folder=tmp_path
     )
     assert run.returncode == 0, run.stderr
+    logged = json.loads((tmp_path / "results/training/small" / METRICS_FILE).read_text().splitlines()[0])
+    assert logged["opponent_policy_loss"] > 0 and logged["soft_policy_loss"] > 0
     assert "the teacher's move" in run.stdout and "before" in run.stdout and "checkpoint:small" in run.stdout
     assert re.search(r"results/cache/distill-games-\w{24}; .* --set earlier=DIR", run.stdout)
     further = arena("train", "distill", "--resume", "small", "--set", "max_rows=96", folder=tmp_path)

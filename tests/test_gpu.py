@@ -21,7 +21,7 @@ from test_value import untrained
 from arena.players.registry import Registry
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
-from trainers import distill, loop, ownership, rl, sl, value, workers
+from trainers import distill, export, loop, ownership, rl, sl, value, workers
 from trainers.optimizers import Plan
 from trainers.settings import RL, SL, Distill, Loop, Ownership, Value
 
@@ -49,10 +49,19 @@ def gpu(request: pytest.FixtureRequest) -> Iterator[tuple[str, Executor]]:
         yield request.param, process
 
 
-def trainer(name: str, folder: Path) -> tuple[Loop, Train]:
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with game records and a net."""
+    folder = tmp_path_factory.mktemp("given")
+    untrained(folder / "net", 1)
+    games = [random_game(seed, "2017-05-01").to_sgf() for seed in range(20)]
+    (folder / "random.sgfs").write_text("\n".join(games))
+    return folder
+
+
+def trainer(name: str, given: Path) -> tuple[Loop, Train]:
     """One that learns with torch, with settings that take seconds."""
-    archive, net = folder / "random.sgfs", str(untrained(folder / "net", 1))
-    archive.write_text("".join(f"{random_game(seed, '2017-05-01').to_sgf()}\n" for seed in range(20)))
+    archive, net = given / "random.sgfs", str(given / "net")
     usual: dict[str, Any] = {"size": SIZE, "net": "arena-1x8", "batch_size": 16, "max_rows": 64, "validate_every": 32}
     records = usual | {"data": (str(archive),), "test_from": "", "validation_split": 0.2}
 
@@ -74,13 +83,18 @@ def trainer(name: str, folder: Path) -> tuple[Loop, Train]:
     return RL("run", start=net, size=SIZE, **short, **learned), partial(registered, rl.train)
 
 
-def learn_and_go_on(name: str, bf16: bool, folder: Path, device: str) -> dict[str, torch.Tensor]:
-    """Half of a run, then the rest; the weights."""
-    config, train = trainer(name, folder)
+def learned(name: str, bf16: bool, given: Path, results: Path, device: str) -> dict[str, torch.Tensor]:
+    """The weights of a run in two halves. Only what ``sl`` learned on a GPU is exported: that takes longest."""
+    config, train = trainer(name, given)
+    config = replace(config, name=device, device=device, bf16=bf16, ema_decay=0.5)
+    exporting, export.write_models = export.write_models, lambda *_: {}
     end = "max_iterations" if name == "rl" else "max_rows"
-    config = replace(config, device=device, bf16=bf16, ema_decay=0.5)
-    train(replace(config, **{end: getattr(config, end) // 2}), folder / device)
-    return load_network(Checkpoint.open(train(config, folder / device))).state_dict()
+    train(replace(config, **{end: getattr(config, end) // 2}), results)
+    if (name, device) == ("sl", "cuda"):
+        export.write_models = exporting
+    weights = load_network(Checkpoint.open(train(config, results))).state_dict()
+    export.write_models = exporting
+    return weights
 
 
 @pytest.mark.parametrize(
@@ -88,14 +102,14 @@ def learn_and_go_on(name: str, bf16: bool, folder: Path, device: str) -> dict[st
     [("sl", False), ("ownership", False), ("value", False), ("distill", False), ("rl", False), ("value", True)],
 )
 def test_a_trainer_learns_on_a_gpu_and_goes_on_there(
-    gpu: tuple[str, Executor], name: str, bf16: bool, tmp_path: Path
+    gpu: tuple[str, Executor], name: str, bf16: bool, given: Path, tmp_path: Path
 ) -> None:
     """The pretended device computes what the processor does."""
     kind, process = gpu
-    there = process.submit(learn_and_go_on, name, bf16, tmp_path, "cuda").result()
+    there = process.submit(learned, name, bf16, given, tmp_path, "cuda").result()
     assert there.keys() and all(weights.isfinite().all() for weights in there.values())
     if kind == KIND and not bf16:
-        here = process.submit(learn_and_go_on, name, bf16, tmp_path, "cpu").result()
+        here = process.submit(learned, name, bf16, given, tmp_path, "cpu").result()
         for key, weights in here.items():
             torch.testing.assert_close(there[key], weights, atol=1e-4, rtol=1e-3)
 
@@ -115,6 +129,7 @@ def count_a_step(folder: Path) -> tuple[int, dict[str, int]]:
                     ((2,), torch.int64),
                     ((2, 81), torch.int8),
                     ((2,), torch.float32),
+                    ((2,), torch.int64),
                 )
             )
         ),

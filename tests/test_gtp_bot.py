@@ -121,6 +121,39 @@ def test_an_answer_is_a_decision_whatever_is_around_it(
         assert bot.choose(game, limits).move == (expected and move_from_gtp(expected, 9))
 
 
+@pytest.mark.parametrize(
+    ("mode", "win_rate", "visits", "score", "candidates"),
+    [
+        ("kata", 0.625, 42, 2.25, ["A1 pass J9", "J9"]),
+        ("lz", 0.625, 42, None, ["A1 pass J9", "J9"]),
+        ("garbled", None, None, None, []),
+        ("unwilling", None, None, None, []),
+    ],
+)
+def test_an_engine_that_reports_what_it_thinks_is_understood(
+    scripted: Opener,
+    engine_log: Path,
+    mode: str,
+    win_rate: float | None,
+    visits: int | None,
+    score: float | None,
+    candidates: list[str],
+) -> None:
+    bot, game = scripted(mode), game_of("E5")
+    decision = bot.choose(game, Limits(simulations=42, deadline=20.0))
+    assert (decision.move, decision.win_rate) == (move_from_gtp("A1", 9), win_rate)
+    assert (decision.visits, decision.score) == (visits, score)
+    lines = [[move_from_gtp(text, 9) for text in line.split()] for line in candidates]
+    assert [list(candidate.line) for candidate in bot.analyse(game, LIMITS)] == lines
+    if mode == "kata":
+        assert decision.ownership is not None and decision.ownership.shape == (81,)
+        assert (decision.ownership[0], round(float(decision.ownership[80]), 9)) == (0.5, -1e-05)
+        assert [candidate.score for candidate in bot.analyse(game, LIMITS)] == [2.25, -1.0]
+    else:
+        assert decision.ownership is None
+    assert "kata-set-param maxVisits 42" in heard(engine_log)
+
+
 def test_an_engine_that_lists_no_commands_plays(scripted: Opener, engine_log: Path) -> None:
     bot = scripted("bare")
     assert bot.choose(game_of(black="A1 B1"), Limits(seconds=1.0)).move == move_from_gtp("C1", 9)
@@ -239,9 +272,9 @@ def test_a_flood_on_stderr_is_taken_in_and_its_log_capped(scripted: Opener, engi
     ("mode", "reason"),
     [
         ("refuse", "refuses 'genmove b': 'I don't feel like it'"),
-        ("nonsense", "'Z99', is no move"),
-        ("empty", "'', is no move"),
-        ("talkative", "is no move"),
+        ("nonsense", "'Z99', is not a move"),
+        ("empty", "'', is not a move"),
+        ("talkative", "is not a move"),
         ("crash", "ended with exit code 3 instead of answering 'genmove b'; its stderr ends with"),
         ("crash", "loading the opening book / out of cheese'"),
         ("signal", r"was ended by signal 11 \("),

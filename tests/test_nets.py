@@ -25,7 +25,7 @@ from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, SHIPPED, WEIGHTS, 
 from bots.nets.gpu import LARGEST, TorchModel
 from bots.nets.inference import Evaluator, has_fast_int8
 from bots.nets.network import Network, NetworkConfig, expected_result, win_rates
-from trainers.export import describe, export, forget_snapshots
+from trainers.export import describe, export, forget_snapshots, run_model, write_model
 
 ENCODER = find_encoder("arena-17")
 NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="captures graphs, which needs a CUDA device")
@@ -101,6 +101,26 @@ def test_an_exported_net_answers_as_torch_does_on_every_size(net: Checkpoint, si
     assert np.abs(policy - expected_policy.numpy()).max() < 1e-4
     assert np.abs(win_rates - (odds[:, 0] + odds[:, 1] / 2).numpy()).max() < 1e-5
     assert win_rates.dtype == np.float32 and win_rates.min() >= 0 and win_rates.max() <= 1
+
+
+def test_auxiliary_heads_answer_in_training_alone_and_change_nothing_that_is_exported(
+    net: Checkpoint, tmp_path: Path
+) -> None:
+    plain = lively_network()
+    config = replace(plain.config, opponent_policy=1, soft_policy=1)
+    network, planes = Network(config), random_positions(9, 12, 3)
+    assert {key.partition(".")[0] for key in network.load_state_dict(plain.state_dict(), strict=False)[0]} == {
+        "auxiliary"
+    }
+    said = network.train()(torch.from_numpy(planes))
+    assert all(part is not None for part in said) and said.policy.shape == said.opponent_policy.shape == (12, 82)
+    said.soft_policy.sum().backward()
+    assert network.stem.weight.grad.any() and network.policy.points.weight.grad is None
+    network.load_state_dict(plain.state_dict(), strict=False)  # the norms have seen something
+    assert TorchModel(network, torch.device("cpu")).outputs == {"policy", "value", "ownership", "score"}
+    write_model(network.eval(), tmp_path / "model.onnx", planes)
+    told, exact = run_model(tmp_path / "model.onnx", planes), run_model(net.model(int8=False), planes)
+    assert told.keys() == exact.keys() and all(np.array_equal(told[name], exact[name]) for name in exact)
 
 
 def test_int8_mostly_agrees_with_fp32(net: Checkpoint) -> None:

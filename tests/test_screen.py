@@ -275,6 +275,22 @@ def test_games_that_can_not_be_stored_yet_are_told_of_until_they_are():
     assert [line for line in output_of(console).splitlines() if "another program" in line] == [words]
 
 
+def test_the_nodes_of_a_cluster_stand_in_a_line_with_their_pace_the_fastest_first():
+    clock, match = Clock(), match_of()
+    view = MatchView(match, clock)
+    view.add(Update(glances=(glance_of(match, 0, "E5"),), workers=6, nodes={"a": 0.0}))
+    clock.now += 10
+    view.add(Update(records_of(match, range(5)), workers=6, nodes={"a": 0.5, "b": 2.0}, news=("c isn't used: why",)))
+    lines = lines_of(screen_of(view), 80, 24)
+    assert "b 2.0 games/s · a 0.5 games/s" in lines and "! c isn't used: why" in lines
+    assert any(line.endswith("6 workers on 2 nodes") for line in lines)
+    view.add(Update(workers=6, nodes={f"node-{number:02d}": 10.0 - number for number in range(10)}))
+    expected = "node-00 10.0 games/s · node-01 9.0 games/s · node-02 8.0 games/s · 7 more"
+    assert expected in lines_of(screen_of(view), 80, 24)
+    view.add(Update(workers=6, nodes={}))
+    assert "! no node is left; the games wait for one to join" in lines_of(screen_of(view), 80, 24)
+
+
 def test_before_the_first_game_it_says_that_it_starts_and_the_layout_is_the_later_one():
     clock = Clock()
     match = match_of()

@@ -112,7 +112,8 @@ def test_a_position_where_black_is_to_move_and_black_won_is_a_win(games: Games) 
 
 def test_a_net_that_is_sure_of_the_right_result_has_no_error_and_of_the_wrong_one_all() -> None:
     results = torch.tensor([WIN, DRAW, LOSS, NO_RESULT])
-    target = Target(torch.zeros(4, dtype=torch.int64), results, torch.zeros(4, 49), torch.full((4,), math.nan))
+    moves = torch.zeros(4, dtype=torch.int64)
+    target = Target(moves, results, torch.zeros(4, 49), torch.full((4,), math.nan), moves)
     sure = 50 * functional.one_hot(results.clamp(min=0), 3).float()
     policy = torch.randn(4, 50, generator=torch.Generator().manual_seed(1))
     for squared in (False, True):
@@ -148,7 +149,7 @@ def test_a_mixture_has_its_share_of_each_and_loses_no_row(games: Games) -> None:
     for item in fields(data.Batch):
         told = np.concatenate([getattr(batch, item.name) for batch in batches])
         both = np.concatenate([getattr(mine, item.name), getattr(theirs, item.name)])
-        assert sorted(map(bytes, told)) == sorted(map(bytes, both)), item.name
+        assert sorted(row.tobytes() for row in told) == sorted(row.tobytes() for row in both), item.name
 
 
 # --- Games in three phases ---

@@ -29,11 +29,11 @@ from trainers.progress import Made, Progress
 from trainers.settings import Distill as Config
 from trainers.sl import Losses
 from trainers.supervised import Answering, Ask, Lesson, Weighed, ask_start, encoder_of, named
+from trainers.teachers import Recipe
 from trainers.teaching import (
     Findings,
     FoundRows,
     PlayedRows,
-    Recipe,
     Split,
     Taught,
     in_order,
@@ -62,6 +62,16 @@ def sharpened(shares: Tensor, power: float) -> Tensor:
     return raised / raised.sum(1, keepdim=True)
 
 
+SOFT_TEMPERATURE, SOFT_FLOOR = 4.0, 1e-7
+"""Of the soft policy target, as KataGo has them."""
+
+
+def softened(shares: Tensor) -> Tensor:
+    """Shares (B, moves) at ``SOFT_TEMPERATURE``, with a floor under moves without visits: how good moves compare that
+    are not the best (KataGoMethods.md, "Auxiliary Soft Policy Target")."""
+    return sharpened(shares + SOFT_FLOOR, 1 / SOFT_TEMPERATURE)
+
+
 def loss(answer: Answer, target: TaughtTarget, outcome_share: float, sharpening: float = 1.0) -> Losses:
     """How far an answer is from what it should be.
 
@@ -88,7 +98,10 @@ def loss(answer: Answer, target: TaughtTarget, outcome_share: float, sharpening:
     first = torch.where(judged, outcome_share, 1.0) * decided
     second = torch.where(decided, 1 - outcome_share, 1.0) * judged
     value = (first * by_result + second * by_rate).sum() / (decided | judged).sum().clamp(min=1)
-    return replace(usual, policy=policy, value=value)
+    soft = None
+    if answer.soft_policy is not None:
+        soft = -(softened(target.shares) * answer.soft_policy.log_softmax(1)).sum(1).mean()
+    return replace(usual, policy=policy, value=value, soft_policy=soft)
 
 
 # --- Measuring ---
@@ -126,7 +139,7 @@ def measure(ask: Ask, batches: Iterable[Taught]) -> Score:
     positions = results = rates = both = scored = 0
     for batch in batches:
         with torch.no_grad():
-            policy, value, ownership, score = ask(batch)
+            policy, value, ownership, score, *_ = ask(batch)
         assert policy is not None and value is not None
         shares = torch.from_numpy(batch.shares)
         positions += len(batch)

@@ -40,6 +40,7 @@ class Target(NamedTuple):
     results: Tensor  # (B,) int64
     owners: Tensor  # (B, n²) int8
     scores: Tensor  # (B,) float32
+    replies: Tensor  # (B,) int64
 
 
 def moved(array: np.ndarray, device: torch.device) -> Tensor:
@@ -51,7 +52,7 @@ def moved(array: np.ndarray, device: torch.device) -> Tensor:
 def to_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Target]:
     """Planes (B, P, n, n) and what the net should say of them, on ``device``."""
     planes = moved(batch.planes, device).to(memory_format=torch.channels_last)
-    return planes, Target(*(moved(part, device) for part in (batch.moves, batch.results, batch.owners, batch.scores)))
+    return planes, Target(*(moved(getattr(batch, name), device) for name in Target._fields))
 
 
 @dataclass(frozen=True, slots=True)

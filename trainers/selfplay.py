@@ -9,176 +9,24 @@ resignation, setup stones, rules that count prisoners.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 
-from arena import ConfigError, IllegalMove
 from arena.events.openings import Opening
-from arena.go import kernels
-from arena.go.game import Ending, Outcome, Rules, Scoring
-from arena.go.jit import inlined, kernel
-from arena.go.kernels import (
-    BOARD,
-    LEGAL,
-    area_score,
-    clear,
-    next_random,
-    play_any,
-    point_of,
-    seeded,
-    sensible_mask,
-)
-from arena.go.planes import HISTORY, NO_MOVE, Encoder, Positions, final_owners
+from arena.go.game import Ending, Outcome, Rules
+from arena.go.planes import Encoder, Positions, final_owners
 from arena.go.record import Record
 from bots.nets.catalogue import Net
 from bots.nets.gpu import TorchModel
 from trainers.data import BLACK_WON, DRAWN, WHITE_WON, Games
+from trainers.slots import Law, Tables, Threads, all_sensible, in_turn, look, put_game, take_turns
 
 GIVEN = -1
 """Who decided the moves of an opening."""
-
-_SHARE = 2.0**-53
-_STEP = np.uint64(0x9E3779B97F4A7C15)
-_S11 = np.uint64(11)
-
-
-# --- Kernels: games in slots ---
-
-
-class Tables(NamedTuple):
-    """Games in progress, one a slot, as kernels take them."""
-
-    boards: np.ndarray  # (slots,) BOARD
-    hashes: np.ndarray  # (slots, limit + 1) uint64: of all positions so far
-    moves: np.ndarray  # (slots, limit) uint16
-    lengths: np.ndarray  # (slots,) int64: moves played; Black is to move when it's even
-    seeds: np.ndarray  # (slots,) uint64
-
-    @classmethod
-    def empty(cls, slots: int, limit: int) -> Tables:
-        return cls(
-            np.zeros(slots, BOARD),
-            np.zeros((slots, limit + 1), np.uint64),
-            np.zeros((slots, limit), np.uint16),
-            np.zeros(slots, np.int64),
-            np.zeros(slots, np.uint64),
-        )
-
-
-class Law(NamedTuple):
-    """What kernels must know of the rules."""
-
-    komi: float
-    superko: bool
-    suicide: bool
-    limit: int
-
-    @classmethod
-    def of(cls, rules: Rules) -> Law:
-        """Raises ConfigError for rules that count prisoners."""
-        if rules.scoring is not Scoring.AREA:
-            raise ConfigError(f"{rules.name} rules count prisoners, which self-play doesn't; choose cgos")
-        return cls(rules.komi, rules.superko, rules.suicide, rules.move_limit)
-
-
-@inlined
-def write_sensible(boards, index, colour, hashes, count, law, mask):  # type: ignore[no-untyped-def]
-    """``sensible_mask`` by these rules; see there."""
-    margin = area_score(boards[index]) - law.komi
-    sensible_mask(boards, index, colour, hashes, count, law.superko, law.suicide, margin, mask)
-
-
-@kernel
-def draw(logits, mask, temperature, share):  # type: ignore[no-untyped-def]
-    """The move at which the summed probabilities of the masked moves, by logit / ``temperature``, pass ``share`` in
-    [0, 1); at temperature 0 the likeliest one, of equals the first."""
-    best = -1
-    for move in range(mask.shape[0]):
-        if mask[move] and (best < 0 or logits[move] > logits[best]):
-            best = move
-    if temperature == 0:
-        return best
-    total = 0.0
-    for move in range(mask.shape[0]):
-        if mask[move]:
-            total += np.exp((np.float64(logits[move]) - np.float64(logits[best])) / temperature)
-    left = share * total
-    for move in range(mask.shape[0]):
-        if mask[move]:
-            left -= np.exp((np.float64(logits[move]) - np.float64(logits[best])) / temperature)
-            if left < 0:
-                return move
-    return best
-
-
-@kernel
-def look(tables, which, komi, positions):  # type: ignore[no-untyped-def]
-    """Copy the positions of the slots ``which`` to where encoders take them from."""
-    for i in range(which.shape[0]):
-        slot = which[i]
-        length = tables.lengths[slot]
-        positions.boards[i] = tables.boards[slot]
-        positions.colours[i] = 1 + length % 2
-        positions.komis[i] = komi
-        positions.symmetries[i] = 0
-        for age in range(HISTORY):
-            positions.recent[i, age] = np.int64(tables.moves[slot, length - 1 - age]) if age < length else NO_MOVE
-
-
-@kernel
-def take_turns(tables, which, logits, temperature, law, margins, over):  # type: ignore[no-untyped-def]
-    """Draw a sensible move for each of the slots ``which`` and play it. ``over`` (len(which), bool) tells which games
-    have ended, by two passes or at the limit; ``margins`` (len(which),) gets Black's margin of those."""
-    mask = np.empty(logits.shape[1], np.bool_)
-    passing = logits.shape[1] - 1
-    for i in range(which.shape[0]):
-        slot = which[i]
-        board, hashes, moves = tables.boards[slot], tables.hashes[slot], tables.moves[slot]
-        length = tables.lengths[slot]
-        colour = 1 + length % 2
-        write_sensible(tables.boards, slot, colour, hashes, length + 1, law, mask)
-        state = next_random(seeded(tables.seeds[slot] + np.uint64(length + 1) * _STEP))
-        move = draw(logits[i], mask, temperature, np.float64(state >> _S11) * _SHARE)
-        if move == passing:
-            board.ko = 0
-        else:
-            play_any(board, point_of(board, move), colour)
-        moves[length] = move
-        length += 1
-        hashes[length] = board.hash
-        tables.lengths[slot] = length
-        passed_out = length > 1 and moves[length - 1] == passing and moves[length - 2] == passing
-        over[i] = passed_out or length >= law.limit
-        margins[i] = area_score(board) - law.komi if over[i] else np.nan
-
-
-@kernel
-def _all_sensible(size, moves, starts, law, masks):  # type: ignore[no-untyped-def]
-    boards = np.empty(1, BOARD)
-    hashes = np.empty(law.limit + 1, np.uint64)
-    passing = size * size
-    for game in range(starts.shape[0] - 1):
-        board = boards[0]
-        clear(board, size)
-        hashes[0] = board.hash
-        for i in range(starts[game], starts[game + 1]):
-            ply = i - starts[game]
-            colour = 1 + ply % 2
-            write_sensible(boards, 0, colour, hashes, ply + 1, law, masks[i])
-            move = np.int64(moves[i])
-            if move == passing:
-                board.ko = 0
-            else:
-                play_any(board, point_of(board, move), colour)
-            hashes[ply + 1] = board.hash
 
 
 def sensible_moves(games: Games, rules: Rules) -> np.ndarray:
@@ -187,7 +35,7 @@ def sensible_moves(games: Games, rules: Rules) -> np.ndarray:
     ``rules`` are those by which all of ``games`` were played. Raises ConfigError for rules that count prisoners.
     """
     masks = np.empty((len(games.moves), games.size * games.size + 1), np.bool_)
-    _all_sensible(games.size, games.moves, games.starts, Law.of(rules), masks)
+    all_sensible(games.size, games.moves, games.starts, Law.of(rules), masks)
     return masks
 
 
@@ -340,36 +188,10 @@ ROOM = 64
 class _Room:
     """The slots, and the work on them that Python only hands out."""
 
-    def __init__(self, rules: Rules, slots: int, threads: int):
+    def __init__(self, rules: Rules, slots: int, threads: Threads):
         self.rules, self.law, self.slots = rules, Law.of(rules), slots
         self.tables = Tables.empty(slots, rules.move_limit)
         self._threads = threads
-        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
-
-    def __enter__(self) -> _Room:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-
-    def begin(self, slot: int, seed: int, opening: Opening) -> None:
-        """Raises IllegalMove for an opening that can't be played, or that ends the game."""
-        tables, law = self.tables, self.law
-        kernels.new_board(tables.boards, slot, self.rules.size)
-        hashes = tables.hashes[slot]
-        hashes[0] = tables.boards["hash"][slot]
-        tables.seeds[slot] = seed
-        tables.lengths[slot] = len(opening)
-        passing = self.rules.size**2
-        ends = len(opening) >= law.limit or (passing, passing) in pairwise(opening)
-        for ply, move in enumerate(opening):
-            reason, _ = kernels.referee(
-                tables.boards, slot, move, 1 + ply % 2, hashes, ply + 1, law.superko, law.suicide
-            )
-            if reason != LEGAL or ends:
-                raise IllegalMove(f"the opening {opening} can't be played, or ends the game")
-            tables.moves[slot, ply] = move
 
     def planes(self, which: np.ndarray, encoder: Encoder | None) -> np.ndarray:
         """(len(which), planes, n, n) float32."""
@@ -385,7 +207,7 @@ class _Room:
                 look(self.tables, some, self.law.komi, positions)
                 encoder.encode(positions, len(some), planes[first : first + len(some)])
 
-        self._share(fill, len(which))
+        self._threads.each(fill, self._threads.parts(len(which)))
         return planes.reshape(len(which), encoder.planes, size, size)
 
     def take_turns(self, which: np.ndarray, logits: np.ndarray, temperature: float) -> tuple[np.ndarray, np.ndarray]:
@@ -395,15 +217,8 @@ class _Room:
         def turn(part: slice) -> None:
             take_turns(self.tables, which[part], logits[part], temperature, self.law, margins[part], over[part])
 
-        self._share(turn, len(which))
+        self._threads.each(turn, self._threads.parts(len(which)))
         return over, margins
-
-    def _share(self, work: Callable[[slice], None], count: int) -> None:
-        if self._pool is None or count < 2 * self._threads:
-            work(slice(0, count))
-            return
-        bounds = [count * part // self._threads for part in range(self._threads + 1)]
-        list(self._pool.map(work, map(slice, bounds, bounds[1:])))
 
 
 def groups_on(device: torch.device) -> int:
@@ -414,7 +229,6 @@ def groups_on(device: torch.device) -> int:
 class _Question(NamedTuple):
     """What a player is asked, and about which slots."""
 
-    group: int
     player: int
     which: np.ndarray  # (k,) int64
     planes: np.ndarray  # (k, planes, n, n) float32
@@ -458,11 +272,12 @@ class _Course:
         started = time.perf_counter()
         planes = self._room.planes(which, self._players[player].encoder)
         self.encoding_seconds += time.perf_counter() - started
-        return _Question(group, player, which, planes)
+        return _Question(player, which, planes)
 
     def _begin(self, slot: int) -> None:
         opening = self._openings[self._begun] if self._openings else ()
-        self._room.begin(slot, int(self._seeds[self._begun]), opening)
+        room = self._room
+        put_game(room.tables, slot, room.law, room.rules.size, int(self._seeds[self._begun]), opening)
         self._decided[slot, : len(opening)] = GIVEN
         self._game[slot], self.given[self._begun] = self._begun, len(opening)
         self._begun += 1
@@ -513,22 +328,10 @@ def play(
         net_seconds += time.perf_counter() - asked
         return logits
 
-    with _Room(rules, slots, threads) as room, ThreadPoolExecutor(1, "players") as pool:
-        course = _Course(room, players, seats, seeds, openings, groups)
-        asked: deque[tuple[_Question, Callable[[], np.ndarray]]] = deque()
-
-        def begin(group: int) -> None:
-            question = course.ask(group)
-            if question is not None:
-                told = partial(consult, question) if groups == 1 else pool.submit(consult, question).result
-                asked.append((question, told))
-
-        for group in range(groups):
-            begin(group)
-        while asked:
-            question, told = asked.popleft()
-            course.take(question, told())
-            begin(question.group)
+    with Threads(threads) as pool:
+        course = _Course(_Room(rules, slots, pool), players, seats, seeds, openings, groups)
+        for _ in in_turn(groups, course.ask, consult, course.take):
+            pass
     seconds = time.perf_counter() - started
     in_batch = -(-slots // groups)
     speed = Speed(course.positions, course.questions, in_batch, seconds, net_seconds, course.encoding_seconds)

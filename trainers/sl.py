@@ -3,7 +3,7 @@
 Learns the next move (cross entropy, as AlphaGo's SL policy: Silver et al. 2016, "Mastering the game of Go with deep
 neural networks and tree search", Methods) and, from the same rows where the record tells and where the net has a head
 for it, who wins, whose each point will be and by how much (Wu 2019, "Accelerating self-play learning in Go", section
-4.2).
+4.2). An auxiliary head may learn the opponent's next move (the same paper, "Auxiliary Policy Targets").
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from arena import ConfigError
-from bots.nets.network import SCORE_UNIT, Answer
+from arena.go.planes import NO_MOVE
+from bots.nets.network import AUXILIARY, SCORE_UNIT, Answer
 from trainers import data, dataset, supervised
 from trainers.loop import Target, to_tensors
 from trainers.progress import Progress
 from trainers.settings import SL as Config
-from trainers.settings import Distill, Supervised
+from trainers.settings import Distill, Supervised, Zero
 from trainers.supervised import Answering, Ask, Lesson, Loss, Weighed, encoder_of, named
 
 Measure = Callable[[Ask, Iterable[data.Batch]], Mapping[str, float]]
@@ -40,32 +41,41 @@ class Losses:
     ownership: Tensor
     score: Tensor
     right: Tensor
+    opponent_policy: Tensor | None = None
+    soft_policy: Tensor | None = None
+    """Of the auxiliary heads, where the net has them."""
 
     def parts(self) -> dict[str, Tensor]:
         """By the names that they have in the log."""
-        return {f"{head}_loss": getattr(self, head) for head in ("policy", "value", "ownership", "score")}
+        heads = {head: getattr(self, head) for head in Answer._fields}
+        return {f"{head}_loss": loss for head, loss in heads.items() if loss is not None}
 
-    def total(self, config: Config | Distill) -> Tensor:
-        return (
+    def total(self, config: Config | Distill | Zero) -> Tensor:
+        total = (
             self.policy
             + config.value_weight * self.value
             + config.ownership_weight * self.ownership
             + config.score_weight * self.score
         )
+        for head in AUXILIARY:
+            if (loss := getattr(self, head)) is not None:
+                total = total + getattr(config, f"{head}_weight") * loss
+        return total
 
 
 def loss(answer: Answer, target: Target, label_smoothing: float = 0.0) -> Losses:
     """How far an answer is from what it should be.
 
-    Cross entropy of the move, of the result and, as a mean over points, of the owner (a point of no one's is half of
-    each side's); Huber's loss of the score. Rows where one of them isn't known don't count for it.
+    Cross entropy of the move, of the reply, of the result and, as a mean over points, of the owner (a point of no
+    one's is half of each side's); Huber's loss of the score. Rows where one of them isn't known don't count for it.
     """
     assert answer.policy is not None  # what ``train`` asks for
     value = ownership = score = answer.policy.new_zeros(())
+    opponent = None
     if answer.value is not None:
-        known = (target.results != data.NO_RESULT).sum().clamp(min=1)
-        value = functional.cross_entropy(answer.value, target.results, ignore_index=data.NO_RESULT, reduction="sum")
-        value = value / known
+        value = mean_cross_entropy(answer.value, target.results, data.NO_RESULT)
+    if answer.opponent_policy is not None:
+        opponent = mean_cross_entropy(answer.opponent_policy, target.replies, NO_MOVE)
     scored = ~target.scores.isnan()
     count = scored.sum().clamp(min=1)
     if answer.ownership is not None:
@@ -81,7 +91,14 @@ def loss(answer: Answer, target: Target, label_smoothing: float = 0.0) -> Losses
         ownership=ownership,
         score=score,
         right=(answer.policy.detach().argmax(1) == target.moves).float().mean(),
+        opponent_policy=opponent,
     )
+
+
+def mean_cross_entropy(logits: Tensor, classes: Tensor, unknown: int) -> Tensor:
+    """The mean over the rows whose class isn't ``unknown``; 0 where there are none."""
+    known = (classes != unknown).sum().clamp(min=1)
+    return functional.cross_entropy(logits, classes, ignore_index=unknown, reduction="sum") / known
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +135,7 @@ def measure(ask: Ask, batches: Iterable[data.Batch]) -> Score:
     counts = torch.zeros(3, dtype=torch.float64)
     for batch in batches:
         with torch.no_grad():
-            policy, value, ownership, score = ask(batch)
+            policy, value, ownership, score, *_ = ask(batch)
         assert policy is not None
         moves, results = torch.from_numpy(batch.moves), torch.from_numpy(batch.results)
         hits = policy.argmax(1) == moves

@@ -17,10 +17,13 @@ from torch import Tensor, nn
 from arena import CheckpointError
 from bots.nets.catalogue import Net, load_network, load_weights, network_from
 from bots.nets.checkpoint import Checkpoint
-from bots.nets.network import Network, NetworkConfig
+from bots.nets.network import AUXILIARY, Network, NetworkConfig
 
 GROWING = frozenset({"blocks", "channels"})
 """What may be larger than the checkpoint's."""
+
+OPTIONAL = frozenset({"area", *AUXILIARY})
+"""Heads, which may be there in one of the two alone."""
 
 
 def start_from(network: Net, checkpoint: Checkpoint) -> None:
@@ -31,7 +34,7 @@ def start_from(network: Net, checkpoint: Checkpoint) -> None:
     """
     wanted = asdict(network.config)
     given = asdict(network_from(checkpoint.manifest.network).config)
-    other = {key for key in given if key != "area" and wanted.get(key) != given[key]}
+    other = {key for key in given if key not in OPTIONAL and wanted.get(key) != given[key]}
     alike = wanted.keys() == given.keys()
     if alike and not other:
         load_weights(network, checkpoint, strict=False)
@@ -55,6 +58,8 @@ def grow(small: Network, large: Network) -> None:
             old, new = getattr(small, name), getattr(large, name)
             if old is not None and new is not None:
                 _embed(old, new)
+        for name in small.auxiliary.keys() & large.auxiliary.keys():
+            _embed(small.auxiliary[name], large.auxiliary[name])
         for place, block in enumerate(large.tower):
             if place in inner:
                 _embed(small.tower[inner[place]], block)

@@ -1,15 +1,9 @@
-"""Games that a teacher plays against itself, and what it found at each move, for another net to learn. None is trained
-here.
-
-The teacher is a search, or a net alone. Of the moves of a game a share is thought over in full, the others quickly, and
-only the first are learned from (playout cap randomization: Wu 2019, "Accelerating self-play learning in Go", section
-3.1): a search for the sake of the game's result needn't be as good as one to learn moves from. Games are played to the
-end: nothing is resigned or adjudicated.
+"""What teachers found in games against themselves (``teachers.py``), kept in files and made into training rows. Nothing
+is trained here.
 """
 
 from __future__ import annotations
 
-import hashlib
 import signal
 import threading
 import time
@@ -18,50 +12,25 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
-from typing import Protocol, cast
+from typing import cast
 from zipfile import BadZipFile
 
 import numpy as np
 
 from arena import ConfigError, RecordError
-from arena.contract.bot import Limits
-from arena.events.openings import Opening, draw_openings
-from arena.go.game import Ending, Game, Rules
+from arena.go.game import Rules
 from arena.go.moves import pass_move, symmetry_table
 from arena.go.planes import Encoder
-from arena.players.registry import Entry, Registry
 from trainers.data import TRAIN, UNKNOWN, Batch, Games, Rows, encode_positions, save_arrays, sides_of
 from trainers.outcomes import joined
 from trainers.progress import Made
-from trainers.selfplay import draw_seeds, games_from_moves
+from trainers.selfplay import games_from_moves
 from trainers.settings import Distill as Config
+from trainers.teachers import Course, Finished, Recipe, courses
 from trainers.workers import refuse_to_play_under_torchrun
-
-FORMAT = 1
-"""Written into the name of every folder of games; a change of what is in its files raises it."""
-
-LEVELS = 65535
-"""Shares of visits are kept in so many steps."""
-
-BLOCK = 256
-"""Openings that are drawn at a time."""
-
-ASIDE = 1
-"""Tells the draws for a move from those of whoever thinks about it, which have the same seed."""
-
-
-class Teacher(Protocol):
-    """A bot that tells what it found, not only what it would play."""
-
-    def weigh_all(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
-        """How it weighs each move (games, size² + 1), at least 0 and not all 0, and the win rates (games,) of the sides
-        to move, NaN where it has none."""
-        ...
-
 
 # --- What was found ---
 
@@ -102,174 +71,10 @@ class Findings:
         )
 
 
-def to_levels(weights: np.ndarray) -> np.ndarray:
-    """The shares of weights (..., moves), kept in ``LEVELS`` steps; uint16. They are off by half a step at most."""
-    return np.rint(weights / weights.sum(-1, keepdims=True) * LEVELS).astype(np.uint16)
-
-
 def from_levels(levels: np.ndarray) -> np.ndarray:
     """The shares (..., moves) that ``to_levels`` kept; float32, their sum is 1."""
     shares = levels.astype(np.float32)
     return cast(np.ndarray, shares / shares.sum(-1, keepdims=True))
-
-
-# --- Playing ---
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """Who plays the games, and how: all that they depend on."""
-
-    teacher: Entry
-    rules: Rules
-    full_search_prob: float
-    cheap_search_visits: int
-    plies: int
-    temperature: float
-    temperature_moves: int
-    seed: int
-
-    @classmethod
-    def of(cls, config: Config, registry: Registry) -> Recipe:
-        """Raises ConfigError or CheckpointError for a teacher that can't be."""
-        teacher = registry.resolve(config.teacher)
-        if not teacher.bot_kind.teachers:
-            raise ConfigError(
-                f"teacher = {config.teacher} only tells its move; choose an alphago, or checkpoint:NAME for a net alone"
-            )
-        if teacher.limits.seconds is not None or teacher.limits.time is not None:
-            raise ConfigError(
-                f"teacher = {config.teacher} thinks by the clock, and games wouldn't be the same; give visits"
-            )
-        teacher.checked(config.size)
-        return cls(
-            teacher,
-            Rules.preset("cgos", config.size, config.komi),
-            config.full_search_prob,
-            config.cheap_search_visits,
-            config.plies,
-            config.temperature,
-            config.temperature_moves,
-            config.seed,
-        )
-
-    @property
-    def key(self) -> str:
-        """A name for games by this recipe."""
-        told = [FORMAT, self.teacher.identity, self.rules, *(getattr(self, item.name) for item in fields(self)[2:])]
-        return hashlib.sha256(repr(told).encode()).hexdigest()[:24]
-
-    def folder(self, cache: Path) -> Path:
-        """Where games by this recipe are kept."""
-        return cache / f"distill-games-{self.key}"
-
-    def begin(self, number: int) -> tuple[Game, int]:
-        """The game of this number after its opening, and the opening's length."""
-        seeds = draw_seeds(2, self.seed, number)
-        length = int(seeds[1] % np.uint64(self.plies + 1))
-        game = Game(self.rules, int(seeds[0]))
-        for move in self._openings(number // BLOCK)[number % BLOCK][:length]:
-            game.play(move)
-        return game, length
-
-    def _openings(self, block: int) -> Sequence[Opening]:
-        return _draw_block(self.rules, self.plies, self.seed, block)
-
-
-@lru_cache(maxsize=8)  # games are begun in the order of their numbers
-def _draw_block(rules: Rules, plies: int, seed: int, block: int) -> Sequence[Opening]:
-    return draw_openings(rules, BLOCK, plies, int(draw_seeds(1, seed, block, ASIDE)[0]))
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """A game that is over, and what was found of it."""
-
-    number: int
-    moves: np.ndarray  # (moves,) uint16
-    margin: float
-    """Black's, komi counted."""
-    is_sound: bool
-    """Whether both sides passed; else the move limit cut it off, and its result tells nothing."""
-    plies: np.ndarray  # (findings,) int64
-    levels: np.ndarray  # (findings, size² + 1) uint16
-    win_rates: np.ndarray  # (findings,) float32
-
-
-class _Unfinished:
-    """A game in progress, and what was found so far."""
-
-    def __init__(self, recipe: Recipe, number: int):
-        self.number = number
-        self.game, _ = recipe.begin(number)
-        self._recipe = recipe
-        self._found: list[tuple[int, np.ndarray, float]] = []
-        self._draw()
-
-    def _draw(self) -> None:
-        """What chance says of the next move: it depends on the game's seed and length alone."""
-        deep, self._share = np.random.default_rng([self.game.move_seed(), ASIDE]).random(2)
-        self.is_deep = bool(deep < self._recipe.full_search_prob)
-
-    def play(self, weights: np.ndarray, win_rate: float) -> None:
-        """Note what was found of the present position, where it was thought over in full, and play a move."""
-        ply = len(self.game.moves)
-        if self.is_deep:
-            self._found.append((ply, to_levels(weights), win_rate))
-        temperature = self._recipe.temperature if ply < self._recipe.temperature_moves else 0.0
-        self.game.play(draw_move(weights, temperature, float(self._share)))
-        self._draw()
-
-    def finished(self) -> Finished:
-        outcome, moves = self.game.outcome, self._recipe.rules.size**2 + 1
-        assert outcome is not None and outcome.margin is not None  # nobody resigns
-        return Finished(
-            self.number,
-            np.array(self.game.moves, np.uint16),
-            outcome.margin,
-            outcome.ending is Ending.SCORE,
-            np.array([ply for ply, _, _ in self._found], np.int64),
-            np.array([levels for _, levels, _ in self._found], np.uint16).reshape(-1, moves),
-            np.array([win_rate for _, _, win_rate in self._found], np.float32),
-        )
-
-
-def draw_move(weights: np.ndarray, temperature: float, share: float) -> int:
-    """The move at which the summed weights ^ (1 / ``temperature``) pass ``share`` in [0, 1) of them all; at temperature
-    0 the heaviest, of equals the first."""
-    if temperature == 0:
-        return int(weights.argmax())
-    odds = (weights / weights.max()) ** (1 / temperature)
-    sums = odds.cumsum()
-    return int(np.searchsorted(sums, share * sums[-1], side="right"))
-
-
-def play_games(
-    teacher: Teacher, recipe: Recipe, numbers: deque[int], slots: int, goes_on: Callable[[], bool]
-) -> Iterator[Finished]:
-    """Play the games of ``numbers``, which are taken from its left, ``slots`` at once; a game that ends makes place
-    for the next.
-
-    As long as ``goes_on``, which is asked before every round of moves; then the games in progress are lost. A game is
-    the same whatever is played beside it, as far as the teacher's answers are.
-    """
-    live: list[_Unfinished] = []
-    while goes_on():
-        while len(live) < slots and numbers:
-            try:
-                live.append(_Unfinished(recipe, numbers.popleft()))
-            except IndexError:  # another thread took the last
-                break
-        if not live:
-            return
-        deep, cheap = ([one for one in live if one.is_deep is wanted] for wanted in (True, False))
-        for some, limits in ((deep, Limits()), (cheap, Limits(simulations=recipe.cheap_search_visits))):
-            if some:
-                answers = zip(*teacher.weigh_all([one.game for one in some], limits), strict=True)
-                for one, (weights, win_rate) in zip(some, answers, strict=True):
-                    one.play(weights, float(win_rate))
-        yield from (one.finished() for one in live if one.game.is_over)
-        live = [one for one in live if not one.game.is_over]
 
 
 # --- The files of games ---
@@ -278,8 +83,8 @@ def play_games(
 def make_games(config: Config, recipe: Recipe, cache: Path, on_made: Callable[[Made], None] = lambda _: None) -> None:
     """Play the games that aren't in ``cache`` yet, or begin no more once ``play_minutes`` are over.
 
-    A file appears when ``chunk`` games are over, and at the end. After SIGINT or SIGTERM it ends the present round of
-    moves, writes all games that are over and raises KeyboardInterrupt; a later call goes on with those that aren't
+    A file appears when ``games_per_file`` games are over, and at the end. After SIGINT or SIGTERM it ends the present
+    round, writes all games that are over and raises KeyboardInterrupt; a later call goes on with those that aren't
     there.
     """
     folder = recipe.folder(cache)
@@ -292,15 +97,15 @@ def make_games(config: Config, recipe: Recipe, cache: Path, on_made: Callable[[M
     ready, begun = config.games - len(missing), time.monotonic()
     finished: SimpleQueue[Finished] = SimpleQueue()
     stopped = threading.Event()
-    teachers = [cast(Teacher, recipe.teacher.build()) for _ in range(config.game_threads)]
+    playing = courses(recipe, config.parallel_games, config.game_threads)
 
     def goes_on() -> bool:
         if time.monotonic() - begun > left:
             missing.clear()
         return not stopped.is_set()
 
-    def work(teacher: Teacher) -> None:
-        for game in play_games(teacher, recipe, missing, config.parallel_games, goes_on):
+    def work(course: Course) -> None:
+        for game in course(missing, goes_on):
             finished.put(game)
 
     over: list[Finished] = []
@@ -315,7 +120,7 @@ def make_games(config: Config, recipe: Recipe, cache: Path, on_made: Callable[[M
         over.clear()
 
     with _noting_signals() as asked, ThreadPoolExecutor(config.game_threads) as pool:
-        working = [pool.submit(work, teacher) for teacher in teachers]
+        working = [pool.submit(work, course) for course in playing]
         try:
             while not (all(future.done() for future in working) and finished.empty()):
                 if asked.is_set() or any(future.done() and future.exception() for future in working):

@@ -11,7 +11,7 @@ import typer
 
 from arena import ConfigError
 from arena.cli import complete, events
-from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, cores, registry_of, takes
+from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, registry_of, takes
 from arena.players.tables import TermsTable, TournamentTable, first_given
 
 if TYPE_CHECKING:
@@ -107,9 +107,9 @@ def match(
         _plan(played, first_given(to_see, PLANNED), live)
         return
     events.say_if_used_in_turn(agreed, games, say)
-    with Store.of(results, write=True) as store:
+    with live.lending(played) as lent, Store.of(results, write=True) as store:
         played = replace(played, run=max(1, _runs(store, played) + new))
-        live.begin(played, store)
+        lent.begin(played, store)
 
 
 def _plan(played: Match, to_see: float, live: events.Live) -> None:
@@ -117,21 +117,22 @@ def _plan(played: Match, to_see: float, live: events.Live) -> None:
     from arena.results.store import Store, database
     from arena.screen.tables import plan_sheet
 
-    if database(live.results).exists():
-        with Store.of(live.results) as store:
+    with live.lending(played) as lent:
+        if database(live.results).exists():
+            with Store.of(live.results) as store:
+                tally = _stored(store, played)
+            if tally.games >= FORETELLING:
+                live.console.print(plan_sheet(tally, to_see, lent.at_once))
+                return
+        with Store.of(live.results, write=True) as store:
+            played = replace(played, run=max(1, _runs(store, played)))
+            if played.event not in {event.id for event in store.events()}:  # else its plan is larger
+                events.note_event(store, played)
+            events.printer(live.console)(f"A pilot of {PILOT} games, which are the beginning of this match:")
+            lent.play(played, store)
             tally = _stored(store, played)
-        if tally.games >= FORETELLING:
-            live.console.print(plan_sheet(tally, to_see, live.workers or cores()))
-            return
-    with Store.of(live.results, write=True) as store:
-        played = replace(played, run=max(1, _runs(store, played)))
-        if played.event not in {event.id for event in store.events()}:  # else its plan is larger
-            events.note_event(store, played)
-        events.printer(live.console)(f"A pilot of {PILOT} games, which are the beginning of this match:")
-        live.play(played, store)
-        tally = _stored(store, played)
-    live.console.print()
-    live.console.print(plan_sheet(tally, to_see, live.workers or cores()))
+        live.console.print()
+        live.console.print(plan_sheet(tally, to_see, lent.at_once))
 
 
 def _runs(store: Store, played: Match) -> int:
@@ -247,8 +248,8 @@ def _play(played: Tournament | Ladder, live: events.Live) -> None:
     from arena.results.store import Store
 
     any(played.course(()).missing())  # openings that don't exist are refused before anything is stored
-    with Store.of(live.results, write=True) as store:
-        view = live.begin(played, store, events.news(store, played))
+    with live.lending(played) as lent, Store.of(live.results, write=True) as store:
+        view = lent.begin(played, store, events.news(store, played))
         if isinstance(played, Ladder):
             events.printer(live.console)(_precision(view.tally))
 

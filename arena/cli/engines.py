@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
 
 if TYPE_CHECKING:
     from arena.contract.finding import Begun, Finding
+    from arena.events.cluster import Cluster
     from arena.go.game import Rules
     from arena.players.registry import Entry, Registry
 
@@ -63,16 +65,21 @@ def check(
     komi: Annotated[float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above.")] = None,
     rules: Annotated[str, typer.Option(help="cgos, tromp-taylor, chinese or japanese.")] = "cgos",
     run: Annotated[bool, typer.Option("--run", help="Without names: start the engines of arena.toml, too.")] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Check on each node of this Ray cluster: HOST:PORT, auto or local."),
+    ] = None,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
     """See whether bots are ready for an event: each starts, plays some moves against itself and ends.
 
     For an engine it also tells name and version, how it knows its time, and whether it counts as we do. Without names,
-    the bots of arena.toml are checked; its engines are only listed unless --run is given. The exit code is 1 when a
-    bot fails.
+    the bots of arena.toml are checked; its engines are only listed unless --run is given. With --cluster, one line for
+    each node says whether the bot plays there. The exit code is 1 when a bot fails, on a cluster on any node.
 
     Examples: [bold]arena check[/bold] · [bold]arena check gnugo alphago --size 19[/bold] ·
+    [bold]arena check gnugo --cluster auto[/bold] ·
     [bold]arena check "gtp:command=gnugo --mode gtp"[/bold]
     """
     from contextlib import closing
@@ -96,12 +103,13 @@ def check(
         if registry.resolve(name).is_person:
             raise UserError(f"{name}: a person can't be checked; name a bot")
     failed = []
-    for number, name in enumerate(names):
-        if number:
-            console.print()
-        with closing(_probed(registry, name, preset)) as steps:
-            if show_check(name, steps, console) is Verdict.FAILED:
-                failed.append(name)
+    with _nodes(registry, names, preset, cluster) as nodes:
+        for number, name in enumerate(names):
+            if number:
+                console.print()
+            with closing(_probed(registry, name, preset, nodes)) as steps:
+                if show_check(name, steps, console) is Verdict.FAILED:
+                    failed.append(name)
     if len(names) > 1:
         ready = f"{len(names) - len(failed)} of {len(names)} bots are ready"
         words = f"{ready}; not {', '.join(failed)}" if failed else ready
@@ -126,8 +134,26 @@ def _declared(registry: Registry) -> tuple[list[str], list[Entry]]:
     return [entry.name for entry in found if entry not in engines], [*engines, *registry.files]
 
 
-def _probed(registry: Registry, name: str, rules: Rules) -> Generator[Begun | Finding, None, None]:
-    """The steps of a look at a bot; one that can't be had, as for want of its net, fails in the first."""
+def _nodes(
+    registry: Registry, names: list[str], rules: Rules, address: str | None
+) -> AbstractContextManager[Cluster | None]:
+    """The cluster where these bots are to be checked; those that can't be had are left out."""
+    if address is None:
+        return nullcontext()
+    from arena.events.cluster import Cluster
+
+    players = {}
+    for name in names:
+        with suppress(UserError):
+            players[name] = registry.resolve(name)
+    return Cluster(address, 0, players, rules, looks_only=True)
+
+
+def _probed(
+    registry: Registry, name: str, rules: Rules, nodes: Cluster | None
+) -> Generator[Begun | Finding, None, None]:
+    """The steps of a look at a bot, or what each node finds; one that can't be had, as for want of its net, fails in
+    the first."""
     from arena.contract.finding import Finding, Verdict
     from arena.events.probe import probe
 
@@ -136,7 +162,7 @@ def _probed(registry: Registry, name: str, rules: Rules) -> Generator[Begun | Fi
     except UserError as error:
         yield Finding("start", Verdict.FAILED, str(error))
         return
-    yield from probe(entry, rules)
+    yield from probe(entry, rules) if nodes is None else nodes.look(entry)
 
 
 def gtp(

@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -101,13 +101,14 @@ def sequential_test(hypotheses: tuple[float, float], alpha: float, beta: float) 
 @dataclass(frozen=True, slots=True)
 class Live:
     """How events are played and shown: their people sit at this terminal. ``workers`` are as ``--workers`` says,
-    and ``cluster`` is the address of the cluster that they are on, if any."""
+    and ``cluster`` is the address of the cluster that they are on, if any; ``hands`` are those that are lent."""
 
     console: Console
     results: Path
     workers: int
     theme: Theme
     cluster: str | None = None
+    hands: int | Hands = 0
 
     @classmethod
     def of(cls, console: Console, results: Path, workers: int, cluster: str | None, registry: Registry) -> Live:
@@ -115,6 +116,23 @@ class Live:
         if workers < 0:
             raise UserError(f"{workers} workers can't play; give at least 1, or 0 for one a core")
         return cls(console, results, workers, read_theme(None, registry), cluster or registry.cluster.address)
+
+    @contextmanager
+    def lending(self, event: Match | Tournament | Ladder) -> Iterator[Live]:
+        """The same with the workers that such an event is played by; to be entered before anything is stored. Raises
+        UserError where there are none."""
+        if self.cluster is None:
+            yield replace(self, hands=self.workers or cores())
+            return
+        from arena.events.cluster import Cluster
+
+        with Cluster(self.cluster, self.workers, event.players, event.terms.rules) as hands:
+            yield replace(self, hands=hands)
+
+    @property
+    def at_once(self) -> int:
+        """How many workers play at once."""
+        return self.hands if isinstance(self.hands, int) else self.hands.most
 
     def begin(self, event: Match | Tournament | Ladder, store: Store, more: Iterable[str] = ()) -> Any:
         """Say who has changed, and what ``more`` there is to say; store who plays what; then ``play``."""
@@ -132,16 +150,9 @@ class Live:
 
         control, command = Control(), shlex.join(["arena", *sys.argv[1:]])
         with event_kept(event, store, self.console, self.results):
-            updates = play_event(event, store, self._hands(), control, seat_at(event, self.theme))
+            updates = play_event(event, store, self.hands, control, seat_at(event, self.theme))
             published = publish(updates, event, store.path, control=control, command=command)
             return show(event, published, self.console, control=control, theme=self.theme)
-
-    def _hands(self) -> int | Hands:
-        if self.cluster is None:
-            return self.workers or cores()
-        from arena.events.cluster import Cluster
-
-        return Cluster(self.cluster, self.workers)
 
 
 @contextmanager

@@ -353,7 +353,7 @@ def _limits(registry: Registry, entry: Entry, visits: int | None, seconds: float
     """What bounds the look at one position. Raises ConfigError, also for a bot that can't analyse."""
     from arena.contract.bot import Limits
 
-    if not entry.bot_kind.tells_win_rate:
+    if not (entry.bot_kind.tells_win_rate or entry.bot_kind.external):  # an engine may, and is asked
         raise ConfigError(f"{entry.name} tells no win rates and can't analyse{_others(registry)}")
     if visits is None and seconds is None:
         if entry.limits.time is not None:

@@ -142,8 +142,8 @@ def run_gate(wanted: Wanted) -> Ruling:
     found = _find(wanted, say)
     try:
         found.match.plan()  # openings that don't exist are refused before anything is stored
-        with Store.of(wanted.results, write=True) as store:
-            view = live.begin(found.match, store)
+        with live.lending(found.match) as lent, Store.of(wanted.results, write=True) as store:
+            view = lent.begin(found.match, store)
             evidence = Evidence(found.match, view.judge)
             changed = _adopt(found, wanted) if evidence.ruling is Ruling.ACCEPTED else None
     except UserError:

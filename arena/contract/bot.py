@@ -112,13 +112,14 @@ class Decision:
     """What a bot does with its turn: a move, or None to resign; and what it thought, where it knows.
 
     ``win_rate`` is in [0, 1] and ``ownership`` (size², -1 to 1) is positive for the side to move.
-    ``visits`` are simulations spent on the decision.
+    ``visits`` are simulations spent on the decision. ``score`` is the lead of the side to move in points, komi counted.
     """
 
     move: Move | None
     win_rate: float | None = None
     visits: int | None = None
     ownership: np.ndarray | None = None
+    score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ class Candidate:
     """A move that a bot weighs, and what speaks for it.
 
     ``win_rate`` is in [0, 1], of the side to move; ``prior`` is the move's probability before any search; ``line`` is
-    the play expected, the move itself first.
+    the play expected, the move itself first. ``score`` is the side to move's lead in points, where the bot knows it.
     """
 
     move: Move
@@ -134,6 +135,7 @@ class Candidate:
     win_rate: float
     line: tuple[Move, ...]
     prior: float | None = None
+    score: float | None = None
 
 
 def fault_words(error: Exception) -> str:

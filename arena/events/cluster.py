@@ -8,40 +8,54 @@ nodes that come are used. Needs ``pip install 'arena[cluster]'``.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import platform
 import signal
 import time
-from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from socket import create_connection, gethostname
+from socket import create_connection
 from threading import Lock
 from time import monotonic
 from types import ModuleType
 from typing import Any, Self
 
 from arena import ConfigError, UserError, __version__, files
-from arena.contract.code import SENT
+from arena.contract.code import SENT, code_of
+from arena.contract.finding import Finding, Verdict
 from arena.events.hands import Hand, Local, NotLaunched, State
 from arena.events.pairing import Pairing
-from arena.events.worker import Job
+from arena.events.probe import probe
+from arena.events.runner import UNKNOWN, start_failure
+from arena.events.worker import CARDS, Glance, Job
 from arena.files import reason, scratch
+from arena.go.game import Rules
+from arena.go.record import Record
 from arena.players.registry import Entry
 
 LOCAL, AUTO = "local", "auto"
 """The addresses of a cluster that is started here, for as long as it is used, and of that of this machine."""
 
-REPORT = 0.5
-"""Seconds that a node may be silent while nothing happens there."""
+REPORT = 0.25
+"""Seconds between two reports of a node while no game ends there."""
 
 LOOK = 2.0
 """Seconds between two looks for nodes that came."""
 
+AGAIN = 5.0
+"""Seconds before a node is used again that is there, but was lost."""
+
+TRIES = 2
+"""How often a node may fail to make itself ready."""
+
 PATIENCE = 30.0
 """Seconds for the cluster to answer, and for a node to make itself ready."""
+
+SILENCE = 60.0
+"""Seconds without a report after which a node is lost. Those in which this process was stopped don't count."""
 
 CONNECT = 10.0
 """Seconds for an address to answer."""
@@ -57,39 +71,53 @@ class Node:
     def __init__(self) -> None:
         self._local = Local(0).__enter__()
         self._hands: dict[int, Hand] = {}
+        self._cards: dict[int, str] = {}  # the GPU of each worker that has one
+        self._glances: dict[int, dict[str, Glance]] = {}  # the last look at each game, as far as it isn't told yet
         self._failed: dict[int, UserError] = {}
+        self._told = 0.0  # when all was told
         self._lock = Lock()  # reports come from another thread
 
-    def hello(self) -> tuple[str, str, str]:
-        """The machine's name, and the versions of arena and Python."""
-        return gethostname(), __version__, platform.python_version()
+    def hello(self, names: Collection[str]) -> tuple[str, str, list[str]]:
+        """The versions of arena and Python, and which pieces of luggage aren't here."""
+        return __version__, platform.python_version(), [name for name in names if not (SENT / name).is_dir()]
 
-    def lacks(self, names: Collection[str]) -> list[str]:
-        """Which of these aren't here."""
-        return [name for name in names if not (SENT / name).is_dir()]
+    def prepare(
+        self, players: Collection[Entry], size: int, names: Sequence[str], *luggage: Mapping[str, bytes]
+    ) -> list[str]:
+        """Keep the files of nets and bots, then try the players; why each that can't play here can't."""
+        for name, contents in zip(names, luggage, strict=True):
+            with files.replacing(SENT / name, error=UserError) as aside:
+                aside.mkdir(parents=True)
+                for file, content in contents.items():
+                    (aside / file).write_bytes(content)
+        return [why for entry in players if (why := _why_not(entry.moved(SENT), size))]
 
-    def keep(self, name: str, contents: Mapping[str, bytes]) -> None:
-        """Keep the files of a net, or the one of a bot."""
-        with files.replacing(SENT / name, error=UserError) as aside:
-            aside.mkdir(parents=True)
-            for file, content in contents.items():
-                (aside / file).write_bytes(content)
+    def look(self, entry: Entry, rules: Rules) -> list[Finding]:
+        """What a look at a player finds here."""
+        there = entry.moved(SENT)
+        found = [step for step in probe(replace(there, code=""), rules) if isinstance(step, Finding)]
+        if found[-1].verdict is not Verdict.FAILED and (why := _changed(there)):
+            found.append(Finding("code", Verdict.NOTE, why))
+        return found
 
     def hire(self, number: int, job: Job) -> None:
         """What goes wrong is in the next report."""
+        players = {name: entry.moved(SENT) for name, entry in job.players.items()}
+        cards = os.environ.get(CARDS, "").split(",") if any(entry.gpus for entry in players.values()) else []
+        card = min(cards, key=list(self._cards.values()).count, default="")
         try:
-            hand = self._local.hire(
-                replace(job, players={name: entry.moved(SENT) for name, entry in job.players.items()})
-            )
+            hand = self._local.hire(replace(job, players=players, card=card))
         except (OSError, NotLaunched) as error:
-            self._failed[number] = UserError(f"a worker can't be started: {reason(error)}")
+            with self._lock:
+                self._failed[number] = UserError(f"a worker can't be started: {reason(error)}")
             return
         with self._lock:
-            self._hands[number] = hand
+            self._hands[number], self._cards[number], self._glances[number] = hand, card, {}
 
-    def send(self, number: int, message: Pairing | str | None) -> None:
-        if number in self._hands:
-            self._hands[number].send(message)
+    def send(self, messages: Sequence[tuple[int, Pairing | str | None]]) -> None:
+        for number, message in messages:
+            if number in self._hands:
+                self._hands[number].send(message)
 
     def stop(self, number: int) -> None:
         if number in self._hands:
@@ -99,26 +127,73 @@ class Node:
         """End a worker: what it has sent since the last report, how it ended, and its last words."""
         with self._lock:
             hand = self._hands.pop(number, None)
+            self._cards.pop(number, None)
+            glances = self._glances.pop(number, {})
         if hand is None:
             return [], LOST, ""
         hand.end(seconds)
-        last = list(hand.take()), hand.state(), hand.last_words()
+        last = [*glances.values(), *hand.take()], hand.state(), hand.last_words()
         hand.close()
         return last
 
-    def report(self) -> list[tuple[int, list[Any], State]]:
-        """What the workers have sent since the last report, as soon as there is something, and how they are."""
-        with suppress(OSError, ValueError):  # one has just been closed
-            self._local.wait(list(self._hands.values()), REPORT)
+    def report(self) -> list[tuple[int, list[Any], State | None]]:
+        """What the workers have sent since the last report, and once in a while how all of them are. It comes at once
+        when that is more than looks at boards, of which only the last are told, or when a worker has ended."""
+        told: dict[int, list[Any]] = {}
+        until = self._told + REPORT
+        while not told and not self._failed and (left := until - monotonic()) > 0:
+            with suppress(OSError, ValueError):  # one has just been closed
+                self._local.wait(list(self._hands.values()), left)
+            told = self._take()
         with self._lock:
-            told = [(number, list(hand.take()), hand.state()) for number, hand in self._hands.items()]
-        failed, self._failed = self._failed, {}
-        return [*told, *((number, [error], State(alive=False)) for number, error in failed.items())]
+            if is_due := monotonic() >= until:
+                self._told = monotonic()
+                for number, glances in self._glances.items():
+                    told.setdefault(number, []).extend(glances.values())
+                    glances.clear()
+            states = {number: hand.state() for number, hand in self._hands.items() if is_due or number in told}
+            failed, self._failed = self._failed, {}
+        return [
+            *((number, told.get(number, []), states.get(number)) for number in dict.fromkeys([*states, *told])),
+            *((number, [error], State(alive=False)) for number, error in failed.items()),
+        ]
+
+    def _take(self) -> dict[int, list[Any]]:
+        """What each worker has sent, without looks at boards; an empty list for one that has ended."""
+        told: dict[int, list[Any]] = {}
+        with self._lock:
+            for number, hand in self._hands.items():
+                messages = list(hand.take())
+                for message in messages:
+                    if isinstance(message, Glance):
+                        self._glances[number][message.pairing.id] = message
+                        continue
+                    if isinstance(message, Record):
+                        self._glances[number].pop(message.id, None)
+                    told.setdefault(number, []).append(message)
+                if not messages and not hand.state().alive:
+                    told[number] = []
+        return told
 
     def close(self) -> None:
         for number in list(self._hands):
             self.end(number, 0.0)
         self._local.__exit__()
+
+
+def _why_not(entry: Entry, size: int) -> str:
+    """Why a player can't play on this machine; empty where it can, as far as can be told before it is built."""
+    try:
+        return _changed(entry.checked(size))
+    except UserError as error:
+        return str(error)
+
+
+def _changed(entry: Entry) -> str:
+    """What is to be said where this machine has another bot under the name."""
+    code = code_of(entry.factory, entry.config)
+    same = not entry.code or entry.code.startswith(code)
+    return "" if same else f"{entry.name} isn't the same there (code {code}, not {entry.code})"
 
 
 # --- At the runner's ---
@@ -130,6 +205,7 @@ class _Remote:
 
     number: int
     on: _Place
+    players: tuple[str, ...]
     inbox: deque[Any] = field(default_factory=deque)
     told: State = field(default_factory=State)
     words: str = ""
@@ -143,22 +219,24 @@ class _Remote:
         return LOST if self.on.is_gone else self.told
 
     def send(self, message: Pairing | str | None) -> None:
-        self.on.order("send", self.number, message)
+        self.on.outbox.append((self.number, message))
 
     def take(self) -> Iterator[Any]:
         while self.inbox:
             message = self.inbox.popleft()
-            if not isinstance(message, UserError):
+            if isinstance(message, UserError):
+                self.on.refuse(str(message))
+            else:
                 self.is_ready = True
                 yield message
-            elif not self.on.refuse(str(message)):
-                raise type(message)(f"{message} (on {self.place})")
 
     def stop(self) -> None:
         self.on.order("stop", self.number)
 
     def end(self, seconds: float) -> None:
         self.on.end(self, seconds)
+        if not self.is_ready and not self.inbox and 0 < (self.told.exitcode or 0) < UNKNOWN:
+            self.on.refuse(start_failure(self.players[self.told.player], self.words, self.told.exitcode))
 
     def last_words(self) -> str:
         return self.words
@@ -168,19 +246,25 @@ class _Remote:
 
 
 class _Place:
-    """A node of the cluster, as the runner has it."""
+    """A node of the cluster, as the runner has it: greeted, then prepared, then asked for one report after another."""
 
-    def __init__(self, cluster: Cluster, node: Mapping[str, Any]):
-        self.name = str(node["NodeManagerHostname"])
-        self.slots = int(node["Resources"].get("CPU", 0))
+    def __init__(self, cluster: Cluster, node: Mapping[str, Any], slots: int, cards: int):
+        self.node = str(node["NodeID"])
+        self.name = host = str(node["NodeManagerHostname"])
+        if any(place.name == host for place in cluster.places.values() if not place.is_gone):
+            self.name = f"{host} {self.node[:6]}"
+        self.slots = slots
         self.hands: dict[int, _Remote] = {}
-        self.is_gone = self.is_here = False
-        self.sent: set[str] = set()
+        self.outbox: list[tuple[int, Pairing | str | None]] = []
+        self.is_here: bool = False
+        self.is_gone: bool = False
+        self.gone_at = self.silent = 0.0  # when it was lost; seconds without an answer
         self._cluster, self._ray = cluster, cluster.ray
         affinity = cluster.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
         actor = cluster.ray.remote(concurrency_groups={"reports": 1})(Node)
-        self.actor = actor.options(num_cpus=self.slots, scheduling_strategy=affinity).remote()
-        self.pending = self.actor.hello.remote()
+        self.actor = actor.options(num_cpus=slots, num_gpus=cards, scheduling_strategy=affinity).remote()
+        self._hear: Callable[[Any], list[_Remote]] = self._greeted
+        self.pending = self.actor.hello.remote(list(cluster.luggage))
 
     @property
     def has_room(self) -> bool:
@@ -189,32 +273,55 @@ class _Place:
         return self.is_here and not self.is_gone and len(self.hands) < (self.slots if ready else 1)
 
     def order(self, method: str, *arguments: Any) -> None:
-        if not self.is_gone:
-            getattr(self.actor, method).remote(*arguments)
+        """Have something done there, after what was ordered before."""
+        if self.is_gone:
+            return
+        if self.outbox:
+            outbox, self.outbox = self.outbox, []
+            self.actor.send.remote(outbox)
+        getattr(self.actor, method).remote(*arguments)
 
     def hear(self) -> list[_Remote]:
         """Take in what has come of the last question, and ask the next; who has sent something."""
+        self.silent = 0.0
         try:
-            answer = self._ray.get(self.pending, timeout=PATIENCE)
+            heard = self._hear(self._ray.get(self.pending, timeout=PATIENCE))
         except Exception as error:  # Ray's errors share no base class
-            self.lose(reason(error))
+            if self.is_here:
+                self.lose(_why(error))
+            else:
+                self._cluster.fail(self, _why(error))
             return list(self.hands.values())
-        heard = []
-        if not self.is_here:
-            host, version, python = answer
-            self.name = host if host not in self._cluster.names() else f"{host} {self.name}"
-            if (version, python.rpartition(".")[0]) != (__version__, platform.python_version().rpartition(".")[0]):
-                mine = f"arena {__version__} on Python {platform.python_version()}"
-                self.refuse(f"it has arena {version} on Python {python}, not {mine}")
-                return []
-            self.is_here = True
+        if self.is_here and not self.is_gone:
+            self.pending = self.actor.report.options(concurrency_group="reports").remote()
+        return heard
+
+    def _greeted(self, answer: tuple[str, str, list[str]]) -> list[_Remote]:
+        version, python, lacking = answer
+        if (version, _minor(python)) != (__version__, _minor(platform.python_version())):
+            mine = f"arena {__version__} on Python {platform.python_version()}"
+            self.refuse(f"it has arena {version} on Python {python}, not {mine}")
+            return []
+        players = [] if self._cluster.looks_only else list(self._cluster.players.values())
+        luggage = [self._cluster.put(name) for name in lacking]
+        self.pending = self.actor.prepare.remote(players, self._cluster.rules.size, lacking, *luggage)
+        self._hear = self._prepared
+        return []
+
+    def _prepared(self, wanting: list[str]) -> list[_Remote]:
+        if wanting:
+            self.refuse("; ".join(wanting))
         else:
-            for number, messages, state in answer:
-                if hand := self.hands.get(number):
-                    hand.told = state
-                    hand.inbox.extend(messages)
-                    heard.append(hand)
-        self.pending = self.actor.report.options(concurrency_group="reports").remote()
+            self._hear, self.is_here = self._reported, True
+        return []
+
+    def _reported(self, answer: list[tuple[int, list[Any], State | None]]) -> list[_Remote]:
+        heard = []
+        for number, messages, state in answer:
+            if hand := self.hands.get(number):
+                hand.told = state or hand.told
+                hand.inbox.extend(messages)
+                heard.append(hand)
         return heard
 
     def end(self, hand: _Remote, seconds: float) -> None:
@@ -226,53 +333,61 @@ class _Place:
                 self.actor.end.remote(hand.number, seconds), timeout=seconds + PATIENCE
             )
         except Exception as error:
-            self.lose(reason(error))
+            self.lose(_why(error))
             return
         self.hear()
         hand.inbox.extend(messages)
         hand.told = told
 
-    def refuse(self, why: str) -> bool:
-        """Don't use it any more, unless there would be none left. Whether it could be done without."""
-        if not any(place.is_here and not place.is_gone for place in self._cluster.places.values() if place is not self):
-            if not self.is_here:
-                raise UserError(f"{self.name} can't be used: {why}")
-            return False
-        self.lose(why)
-        return True
+    def refuse(self, why: str) -> None:
+        """Don't use the node in this event."""
+        self._cluster.refuse(self.node, self.name, why)
+        self._leave()
 
     def lose(self, why: str) -> None:
+        """Do without the actor; if the node is there, another one may come."""
         if not self.is_gone:
-            self.is_gone = True
-            logging.getLogger(__name__).warning("%s isn't used any more: %s", self.name, why.partition(". ")[0])
-            with suppress(Exception):
-                self._ray.kill(self.actor)
+            self._cluster.say(f"{self.name} was lost: {why}")
+            self._leave()
 
-    def deliver(self, entry: Entry) -> None:
-        """Send a player's net, and its file where it is one, unless they are there."""
-        wanted = entry.luggage()
-        if new := wanted.keys() - self.sent:
-            for name in self._ray.get(self.actor.lacks.remote(list(new)), timeout=PATIENCE):
-                self._ray.get(self.actor.keep.remote(name, self._cluster.put(name, wanted[name])), timeout=PATIENCE)
-            self.sent |= new
+    def _leave(self) -> None:
+        self.is_gone, self.gone_at = True, monotonic()
+        with suppress(Exception):
+            self._ray.kill(self.actor)
 
 
 class Cluster:
     """Hands on the nodes of a Ray cluster."""
 
-    def __init__(self, address: str, workers: int):
+    def __init__(
+        self,
+        address: str,
+        workers: int,
+        players: Mapping[str, Entry],
+        rules: Rules,
+        looks_only: bool = False,
+    ):
         """``address`` is HOST:PORT, ``auto`` for the cluster of this machine, or ``local`` for one that starts here.
-        ``workers`` are the most workers that are used; 0 for one on each core. Raises ConfigError where Ray isn't
-        installed."""
+        ``workers`` are the most workers that are used; 0 for one on each core. A node that can't build one of the
+        ``players`` isn't used, unless it ``looks_only``: then it starts no workers, and takes no cores. Raises
+        ConfigError where Ray isn't installed."""
         self.ray = _import_ray()
-        self.places: dict[str, _Place] = {}
+        self.places: dict[str, _Place] = {}  # by the number of the node
+        self.players, self.rules, self.looks_only = players, rules, looks_only
+        self.luggage = {name: paths for entry in players.values() for name, paths in entry.luggage().items()}
+        self._gpus = min(1.0, sum(entry.gpus for entry in players.values()))  # of a worker
         self._address, self._workers = address, workers
+        self._refused: dict[str, str] = {}  # node -> why
+        self._failures: Counter[str] = Counter()  # of nodes to make themselves ready
+        self._there: set[str] = set()  # the nodes at the last look
+        self._news: list[str] = []
+        self._said = ""
         self._hired = 0
-        self._looked = 0.0
+        self._looked = self._listened = 0.0
         self._put: dict[str, Any] = {}
 
     def __enter__(self) -> Self:
-        """Raises UserError where no cluster answers."""
+        """Raises UserError where no cluster answers, or none of its nodes can be used."""
         own = self._address == LOCAL
         if not own and self._address != AUTO:
             _require_answer(self._address)  # Ray would try for minutes
@@ -282,14 +397,16 @@ class Cluster:
             with chdir(scratch()), _handlers_kept():  # nothing of the current folder runs on the nodes
                 self.ray.init(log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True, **where)
         except Exception as error:
-            raise UserError(
-                f"--cluster {self._address}: no Ray cluster answers ({reason(error)}, after "
-                f"{monotonic() - started:.0f} s); start one with: ray start --head"
-            ) from error
+            raise UserError(_no_answer(self._address, error, started)) from error
+        try:
+            self._gather()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        closing = [place.actor.close.remote() for place in self.places.values() if not place.is_gone]
+        closing = [place.actor.close.remote() for place in self._present if place.is_here]
         with suppress(Exception):
             self.ray.wait(closing, num_returns=len(closing), timeout=5.0)
         with _handlers_kept():
@@ -298,69 +415,165 @@ class Cluster:
 
     @property
     def most(self) -> int:
-        cores = sum(place.slots for place in self.places.values() if not place.is_gone)
-        return min(self._workers, cores) if self._workers else cores
+        slots = sum(place.slots for place in self._present)
+        return min(self._workers, slots) if self._workers else slots
 
     @property
-    def nodes(self) -> int | None:
-        return sum(place.is_here and not place.is_gone for place in self.places.values())
+    def nodes(self) -> Collection[str] | None:
+        return [place.name for place in self._present if place.is_here]
+
+    @property
+    def _present(self) -> list[_Place]:
+        return [place for place in self.places.values() if not place.is_gone]
+
+    def news(self) -> list[str]:
+        news, self._news = self._news, []
+        return news
+
+    def say(self, line: str) -> None:
+        if line != self._said:
+            self._news.append(line)
+            self._said = line
+
+    def refuse(self, node: str, name: str, why: str) -> None:
+        """Don't use a node, whatever comes."""
+        if node not in self._refused:
+            self._refused[node] = f"{name}: {why}"
+            self.say(f"{name} isn't used: {why}")
+
+    def fail(self, place: _Place, why: str) -> None:
+        """A node could not be made ready: it is tried again, but not for ever."""
+        self._failures[place.node] += 1
+        if self._failures[place.node] < TRIES:
+            place.lose(why)
+        else:
+            place.refuse(why)
 
     def has_room(self, hired: Collection[tuple[Hand, bool]]) -> bool:
+        """Raises UserError where no node that is there can be used."""
         self._look()
         return any(place.has_room for place in self.places.values())
 
     def hire(self, job: Job) -> Hand:
         place = max((one for one in self.places.values() if one.has_room), key=lambda one: one.slots - len(one.hands))
-        try:
-            for entry in job.players.values():
-                place.deliver(entry)
-        except UserError:
-            raise
-        except Exception as error:
-            place.lose(reason(error))
-            raise NotLaunched from error
         self._hired += 1
-        hand = _Remote(self._hired, place)
-        place.hands[hand.number] = hand
+        hand = place.hands[self._hired] = _Remote(self._hired, place, tuple(job.players))
         place.order("hire", hand.number, job)
         return hand
 
     def wait(self, hired: Collection[Hand], seconds: float) -> Collection[Hand]:
-        pending = {place.pending: place for place in self.places.values() if not place.is_gone}
+        for place in self._present:
+            if place.outbox:
+                place.order("send", [])
+        waited, self._listened = min(1.0, monotonic() - self._listened), monotonic()  # a stop isn't the nodes' fault
+        pending = {place.pending: place for place in self._present}
         if not pending:
             time.sleep(seconds)
             return []
         done, _ = self.ray.wait(list(pending), num_returns=1, timeout=seconds)
         if done:
             done, _ = self.ray.wait(list(pending), num_returns=len(pending), timeout=0)
-        return [hand for one in done for hand in pending[one].hear()]
+        heard = [hand for one in done for hand in pending[one].hear()]
+        for place in self._present:
+            place.silent += waited
+            if place.is_here and place.silent > SILENCE:
+                place.lose(f"no answer for {SILENCE:.0f} s")
+                heard += place.hands.values()
+        return heard
 
-    def names(self) -> list[str]:
-        return [place.name for place in self.places.values()]
+    def look(self, entry: Entry) -> Iterator[Finding]:
+        """What each node finds about one of the players, a line each as they come."""
+        for why in self._refused.values():
+            name, _, words = why.partition(": ")
+            yield Finding(name, Verdict.FAILED, words)
+        asked = {place.actor.look.remote(entry, self.rules): place for place in self._present if place.is_here}
+        for place in self._present:
+            if not place.is_here:
+                yield Finding(place.name, Verdict.FAILED, f"no answer within {PATIENCE:.0f} s")
+        while asked:
+            (done, *_), _ = self.ray.wait(list(asked), num_returns=1)
+            place = asked.pop(done)
+            try:
+                yield _summary(place.name, self.ray.get(done))
+            except Exception as error:
+                yield Finding(place.name, Verdict.FAILED, _why(error))
 
-    def put(self, name: str, paths: Sequence[Path]) -> Any:
-        """Files in the cluster's store, where they are put once: nodes take them from each other."""
+    def put(self, name: str) -> Any:
+        """A piece of luggage in the cluster's store, where it is put once: nodes take it from each other."""
         if name not in self._put:
-            self._put[name] = self.ray.put({path.name: path.read_bytes() for path in paths})
+            self._put[name] = self.ray.put({path.name: path.read_bytes() for path in self.luggage[name]})
         return self._put[name]
 
+    def _gather(self) -> None:
+        """Wait until every node has said whether it can be used; not for ever where some don't answer."""
+        until = monotonic() + PATIENCE
+        while monotonic() < until:
+            self._look()
+            if self.places and all(place.is_here for place in self._present):
+                return
+            self.wait((), REPORT)
+
     def _look(self) -> None:
-        """Use the nodes that have come."""
-        if monotonic() - self._looked < LOOK:
-            return
-        self._looked = monotonic()
-        for node in self.ray.nodes():
-            if node["Alive"] and node["NodeID"] not in self.places and node["Resources"].get("CPU", 0) >= 1:
-                self.places[node["NodeID"]] = _Place(self, node)
+        """Use the nodes that have come. Raises UserError where none that is there can be used."""
+        if monotonic() - self._looked >= LOOK:
+            self._looked = monotonic()
+            nodes = [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+            self._there = {node["NodeID"] for node in nodes}
+            for node in nodes:
+                known = self.places.get(node["NodeID"])
+                if node["NodeID"] not in self._refused and (
+                    known is None or (known.is_gone and monotonic() - known.gone_at > AGAIN)
+                ):
+                    self._take(node)
+        if self._there and self._there <= self._refused.keys() and not self.looks_only:
+            first, *more = sorted({self._refused[node] for node in self._there})
+            others = f"; and {len(more)} more like that" if len(more) > 1 else "".join(f"; {why}" for why in more)
+            raise UserError(f"no node of the cluster can be used: {first}{others}")
+
+    def _take(self, node: Mapping[str, Any]) -> None:
+        """Use a node, with as many workers as it has cores, and parts of GPUs where a worker takes one."""
+        slots, cards = int(node["Resources"]["CPU"]), 0
+        if self.looks_only:
+            slots = 0
+        elif self._gpus:
+            slots = min(slots, int(node["Resources"].get("GPU", 0) // self._gpus))
+            cards = math.ceil(slots * self._gpus)
+            if not slots:
+                asking = next(name for name, entry in self.players.items() if entry.gpus)
+                why = f"it has no GPU, and {asking} takes {self.players[asking].gpus:g} of one"
+                self.refuse(node["NodeID"], str(node["NodeManagerHostname"]), why)
+                return
+        self.places[node["NodeID"]] = _Place(self, node, slots, cards)
+
+
+def _summary(node: str, found: Sequence[Finding]) -> Finding:
+    """What was found on a node, in a line: what has failed, or who has started and what else is to be known."""
+    worst = found[-1]
+    if worst.verdict is Verdict.FAILED:
+        return Finding(node, worst.verdict, worst.text if worst.step == "start" else f"{worst.step}: {worst.text}")
+    notes = [f"{step.step}: {step.text}" for step in found if step.verdict is Verdict.NOTE]
+    return Finding(node, Verdict.NOTE if notes else Verdict.OK, "; ".join([found[0].text, *notes]))
+
+
+def _why(error: Exception) -> str:
+    """What an error says that came from a node, in a sentence."""
+    cause = getattr(error, "cause", None)
+    return reason(cause) if isinstance(cause, Exception) else reason(error).partition(". ")[0]
+
+
+def _minor(version: str) -> str:
+    return version.rpartition(".")[0]
 
 
 def _import_ray() -> ModuleType:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns
     try:
         import ray
+        import ray._private.worker
         import ray.util.scheduling_strategies
     except ImportError as error:
         raise ConfigError("--cluster needs Ray: pip install 'arena[cluster]'") from error
+    ray._private.worker._worker_logs_enabled = False  # else the last lines of a lost node's log are on the screen
     return ray
 
 
@@ -373,10 +586,16 @@ def _require_answer(address: str) -> None:
     try:
         create_connection((host, int(port)), CONNECT).close()
     except OSError as error:
-        raise UserError(
-            f"--cluster {address}: no Ray cluster answers ({reason(error)}, after {monotonic() - started:.0f} s); "
-            "start one with: ray start --head"
-        ) from error
+        raise UserError(_no_answer(address, error, started)) from error
+
+
+def _no_answer(address: str, error: Exception, started: float) -> str:
+    """What is to be said of a cluster that doesn't answer."""
+    why = reason(error).partition(". ")[0]
+    return (
+        f"--cluster {address}: no Ray cluster answers ({why}, after {monotonic() - started:.0f} s); "
+        "start one with: ray start --head"
+    )
 
 
 @contextmanager

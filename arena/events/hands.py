@@ -94,12 +94,17 @@ class Hands(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
     @property
-    def nodes(self) -> int | None:
-        """How many machines there are at present; None where it is always this one."""
+    def nodes(self) -> Collection[str] | None:
+        """The names of the machines that there are at present; None where it is always this one."""
+        ...
+
+    def news(self) -> list[str]:
+        """What is to be said since the last time, a line each."""
         ...
 
     def has_room(self, hired: Collection[tuple[Hand, bool]]) -> bool:
-        """Whether a worker can be started now beside those that were ``hired``, each with whether it is ready."""
+        """Whether a worker can be started now beside those that were ``hired``, each with whether it is ready. Raises
+        UserError where that will never be."""
         ...
 
     def hire(self, job: Job) -> Hand:
@@ -125,6 +130,9 @@ class Local:
     def __exit__(self, *_: object) -> None:
         assert self._folder is not None
         self._folder.cleanup()
+
+    def news(self) -> list[str]:
+        return []
 
     def has_room(self, hired: Collection[tuple[Hand, bool]]) -> bool:
         """One after another, so that the first fills the cache of compiled kernels."""

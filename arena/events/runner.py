@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, suppress
+from collections import defaultdict, deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
+from math import exp
 from time import monotonic
 from typing import Protocol
 
@@ -49,6 +50,9 @@ PATIENCE = 2.0
 SOLO_LIVES = 3
 """How often a game may take its worker down when it is played alone, before the bot on the move forfeits it."""
 
+LATELY = 60.0
+"""Seconds after which what a machine did counts a third of what it does now."""
+
 MAX_AHEAD = 64
 """Games that a worker is sent ahead, at most."""
 
@@ -60,8 +64,8 @@ AHEAD = 10_000
 class Update:
     """What happened since the last update. ``records`` are durable; ``resumed`` ones were played by an earlier run.
     ``paused`` says whether the event rests, where that is decided elsewhere. ``waiting`` finished games can't be stored
-    yet, because another program holds the results. ``nodes`` are the machines of a cluster that play; None for this
-    one."""
+    yet, because another program holds the results. ``nodes`` are the machines of a cluster that play, each with its
+    games a second of late; None for this one. ``news`` are lines to be said of them."""
 
     records: Sequence[Played] = ()
     resumed: bool = False
@@ -69,7 +73,8 @@ class Update:
     workers: int = 0
     paused: bool | None = None
     waiting: int = 0
-    nodes: int | None = None
+    nodes: Mapping[str, float] | None = None
+    news: tuple[str, ...] = ()
 
 
 class Unstored(StoreError):
@@ -116,11 +121,11 @@ def play_event(
     The first updates carry what was played before. A match with a test ends with the update that decides it. Closing
     the generator stops the workers and stores every game they had finished. While another program holds the store,
     games are played on and wait. Games with a person in them are played by ``seat``, one at a time. ``workers``
-    are so many processes of this machine, or whoever lends them. Raises UserError when a bot can't be built, and
+    are so many processes of this machine, or who lends them, entered. Raises UserError when a bot can't be built, and
     Unstored when the event is ended while games wait.
     """
     course = event.course(store.scores(event=event.event))
-    hands = Local(workers) if isinstance(workers, int) else workers
+    hands: AbstractContextManager[Hands] = Local(workers) if isinstance(workers, int) else nullcontext(workers)
     updates = _rest(event, course, store, hands, control or Control(), seat or _no_seat)
     judge = event.judge() if isinstance(event, Match) and event.test is not None else None
     with closing(updates):
@@ -135,12 +140,18 @@ def play_event(
 
 
 def _rest(
-    event: Event, course: Course, store: Keeper, hands: Hands, control: Control, seat: Callable[[Pairing], Record]
+    event: Event,
+    course: Course,
+    store: Keeper,
+    hands: AbstractContextManager[Hands],
+    control: Control,
+    seat: Callable[[Pairing], Record],
 ) -> Generator[Update, None, None]:
     """Play what is missing: the games of bots, then those of people, as long as that leaves more."""
     while True:
         if missing := _missing(event, course):
-            yield from _Crew(event, course, missing, store, hands, control).play()
+            with hands as lent:
+                yield from _Crew(event, course, missing, store, lent, control).play()
         with_people = _missing(event, course, with_people=True)
         for pairing in with_people:
             record = _identified(seat(pairing), event)
@@ -189,6 +200,20 @@ def _identified(record: Record, event: Event) -> Record:
 
 
 @dataclass(slots=True)
+class _Pace:
+    """How fast games come, of late more than before."""
+
+    games: float = 0.0
+    seconds: float = 0.0
+
+    def pass_by(self, seconds: float) -> float:
+        """Let so many seconds pass; games a second."""
+        fading = exp(-seconds / LATELY)
+        self.games, self.seconds = self.games * fading, self.seconds * fading + seconds
+        return self.games / self.seconds if self.seconds else 0.0
+
+
+@dataclass(slots=True)
 class _Worker:
     """What the runner knows of one worker. A solo worker plays suspect games, one at a time."""
 
@@ -221,7 +246,8 @@ class _Crew:
         self._opened = False  # a worker has started
         self._failed_starts = self._failed_launches = 0
         self._taken_in = 0
-        self._started = monotonic()
+        self._paces: defaultdict[str, _Pace] = defaultdict(_Pace)  # of machines
+        self._started = self._paced = monotonic()
 
     def _plan(self, missing: list[Pairing]) -> None:
         """Take on games when there are no others left."""
@@ -240,38 +266,46 @@ class _Crew:
         return min(self._boards, -(-self._planned // self._size))
 
     def play(self) -> Iterator[Update]:
-        with self._hands:
-            try:
-                updated = monotonic()
-                glances: dict[str, Glance] = {}
-                while self._left:
-                    for glance in self._listen(TICK / 2):
-                        glances[glance.pairing.id] = glance
-                    self._heed()
-                    self._watch()
-                    self._staff()
-                    if monotonic() - updated >= TICK or len(self._finished) == self._left:
-                        records = self._keep()
-                        looks, waiting = tuple(glances.values()), len(self._finished)
-                        yield Update(
-                            records,
-                            glances=looks,
-                            workers=len(self._workers),
-                            waiting=waiting,
-                            nodes=self._hands.nodes,
-                        )
-                        glances.clear()
-                        updated = monotonic()
-                    if not self._left:
-                        self._plan(_missing(self._event, self._course))
-                for worker in self._workers:
-                    _release(worker)
-            finally:
-                with signals_later():
-                    self._dismiss()
-                    self._keep(PATIENCE)
-                    if self._finished and not isinstance(sys.exception(), UserError):
-                        raise Unstored(len(self._finished))
+        try:
+            updated = monotonic()
+            glances: dict[str, Glance] = {}
+            while self._left:
+                for glance in self._listen(TICK / 2):
+                    glances[glance.pairing.id] = glance
+                self._heed()
+                self._watch()
+                self._staff()
+                if monotonic() - updated >= TICK or len(self._finished) == self._left:
+                    records = self._keep()
+                    yield Update(
+                        records,
+                        glances=tuple(glances.values()),
+                        workers=len(self._workers),
+                        waiting=len(self._finished),
+                        nodes=self._nodes(),
+                        news=tuple(self._hands.news()),
+                    )
+                    glances.clear()
+                    updated = monotonic()
+                if not self._left:
+                    self._plan(_missing(self._event, self._course))
+            for worker in self._workers:
+                _release(worker)
+        finally:
+            with signals_later():
+                self._dismiss()
+                self._keep(PATIENCE)
+                if self._finished and not isinstance(sys.exception(), UserError):
+                    raise Unstored(len(self._finished))
+
+    def _nodes(self) -> dict[str, float] | None:
+        """The machines of a cluster that play, and how fast since they were told of last."""
+        names = self._hands.nodes
+        if names is None:
+            return None
+        seconds = 0.0 if self._paused else monotonic() - self._paced
+        self._paced = monotonic()
+        return {name: self._paces[name].pass_by(seconds) for name in names}
 
     def _keep(self, patience: float = TICK) -> tuple[Record, ...]:
         """Make the finished games durable, in one transaction; where that can't be done now, none of them."""
@@ -285,7 +319,8 @@ class _Crew:
             self._course.add(records)
             return records
 
-    def _hire(self, solo: bool = False) -> None:
+    def _hire(self, solo: bool = False) -> bool:
+        """Start a worker, if that can be done now."""
         event = self._event
         job = Job(event.players, event.terms.rules, event.terms.adjudication, 1 if solo else self._boards)
         try:
@@ -296,10 +331,11 @@ class _Crew:
             self._failed_launches += 1
             if self._failed_launches >= LAUNCHES:
                 raise UserError("workers can't be started: what starts them is killed again and again") from error
-            return
+            return False
         self._failed_launches = 0
         if self._paused:
             worker.hand.send(PAUSE)
+        return True
 
     def _heed(self) -> None:
         """Pause or go on, as asked."""
@@ -310,13 +346,17 @@ class _Crew:
 
     def _staff(self) -> None:
         """Hire whom is needed, keep everyone supplied, send home who has nothing left to do."""
-        solo = [worker for worker in self._workers if worker.solo and not worker.leaving]
-        regular = [worker for worker in self._workers if not worker.solo]
-        if self._hands.has_room([(worker.hand, worker.ready) for worker in self._workers]):
-            if self._queue and len(regular) < self._size:
-                self._hire()
-            elif self._suspects and (not solo or len(solo) + len(regular) < self._size):
-                self._hire(solo=True)
+        while self._hands.has_room([(worker.hand, worker.ready) for worker in self._workers]):
+            regular = sum(not worker.solo for worker in self._workers)
+            solo = sum(worker.solo and not worker.leaving for worker in self._workers)
+            if self._queue and regular < self._size:
+                hired = self._hire()
+            elif self._suspects and (not solo or solo + regular < self._size):
+                hired = self._hire(solo=True)
+            else:
+                break
+            if not hired:
+                break
         for worker in self._workers:
             if not worker.ready or worker.leaving:
                 continue
@@ -351,6 +391,7 @@ class _Crew:
                 del worker.pairings[message.id]
                 self._finished.append(message)
                 self._taken_in += 1
+                self._paces[worker.hand.place].games += 1
             else:
                 worker.ready = self._opened = True
                 self._failed_starts = 0
@@ -379,7 +420,7 @@ class _Crew:
                 erred = 0 < (state.exitcode or 0) < UNKNOWN  # else a signal may have come from outside
                 limit = LAUNCHES if self._opened and not erred else STARTS
                 if (erred and not self._opened) or self._failed_starts >= limit:
-                    raise UserError(_start_failure(worker, self._called(state), state.exitcode))
+                    raise UserError(start_failure(self._called(state), worker.hand.last_words(), state.exitcode))
             for pairing in worker.pairings.values():
                 self._blame(pairing, worker, state, hangs)
 
@@ -424,9 +465,9 @@ def _release(worker: _Worker) -> None:
         worker.hand.send(None)
 
 
-def _start_failure(worker: _Worker, player: str, code: int | None) -> str:
+def start_failure(player: str, last_words: str, code: int | None) -> str:
     """Why a worker died before it was ready: the last line of its traceback, or how its process ended."""
-    words = worker.hand.last_words().strip().splitlines()
+    words = last_words.strip().splitlines()
     reason = words[-1] if words and code == 1 else f"its process ended with {exit_words(code)}"
     return f"{player} can't be built: {reason}"
 

@@ -37,6 +37,9 @@ GLANCE = 0.25
 GRACE = 3.0
 """Seconds that a worker has to end by itself when its parent is gone."""
 
+CARDS = "CUDA_VISIBLE_DEVICES"
+"""The variable that says which GPUs a process sees, with commas between them."""
+
 READY = "ready"
 """What a worker sends once its players are built and their kernels compiled."""
 
@@ -62,12 +65,13 @@ class Glance:
 @dataclass(frozen=True, slots=True)
 class Job:
     """What a worker is hired for; plain data. One that plays on a single board tells of it before each call of a bot,
-    so that the moves are known when it dies."""
+    so that the moves are known when it dies. ``card`` is the one GPU that it sees, where that isn't left open."""
 
     players: Mapping[str, Entry]
     rules: Rules
     adjudication: Adjudication
     boards: int
+    card: str = ""
 
 
 class CallClock:
@@ -179,6 +183,8 @@ def work(connection: Connection, shared: Any, job: Job, stderr: str) -> None:
     leave_to_the_parent()
     leave_safe_path()
     end_with_parent()
+    if job.card:
+        os.environ[CARDS] = job.card
     log = os.open(stderr, os.O_WRONLY | os.O_APPEND)
     os.dup2(log, 1)  # the terminal is the screen's: what a bot prints goes with its errors
     os.dup2(log, 2)

@@ -34,6 +34,7 @@ ARENA_TOML = """\
 # [bots.mine]
 # kind = "policy"          # a net that "arena train" made, without search; kind = "alphago" plays it with search
 # checkpoint = "mine"      # results/checkpoints/mine, or the path of such a folder
+# gpus = 0.25              # of a GPU, for each worker on a cluster that has this bot
 
 # [bots.quick]
 # kind = "uct"
@@ -55,7 +56,7 @@ ARENA_TOML = """\
 
 # [bots.katago]
 # kind = "gtp"
-# command = "katago gtp -model MODEL.bin.gz -config gtp.cfg"   # your paths; maxVisits in gtp.cfg sets its strength
+# command = "katago gtp -model MODEL.bin.gz -config gtp.cfg"   # your paths; katago@simulations=50 sets its visits
 # startup = 120            # seconds: the first start tunes itself to the GPU
 
 # [bots.leela-zero]
@@ -80,6 +81,11 @@ ARENA_TOML = """\
 
 # [screen]
 # theme = "light"
+
+# Where events are played without --cluster: a Ray cluster.
+
+# [cluster]
+# address = "192.168.1.10:6379"   # or "auto"
 """
 
 

@@ -8,7 +8,7 @@ import os
 import pkgutil
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import bots
 from arena import ConfigError, UserError
 from arena.contract.bot import Bot, BotKind, Limits
 from arena.contract.code import Player, code_of, kept, load_kind
-from arena.contract.settings import plain, read_value, suggest
+from arena.contract.settings import plain, read_value, setting, suggest
 from arena.players.tables import ClusterTable, ScreenTable, TournamentTable, read_config, read_table
 from bots.nets.checkpoint import MANIFEST, Checkpoint, find, precision_here
 
@@ -44,7 +44,8 @@ class Entry:
     """One player: a name, a kind and its settings. Plain data; it travels to workers, which build the bot there.
 
     ``factory`` is where the kind is found, see ``load_kind``; ``net`` is the sha256 of its net, if any; ``limits`` are
-    its own, whatever event it plays in; ``code`` tells the bot's code from others, see ``code_of``.
+    its own, whatever event it plays in; ``code`` tells the bot's code from others, see ``code_of``; ``gpus`` is the
+    part of a GPU that it takes on a cluster.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Entry:
     net: str = ""
     limits: Limits = field(default_factory=Limits)
     code: str = ""
+    gpus: float = setting(0.0, low=0.0, high=1.0)
 
     @property
     def bot_kind(self) -> BotKind:
@@ -383,7 +385,7 @@ class Registry:
                 )
         self._kinds[entry.kind] = (entry.factory, entry.source)
         made = self._make(entry.name, entry.kind, dict(entry.settings), entry.source)
-        self._entries[entry.name] = replace(made, limits=entry.limits)
+        self._entries[entry.name] = replace(made, limits=entry.limits, gpus=entry.gpus)
         del self._files[entry.name]
 
     def _add_table(self, name: str, table: Any, source: str) -> None:
@@ -392,7 +394,7 @@ class Registry:
             raise ConfigError(f"{source}: bots.{name} is no table of settings")
         if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name) or name == "checkpoint":
             raise ConfigError(f"{source}: '{name}' is no name for a bot; use letters, digits, '-', '_' and '.'")
-        settings = {key: value for key, value in table.items() if key not in ("kind", "limits")}
+        settings = {key: value for key, value in table.items() if key not in ("kind", "limits", "gpus")}
         if "kind" in table:
             self._add(name, str(table["kind"]), settings, source)
         elif name in self._entries:
@@ -400,12 +402,15 @@ class Registry:
             self._entries[name] = self._make(name, known.kind, {**dict(known.settings), **settings}, source)
         else:
             raise ConfigError(f"{source}: [bots.{name}] needs a kind, one of {', '.join(self.kinds)}")
+        listed = self._files if name in self._files else self._entries
         if "limits" in table:
             where = f"{_where(name, source)}: limits"
             if not isinstance(table["limits"], str):
                 raise ConfigError(f'{where} = {table["limits"]!r} is no text, as in "seconds=1"')
-            listed = self._files if name in self._files else self._entries
             listed[name] = replace(listed[name], limits=Limits.read(table["limits"], where))
+        if "gpus" in table:
+            wanted = next(wanted for wanted in fields(Entry) if wanted.name == "gpus")
+            listed[name] = replace(listed[name], gpus=read_value(table["gpus"], wanted, _where(name, source)))
 
 
 def _find_kinds() -> Iterator[tuple[str, str, str]]:

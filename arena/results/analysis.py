@@ -178,7 +178,7 @@ def _evaluate(games: Sequence[Game], bot: Bot, limits: Limits) -> Iterator[Evalu
 
 def _evaluation(game: Game, decision: Decision, weighed: Sequence[Candidate]) -> Evaluation:
     if decision.win_rate is None:
-        raise AnalysisError("this bot tells no win rates")
+        raise AnalysisError("it reports no win rates")
     best = decision.move
     if best is None:  # it resigns, but something is the best there is
         best = weighed[0].move if weighed else pass_move(game.rules.size)
@@ -195,14 +195,20 @@ def _evaluation(game: Game, decision: Decision, weighed: Sequence[Candidate]) ->
         line=ordered[0].line if ordered and ordered[0].move == best else (best,),
         candidates=tuple(ordered),
         visits=decision.visits,
-        margin=None if ownership is None else _margin(game, ownership),
+        margin=_margin(game, decision, ownership),
         ownership=ownership,
     )
 
 
-def _margin(game: Game, ownership: np.ndarray) -> float:
-    """Black's mean margin where each point is so likely whose. By territory rules that is the area less the stones that
-    were played, exact but for who plays last."""
+def _margin(game: Game, decision: Decision, ownership: np.ndarray | None) -> float | None:
+    """Black's expected margin: the score that the bot reports, else the sum of the ownership.
+
+    By territory rules that sum is the area less the stones that were played, exact but for who plays last.
+    """
+    if decision.score is not None:
+        return decision.score if game.to_play is BLACK else -decision.score
+    if ownership is None:
+        return None
     points = float(ownership.sum()) - game.rules.komi
     if game.rules.scoring is Scoring.AREA:
         return points - (game.handicap if game.rules.handicap_points else 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from base64 import b64decode, b64encode
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from enum import Enum, auto
@@ -53,7 +53,7 @@ class Live:
     waited: float | None = None
     paused: bool = False
     workers: int = 0
-    nodes: int | None = None
+    nodes: Mapping[str, float] | None = None
     glances: tuple[Glance, ...] = ()
 
 

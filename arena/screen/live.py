@@ -102,7 +102,7 @@ class Frame(ABC, Generic[V]):
 
     def draw(self) -> RenderableType:
         """All of it; of a finished match the head alone."""
-        head = [*self._title(), *self._progress(), self._note(), *self._warning()]
+        head = [*self._title(), *self._progress(), self._note(), *self._nodes(), *self._warning()]
         if self.view.finished:
             return Group(*head)
         lines = self.height - len(head)
@@ -234,7 +234,7 @@ class Frame(ABC, Generic[V]):
             return self.room.spinner
         workers = style.some(view.workers, "worker") if view.workers else ""
         if view.nodes is not None and view.workers:
-            workers += f" on {style.some(view.nodes, 'node')}"
+            workers += f" on {style.some(len(view.nodes), 'node')}"
         if view.resumed and self.width < 60:
             earlier = f"{view.resumed} earlier"
         games, moves = style.rate(view.games_a_second, "games"), style.rate(view.moves_a_second, "moves")
@@ -242,9 +242,25 @@ class Frame(ABC, Generic[V]):
         parts = (games, view.stage, moves, earlier, workers) if view.played else (first, view.stage, earlier, workers)
         return self._text(style.joined(parts, self.width), style.LABEL)
 
+    def _nodes(self) -> list[Text]:
+        """How fast each node of a cluster is: the fastest, where there isn't room for all."""
+        paces = sorted((self.view.nodes or {}).items(), key=lambda node: (-node[1], node[0]))
+        if not paces or not self.view.played:
+            return []
+        words = [f"{name} {style.rate(pace, 'games')}" for name, pace in paces]
+        shown = next(
+            (
+                " · ".join(parts)
+                for most in range(len(words), 0, -1)
+                if cell_len(" · ".join(parts := [*words[:most], *_more(len(words) - most)])) <= self.width
+            ),
+            words[0],
+        )
+        return [self._text(style.clip(shown, self.width), style.LABEL)]
+
     def _warning(self) -> list[Text]:
-        words = style.waiting(self.view.waiting) or self.view.warning
-        if self.view.nodes == 0 and self.view.workers:
+        words = style.waiting(self.view.waiting) or self.view.warning or self.view.news
+        if self.view.nodes is not None and not self.view.nodes and self.view.workers:
             words = "no node is left; the games wait for one to join"
         return [self._text(style.clip(f"! {words}", self.width), style.WARNING)] if words else []
 
@@ -294,6 +310,10 @@ class Frame(ABC, Generic[V]):
         spark = style.sparkline(rates, min(16, width - line.cell_len - 6))
         line.append_text(self._text(spark, self._colour_of(name)))
         return line.append_text(self._right(f"{100 * rates[-1]:.0f} %", width - line.cell_len))
+
+
+def _more(number: int) -> list[str]:
+    return [f"{number} more"] if number else []
 
 
 @lru_cache(maxsize=4)
@@ -450,6 +470,8 @@ def _show_lines(view: EventView[Any], updates: Iterator[Update], console: Consol
         if update.waiting and not view.waiting:
             write(style.waiting(update.waiting))
         view.add(update)
+        for line in update.news:
+            write(line)
         if update.resumed and update.records:
             write(f"{view.stored} of {games} games were played earlier")
         elif update.records and view.stored < games:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from statistics import NormalDist
@@ -82,7 +82,8 @@ class EventView(ABC, Generic[Counted]):
         self.tally: Counted = tally
         self.boards = Boards()
         self.workers = 0
-        self.nodes: int | None = None  # of a cluster
+        self.nodes: Mapping[str, float] | None = None  # of a cluster, with games a second
+        self.news = ""  # of these, the last
         self.stored = 0  # games
         self.resumed = 0
         self._moves = 0  # of these games, openings counted
@@ -115,6 +116,7 @@ class EventView(ABC, Generic[Counted]):
         if (update.records or update.glances) and self._playing_since is None:
             self._playing_since = self.now
         self.workers, self.nodes = max(self.workers, update.workers), update.nodes
+        self.news = (self.news, *update.news)[-1]
         self.boards.add(update.records, update.glances, self.now)
         looks = {glance.pairing.id: (self.now, len(glance.moves)) for glance in self.boards.glances}
         self._first_looks = {id: self._first_looks.get(id, look) for id, look in looks.items()}

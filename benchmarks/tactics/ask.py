@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from arena import BotFault, UserError
+from arena.cli.options import registry_of
 from arena.contract.bot import Bot, Limits
 from arena.files import find_program
 from arena.go.moves import Move, gtp_from_move
@@ -70,7 +71,12 @@ def main(words: Sequence[str]) -> int:
             from benchmarks.tactics.verify import verify
 
             return verify(positions)
-        _table(arguments.bot or _default_bots(), positions, Registry(arguments.config), arguments.missed)
+        _table(
+            arguments.bot or _default_bots(),
+            positions,
+            registry_of(arguments.config, Path("results")),
+            arguments.missed,
+        )
     except UserError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from safetensors import SafetensorError
@@ -28,19 +29,23 @@ LARGEST = 4096
 EXAMPLES = "arena-6x56, trencseni-cnn, alphago-12x192, gocnn-5x64"
 
 
-def named_network(name: str, planes: int, size: int) -> Net:
+def named_network(name: str, planes: int, size: int, auxiliary: Collection[str] = ()) -> Net:
     """An untrained net: arena-BLOCKSxCHANNELS, trencseni-cnn, or alphago- or gocnn-LAYERSxCHANNELS.
 
-    ``planes`` are those of its encoder; ``size`` is that of the boards, for families that play one size only. Raises
-    ConfigError for any other name.
+    ``planes`` are those of its encoder; ``size`` is that of the boards, for families that play one size only.
+    ``auxiliary`` are the heads of ``AUXILIARY`` that it gets. Raises ConfigError for any other name, and for a family
+    without such heads.
     """
     family, numbers = _parse(name)
+    if auxiliary and family != "arena":
+        heads = ", ".join(auxiliary)
+        raise ConfigError(f"the net {name} has no auxiliary heads ({heads}); choose arena-BLOCKSxCHANNELS")
     if family == "trencseni":
         return FAMILIES[family](ClassicConfig(family, planes, layers=3, channels=32, size=size))
     depth, channels = numbers
     if family == "arena":
-        shape = NetworkConfig(planes=planes, blocks=depth, channels=channels, pooling_blocks=min(2, depth), area=1)
-        return Network(shape)
+        shape = NetworkConfig(planes, depth, channels, pooling_blocks=min(2, depth), area=1)
+        return Network(replace(shape, **dict.fromkeys(auxiliary, 1)))
     return FAMILIES[family](ClassicConfig(family, planes, depth, channels, size if family == "alphago" else 0))
 
 
