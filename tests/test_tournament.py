@@ -206,7 +206,7 @@ def cycle_of(played: Tournament) -> list[Record]:
 def table_of(played: Tournament, records: list[Record]) -> Crosstable:
     table = Crosstable({entry.identity: name for name, entry in played.players.items()})
     for record in records:
-        table.add(record)
+        table.add([record])
     return table
 
 
@@ -233,10 +233,10 @@ def test_a_game_of_others_is_refused_and_one_under_another_name_is_kept() -> Non
     played = tournament_of("a", "b", "c")
     table = table_of(tournament_of("a", "b"), [])
     with pytest.raises(ValueError, match="is not one of a, b"):
-        table.add(record_of(played, between(pairings_of(played), "a", "c")[0], "a"))
+        table.add([record_of(played, between(pairings_of(played), "a", "c")[0], "a")])
     assert table.games == 0
     table = Crosstable({played.players["a"].identity: "renamed", played.players["b"].identity: "b"})
-    table.add(record_of(played, between(pairings_of(played), "a", "b")[0], "a"))
+    table.add([record_of(played, between(pairings_of(played), "a", "b")[0], "a")])
     assert table.meetings("renamed", "b").points == 1
 
 

@@ -378,7 +378,7 @@ def courses(recipe: Recipe, slots: int, threads: int) -> list[Course]:
     at once. A net in bfloat16, which is for a GPU, plays all the games itself, and the threads are for the trees.
     Raises CheckpointError for a net that can't be loaded."""
     config = recipe.teacher.config
-    if not isinstance(config, alphago.Config) or config.dirichlet_weight > 0:
+    if not isinstance(config, alphago.Config) or config.dirichlet_weight > 0 or config.gumbel:
         teachers = [cast(Teacher, recipe.teacher.build()) for _ in range(threads)]
         return [partial(_play_with, teacher, recipe, slots) for teacher in teachers]
     checkpoint = Checkpoint.open(find(config.checkpoint))

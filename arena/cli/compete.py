@@ -145,17 +145,17 @@ def _runs(store: Store, played: Match) -> int:
 
 def _stored(store: Store, played: Match) -> Tally:
     """The games of all runs of a match that count; identical ones count once in what is made of them."""
-    from arena.events.tally import Judge, Tally, batches
+    from arena.events.tally import Judge, Tally
 
     first, second = played.players
     tally: Tally | None = None
     for event in store.events():
         if event.id.rpartition("-")[0] == played.key:
             judge = Judge(first, second)
-            for scores in batches(store.scores(event=event.id)):
-                counted = judge.add(*scores)
+            for some in store.scores(event=event.id):
+                counted = judge.add(some)
                 if tally is not None:
-                    tally.add_pairs(*counted)
+                    tally.add_pairs(counted)
             tally = tally or judge.tally
     return tally or Tally(first, second)
 

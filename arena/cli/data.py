@@ -154,7 +154,7 @@ def _summary(generation: Generation, kept: GamesFile) -> str:
     from collections import Counter
     from statistics import median
 
-    records = list(kept.scores())
+    records = list(kept.games())
     endings = Counter("forfeited" if record.outcome is None else record.outcome.ending.value for record in records)
     words = {"score": "counted", "resign": "resigned", "move limit": "stopped at the move limit"}
     ended = ", ".join(f"{count:,} {words.get(ending, ending)}" for ending, count in endings.most_common())

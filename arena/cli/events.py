@@ -165,7 +165,7 @@ def event_kept(event: Match | Tournament | Ladder, store: Store, console: Consol
         yield
     except (KeyboardInterrupt, Unstored) as stop:
         course = event.course(store.scores(event=event.event))
-        done = sum(course.add(game) for game in store.scores(event=event.event))
+        done = sum(len(course.add(some)) for some in store.scores(event=event.event))
         lost = ""
         if isinstance(stop, Unstored):
             lost = f", and {stop.games} finished ones are not, because another program holds {store.path}"

@@ -24,6 +24,7 @@ from trainers.settings import (
     SETTINGS_FILE,
     SL_PRESETS,
     VALUE_PRESETS,
+    ZERO_PRESETS,
     Settings,
     change,
     choose_preset,
@@ -358,6 +359,33 @@ def _distilled(folder: Path, metrics: Mapping[str, float]) -> Iterator[str]:
         yield f"  {title} {metrics[f'{part}_{name}']:{spelled}}" + ("" if before is None else f" ({before:{spelled}})")
 
 
+@command(ZERO_PRESETS)
+def train_zero(settings: Any, results: Path) -> Path:
+    """Learn from nothing but the games of its own search, after AlphaGo Zero. It needs no records.
+
+    It plays and learns in turn. Now and then it saves a checkpoint, whose search plays short matches against other
+    bots; their scores are drawn as curves. --start begins with a checkpoint instead of random weights. Ctrl-C saves a
+    playable checkpoint; the same command resumes the run, and so does --resume NAME.
+
+    Example: [bold]arena train zero --preset tiny[/bold]
+
+    Example: [bold]arena train zero --name z9 --size 9 --max-minutes 120[/bold]
+    """
+    zero = _trainer("zero")
+    from arena.screen.progress import show_zero
+
+    with show_zero(settings.name) as on_progress:
+        folder = zero.train(settings, results, registry_of(None, results), on_progress)
+    metrics = _metrics(folder)
+    print(f"{folder}: {metrics['games']:,.0f} games, {metrics['positions']:,.0f} positions.")
+    for name, share in metrics.items():
+        if name.startswith("share_against_"):
+            print(f"  scored {share:.0%} against {name.removeprefix('share_against_')}")
+    bot = f"alphago:checkpoint={folder.name},search=gumbel,rollout_weight=0"
+    print(f"Play it: arena match {bot} mcts -n 100 --size {settings.size}")
+    return folder
+
+
 def _trainer(name: str) -> Any:
     """A trainer's module. Raises UserError where its packages aren't installed."""
     try:
@@ -412,5 +440,6 @@ COMMANDS = {
     "ownership": train_ownership,
     "value": train_value,
     "distill": train_distill,
+    "zero": train_zero,
     "auto": train_auto,
 }
