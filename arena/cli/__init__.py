@@ -50,8 +50,8 @@ def add_manuals(app: typer.Typer) -> None:
 
 ABOUT = """Play Go bots against each other, rate them, and find out whether the new one is stronger.
 
-Every command has examples: [bold]arena match --help[/bold]. Exit codes: 2 for an error, explained in one line; 130 after
-Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
+Every command has examples: [bold]arena match --help[/bold]. Exit codes: 2 for an error, explained in one line; 130
+after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
 
 Examples: [bold]arena doctor[/bold] · [bold]arena play --tutorial[/bold] · [bold]arena match sl alphago -n 100[/bold]
 """
