@@ -114,12 +114,12 @@ def test_a_config_is_read_and_its_engines_are_started_when_that_is_asked_for(tmp
     program(tmp_path, "lacking", "raise SystemExit('patterns_mm.gamma: no such file')")
     found = findings(place(tmp_path, config), "config")
     assert [one.verdict for one in found] == [OK, OK, OK, OK, FAILED]
-    assert found[1].text == f"good isn't started without --run: {tmp_path / 'engine'}"
+    assert found[1].text == f"good is not started without --run: {tmp_path / 'engine'}"
     found = findings(replace(place(tmp_path, config), run=True), "config")
     assert [one.verdict for one in found] == [OK, OK, FAILED, FAILED, FAILED]
     assert "3 bots, 1 tournament" in found[0].text and "good starts" in found[1].text
     assert found[2].text.startswith(f"{tmp_path / 'arena.toml'}: [bots.bad]: there is no program")
-    assert "its stderr ends with 'patterns_mm.gamma: no such file'; if it misses a file, set 'cwd'" in found[3].text
+    assert "its stderr ends with 'patterns_mm.gamma: no such file'; if it can't find a file, set 'cwd'" in found[3].text
     assert "did you mean 'sl'?" in found[4].text
     (wrong,) = findings(place(tmp_path, "[bots.x\n"), "config")
     assert wrong.verdict is FAILED and "isn't valid TOML" in wrong.text
@@ -215,4 +215,4 @@ def test_init_writes_the_example_once(tmp_path: Path) -> None:
     assert path.read_text() == ARENA_TOML
     refused(arena("doctor", "--init", "new/place/arena.toml", folder=tmp_path), "is a file")
     assert os.listdir(path.parent) == ["arena.toml"]
-    refused(arena("doctor", "new/place", folder=tmp_path), "belong to --init")
+    refused(arena("doctor", "new/place", folder=tmp_path), "need --init")

@@ -159,7 +159,7 @@ def test_nets_are_set_against_what_they_have_learned(store: Store, tmp_path: Pat
     assert [(one.name, one.rows) for one in found] == [("checkpoint:early", 500_000), ("checkpoint:late", 2_000_000)]
     assert found[0].family == found[1].family
     drawings = draw_svgs(report, found)
-    assert [drawing.title for drawing in drawings][-1] == "Elo over what the nets have learned"
+    assert [drawing.title for drawing in drawings][-1] == "Elo over training"
     assert "2 M" in drawings[-1].svg and "500 k" in drawings[-1].svg
 
 

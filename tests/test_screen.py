@@ -263,7 +263,7 @@ def test_games_that_repeat_raise_a_warning_at_once():
 
 
 def test_games_that_can_not_be_stored_yet_are_told_of_until_they_are():
-    words = "another program holds the results; 3 finished games wait to be stored"
+    words = "another program has locked the results; 3 finished games not stored yet"
     view = MatchView(match_of(), Clock())
     view.add(Update(workers=1, waiting=3))
     assert any(f"! {words}" in line for line in lines_of(screen_of(view), 80, 24))

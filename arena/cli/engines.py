@@ -96,7 +96,7 @@ def check(
     if not bots:
         names, engines = _declared(registry)
         for entry in [] if run else engines:
-            words = f"{entry.name} isn't started without --run: {dict(entry.settings).get('command', entry.kind)}"
+            words = f"{entry.name} is not started without --run: {dict(entry.settings).get('command', entry.kind)}"
             console.print(words, soft_wrap=not console.is_terminal, markup=False, highlight=False)
         names += [entry.name for entry in engines if run]
     for name in bots or []:

@@ -55,9 +55,7 @@ def games(
     sgf: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write an SGF file of each game here instead.")
     ] = None,
-    replay: Annotated[
-        bool, typer.Option("--replay", help="Play the games again instead, and show where they differ.")
-    ] = False,
+    replay: Annotated[bool, typer.Option("--replay", help="Replay the games and show where they differ.")] = False,
     workers: Workers = 0,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
@@ -75,7 +73,7 @@ def games(
     from arena.screen.tables import games_table
 
     if sgf is not None and replay:
-        raise UserError("--sgf and --replay are two different things to do; choose one")
+        raise UserError("--sgf and --replay can't be combined; choose one")
     wanted: dict[str, Any] = {"event": event, "player": player, "forfeits": forfeits}
     with Store.of(results) as store:
         total = store.count(**wanted)
@@ -125,7 +123,7 @@ def show(
         typer.Option("--dossier", help="Print instead who played and how it ended, with the traceback of a fault."),
     ] = False,
     replay: Annotated[
-        bool, typer.Option("--replay", help="Have the bots play it again instead, and show where it differs.")
+        bool, typer.Option("--replay", help="Let the bots replay the game and show where it differs.")
     ] = False,
     theme: ThemeName = None,
     ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")] = False,
@@ -220,7 +218,7 @@ def show_again(records: Sequence[Record], store: Store, workers: int, results: P
         say(f"{note}.")
     doubts = list(dict.fromkeys(doubt for played in cast.values() for doubt in played.doubts))
     if doubts:
-        say(f"Needn't come out the same: {'; '.join(doubts)}.")
+        say(f"May differ: {'; '.join(doubts)}.")
     games = {record.id: record for record in records if record.id in cast}
     updates = play_again([(record, cast[id]) for id, record in games.items()], processes)
     with closing(updates):
@@ -360,10 +358,10 @@ def _limits(registry: Registry, entry: Entry, visits: int | None, seconds: float
     from arena.contract.bot import Limits
 
     if not (entry.bot_kind.tells_win_rate or entry.bot_kind.external):  # an engine may, and is asked
-        raise ConfigError(f"{entry.name} tells no win rates and can't analyse{_others(registry)}")
+        raise ConfigError(f"{entry.name} reports no win rates and can't analyse{_others(registry)}")
     if visits is None and seconds is None:
         if entry.limits.time is not None:
-            raise ConfigError(f"{entry.name} has a clock, which only a game has; give it seconds=S or simulations=N")
+            raise ConfigError(f"{entry.name} has a clock for a game; give it seconds=S or simulations=N instead")
         return entry.limits
     if str(entry.limits):
         raise ConfigError(f"{entry.name} has limits of its own; leave out --visits and --seconds")
@@ -383,7 +381,7 @@ def _require_place(path: Path | None, game: str) -> None:
     if path.is_dir():
         raise UserError(f"{path} is a folder; name a file in it")
     if path.exists() and Path(expanduser(game)).exists() and path.samefile(Path(expanduser(game))):
-        raise UserError(f"{path} is the game itself, whose comments would be lost; name another file")
+        raise UserError(f"{path} is the input file, and its comments would be lost; name another file")
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise UserError(f"{folder} can't be written; name a file elsewhere")

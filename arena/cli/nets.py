@@ -114,11 +114,11 @@ def gate(
 
     if history is not None:
         if checkpoint is not None:
-            raise ConfigError("--history plays no gate; leave out the checkpoint")
+            raise ConfigError("--history does not run a gate; leave out the checkpoint")
         _show_history(history, csv, png, results, config)
         return
     if csv is not None or png is not None:
-        raise ConfigError("--csv and --png belong to --history ENTRY; 'arena report' draws a match")
+        raise ConfigError("--csv and --png need --history ENTRY; use 'arena report' for a match")
     if checkpoint is None:
         raise ConfigError("name a checkpoint, as in: arena gate mine; or --history ENTRY")
     wanted = Wanted(checkpoint, against, played_as, sprt, alpha, beta, games, terms, workers, cluster, results, config)
@@ -189,7 +189,7 @@ def _find(wanted: Wanted, say: Callable[[str], None]) -> _Found:
     player = entry if wanted.played_as is None else _player(registry, wanted.played_as)
     net = player.identify(folder)
     if net == entry.net:
-        raise ConfigError(f"{name} already plays {folder.name}: the nets are the same ({net[:8]}), so none is better")
+        raise ConfigError(f"{name} already plays {folder.name}: the two nets are identical ({net[:8]})")
     config = wanted.config or CONFIG
     require_writable(config)
     limits = read_limits(wanted.given.limits or "")
@@ -274,10 +274,7 @@ def _adopt(found: _Found, wanted: Wanted) -> Change:
 
     name = found.entry.name
     if registry_of(wanted.config, wanted.results).resolve(name).identity != found.entry.identity:
-        raise ConfigError(
-            f"{name} was changed in {found.config} while the gate was played; it plays another net by now, "
-            "so run the same command again"
-        )
+        raise ConfigError(f"{name} was changed in {found.config} while the gate was played; run the same command again")
     if _identity(found.match.first, found.kept) != found.match.first.net:
         raise CheckpointError(f"{found.kept} was changed while the gate was played; run the same command again")
     by_name = found.kept.name
@@ -298,13 +295,13 @@ def _note(found: _Found, evidence: Evidence) -> tuple[list[Path], list[str]]:
     stays = evidence.ruling is Ruling.ACCEPTED or not found.is_made
     for folder in dict.fromkeys((found.folder, found.kept) if stays else (found.folder,)):
         if folder.resolve().parent == SHIPPED.resolve():
-            notes.append(f"{folder.name} came with arena, so its manifest stays as it is.")
+            notes.append(f"{folder.name} ships with arena, so its manifest is not changed.")
         elif _identity(found.match.first, folder) == found.match.first.net:
             try:
                 add_gate(folder, evidence.as_json())
                 noted.append(folder)
             except CheckpointError as error:
-                notes.append(f"Its manifest doesn't tell of it: {error}.")
+                notes.append(f"The gate could not be added to its manifest: {error}.")
     return noted, notes
 
 
@@ -392,7 +389,7 @@ def evaluate(
         console.print()
     if csv is not None:
         files.write(csv, by_ply_as_csv(evaluation).encode())
-        console.print(f"{csv} is written.", soft_wrap=True, highlight=False)
+        console.print(f"Written to {csv}.", soft_wrap=True, highlight=False)
     if plot is not None:
         draw_evaluation(evaluation, plot)
-        console.print(f"{plot} is drawn.", soft_wrap=True, highlight=False)
+        console.print(f"Written to {plot}.", soft_wrap=True, highlight=False)
