@@ -41,8 +41,8 @@ class Config:
     )
     rollout_weight: float = setting(
         0.5,
-        "weight of rollouts in leaf evaluation (lambda in the AlphaGo paper) once the board has filled up: 0 is the "
-        "value head alone, 1 rollouts alone",
+        "weight of rollouts (lambda in the AlphaGo paper) once the board has filled up: 0 is the value head alone, "
+        "1 rollouts alone",
         low=0,
         high=1,
         formerly="mixing",

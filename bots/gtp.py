@@ -53,7 +53,7 @@ CONTROL_SIGNS = {**dict.fromkeys([*range(32), 127]), 9: " "}
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    command: str = setting(help="the engine's command line, such as 'gnugo --mode gtp'; it is not run by a shell")
+    command: str = setting(help="the engine's command line, such as 'gnugo --mode gtp'; run without a shell")
     startup: float = setting(10.0, "maximum seconds from the engine's start to its first answers", low=0.01)
     cwd: str = setting("", "working directory of the engine; empty for the current folder")
     env: Mapping[str, str] = setting(

@@ -114,7 +114,7 @@ def test_a_config_is_read_and_its_engines_are_started_when_that_is_asked_for(tmp
     program(tmp_path, "lacking", "raise SystemExit('patterns_mm.gamma: no such file')")
     found = findings(place(tmp_path, config), "config")
     assert [one.verdict for one in found] == [OK, OK, OK, OK, FAILED]
-    assert found[1].text == f"good is not started without --run: {tmp_path / 'engine'}"
+    assert found[1].text == f"good isn't started without --run: {tmp_path / 'engine'}"
     found = findings(replace(place(tmp_path, config), run=True), "config")
     assert [one.verdict for one in found] == [OK, OK, FAILED, FAILED, FAILED]
     assert "3 bots, 1 tournament" in found[0].text and "good starts" in found[1].text
@@ -209,7 +209,7 @@ def test_init_writes_the_example_once(tmp_path: Path) -> None:
     path = tmp_path / "new" / "place" / "arena.toml"
     assert path.read_text() == ARENA_TOML
     path.write_text("mine")
-    refused(arena("doctor", "--init", "new/place", folder=tmp_path), "is there already", "--force")
+    refused(arena("doctor", "--init", "new/place", folder=tmp_path), "exists; edit it", "--force")
     assert path.read_text() == "mine"
     assert arena("doctor", "--init", "new/place", "--force", folder=tmp_path).returncode == 0
     assert path.read_text() == ARENA_TOML

@@ -136,7 +136,7 @@ def test_a_person_learns_at_a_terminal(tmp_path: Path) -> None:
     ) as terminal:
         terminal.until("type C3")
         terminal.press("b2\r")
-        terminal.until("Enter goes on.")
+        terminal.until("Enter continues.")
         terminal.press("\r")
         terminal.until("2 of 10: Liberties")
         terminal.press("\x03")

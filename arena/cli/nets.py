@@ -56,8 +56,8 @@ def gate(
         str | None,
         typer.Option(
             metavar="ENTRY",
-            help="Entry whose net to replace. Default: the entry with the trainer's name, if there is "
-            "one with a net (such as rl); otherwise mcts for a rollout policy and sl for a net.",
+            help="Entry whose net to replace (default: the entry named like the trainer, such as rl; "
+            "otherwise mcts for a rollout policy, sl for a net).",
             autocompletion=complete.trained,
         ),
     ] = None,

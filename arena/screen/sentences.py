@@ -109,7 +109,7 @@ def result_words(now: Snapshot) -> str:
     """How the game ended, and whether it counts."""
     outcome = now.outcome
     if outcome is None:
-        return "The game goes on."
+        return "The game continues."
     if outcome.margin is not None:
         limit = f"The game has reached its limit of {now.rules.move_limit} moves. "
         text = f"{limit if outcome.ending is Ending.MOVE_LIMIT else ''}{count_words(now) or _verdict(outcome.margin)}"
