@@ -103,7 +103,7 @@ def test_damaged_results_fail_and_sound_ones_are_counted(tmp_path: Path) -> None
     assert broken.verdict is FAILED and "damaged" in broken.text
     path.write_bytes(b"no database at all, but long enough to be looked at " * 40)
     (foreign,) = findings(place(tmp_path), "results")
-    assert foreign.verdict is FAILED and "is no database" in foreign.text
+    assert foreign.verdict is FAILED and "is not a database" in foreign.text
 
 
 def test_a_config_is_read_and_its_engines_are_started_when_that_is_asked_for(tmp_path: Path) -> None:

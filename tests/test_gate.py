@@ -162,7 +162,7 @@ def test_an_entry_that_was_changed_meanwhile_is_left_alone(folder: Path) -> None
         (("results/checkpoints/nosuch",), ["results/checkpoints/nosuch: no checkpoint there"]),
         (("mine", "--against", "learnr"), ["unknown bot 'learnr'; did you mean 'learner'?"]),
         (("mine", "--against", "random"), ["random plays without a checkpoint", "learner", "sl"]),
-        (("mine", "--against", "learner:patience=2"), ["is no entry's name", "--as"]),
+        (("mine", "--against", "learner:patience=2"), ["is not an entry's name", "--as"]),
         (("mine", "--against", "learner", "--as", "random"), ["random plays without a checkpoint"]),
         (("mine", "--against", "learner", "--size", "19"), ["can't play 19x19"]),
         (("mine", "--against", "learner", "--sprt", "9", "0"), ["--sprt: elo0 = 9.0 must be below elo1 = 0.0"]),
@@ -276,7 +276,7 @@ def test_a_file_that_can_not_be_changed_stays_as_it_is(tmp_path: Path) -> None:
         with pytest.raises(ConfigError):
             set_bot(path, "sl", "checkpoint", "new")
         assert path.read_text() == text
-    with pytest.raises(ConfigError, match="is no file"):
+    with pytest.raises(ConfigError, match="is not a file"):
         set_bot(tmp_path, "sl", "checkpoint", "new")
 
 
@@ -429,7 +429,7 @@ def test_a_drawing_has_arrows_where_one_side_only_is_bounded(tmp_path: Path) -> 
     assert "▲" in "".join(lines_of(HistoryPlot(found, Over.GATES), 60, 40))
     draw_history(found, Over.GATES, tmp_path / "h.png")
     assert (tmp_path / "h.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(ConfigError, match=r"call it h\.png"):
+    with pytest.raises(ConfigError, match=r"name it h\.png"):
         draw_history(found, Over.GATES, tmp_path / "h.jpg")
 
 

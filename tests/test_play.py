@@ -229,7 +229,7 @@ def test_a_game_is_left_and_gone_on_with(typed: Callable[..., Done]) -> None:
     assert "Game play/00001: ada (Black) against bob (White)" in done.stdout and "unrated: hint" in done.stdout
     assert "It continues after move 1. Black plays C3." in done.stdout and "White plays C4." in done.stdout
     refused(typed("", "--resume", "1"), "play/00001 is over", "arena games")
-    refused(typed("", "--resume"), "no game waits")
+    refused(typed("", "--resume"), "no unfinished game")
 
 
 def test_what_an_earlier_arena_could_not_store_is_stored_now(tmp_path: Path, typed: Callable[..., Done]) -> None:

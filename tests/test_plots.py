@@ -118,7 +118,7 @@ def test_a_match_that_was_won_to_zero_can_be_drawn(store: Store) -> None:
 def test_what_cant_be_drawn_is_refused(store: Store, tmp_path: Path) -> None:
     store_event(store, Match(player("a"), player("b"), Terms(RULES), 10))
     empty = read_report(store)
-    with pytest.raises(ConfigError, match=r"call it x\.png"):
+    with pytest.raises(ConfigError, match=r"name it x\.png"):
         draw_png(empty, [], tmp_path / "x.pdf")
     with pytest.raises(ConfigError, match="no finished game to draw"):
         draw_png(empty, [], tmp_path / "x.png")

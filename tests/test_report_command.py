@@ -40,7 +40,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_report_of_the_event_played_last_comes_without_a_name(played: Path) -> None:
     text = report(folder=played)
     lines = text.splitlines()
-    assert lines[0].startswith("The event played last")
+    assert lines[0].startswith("This is the last event")
     assert re.match(r"league: .* is first after 18 games", lines[1])
     assert re.search(r"1 +uct:playouts=30 .* 12 ", text)
     assert "\x1b" not in text
@@ -102,7 +102,7 @@ def test_wrong_input_is_refused_in_one_line(played: Path, tmp_path: Path) -> Non
     file.write_text("no folder")
     for arguments, words in (
         (("league", "--list"), "--list can't be combined"),
-        (("league", "--png", str(tmp_path / "league.pdf")), r"call it league\.png"),
+        (("league", "--png", str(tmp_path / "league.pdf")), r"name it league\.png"),
         (("league", "--csv", str(file)), "can't be written"),
         (("league", "--html", str(file / "x.html")), "can't be written"),
     ):

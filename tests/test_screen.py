@@ -548,13 +548,13 @@ def test_bots_that_take_a_moment_to_end_are_waited_for_with_a_word(monkeypatch: 
             yield Update(workers=1)
         finally:
             end = monotonic() + 10
-            while "Ending the bots" not in output_of(console):
+            while "Stopping the bots" not in output_of(console):
                 assert monotonic() < end
                 sleep(0.01)
 
     with pytest.raises(KeyboardInterrupt):
         show_event(screen, updates(), console)
-    assert not any("Ending" in row for row in seen_on(output_of(console)))
+    assert not any("Stopping" in row for row in seen_on(output_of(console)))
 
 
 def seen_on(text: str) -> list[str]:

@@ -196,7 +196,7 @@ def test_two_watchers_leave_or_stay_and_the_event_goes_on_to_its_end(
         until(watcher, "mcts:playouts=20 against random: 100 games, 7x7")
     leaves.send_signal(signal.SIGINT)
     left, errors = leaves.communicate(timeout=60)
-    assert leaves.returncode == 130 and "goes on in process" in left and errors == ""
+    assert leaves.returncode == 130 and "continues in process" in left and errors == ""
     player.send_signal(signal.SIGCONT)
     played, _ = player.communicate(timeout=120)
     watched, errors = stays.communicate(timeout=60)

@@ -20,9 +20,10 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 
 
 def literals(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and text of every string that isn't a docstring; what an f-string inserts is left out."""
+    """Line and text of every string but docstrings without an example; what an f-string inserts is left out."""
     silent = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    silent |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    notes = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+    silent |= {id(note) for note in notes if "Example" not in spoken(note)}  # helps of commands have examples
     for node in ast.walk(tree):
         if id(node) not in silent and (text := spoken(node)):
             yield node.lineno, text  # type: ignore[attr-defined]

@@ -76,8 +76,8 @@ def match(
 
     The same command resumes an interrupted match, and a larger -n adds games.
 
-    --plan estimates instead how many games, and how long, it takes to measure an Elo difference between A and B. It
-    counts the stored games of the same match. If there are hardly any, it plays and stores the first ten of them.
+    --plan instead estimates how many games, and how long, it takes to measure an Elo difference between A and B. It
+    uses the stored games of the match. If there are too few, it plays and stores the first ten.
 
     Examples: [bold]arena match sl alphago -n 100[/bold] · [bold]arena match uct:playouts=500 uct:playouts=2000[/bold] ·
     [bold]arena match checkpoint:new sl --sprt 0 35[/bold] · [bold]arena match mcts gnugo --limits seconds=1[/bold] ·
@@ -195,10 +195,10 @@ def tournament(
     """Play a round robin, a gauntlet or a ladder between several bots.
 
     The same command resumes an interrupted tournament. Bots may join later, and a larger -n adds games. NAME alone
-    plays what \\[tournaments.NAME] in arena.toml says; options given here come first.
+    plays what \\[tournaments.NAME] in arena.toml declares; options given here override it.
 
     In a gauntlet the first bot meets each of the rest. A ladder ranks many bots with few games: each round is played
-    where neighbours in the ranking are told apart worst. Give its bots in the order that you expect: in the first round
+    where neighbours in the ranking are least certain. Give its bots in the order that you expect: in the first round
     each meets the next.
 
     Examples: [bold]arena tournament league random mcts sl alphago[/bold] ·

@@ -60,10 +60,10 @@ def games(
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """List stored games, the newest first; or write them as SGF files; or play them again.
+    """List stored games, the newest first; or write them as SGF files; or replay them.
 
-    With --replay the bots play each game again from its seed, with the settings and nets of then. The exit code is 0
-    if all games come out the same, and 1 if one differs. The database stays as it is.
+    With --replay the bots play each game again from its seed, with the original settings and nets. The exit code is 0
+    if all games are identical, and 1 if one differs. The database is not changed.
 
     Examples: [bold]arena games[/bold] · [bold]arena games --event league --forfeits[/bold] ·
     [bold]arena games --player alphago --sgf games[/bold] · [bold]arena games --event league -n 20 --replay[/bold]
@@ -132,13 +132,13 @@ def show(
 ) -> None:
     """Step through a game: a stored one by its id (see [bold]arena games[/bold]), or an SGF file.
 
-    The arrows go a move, PgUp and PgDn ten, Home and End to the ends, g or a number to a move, m to the next mistake; a
-    click on a stone goes to the move that placed it. Comments and win rates that the file holds are shown beside the
-    board. In a pipe it prints the position, at the end or after --move, and the moves that led there.
+    The arrows go one move, PgUp and PgDn ten, Home and End to the ends, g or a number to a move, m to the next mistake.
+    A click on a stone goes to the move that placed it. Comments and win rates of the file are shown beside the board.
+    In a pipe it prints the position, at the end or after --move, and the moves that led there.
 
-    The dossier of a stored game has settings, nets and times, the last position, the SGF and all that is known of a
-    fault. It is printed without being asked for when a fault ended the game. --replay plays a stored game again from
-    its seed, with the settings and nets of then; the exit code is 1 if it differs.
+    --dossier prints settings, nets and times, the last position, the SGF and the details of a fault. For a game that a
+    fault ended, this is the default. --replay plays a stored game again from its seed, with the original settings
+    and nets; the exit code is 1 if it differs.
 
     Examples: [bold]arena show 12[/bold] · [bold]arena show game.sgf --move 30[/bold] ·
     [bold]arena show league/1b2c3d4e/00012 --dossier[/bold] · [bold]arena show 12 --replay[/bold]
@@ -276,10 +276,10 @@ def analyze(
 ) -> None:
     """Analyse a game with a bot: win rate, score, the cost of each move and better moves.
 
-    Win rates and scores are Black's, losses of whoever moved. The SGF file opens in Sabaki, which draws the win rates
-    as a graph (SBKV), in KaTrain, GoGui and others: A, B and C are the best moves for who is next, a triangle is where
-    the bot would have played instead of a mistake. Only the main line is read, and comments that were there aren't
-    kept. Ctrl-C stops, and what is known by then is shown and written.
+    Win rates and scores are Black's, losses those of the player who moved. The SGF file opens in Sabaki, which draws
+    the win rates as a graph (SBKV), in KaTrain, GoGui and others. A, B and C mark the best moves of the side to move; a
+    triangle marks the bot's move instead of a mistake. Only the main line is read, and existing comments are dropped.
+    Ctrl-C stops; the results so far are shown and written.
 
     Examples: [bold]arena analyze game.sgf[/bold] · [bold]arena analyze 12 --bot mcts --seconds 2[/bold] ·
     [bold]arena analyze game.sgf --visits 400 --sgf analysed.sgf --csv moves.csv[/bold]

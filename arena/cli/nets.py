@@ -95,14 +95,14 @@ def gate(
     """Promote a checkpoint to an entry in arena.toml if a sequential test shows that it is stronger.
 
     Both nets play with the entry's own settings, each opening with both colours and no opening twice, until a
-    sequential test is decided. The same command goes on where it was stopped.
+    sequential test is decided. The same command resumes.
 
-    Accepted, the net is copied to results/checkpoints/NAME-HASH, where training on doesn't change it, and ENTRY's
-    checkpoint in arena.toml is that copy from then on; the rest of the file stays as it is. Either way the games are
-    stored and the checkpoint's manifest says what came out.
+    If accepted, the net is copied to results/checkpoints/NAME-HASH, which further training does not change, and ENTRY's
+    checkpoint in arena.toml names the copy. Nothing else in the file changes. In any case the games are stored, and
+    the checkpoint's manifest records the result.
 
-    --history ENTRY shows the entry's checkpoints, what their gates said, and how strong each is: Elo by all stored
-    games, above the entry's first checkpoint, with 95 % intervals.
+    --history ENTRY shows the entry's checkpoints, the results of their gates, and their Elo from all stored games,
+    above the entry's first checkpoint, with 95 % intervals.
 
     The exit code is 0 for accepted, 1 for rejected or undecided, 2 for an error.
 

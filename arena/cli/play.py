@@ -74,11 +74,11 @@ def play(
     """Play a game against BOT: type [bold]d4[/bold], [bold]pass[/bold], [bold]undo[/bold], [bold]hint[/bold],
     [bold]score[/bold], [bold]resign[/bold], [bold]help[/bold].
 
-    The game is kept after every move, whatever happens to the terminal; --resume goes on. Finished games are stored
-    beside those of bots, and count for arena elo unless you had help (undo, hint, score), a handicap or another komi.
+    The game is saved after every move; --resume continues it. Finished games are stored with those of bots, and count
+    for arena elo unless you used help (undo, hint, score), a handicap or another komi.
 
     --tutorial teaches the rules on a 5x5 board. Each screen asks for a move or a number; type hint, skip, back or quit
-    at any time. The game at its end is against BOT, by default fast-random, which plays anywhere.
+    at any time. The game at its end is against BOT (default fast-random, which plays at random).
 
     Examples: [bold]arena play alphago[/bold] · [bold]arena play mcts:playouts=200 --size 5 --color white[/bold] ·
     [bold]arena play alphago --fair --as ada[/bold] · [bold]arena play mcts --time main=600,byoyomi=30[/bold] ·

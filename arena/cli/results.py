@@ -26,7 +26,7 @@ def elo(
 ) -> None:
     """Rate all players from all stored games: joint Bradley-Terry, 95 % intervals.
 
-    Games of another size, other rules, komi or handicap are rated by themselves: a table each, the most games first.
+    Each combination of size, rules, komi and handicap has a table of its own, the one with most games first.
 
     Examples: [bold]arena elo --csv ratings.csv[/bold] · [bold]arena elo --size 19[/bold]
     """
@@ -72,7 +72,7 @@ def report(
 ) -> None:
     """Report an event's results: ratings, likelihood of superiority, endings, times and faults.
 
-    Works while the event is still being played, too.
+    This also works while the event is running.
 
     Examples: [bold]arena report[/bold] · [bold]arena report league --plot[/bold] ·
     [bold]arena report league --html league.html --csv tables[/bold] · [bold]arena report --list[/bold]
@@ -126,7 +126,7 @@ def watch(
 ) -> None:
     """Watch an event that another terminal is playing.
 
-    Ctrl-C or q leaves; the event goes on. The exit code is 1 when it ends before all its games are played.
+    Ctrl-C or q leaves; the event continues. The exit code is 1 if it ends before all its games are played.
 
     Example: [bold]arena match sl alphago -n 400[/bold] here, [bold]arena watch[/bold] there
     """
