@@ -181,7 +181,7 @@ LESSONS = (
     ),
     Lesson(
         "Death",
-        ("A group that can't make two eyes is dead: it can be taken at any time. It depends on who comes first.",),
+        ("A group that can't make two eyes is dead: it can be taken at any time. It depends on who plays first.",),
         """
             . . . O X
             O O O O X
