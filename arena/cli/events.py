@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from arena.screen.board import Theme
     from arena.screen.style import Console
 
-Workers = Annotated[int, typer.Option(help="Processes that play; 0 for one a core.")]
+Workers = Annotated[int, typer.Option(help="Number of worker processes (default 0: one for each core).")]
 
 Cluster = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="Play on a Ray cluster: HOST:PORT, auto for that of this machine, or local to start one here.",
+        help="Play on a Ray cluster: HOST:PORT, auto (this machine's cluster), or local (start one here).",
     ),
 ]
 
@@ -165,7 +165,7 @@ def event_kept(event: Match | Tournament | Ladder, store: Store, console: Consol
         yield
     except (KeyboardInterrupt, Unstored) as stop:
         course = event.course(store.scores(event=event.event))
-        done = sum(course.add(game) for game in store.scores(event=event.event))
+        done = sum(len(course.add(some)) for some in store.scores(event=event.event))
         lost = ""
         if isinstance(stop, Unstored):
             lost = f", and {stop.games} finished ones are not, because another program holds {store.path}"
