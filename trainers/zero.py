@@ -29,6 +29,7 @@ from bots.alphago import AlphaGo
 from bots.alphago import Config as Search
 from bots.nets.catalogue import Net
 from bots.nets.checkpoint import Checkpoint, find
+from bots.nets.inference import sample_planes
 from bots.search import puct
 from bots.search.tree import knowledge_of
 from trainers import data, distill, supervised
@@ -98,6 +99,7 @@ def check(config: Config, results: Path) -> None:
         start = Checkpoint.open(find(config.start, results))
         if start.folder.resolve() == (results / "checkpoints" / config.name).resolve():
             raise ConfigError(f"{config.name} can't begin with itself, which it would replace; give it another name")
+        start.require_net()
         start.require_size(config.size)
         if start.manifest.encoder != supervised.encoder_of(config).name:
             raise ConfigError(
@@ -220,10 +222,14 @@ class _Training:
 
     def _refresh(self) -> None:
         """Let the players have the averaged weights."""
-        planes = np.zeros((2, self.encoder.planes, self.config.size, self.config.size), np.float32)
+        self.live.take(self._average(), self._some_planes(QUICK_ROWS, 1))
+
+    def _some_planes(self, count: int, key: int) -> np.ndarray:
+        """Planes of positions that were played, (count, P, n, n); of random games before that."""
         if self.replay.rows:
-            planes = self.replay.batch([self.config.seed, self.state.step_count, 1], QUICK_ROWS, self.encoder).planes
-        self.live.take(self._average(), planes)
+            return self.replay.batch([self.config.seed, self.state.step_count, key], count, self.encoder).planes
+        planes = sample_planes(self.encoder, self.config.size)
+        return np.concatenate([planes] * (count // len(planes)))
 
     def _average(self) -> Net:
         """The averaged net, which plays and is saved, as it is now."""
@@ -338,11 +344,8 @@ class _Training:
             metrics={"games": replay.games, "positions": replay.positions, **metrics},
             parent=start.identity if start else "",
         )
-        size = (config.size, config.size)
-        rows = np.zeros((QUICK_ROWS, self.encoder.planes, *size), np.float32)
-        if replay.rows:
-            rows = replay.batch([config.seed, state.step_count, 2], PARITY_ROWS, self.encoder).planes
-        planes = (None, rows[:QUICK_ROWS]) if step or not replay.rows else (rows[:CALIBRATION], rows)
+        rows = self._some_planes(PARITY_ROWS, 2)
+        planes = (None, rows[:QUICK_ROWS]) if step else (rows[:CALIBRATION], rows)
         return export(network, self.saved.with_name(name), manifest, *planes)
 
 
