@@ -280,6 +280,8 @@ class _Training:
 
     def _rate(self, checkpoint: Checkpoint) -> None:
         config, state = self.config, self.state
+        if not self.opponents:
+            return
         player = AlphaGo(Search(str(checkpoint.folder), search="gumbel", visits=config.eval_visits, rollout_weight=0.0))
         rules = self._rules()
         openings = draw_openings(rules, config.eval_games // 2, PLIES, config.seed)
@@ -317,14 +319,13 @@ class _Training:
 
     def _finish(self) -> Path:
         """The checkpoint, and its matches once the budget is spent."""
-        state = self.state
-        checkpoint = self._save({})
+        state, metrics = self.state, dict[str, float]()
         if state.done >= 1 and not state.stop_asked:
-            self._rate(checkpoint)
+            self._measure()
             latest = {rating.against: rating for rating in self.ratings if rating.iteration == state.step_count}
-            checkpoint = self._save({f"share_against_{name}": rating.share for name, rating in latest.items()})
+            metrics = {f"share_against_{name}": rating.share for name, rating in latest.items()}
             forget_snapshots(self.saved)
-        return checkpoint.folder
+        return self._save(metrics).folder
 
     def _save(self, metrics: Mapping[str, float], step: str = "") -> Checkpoint:
         """Export the averaged net; quickly, as a snapshot, with a ``step``."""
