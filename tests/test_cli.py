@@ -233,7 +233,7 @@ WRONG = [
     (("tournament", "x", "mcts", "uct"), ("'mcts' and 'uct' are the same bot",)),
     (("tournament", "x", "mtcs", "random"), ("mtcs", "did you mean 'mcts'")),
     (("tournament", "x"), ("no tournament 'x'", "arena tournament x A B C")),
-    (("tournament", "a/b", "random", "mcts"), ("'a/b' is no name",)),
+    (("tournament", "a/b", "random", "mcts"), ("'a/b' is not a name",)),
     (("tournament", "x", "random", "mcts", "-n", "0"), ("0 games", "at least 1")),
     (("tournament", "x", "random", "mcts", "--size", "25"), ("25", "5 to 19")),
     (("tournament", "x", "random", "mcts", "--size", "5", "--plies", "24"), ("openings",)),

@@ -398,7 +398,7 @@ def test_reading_results_that_are_not_there_makes_no_file(path: Path) -> None:
 @pytest.mark.parametrize(
     ("put", "words"),
     [
-        (lambda path: path.write_text("my notes on the games\n" * 500), "{path} is no database"),
+        (lambda path: path.write_text("my notes on the games\n" * 500), "{path} is not a database"),
         (lambda path: change(path, "CREATE TABLE photos (id INTEGER)"), "another program's database"),
         (
             lambda path: (Store.open(path, write=True).close(), change(path, "PRAGMA user_version = 99")),

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from arena.screen.board import Theme
     from arena.screen.style import Console
 
-Workers = Annotated[int, typer.Option(help="Processes that play; 0 for one a core.")]
+Workers = Annotated[int, typer.Option(help="Number of worker processes (default 0: one for each core).")]
 
 Cluster = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="Play on a Ray cluster: HOST:PORT, auto for that of this machine, or local to start one here.",
+        help="Play on a Ray cluster: HOST:PORT, auto (this machine's cluster), or local (start one here).",
     ),
 ]
 

@@ -191,7 +191,7 @@ def train_ownership(settings: Any, results: Path) -> Path:
     metrics = _metrics(folder)
     part = "test" if "test_ownership" in metrics else "validation"
     print(
-        f"{folder}: {metrics[f'{part}_ownership']:.1%} of points foreseen, "
+        f"{folder}: {metrics[f'{part}_ownership']:.1%} of points predicted, "
         f"on {metrics[f'{part}_positions']:,.0f} {part} positions."
     )
     print(f"Measure it: arena eval {folder.name} --data ...")
@@ -405,8 +405,8 @@ def _metrics(folder: Path) -> Mapping[str, float]:
 
 def train_auto(
     ctx: typer.Context,
-    minutes: Annotated[float, typer.Option(help="Minutes to use; it ends within them.", min=0.1)],
-    out: Annotated[Path, typer.Option(help="Folder for what is taken home, written every minute.")],
+    minutes: Annotated[float, typer.Option(help="Minutes to use. The command ends within them.", min=0.1)],
+    out: Annotated[Path, typer.Option(help="Folder for checkpoints, states and logs, written every minute.")],
     data: Annotated[list[Path] | None, typer.Option(help="Dataset; repeatable, one for each board size.")] = None,
     preset: Annotated[str, typer.Option(help="Preset of every trainer.")] = "gpu",
     results: Results = Path(RESULTS),

@@ -202,7 +202,7 @@ def meeting_of(one: Entry, other: Entry) -> tuple[Entry, Entry, str]:
 def check_field(what: str, name: str, entries: Sequence[Entry]) -> None:
     """Raise ConfigError for a name that can't be, fewer than two bots, or one that is there twice."""
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
-        raise ConfigError(f"'{name}' is no name for a {what}; use letters, digits, '-', '_' and '.'")
+        raise ConfigError(f"'{name}' is not a name for a {what}; use letters, digits, '-', '_' and '.'")
     if name == PEOPLE:
         raise ConfigError(f"'{name}' is what games of people are stored under; take another name for the {what}")
     if len(entries) < 2:

@@ -741,7 +741,7 @@ def _in_one_line(path: Path) -> Iterator[None]:
             case sqlite3.SQLITE_FULL:
                 text = f"no room on the disk for {path}; free some, then run the same command again"
             case sqlite3.SQLITE_NOTADB:
-                text = f"{path} is no database; move it away, then run the same command again"
+                text = f"{path} is not a database; move it away, then run the same command again"
             case sqlite3.SQLITE_CORRUPT:
                 text = f"{path} is damaged ({error}); move it away or restore it from a copy"
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
