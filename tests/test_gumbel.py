@@ -214,3 +214,13 @@ def test_a_gumbel_search_finds_what_mctx_finds(simulations: int) -> None:
     assert {move: count for move, count in sorted(several.items()) if count > 1} == visits
     policy = improved(forest, slot)
     assert {int(move): policy[move] for move in np.flatnonzero(policy >= 0.01)} == pytest.approx(shares, abs=1e-4)
+
+
+def test_where_superko_leaves_a_pass_that_loses_all_of_the_policy_is_the_pass() -> None:
+    forest, slot, found = fast_search(3, 0.0)
+    for move, child in found.items():
+        forest.nodes.visits[slot, child] = 0 if move == MOVES - 1 else tree.FORBIDDEN
+    forest.nodes.prior[slot, found[MOVES - 1]] = 0
+    policy = improved(forest, slot)
+    assert policy[-1] == 1 and policy[:-1].max() == 0
+    assert int(gumbel.best_move(forest.nodes, forest.roots, slot, KNOWLEDGE)) == found[MOVES - 1]

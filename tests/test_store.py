@@ -146,6 +146,9 @@ def test_games_are_found_by_event_player_and_size(store: Store) -> None:
     assert list(store.games(limit=2)) == games[:2]
     assert list(store.games(limit=0)) == []
     assert list(store.games(limit=3, newest_first=True)) == games[:0:-1]
+    for number in range(1, 6):
+        places = {place * len(games) // number for place in range(number)} if number < len(games) else range(len(games))
+        assert list(store.games(spread=number)) == [games[place] for place in sorted(places)]
     assert store.ids("two") == {"one-00003", "one-00004"}
     assert store.ids("none") == set()
     with refused("'x-1'", "arena games"):

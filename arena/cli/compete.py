@@ -105,7 +105,7 @@ def match(
     agreed = events.read_terms(terms, say)
     one, other = (events.read_player(registry, name, terms, or_person=not plan) for name in (first, second))
     played = Match(one, other, agreed, games, test=test)
-    agreed.openings_for(games)  # those that don't exist are refused before anything is stored
+    events.require_openings(played, results)
     if plan:
         _plan(played, first_given(to_see, PLANNED), live)
         return
@@ -250,7 +250,7 @@ def _play(played: Tournament | Ladder, live: events.Live) -> None:
     from arena.events.schedule import Ladder
     from arena.results.store import Store
 
-    any(played.course(()).missing())  # openings that don't exist are refused before anything is stored
+    events.require_openings(played, live.results)
     with live.lending(played) as lent, Store.of(live.results, write=True) as store:
         view = lent.begin(played, store, events.news(store, played))
         if isinstance(played, Ladder):

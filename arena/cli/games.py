@@ -81,10 +81,7 @@ def games(
             chosen = store.games(**wanted, limit=limit, newest_first=limit is not None)
             _write_sgf(chosen, sgf, total if limit is None else min(limit, total))
         elif replay:
-            again = min(limit or total, total)
-            places = {index * total // again for index in range(again)}
-            spread = [game for place, game in enumerate(store.games(**wanted)) if place in places]
-            show_again(spread, store, workers, results, config)
+            show_again(list(store.games(**wanted, spread=limit)), store, workers, results, config)
         else:
             found = list(store.games(**wanted, limit=limit or LISTED, newest_first=True))
             Console().print(games_table(found, total))
@@ -95,10 +92,12 @@ def _write_sgf(games: Iterable[Record], folder: Path, total: int) -> None:
 
     from arena import files
 
-    for record in track(games, "Writing", total=total, transient=True):
+    def place(id: str) -> Path:
         # an id of a database from elsewhere doesn't lead out of the folder
-        parts = [re.sub(r"[^\w.-]|^\.+", "_", part) for part in f"{record.id}.sgf".split("/") if part]
-        files.write(folder.joinpath(*parts), record.to_sgf() + "\n", sync=False)
+        return folder.joinpath(*(re.sub(r"[^\w.-]|^\.+", "_", part) for part in f"{id}.sgf".split("/") if part))
+
+    shown = track(games, "Writing", total=total, transient=True)
+    files.write_many((place(record.id), record.to_sgf() + "\n") for record in shown)
     print(f"{total} games written to {folder}.")
 
 

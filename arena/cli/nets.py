@@ -141,7 +141,7 @@ def run_gate(wanted: Wanted) -> Ruling:
     say = events.printer(console)
     found = _find(wanted, say)
     try:
-        found.match.plan()  # openings that don't exist are refused before anything is stored
+        events.require_openings(found.match, wanted.results)
         with live.lending(found.match) as lent, Store.of(wanted.results, write=True) as store:
             view = lent.begin(found.match, store)
             evidence = Evidence(found.match, view.judge)

@@ -345,13 +345,21 @@ class Store:
         forfeits: bool = False,
         limit: int | None = None,
         newest_first: bool = False,
+        spread: int | None = None,
     ) -> Iterator[Record]:
         """Games in the order of their arrival, or the other way round, read as they are asked for.
 
         ``player`` is a name or an identity, of either colour; ``forfeits`` leaves only games that a fault ended;
-        ``limit`` keeps the first so many in that order.
+        ``limit`` keeps the first so many in that order, and ``spread`` so many at equal distances.
         """
         condition, values = _condition(event=event, player=player, size=size, forfeits=forfeits)
+        total = 0 if spread is None else self._number(condition, values)
+        if spread is not None and spread < total:
+            values |= {"spread": spread, "total": total}
+            condition = f"""seq IN (
+                SELECT seq FROM (SELECT seq, row_number() OVER (ORDER BY seq) - 1 AS place FROM games WHERE {condition})
+                WHERE (place * :spread + :total - 1) / :total * :total / :spread = place
+            )"""
         order = "DESC" if newest_first else "ASC"
         values["limit"] = -1 if limit is None else max(0, limit)
         return (record for _, record in self._numbered(f"{condition} ORDER BY seq {order} LIMIT :limit", values))
@@ -806,15 +814,16 @@ def _record_from_row(row: sqlite3.Row) -> Record:
     from arena.go.record import Record
 
     black, white = json.loads(row["setup"]) if row["setup"] else ((), ())
+    moves, columns = row["moves"], row.keys()
     return Record(
         rules=_rules_from_json(row["rules"]),
-        moves=tuple(move for (move,) in struct.iter_unpack("<H", row["moves"])),
+        moves=struct.unpack(f"<{len(moves) // 2}H", moves),
         outcome=outcome_of(row["winner"], row["ending"], row["margin"]),
         setup=(tuple(black), tuple(white)),
         first=Colour(row["first"]),
         seed=int(row["seed"]),
-        adjudged=colour_of(row["adjudged"]) if "adjudged" in row.keys() else None,
-        **{name: row[name] for name in (*_TEXTS, *_NUMBERS) if name in row.keys()},
+        adjudged=colour_of(row["adjudged"]) if "adjudged" in columns else None,
+        **{name: row[name] for name in (*_TEXTS, *_NUMBERS) if name in columns},
     )
 
 

@@ -170,7 +170,8 @@ def best_move(nodes, roots, slot, knowledge):
 
 @kernel
 def improved_policy(boards, nodes, slot, knowledge, shares):
-    """Write to ``shares`` (size² + 1,) the softmax of logit + scaled result over the root's children (equation 11)."""
+    """Write to ``shares`` (size² + 1,) the softmax of logit + scaled result over the root's children (equation 11); all
+    of it is the pass where no move with a prior is left."""
     shares[:] = 0
     first = np.int64(nodes.first[slot, 0])
     last = first + np.int64(nodes.children[slot, 0])
@@ -190,3 +191,5 @@ def improved_policy(boards, nodes, slot, knowledge, shares):
         total += weight
     if total > 0:
         shares /= total
+    else:  # superko forbids all but a pass that loses
+        shares[shares.shape[0] - 1] = 1

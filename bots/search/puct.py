@@ -306,7 +306,7 @@ def _expand(board, root, nodes, slot, node, colour, passes, logits, table, tempe
     used = first
     points = board.side * board.side
     state = root.random
-    top = np.float32(logits[points])
+    top = np.float32(-np.inf)
     over = passes and is_won(board, root, colour)
     for i in range(0 if over else board.empty_count):
         p = np.int64(board.empties[U(i)])
@@ -326,6 +326,7 @@ def _expand(board, root, nodes, slot, node, colour, passes, logits, table, tempe
     passing = np.float32(logits[points])
     if passes and used > first and is_won(board, root, 3 - colour):
         passing = np.float32(-np.inf)
+    top = max(top, passing)
     add_child(nodes, slot, used, 0, passing)
     used += 1
     total = np.float32(0)
