@@ -11,6 +11,8 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from socket import create_server
+from threading import Thread
 from time import monotonic, sleep
 from typing import Any
 
@@ -199,6 +201,18 @@ def test_without_ray_the_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
 def test_an_address_that_does_not_answer_is_told(tmp_path: Path) -> None:
     done = arena("match", "random", "fast-random", "--cluster", "127.0.0.1:1", folder=tmp_path)
     refused(done, "--cluster 127.0.0.1:1: no Ray cluster answers")
+
+
+def test_an_address_where_something_else_answers_is_told(tmp_path: Path) -> None:
+    with create_server(("127.0.0.1", 0)) as server:
+        answer = Thread(target=lambda: server.accept()[0].send(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
+        answer.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        refused(
+            arena("check", "random", "--cluster", address, folder=tmp_path),
+            f"--cluster {address}: no Ray cluster answers (what answers there isn't Ray",
+        )
+        answer.join()
 
 
 def test_a_killed_driver_leaves_nothing_on_the_nodes_and_goes_on(nodes: Any, tmp_path: Path) -> None:

@@ -408,7 +408,9 @@ class Cluster:
         own = self._address == LOCAL
         if not own and self._address != AUTO:
             _require_answer(self._address)  # Ray would try for minutes
-        where = {"num_cpus": self._workers or None, "include_dashboard": False} if own else {"address": self._address}
+        where: dict[str, Any] = {"address": self._address}
+        if own:
+            where |= {"num_cpus": self._workers or None, "include_dashboard": False}
         started = monotonic()
         with chdir(scratch()), _handlers_kept(), _muted() as said:  # nothing of the current folder runs on the nodes
             try:
