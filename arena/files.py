@@ -16,7 +16,7 @@ import shutil
 import stat
 import tempfile
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from difflib import get_close_matches
@@ -55,6 +55,25 @@ def write(
     """Make a file of this content, as ``replacing`` does."""
     with replacing(path, error=error, hint=hint, sync=sync) as aside:
         aside.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def write_many(contents: Iterable[tuple[Path, str]]) -> None:
+    """Make files as ``write`` does without ``sync``: many new ones in few folders, with fewer calls of the system."""
+    folders: set[Path] = set()
+    for path, content in contents:
+        if path.parent not in folders or os.path.lexists(path):
+            write(path, content, sync=False)
+            folders.add(path.parent)
+            continue
+        aside = path.with_name(f".{path.name}{_mark()}{os.getpid()}")
+        try:
+            aside.write_bytes(content.encode())
+            os.replace(aside, path)
+        except BaseException as problem:
+            aside.unlink(missing_ok=True)
+            if isinstance(problem, OSError):
+                raise StoreError(f"{path} can't be written ({reason(problem)}); {_FOLDER}") from problem
+            raise
 
 
 @contextmanager

@@ -189,7 +189,7 @@ def _searches(slots: int) -> None:
         def numbers(number: int) -> deque[int]:
             return deque(range(number * slots, (number + 1) * slots))
 
-        what = f"a move searched with {visits} visits, {slots} games at once, beside the net"
+        what = f"{slots} games of a search: a move of {visits} visits, beside the net"
         report(what, "us", *interleaved(in_slots, by_bot), "asking the bot")
 
 

@@ -62,6 +62,13 @@ class Config:
         0, "moves after which a rollout is cut and the board scored as it stands; 0 plays to the end", low=0
     )
     answering: bool = setting(True, "rollouts answer atari and play 3x3 patterns; false: they are uniformly random")
+    search: str = setting(
+        "puct", "puct, or gumbel: sequential halving at the root, improved policies below", choices=("puct", "gumbel")
+    )
+    gumbel_sample_size: int = setting(16, "gumbel: moves considered at the root", low=1, high=362)
+    gumbel_scale: float = setting(0.0, "gumbel: scale of the noise at the root; 0 plays the best move", low=0, high=10)
+    gumbel_c_visit: float = setting(50.0, "gumbel: c_visit of the scale of results", low=0)
+    gumbel_c_scale: float = setting(1.0, "gumbel: c_scale of the scale of results", low=0)
     c_puct: float = setting(0.5, "exploration constant of PUCT, for results from 0 to 1", low=0, formerly="exploration")
     c_puct_base: float = setting(
         0.0, "visits from which c_puct grows with their logarithm; 0 keeps it constant", low=0, formerly="c_base"
@@ -102,6 +109,10 @@ class Config:
     )
     threads: int = setting(1, "threads of the net. Useful when a single board is searched by time", low=1, high=64)
 
+    @property
+    def gumbel(self) -> bool:
+        return self.search == "gumbel"
+
 
 NODE_BYTES = 24
 
@@ -112,10 +123,10 @@ FIRST_NODES = 2**15
 class AlphaGo(Bot):
     def __init__(self, config: Config):
         from bots.nets.inference import Evaluator  # these are heavy: imported when a player is built
-        from bots.search import puct, tree
+        from bots.search import gumbel, puct, tree
 
         self._config = config
-        self._puct = puct
+        self._puct, self._gumbel = puct, gumbel
         self._knowledge = tree.knowledge_of(config, puct.Knowledge)
         self._net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, config.threads)
         self._forest = tree.Forest(FIRST_NODES, most=config.max_tree_mb * 2**20 // NODE_BYTES)
@@ -137,33 +148,38 @@ class AlphaGo(Bot):
         return decisions
 
     def weigh_all(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
-        """Search as ``choose_all`` does and tell what a net may learn from it: the visits of each move
-        (games, size² + 1) and the win rates (games,) of the sides to move, the means over all visits; float64."""
+        """Search as ``choose_all`` does and tell what a net may learn from it: the visits of each move, or the improved
+        policy (games, size² + 1), and the win rates (games,) of the sides to move, the means over all visits; float64.
+        """
         import numpy as np
 
-        size = games[0].rules.size
+        size, forest = games[0].rules.size, self._forest
         visits, win_rates = np.zeros((len(games), size * size + 1)), np.empty(len(games))
         for row, slot in enumerate(self._search_all(games, limits)):
-            for candidate in self._forest.candidates(slot, size):
-                visits[row, candidate.move] = candidate.visits
+            if self._config.gumbel:
+                self._gumbel.improved_policy(forest.boards, forest.nodes, slot, self._knowledge, visits[row])
+            else:
+                for candidate in forest.candidates(slot, size):
+                    visits[row, candidate.move] = candidate.visits
             if not visits[row].any():  # the tree had no room
-                visits[row, self._forest.best(slot, size)[0]] = 1
-            win_rates[row] = 1 - self._forest.nodes.value[slot, 0]  # a node's value is seen by whoever moved to it
+                visits[row, forest.best(slot, size)[0]] = 1
+            win_rates[row] = 1 - forest.nodes.value[slot, 0]  # a node's value is seen by whoever moved to it
         return visits, win_rates
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
-        slots = self._forest.slots_of([game])
-        if self._config.dirichlet_weight > 0:
-            self._forest.draw_noise(int(slots[0]), game, self._config.dirichlet_alpha)
-        self._search(slots, game.rules.size, limits)
-        return self._forest.candidates(int(slots[0]), game.rules.size, priors=True)
+        return self._forest.candidates(self._search_all([game], limits, True)[0], game.rules.size, priors=True)
 
-    def _search_all(self, games: Sequence[Game], limits: Limits) -> list[int]:
-        """The slots of the games, their trees searched."""
-        slots = self._forest.slots_of(list(games), keep=self._config.reuse)
-        if self._config.dirichlet_weight > 0:
-            for slot, game in zip(slots, games, strict=True):
-                self._forest.draw_noise(int(slot), game, self._config.dirichlet_alpha)
+    def _search_all(self, games: Sequence[Game], limits: Limits, keep: bool = False) -> list[int]:
+        """The slots of the games, their trees searched; with ``keep`` as they were left, whatever the settings say."""
+        config, forest = self._config, self._forest
+        keep |= config.reuse and not config.gumbel  # halving begins at 0 visits
+        slots = forest.slots_of(list(games), keep=keep)
+        for slot, game in zip(slots, games, strict=True):
+            if config.gumbel:
+                forest.roots[slot]["simulations"] = (limits.simulations or config.visits) - 1
+                self._gumbel.draw_gumbel(forest.roots, slot, games[0].rules.size ** 2 + 1, config.gumbel_scale)
+            elif config.dirichlet_weight > 0:
+                forest.draw_noise(int(slot), game, config.dirichlet_alpha)
         self._search(slots, games[0].rules.size, limits)
         return [int(slot) for slot in slots]
 
@@ -183,7 +199,7 @@ class AlphaGo(Bot):
             self._puct.settle(forest.boards, forest.roots, forest.nodes, slots)
         seconds = limits.seconds
         most = limits.simulations or (config.visits if seconds is None else FOREVER)
-        knowledge = self._knowledge._replace(stop_early=config.stop_early and seconds is None)
+        knowledge = self._knowledge._replace(stop_early=config.stop_early and seconds is None and not config.gumbel)
         end = inf if seconds is None else perf_counter() + seconds * len(slots)
         while True:
             budget = most
@@ -219,7 +235,9 @@ class AlphaGo(Bot):
                 return
 
     def _decide(self, slot: int, size: int) -> Decision:
-        move, win_rate, visits = self._forest.best(slot, size)
+        forest = self._forest
+        child = self._gumbel.best_move(forest.nodes, forest.roots, slot, self._knowledge) if self._config.gumbel else -1
+        move, win_rate, visits = forest.best(slot, size, child if child >= 0 else None)
         ownership = self._forest.ownership(slot, size)
         return Decision(None if win_rate < self._config.resign else move, win_rate, visits, ownership)
 

@@ -329,7 +329,7 @@ class GtpBot(Bot):
         self.startup = config.startup
         self._cwd = str(Path(expanduser(config.cwd))) if config.cwd else None
         if self._cwd and not Path(self._cwd).is_dir():
-            raise ConfigError(f"cwd '{config.cwd}' is no folder; the engine can't run there")
+            raise ConfigError(f"cwd '{config.cwd}' is not a folder; the engine can't run there")
         self._env = {**os.environ, **config.env}
         self._log = Path(expanduser(config.log)) if config.log else None
         try:

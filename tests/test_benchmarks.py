@@ -125,7 +125,7 @@ def test_a_file_of_positions_says_what_is_asked_and_what_is_right(tmp_path: Path
         ((". X O * .", ". X O *"), "tried.txt, line 4: row 3 of the diagram has 4 points, not 5"),
         ((". X O * .", ". X Q * ."), "tried.txt, line 4: 'Q' in row 3 of the diagram is none of . * ! X O"),
         ((". X O * .", ". X O . ."), "tried.txt, line 4: there is no right move; mark it with * or add 'right: pass'"),
-        (("after: A1 B1", "after: Z9"), "tried.txt, line 14: 'Z9' is no point of a 5x5 board"),
+        (("after: A1 B1", "after: Z9"), "tried.txt, line 14: 'Z9' is not a point of a 5x5 board"),
         (("komi: 3.5", "komi: much"), "tried.txt, line 14: could not convert string to float: 'much'"),
         (("after: A1 B1", "after: C4 B1"), "tried, 'pass': C4 is taken"),
         (("right: pass", "right: C4"), "tried.txt, line 14: C4 can't be played"),

@@ -63,7 +63,7 @@ def test_gnu_go_counts_a_settled_board_as_we_do() -> None:
         ("mute", ",startup=0.5", "start", "no answer to 'protocol_version'"),
         ("hang", "@deadline=0.3", "moves", "the limit is 0.3 s"),
         ("crash", "", "moves", "exit code 3"),
-        ("nonsense", "", "moves", "'Z99', is no move"),
+        ("nonsense", "", "moves", "'Z99', is not a move"),
         ("illegal", "", "moves", "illegal move 2: A1 is taken"),
         ("family", "@deadline=0.3", "moves", "the limit is 0.3 s"),
     ],

@@ -81,16 +81,16 @@ def test_games_are_listed_rated_and_exported(played: Path, tmp_path: Path) -> No
     assert re.search(r"games\s+8\b", counted) and re.search(r"refused\s+0\b", counted)
 
 
-def test_every_command_has_help_and_stands_in_the_readme_and_so_does_every_kind_of_bot() -> None:
-    readme = (ROOT / "README.md").read_text()
+def test_every_command_has_help_and_stands_in_the_guide_and_so_does_every_kind_of_bot() -> None:
+    guide, bots = ((ROOT / "docs" / name).read_text() for name in ("guide.md", "bots.md"))
     listed = arena("--help", folder=ROOT).stdout
     commands = re.findall(r"^│ (\w+)  ", listed[listed.index("─ Play ") :], re.MULTILINE)
     assert {"match", "tournament", "bots", "elo", "games", "show", "data", "train"} <= set(commands)
     for command in commands:
-        assert f"arena {command}" in readme
+        assert f"arena {command}" in guide
         assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
     for entry in Registry().entries:
-        assert f"`{entry.name}`" in readme or f"| {entry.kind} |" in readme
+        assert f"`{entry.name}`" in bots or f"| {entry.kind} |" in bots
 
 
 @FIRST_MATCH
@@ -233,7 +233,7 @@ WRONG = [
     (("tournament", "x", "mcts", "uct"), ("'mcts' and 'uct' are the same bot",)),
     (("tournament", "x", "mtcs", "random"), ("mtcs", "did you mean 'mcts'")),
     (("tournament", "x"), ("no tournament 'x'", "arena tournament x A B C")),
-    (("tournament", "a/b", "random", "mcts"), ("'a/b' is no name",)),
+    (("tournament", "a/b", "random", "mcts"), ("'a/b' is not a name",)),
     (("tournament", "x", "random", "mcts", "-n", "0"), ("0 games", "at least 1")),
     (("tournament", "x", "random", "mcts", "--size", "25"), ("25", "5 to 19")),
     (("tournament", "x", "random", "mcts", "--size", "5", "--plies", "24"), ("openings",)),

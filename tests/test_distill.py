@@ -212,14 +212,14 @@ def test_the_win_rate_of_a_search_is_that_of_the_side_to_move(to_play: Colour, n
 
 
 class Script:
-    """Weighs all legal moves alike, but for one that it likes; notes how it was asked. A scripted player."""
+    """Weighs all moves alike, legal or not, but for the pass; notes how it was asked. A scripted player."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, int | None]] = []
 
     def weigh_all(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
         self.asked.append((len(games), limits.simulations))
-        weights = np.stack([game.legal_moves().astype(np.float64) for game in games])
+        weights = np.ones((len(games), POINTS + 1))
         weights[:, -1] = 0.01
         return weights, np.array([len(game.moves) / 1000 for game in games])
 
@@ -247,6 +247,7 @@ def test_games_are_legal_start_at_random_and_only_deep_moves_are_found(recipe: R
         assert finished.is_sound == game.is_passed_out
         assert finished.plies.min() >= length
         assert np.allclose(finished.win_rates, finished.plies / 1000)  # each with its own position
+        assert (finished.levels[-1] == 0).any()  # where stones are
         deep, moves = deep + len(finished.plies), moves + len(finished.moves) - length
     assert lengths == set(range(recipe.plies + 1))
     assert abs(deep / moves - 0.4) < 0.05
@@ -258,6 +259,14 @@ def test_what_is_played_beside_a_game_does_not_change_it(recipe: Recipe) -> None
     recipe = replace(recipe, temperature_moves=1000)
     for first, second in zip(play_script(recipe, 9, 1)[1], play_script(recipe, 9, 7)[1], strict=True):
         assert np.array_equal(first.moves, second.moves) and np.array_equal(first.levels, second.levels)
+
+
+def test_a_teacher_that_halves_sequentially_is_asked_itself(tiny: Config, net: Path) -> None:
+    recipe = Recipe.of(replace(tiny, teacher=f"alphago:checkpoint={net},visits=8,search=gumbel"), Registry())
+    (course,) = teachers.courses(recipe, 3, 1)
+    slow = teachers.play_games(recipe.teacher.build(), recipe, deque(range(3)), 3, lambda: True)  # type: ignore[arg-type]
+    for told, wanted in zip(course(deque(range(3)), lambda: True), slow, strict=True):
+        assert np.array_equal(told.moves, wanted.moves) and np.array_equal(told.levels, wanted.levels)
 
 
 @pytest.mark.parametrize(

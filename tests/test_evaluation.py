@@ -134,7 +134,7 @@ def test_the_command_shows_tables_and_draws(folder: Path, records: list[Record],
     late = CliRunner().invoke(app, [*told, "--from", "2019-01-01"])
     assert "no game is of 2019-01-01 or later" in str(late.exception)
     wrong = CliRunner().invoke(app, [*told, "--from", "yesterday"])
-    assert "'yesterday' is no day; write it like 2018-03-01" in str(wrong.exception)
+    assert "'yesterday' is not a day; write it like 2018-03-01" in str(wrong.exception)
 
 
 def test_playouts_foresee_the_end_better_the_nearer_it_is(games: data.Games, network: Network) -> None:

@@ -372,7 +372,10 @@ def test_rules_that_can_not_be_are_refused_in_words(options: dict[str, Any], mes
         ),
         (play(position(TRIPLE_KO), "C9 G9 C1 B9 H9"), "B1", "B1 repeats the position after move 0 (superko)"),
         (play(position(TRIPLE_KO), "E5 E4 C9 G9 C1 B9 H9"), "B1", "B1 repeats the position after move 2 (superko)"),
-        *((play(position(KO), "C4"), move, f"{move} is no move on a 5x5 board") for move in (-1, 26, 10_000, -(2**40))),
+        *(
+            (play(position(KO), "C4"), move, f"{move} is not a move on a 5x5 board")
+            for move in (-1, 26, 10_000, -(2**40))
+        ),
     ],
 )
 def test_a_refused_move_changes_nothing(game: Game, move: str | int, message: str) -> None:

@@ -314,7 +314,7 @@ def test_games_after_the_decision_say_nothing_more(share: float, ruling: Ruling)
     match = gate_match(new, old)
     judge = match.judge()
     for record in results(match, share):
-        judge.add(record)
+        judge.add([record])
     found = Evidence(match, judge)
     assert found.ruling is ruling and judge.is_decided is (ruling is not Ruling.UNDECIDED)
     assert (found.games.games < 200) is judge.is_decided
@@ -322,7 +322,7 @@ def test_games_after_the_decision_say_nothing_more(share: float, ruling: Ruling)
     assert found.against == "old" and found.as_json()["opponent"] == old.identity
     told = json.dumps(found.as_json())
     for record in results(match, 1 - share):
-        judge.add(replace(record, id=f"{match.event}/{200 + int(record.id[-5:]):05}"))
+        judge.add([replace(record, id=f"{match.event}/{200 + int(record.id[-5:]):05}")])
     assert json.dumps(Evidence(match, judge).as_json()) == told
 
 

@@ -7,9 +7,9 @@ from hashlib import blake2b
 
 from played import match_of, record_of
 
+from arena.events.batch import AT_ONCE, Batch, batches
 from arena.events.runner import Update, play_event
 from arena.events.schedule import Match
-from arena.events.tally import AT_ONCE
 from arena.go.record import Record, Score
 from arena.screen.events import MatchView
 
@@ -24,7 +24,10 @@ class Stored:
     match: Match
     games: int
 
-    def scores(self, *, event: str) -> Iterator[Score]:
+    def scores(self, *, event: str) -> Iterator[Batch]:
+        return batches(self._scores(event))
+
+    def _scores(self, event: str) -> Iterator[Score]:
         first = record_of(self.match, 0, "sl")
         known = {name: getattr(first, name) for name in Score._fields if name not in ("seq", "id", "canonical")}
         for number in range(1, self.games + 1):

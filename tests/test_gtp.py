@@ -443,8 +443,8 @@ def test_chance_starts_at_the_seed_and_goes_on_with_each_game() -> None:
         (RuntimeError("two\n\nlines"), "the bot failed: RuntimeError: two lines"),
         (BotFault("the engine has ended"), "the bot failed: the engine has ended"),
         ("E5", "the bot chose an illegal move: E5 is taken"),
-        (Decision(500), "the bot chose an illegal move: 500 is no move on a 9x9 board"),
-        ("nonsense", "the bot failed: ValueError: 'nonsense' is no point of a 9x9 board (A1 to J9, or pass)"),
+        (Decision(500), "the bot chose an illegal move: 500 is not a move on a 9x9 board"),
+        ("nonsense", "the bot failed: ValueError: 'nonsense' is not a point of a 9x9 board (A1 to J9, or pass)"),
         (None, "the bot failed: AttributeError: 'NoneType' object has no attribute 'move'"),
     ],
 )

@@ -443,7 +443,7 @@ def test_an_arena_killed_at_once_leaves_no_engine(engine_log: Path, mode: str, c
         ({"command": "gnugo 'x"}, "can't be read: No closing quotation"),
         ({"command": "no-such-engine --mode gtp"}, "no program 'no-such-engine'.*install it"),
         ({"command": "./no-such-engine"}, "no program './no-such-engine'"),
-        ({"command": "true", "cwd": "no/such/folder"}, "cwd 'no/such/folder' is no folder"),
+        ({"command": "true", "cwd": "no/such/folder"}, "cwd 'no/such/folder' is not a folder"),
         ({"command": "true", "log": "no/such/folder/log"}, "log 'no/such/folder/log' can't be written"),
         ({"command": "true"}, "ended with exit code 0 instead of answering 'protocol_version'"),
         ({"command": "true"}, "run the command by hand and type 'name'"),

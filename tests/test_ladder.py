@@ -307,7 +307,7 @@ def test_all_rounds_are_played_by_the_same_workers(store: Store, tmp_path: Path)
     [
         (("a",), {}, "a ladder takes at least 2 bots; climb has 1"),
         (("a", "b", "a"), {}, "'a' is given twice; a ladder takes each bot once"),
-        (("a", "b"), {"name": "my/ladder"}, "'my/ladder' is no name for a ladder"),
+        (("a", "b"), {"name": "my/ladder"}, "'my/ladder' is not a name for a ladder"),
         (("a", "b"), {"games": 0}, "0 games can't be played; give at least 1"),
         (("a", "b"), {"block": 3}, "a block of 3 games can't be played; it is an even number from 2"),
         (("a", "b"), {"block": 0}, "a block of 0 games"),

@@ -40,9 +40,16 @@ LAYERS = (
 """The rooms of the house, from the bottom to the top. A room may import itself and the rooms below it."""
 
 HOMES = {
-    "llvmlite": (),
+    "llvmlite": ("bots/nets/vnni.py",),
     "matplotlib": ("arena/screen/pages.py",),
-    "numba": ("arena/go/jit.py", "arena/go/kernels.py", "arena/go/planes.py", "arena/events/pulse.py", "bots/search/"),
+    "numba": (
+        "arena/go/jit.py",
+        "arena/go/kernels.py",
+        "arena/go/planes.py",
+        "arena/events/pulse.py",
+        "bots/nets/vnni.py",
+        "bots/search/",
+    ),
     "numpy": ("arena/", "bots/", "trainers/"),
     "onnx": ("trainers/",),
     "onnxruntime": ("bots/nets/inference.py", "trainers/"),
@@ -61,6 +68,7 @@ HOMES = {
         "bots/nets/classics.py",
         "bots/nets/catalogue.py",
         "bots/nets/gpu.py",
+        "bots/nets/vnni.py",
         "trainers/",
     ),
     "typer": ("arena/cli/",),

@@ -70,7 +70,13 @@ def test_every_command_of_a_guide_is_one_that_arena_understands(path: Path) -> N
 def test_guides_are_linked_from_the_readme_and_their_links_lead_somewhere(path: Path) -> None:
     assert f"(docs/{path.name})" in (ROOT / "README.md").read_text()
     for link in re.findall(r"\]\(([^)]+)\)", path.read_text()):
-        assert (path.parent / link).is_file(), link
+        file, _, heading = link.partition("#")
+        page = path.parent / file if file else path
+        assert page.is_file(), link
+        headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE) if heading else []
+        assert not heading or heading in [
+            re.sub(r"[^a-z0-9 -]", "", each.lower()).replace(" ", "-") for each in headings
+        ]
 
 
 @pytest.mark.parametrize("width", [40, 80, 140])

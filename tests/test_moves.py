@@ -65,14 +65,14 @@ def test_gtp_is_read_in_either_case_and_with_spaces_around() -> None:
 def test_what_names_no_gtp_point_is_refused_with_the_range(text: str) -> None:
     with pytest.raises(ValueError) as caught:
         move_from_gtp(text, 9)
-    assert str(caught.value) == f"'{text}' is no point of a 9x9 board (A1 to J9, or pass)"
+    assert str(caught.value) == f"'{text}' is not a point of a 9x9 board (A1 to J9, or pass)"
 
 
 @pytest.mark.parametrize("text", ["a", "aaa", "ja", "aj", "AA", "a1", "11", " aa", "a ", "{a", "zz", "äa"])
 def test_what_names_no_sgf_point_is_refused(text: str) -> None:
     with pytest.raises(RecordError) as caught:
         move_from_sgf(text, 9)
-    assert str(caught.value) == f"'{text}' is no SGF point of a 9x9 board"
+    assert str(caught.value) == f"'{text}' is not an SGF point of a 9x9 board"
 
 
 SYMMETRY_DIAGRAMS = """

@@ -421,7 +421,7 @@ def test_a_path_without_games_is_an_error(tmp_path: Path) -> None:
     for name, words in {
         "nowhere": "no such file or folder",
         "nowhere.sgf": "no such file or folder",
-        "notes.txt": "is no kind of game record",
+        "notes.txt": "is not a kind of game record",
     }.items():
         with pytest.raises(RecordError, match=words):
             read_path(tmp_path / name)

@@ -47,7 +47,7 @@ def record(
 
 def tally_of(*records: Record) -> Tally:
     tally = Tally("new", "old")
-    tally.add_pairs(*records)
+    tally.add_pairs(records)
     return tally
 
 
@@ -78,7 +78,7 @@ def test_games_are_paired_by_their_numbers_in_whatever_order_they_end():
     records = [record(n, winner) for n, winner in enumerate(winners)]
     random.Random(4).shuffle(records)
     judge = Judge("new", "old", games=11)
-    judge.add(*records)
+    judge.add(records)
     tally = judge.tally
     assert tally.finished_pairs == 5  # the eleventh game has no twin yet
     assert tally.counts == PairCounts(ll=1, ld=1, wl_dd=1, wd=1, ww=1)
@@ -87,7 +87,7 @@ def test_games_are_paired_by_their_numbers_in_whatever_order_they_end():
 
 def test_a_game_without_its_twin_gives_no_estimate_and_a_sweep_is_bounded_on_one_side():
     tally = Tally("new", "old")
-    tally.add(record(0, "new"), record(2, "old"), record(4, "new"))
+    tally.add([record(0, "new"), record(2, "old"), record(4, "new")])
     assert tally.results() == WinDrawLoss(2, 0, 1)
     assert tally.counts == PairCounts(0, 0, 0, 0, 0)
     assert tally.comparison().elo.bound is Bound.NONE
@@ -120,7 +120,7 @@ def test_seconds_are_spread_over_the_moves_that_were_chosen():
     tally = tally_of(record(0, "new", black_seconds=6.0, white_seconds=3.0))
     assert tally.seconds_a_move("new") == 2.0
     assert tally.seconds_a_move("old") == 1.0
-    tally.add(record(1, "new", ending=Ending.RESIGN, black_seconds=5.0, white_seconds=3.0))  # old has Black and resigns
+    tally.add([record(1, "new", ending=Ending.RESIGN, black_seconds=5.0, white_seconds=3.0)])  # old resigns as Black
     assert tally.seconds_a_move("old") == pytest.approx((3 + 5) / (3 + 4))
     assert tally.seconds_a_move("new") == pytest.approx((6 + 3) / (3 + 3))
     assert tally.lengths == {10: 2}
@@ -150,13 +150,13 @@ def test_identical_games_count_once_in_the_estimate_even_mirrored():
 def test_a_game_of_others_is_refused_and_a_bot_that_meets_itself_is_tallied_under_two_names():
     tally = Tally("new", "old")
     with pytest.raises(ValueError, match="not one of new against old"):
-        tally.add(record(0, "new", players=("new", "other")))
+        tally.add([record(0, "new", players=("new", "other"))])
     with pytest.raises(ValueError, match="no outcome"):
-        tally.add(Record(RULES, (1, 2), None, black="new", white="old", id="match-1/00001"))
+        tally.add([Record(RULES, (1, 2), None, black="new", white="old", id="match-1/00001")])
     assert tally.games == 0
     tally = Tally("bot", "bot (2)")
     players = ("bot", "bot (2)")
-    tally.add_pairs(record(0, "bot", players=players), record(1, "bot (2)", players=players))
+    tally.add_pairs([record(0, "bot", players=players), record(1, "bot (2)", players=players)])
     assert tally.results() == WinDrawLoss(1, 0, 1)
     assert tally.counts == PairCounts(0, 0, 1, 0, 0)
 

@@ -35,7 +35,7 @@ from trainers.progress import Iteration, Rating
 from trainers.rl import Config, Learner, Moves, Pool
 from trainers.selfplay import NetPlayer, Uniform, by_colour, draw_seeds, play
 from trainers.settings import METRICS_FILE
-from trainers.sparring import spar
+from trainers.sparring import Sparring, spar
 
 SIZE = 5
 MOVES = SIZE * SIZE + 1
@@ -258,13 +258,18 @@ class Faulty(Bot):
 @pytest.mark.parametrize("fails", [True, False])
 def test_who_resigns_or_can_not_go_on_has_lost(beginner: Checkpoint, fails: bool) -> None:
     player = NetPlayer(load_network(beginner), ENCODER, torch.device("cpu"))
-    assert spar(player, Faulty(fails), Limits(), RULES, [1, 2, 3, 4], [()] * 4, slots=2).tolist() == [1, 1, 1, 1]
+    assert spar(Sparring(player), Faulty(fails), Limits(), RULES, [1, 2, 3, 4], [()] * 4, slots=2).tolist() == [
+        1,
+        1,
+        1,
+        1,
+    ]
 
 
 def test_a_fault_of_the_net_that_learns_is_no_lost_game(beginner: Checkpoint) -> None:
     player = NetPlayer(named_network("gocnn-2x8", 17, 5), ENCODER, torch.device("cpu"))  # which has no policy
     with pytest.raises(RuntimeError, match="the net: "):
-        spar(player, Faulty(True), Limits(), RULES, [1, 2], [()] * 2)
+        spar(Sparring(player), Faulty(True), Limits(), RULES, [1, 2], [()] * 2)
 
 
 def test_a_match_against_a_bot_is_that_of_the_exported_net(beginner: Checkpoint) -> None:
@@ -273,7 +278,7 @@ def test_a_match_against_a_bot_is_that_of_the_exported_net(beginner: Checkpoint)
     seeds = draw_seeds(6, 1).tolist()
     openings = [opening for opening in draw_openings(RULES, 3, 2, 1) for _ in range(2)]
     player = NetPlayer(load_network(beginner), ENCODER, torch.device("cpu"), temperature=0.0)
-    found = [spar(player, mcts.build(), Limits(), RULES, seeds, openings, slots) for slots in (1, 4)]
+    found = [spar(Sparring(player), mcts.build(), Limits(), RULES, seeds, openings, slots) for slots in (1, 4)]
     policy, expected = Registry().resolve(f"checkpoint:{beginner.folder},precision=fp32").build(), []
     for number, (seed, opening) in enumerate(zip(seeds, openings, strict=True)):
         game, other = Game(RULES, seed), mcts.build()

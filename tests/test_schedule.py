@@ -153,12 +153,12 @@ def test_a_course_knows_which_games_are_missing_and_passes_others_over(games: in
     played = data.draw(st.lists(st.sampled_from(pairings), unique=True))
     course = event.course(())
     for pairing in played:
-        assert course.add(record_of(pairing.id)) and not course.add(record_of(pairing.id))
+        assert course.add([record_of(pairing.id)]) and not course.add([record_of(pairing.id)])
     left = [pairing for pairing in pairings if pairing not in played]
     assert list(course.missing()) == left
     first, tail = pairings[0].id.rpartition("/")[0], f"/{games + 1:05d}"
     for other in (f"{first}{tail}", f"{first}/00000", f"{first}/1", f"{first}/x", "00001", "other/00001"):
-        assert not course.add(record_of(other))
+        assert not course.add([record_of(other)])
     assert list(course.missing()) == left
 
 

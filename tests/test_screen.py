@@ -589,7 +589,7 @@ def seen_on(text: str) -> list[str]:
 def findings_of(match: Match, *records: Record) -> Findings:
     judge = match.judge()
     for record in records:
-        judge.add(record)
+        judge.add([record])
     return Findings(match.event, Crosstable.of(judge.tally), match.games, judge)
 
 

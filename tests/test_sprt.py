@@ -139,7 +139,7 @@ def judge_of(updates: Iterable[object], match: Match) -> Judge:
     judge = match.judge()
     for update in updates:
         for record in update.records:  # type: ignore[attr-defined]
-            judge.add(record)
+            judge.add([record])
     return judge
 
 

@@ -146,6 +146,9 @@ def test_games_are_found_by_event_player_and_size(store: Store) -> None:
     assert list(store.games(limit=2)) == games[:2]
     assert list(store.games(limit=0)) == []
     assert list(store.games(limit=3, newest_first=True)) == games[:0:-1]
+    for number in range(1, 6):
+        places = {place * len(games) // number for place in range(number)} if number < len(games) else range(len(games))
+        assert list(store.games(spread=number)) == [games[place] for place in sorted(places)]
     assert store.ids("two") == {"one-00003", "one-00004"}
     assert store.ids("none") == set()
     with refused("'x-1'", "arena games"):
@@ -395,7 +398,7 @@ def test_reading_results_that_are_not_there_makes_no_file(path: Path) -> None:
 @pytest.mark.parametrize(
     ("put", "words"),
     [
-        (lambda path: path.write_text("my notes on the games\n" * 500), "{path} is no database"),
+        (lambda path: path.write_text("my notes on the games\n" * 500), "{path} is not a database"),
         (lambda path: change(path, "CREATE TABLE photos (id INTEGER)"), "another program's database"),
         (
             lambda path: (Store.open(path, write=True).close(), change(path, "PRAGMA user_version = 99")),
@@ -670,6 +673,19 @@ def test_a_game_that_was_changed_is_found_before_it_is_rated(path: Path, store: 
             read()
 
 
+@pytest.mark.parametrize("event", [None, "one"])
+def test_a_game_that_is_changed_after_it_was_read_is_found_too(path: Path, store: Store, event: str | None) -> None:
+    store.append([finished(1, event="one"), finished(2, event="one")])
+    for _ in range(2):  # the second time, nothing has written to the file since
+        assert [len(some) for some in store.scores(event=event)] == [2] and store.result_rows()
+    store.append([finished(3, event="one")])
+    assert sum(map(len, store.scores(event=event))) == 3
+    change(path, "UPDATE games SET winner = 2, black_score = 0 WHERE seq = 1")
+    for read in (store.result_rows, lambda: list(store.scores(event=event))):
+        with refused("changed after being stored"):
+            read()
+
+
 @pytest.mark.parametrize("fate", ["renamed", "deleted", "replaced"])
 def test_results_that_go_while_games_are_played_are_missed_at_once(path: Path, fate: str) -> None:
     with Store.open(path, write=True) as store:
@@ -708,7 +724,8 @@ def test_results_where_nothing_can_be_written_are_read(path: Path) -> None:
 def test_scores_are_the_games_without_their_moves(store: Store) -> None:
     records = [finished(1), finished(2, adjudged=BLACK), finished(3, outcome=None), finished(4, unrated="undo")]
     store.append(records)
-    for number, (score, record) in enumerate(zip(store.scores(), records, strict=True), 1):
+    scores = [score for some in store.scores() for score in some]
+    for number, (score, record) in enumerate(zip(scores, records, strict=True), 1):
         assert score == (number, *(getattr(record, name) for name in score._fields[1:]))
 
 

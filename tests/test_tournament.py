@@ -133,8 +133,8 @@ def test_players_games_and_style_are_no_settings_of_the_event() -> None:
         (("a",), {}, "a tournament takes at least 2 bots; league has 1"),
         ((), {}, "at least 2 bots; league has 0"),
         (("a", "b", "a"), {}, "'a' is given twice; a tournament takes each bot once"),
-        (("a", "b"), {"name": "my/league"}, "'my/league' is no name for a tournament"),
-        (("a", "b"), {"name": ""}, "'' is no name"),
+        (("a", "b"), {"name": "my/league"}, "'my/league' is not a name for a tournament"),
+        (("a", "b"), {"name": ""}, "'' is not a name"),
         (("a", "b"), {"games_each": 0}, "0 games can't be played; give at least 1"),
         (("a", "b"), {"openings": -1}, "-1 openings can't be played"),
         (("a", "b"), {"plies": -1}, "-1 plies can't be played"),
@@ -206,7 +206,7 @@ def cycle_of(played: Tournament) -> list[Record]:
 def table_of(played: Tournament, records: list[Record]) -> Crosstable:
     table = Crosstable({entry.identity: name for name, entry in played.players.items()})
     for record in records:
-        table.add(record)
+        table.add([record])
     return table
 
 
@@ -233,10 +233,10 @@ def test_a_game_of_others_is_refused_and_one_under_another_name_is_kept() -> Non
     played = tournament_of("a", "b", "c")
     table = table_of(tournament_of("a", "b"), [])
     with pytest.raises(ValueError, match="is not one of a, b"):
-        table.add(record_of(played, between(pairings_of(played), "a", "c")[0], "a"))
+        table.add([record_of(played, between(pairings_of(played), "a", "c")[0], "a")])
     assert table.games == 0
     table = Crosstable({played.players["a"].identity: "renamed", played.players["b"].identity: "b"})
-    table.add(record_of(played, between(pairings_of(played), "a", "b")[0], "a"))
+    table.add([record_of(played, between(pairings_of(played), "a", "b")[0], "a")])
     assert table.meetings("renamed", "b").points == 1
 
 

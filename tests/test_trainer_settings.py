@@ -26,6 +26,7 @@ from trainers.settings import (
     SL,
     SL_PRESETS,
     VALUE_PRESETS,
+    ZERO_PRESETS,
     change,
     choose_preset,
     read_file,
@@ -38,6 +39,7 @@ PRESETS = {
     "rl": RL_PRESETS,
     "rollout": ROLLOUT_PRESETS,
     "value": VALUE_PRESETS,
+    "zero": ZERO_PRESETS,
 }
 
 

@@ -419,7 +419,8 @@ def test_training_lowers_the_loss_and_leaves_a_net_that_plays(tiny: sl.Config, t
     policy, win_rates = Evaluator(trained).evaluate(np.zeros((2, 17, SIZE, SIZE), np.float32))
     assert policy.shape == (2, SIZE * SIZE + 1) and win_rates.shape == (2,)
     lines = [json.loads(line) for line in (tmp_path / "training" / "tiny" / METRICS_FILE).read_text().splitlines()]
-    assert [line["rows"] for line in lines] == [256 * number for number in range(1, 1 + 90 * 32 // 256)]
+    validated = [256 * number for number in range(1, 1 + 90 * 32 // 256)]
+    assert [line["rows"] for line in lines] == [*validated, 90 * 32]  # and once more at the end
     heads = [f"{head}_loss" for head in ("policy", "value", "ownership", "score")]
     for line in lines:
         assert all(line[figure] > 0 for figure in ("loss", "learning_rate", "grad_norm", "memory_mb", *heads))

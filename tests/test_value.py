@@ -149,7 +149,7 @@ def test_a_mixture_has_its_share_of_each_and_loses_no_row(games: Games) -> None:
     for item in fields(data.Batch):
         told = np.concatenate([getattr(batch, item.name) for batch in batches])
         both = np.concatenate([getattr(mine, item.name), getattr(theirs, item.name)])
-        assert sorted(map(bytes, told)) == sorted(map(bytes, both)), item.name
+        assert sorted(row.tobytes() for row in told) == sorted(row.tobytes() for row in both), item.name
 
 
 # --- Games in three phases ---

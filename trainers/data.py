@@ -258,7 +258,7 @@ def sides_of(games: Games, test: float, validation: float, seen: set[bytes]) -> 
 def day_of(text: str) -> int:
     """2018-03-01 as 20180301, the start of all time as 0 when it's empty. Raises ConfigError."""
     if text and not _date(text):
-        raise ConfigError(f"'{text}' is no day; write it like 2018-03-01")
+        raise ConfigError(f"'{text}' is not a day; write it like 2018-03-01")
     return _date(text)
 
 

@@ -80,7 +80,7 @@ class Sieve:
         if self.results not in RESULTS:
             raise ConfigError(f"results = '{self.results}' is none of {', '.join(RESULTS)}")
         if self.rank and rank_of(self.rank) is None:
-            raise ConfigError(f"rank = '{self.rank}' is no rank; write it like 5k, 1d or 9p")
+            raise ConfigError(f"rank = '{self.rank}' is not a rank; write it like 5k, 1d or 9p")
 
     def refusal(self, record: Record) -> str:
         """Why a game isn't taken, in words fit to count; empty when it is."""

@@ -13,6 +13,9 @@ from torch import Tensor, nn
 from arena import ConfigError
 from trainers.settings import Loop
 
+DECAY = 0.2
+"""The share of the budget in which the schedule wsd lowers the learning rate."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -31,7 +34,7 @@ class Plan:
     last: float = 0.01
     """The learning rate at the end, as a share of the highest."""
     lr_schedule: str = "cosine"
-    """How the learning rate falls: cosine, linear or constant."""
+    """How the learning rate falls: cosine, linear, constant, or wsd (warmup, stable, decay)."""
     optimizer: str = "muon"
     """muon, adamw or sgd."""
     weight_decay: float = 0.0
@@ -48,8 +51,8 @@ class Plan:
             raise ConfigError("a training run needs an end: give max_rows or max_minutes")
         if self.optimizer not in ("muon", "adamw", "sgd"):
             raise ConfigError(f"unknown optimizer '{self.optimizer}'; there are muon, adamw, sgd")
-        if self.lr_schedule not in ("cosine", "linear", "constant"):
-            raise ConfigError(f"unknown schedule '{self.lr_schedule}'; there are cosine, linear, constant")
+        if self.lr_schedule not in ("cosine", "linear", "constant", "wsd"):
+            raise ConfigError(f"unknown schedule '{self.lr_schedule}'; there are cosine, linear, constant, wsd")
 
     @classmethod
     def of(cls, settings: Loop, **others: Any) -> Plan:
@@ -69,7 +72,12 @@ class Plan:
         if done < self.warmup_ratio:
             return self.learning_rate * (done / self.warmup_ratio * 0.99 + 0.01)
         turn = min(1.0, (done - self.warmup_ratio) / (1 - self.warmup_ratio))
-        falls = {"cosine": 0.5 * (1 + math.cos(math.pi * turn)), "linear": 1 - turn, "constant": 1.0}
+        falls = {
+            "cosine": 0.5 * (1 + math.cos(math.pi * turn)),
+            "linear": 1 - turn,
+            "constant": 1.0,
+            "wsd": min(1.0, (1 - turn) / DECAY),
+        }
         return self.learning_rate * (self.last + (1 - self.last) * falls[self.lr_schedule])
 
 

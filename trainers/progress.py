@@ -90,3 +90,38 @@ class Iteration:
     """Black's share of the points."""
     minutes_left: float | None
     ratings: tuple[Rating, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """How a run is doing that learns from its own searches: the figures of the latest round of play and learning, and
+    all matches so far."""
+
+    step: int
+    games: int
+    """Of all sittings, as the next two."""
+    positions: int
+    rows: int
+    """Positions that were searched in full."""
+    games_per_second: float
+    """While games are played, as the next."""
+    evaluations_per_second: float
+    net_share: float
+    """The share of the players' time that is spent in the net."""
+    batch: float
+    """Positions of a batch that the net evaluates, in the mean."""
+    learned_per_second: float
+    """Rows learned from, while it learns."""
+    loss: float
+    right: float
+    """The share of the rows whose best move the net predicted."""
+    length: float
+    """Mean moves of a game."""
+    black: float
+    """Black's share of the points."""
+    komi: float
+    """The mean komi that is drawn now."""
+    age: float
+    """The mean age of the rows learned from, in rows played since."""
+    minutes_left: float | None
+    ratings: tuple[Rating, ...]

@@ -46,7 +46,7 @@ from trainers.progress import Iteration, Rating
 from trainers.selfplay import NetPlayer, Played, by_colour, draw_seeds, groups_on, play, sensible_moves
 from trainers.settings import ADJUSTABLE, write_file
 from trainers.settings import RL as Config
-from trainers.sparring import spar
+from trainers.sparring import Sparring, spar
 from trainers.supervised import CALIBRATION, PARITY_ROWS, QUICK_ROWS
 from trainers.tracking import profiled, tracked
 from trainers.workers import Workers, pick_device, prepare, refuse_torchrun
@@ -508,7 +508,7 @@ class _Training:
         opponent = bot.build()
         try:
             return spar(
-                player,
+                Sparring(player),
                 opponent,
                 bot.limits,
                 self.rules,

@@ -201,7 +201,7 @@ def check(config: Config) -> None:
         if getattr(config, name) <= 0:
             raise ConfigError(f"{name} = {getattr(config, name)} must be more than 0")
     if not 0 <= config.validation_split < 1:
-        raise ConfigError(f"validation_split = {config.validation_split} is no share; it goes from 0 to 1")
+        raise ConfigError(f"validation_split = {config.validation_split} is not a share; it goes from 0 to 1")
     data.day_of(config.test_from)
 
 

@@ -119,7 +119,10 @@ class Loop(Settings):
     optimizer: str = option("muon", LEARNING, "Optimizer", choices=("muon", "adamw", "sgd"))
     learning_rate: float = option(0.04, LEARNING, "Peak learning rate, after the warmup", 0)
     lr_schedule: str = option(
-        "cosine", LEARNING, "Decay of the learning rate", choices=("cosine", "linear", "constant")
+        "cosine",
+        LEARNING,
+        "Decay of the learning rate; wsd holds it, and lowers it in the last fifth",
+        choices=("cosine", "linear", "constant", "wsd"),
     )
     warmup_ratio: float = option(0.02, LEARNING, "Share of the budget in which the learning rate rises", 0, 0.9)
     weight_decay: float = option(0.01, LEARNING, "Decoupled weight decay of the convolutions", 0)
@@ -168,14 +171,15 @@ def is_paths(item: Field[Any]) -> bool:
 
 
 ADJUSTABLE = frozenset(
-    "data max_rows max_minutes max_iterations early_stopping_patience save_minutes snapshot_minutes keep_best "
+    "data max_rows max_minutes max_iterations max_games early_stopping_patience save_minutes snapshot_minutes "
+    "keep_best eval_opponents eval_visits "
     "save_games tensorboard wandb profile threads num_workers device compile "
     "test_positions validate_every validation_positions parallel_games game_threads playout_positions eval_every "
     "eval_games eval_temperature eval_opponent eval_opponent_games final_eval_games".split()
 )
 """Settings that a resumed run may change: where it runs, its end and its reports, not what a step learns."""
 
-ENDS = frozenset({"max_rows", "max_minutes", "max_iterations"})
+ENDS = frozenset({"max_rows", "max_minutes", "max_iterations", "max_games"})
 """Settings that end a run."""
 
 GPU: dict[str, Any] = {"save_minutes": 1.0, "num_workers": 8, "device": "cuda", "bf16": True, "compile": True}
@@ -269,7 +273,7 @@ class RL(Loop):
     optimizer: str = option("adamw", LEARNING, "Optimizer", choices=("muon", "adamw", "sgd"))
     learning_rate: float = option(0.0002, LEARNING, "Peak learning rate, after the warmup", 0)
     lr_schedule: str = option(
-        "constant", LEARNING, "Decay of the learning rate", choices=("cosine", "linear", "constant")
+        "constant", LEARNING, "Decay of the learning rate", choices=("cosine", "linear", "constant", "wsd")
     )
     warmup_ratio: float = option(0.0, LEARNING, "Share of the budget in which the learning rate rises", 0, 0.9)
     weight_decay: float = option(0.0, LEARNING, "Decoupled weight decay of the convolutions", 0)
@@ -315,8 +319,17 @@ RL_PRESETS = {
     "cpu": RL("rl", games=64, max_minutes=240, threads=2, num_workers=2),
     "gpu": RL(
         "rl-large",
+        start="distilled-9x9",
         games=1024,
         max_minutes=25,
+        learning_rate=0.0006,
+        lr_schedule="cosine",
+        warmup_ratio=0.03,
+        ema_decay=0.9,
+        baseline="value",
+        gae_lambda=0.9,
+        min_advantage=0.03,
+        entropy_weight=0.01,
         eval_every=20,
         eval_games=512,
         final_eval_games=2000,
@@ -471,11 +484,113 @@ DISTILL_PRESETS = {
         "distilled",
         teacher="alphago:visits=200,precision=bf16",
         games=20_000,
+        full_search_prob=1.0,
+        learning_rate=0.02,
+        outcome_share=0.4,
+        games_per_file=256,
         parallel_games=128,
         batch_size=1024,
         max_minutes=10,
         validate_every=500_000,
         validation_positions=20_000,
+        game_threads=16,
+        **GPU,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Zero(Loop):
+    """What ``trainers.zero`` is told, which learns from nothing but its own games."""
+
+    SHOWN = ("name", "size", "start", "max_minutes", "max_games")
+
+    net: str = option("arena-4x32", NET, "Net: arena-BLOCKSxCHANNELS")
+    encoder: str = option("", NET, "Encoder of positions; '' for the usual one of the net")
+    visits: int = option(64, PLAYING, "Visits for a move that is searched in full, which is learned from", 2)
+    full_search_prob: float = option(
+        0.25, PLAYING, "Playout cap randomization: share of moves searched in full; 1 searches all of them so", 0.01, 1
+    )
+    cheap_search_visits: int = option(16, PLAYING, "Playout cap randomization: visits for the other moves", 2)
+    gumbel_sample_size: int = option(16, PLAYING, "Moves considered at the root", 2, 362)
+    gumbel_scale: float = option(1.0, PLAYING, "Scale of the Gumbel noise at the root", 0, 10)
+    gumbel_c_visit: float = option(50.0, PLAYING, "c_visit of the scale of results", 0)
+    gumbel_c_scale: float = option(1.0, PLAYING, "c_scale of the scale of results", 0)
+    komi: float | None = option(
+        None, PLAYING, "Mean komi, by CGOS rules; without one it is Black's mean margin in the latest games", -361, 361
+    )
+    komi_stdev: float = option(
+        1.0, PLAYING, "Standard deviation of komi; 0 for one komi. A tenth of the games have 5 times as much", 0, 50
+    )
+    policy_init_prob: float = option(0.5, PLAYING, "Share of games whose first moves are drawn from the policy", 0, 1)
+    policy_init_moves: int = option(3, PLAYING, "The most moves drawn so", 0, 60)
+    first_pass: float = option(0.3, PLAYING, "No pass before so many moves, as a share of the points", 0, 1)
+    max_games: int | None = option(None, BUDGET, "Games", 1)
+    max_minutes: float | None = option(60, BUDGET, "Minutes of play and training, all sittings together", 0)
+    batch_size: int = option(256, LEARNING, "Rows a step", 1)
+    replay_ratio: float = option(4.0, LEARNING, "Training rows for each new row", 0.01, 100)
+    replay_window: int = option(
+        250_000, LEARNING, "New rows up to which all are learned from; then the window grows more slowly", 1_000
+    )
+    learning_rate: float = option(0.02, LEARNING, "Peak learning rate, after the warmup", 0)
+    lr_schedule: str = option(
+        "wsd",
+        LEARNING,
+        "Decay of the learning rate; wsd holds it, and lowers it in the last fifth",
+        choices=("cosine", "linear", "constant", "wsd"),
+    )
+    warmup_ratio: float = option(0.01, LEARNING, "Share of the budget in which the learning rate rises", 0, 0.9)
+    ema_decay: float = option(0.995, LEARNING, "Decay a step of the averaged weights, which play and are saved", 0, 1)
+    outcome_share: float = option(
+        0.7, LEARNING, "Weight of the game's result in the value target; the rest is the search's win rate", 0, 1
+    )
+    value_weight: float = option(1.5, LEARNING, "Weight of the value loss; that of the policy loss is 1", 0)
+    ownership_weight: float = option(1.5, LEARNING, "Weight of the ownership loss, a mean over points", 0)
+    score_weight: float = option(0.1, LEARNING, "Weight of the score loss", 0)
+    opponent_policy_weight: float = option(0.15, LEARNING, OPPONENT_POLICY, 0)
+    soft_policy_weight: float = option(
+        0.0, LEARNING, "Weight of the auxiliary soft policy loss: shares at temperature 4. KataGo uses 8", 0
+    )
+    save_minutes: float = option(1.0, WATCHING, "Minutes between saved states, from which a run can be resumed", 0)
+    snapshot_minutes: float = option(
+        5.0, WATCHING, "Minutes between checkpoints NAME-stepN, which play the matches; the last three are kept", 0.01
+    )
+    eval_opponents: tuple[str, ...] = option(
+        ("random", "mcts:playouts=100", "mcts:playouts=1000"), WATCHING, "Bots that each checkpoint plays a match with"
+    )
+    eval_games: int = option(20, WATCHING, "Games of such a match, half with each colour", 2)
+    eval_visits: int = option(100, WATCHING, "Visits per move in such a match", 2)
+    round_rows: int = option(2_000, MACHINE, "New rows between two spells of learning", 1)
+    parallel_games: int = option(128, MACHINE, "Games under way at once, in each game thread", 1)
+    game_threads: int = option(2, MACHINE, "Threads that play games", 1)
+
+
+ZERO_PRESETS = {
+    "tiny": Zero(
+        "tiny-zero",
+        size=5,
+        net="arena-2x16",
+        visits=16,
+        cheap_search_visits=8,
+        max_minutes=1,
+        batch_size=128,
+        round_rows=1_000,
+        komi_stdev=4.0,
+        replay_window=20_000,
+        ema_decay=0.98,
+        snapshot_minutes=2.0,
+        eval_opponents=("random",),
+        eval_games=10,
+        eval_visits=16,
+    ),
+    "cpu": Zero("zero"),
+    "gpu": Zero(
+        "zero-large",
+        net="arena-6x96",
+        max_minutes=25,
+        batch_size=1024,
+        round_rows=20_000,
+        parallel_games=256,
         game_threads=16,
         **GPU,
     ),

@@ -25,7 +25,7 @@ from trainers import data, dataset, supervised
 from trainers.loop import Target, to_tensors
 from trainers.progress import Progress
 from trainers.settings import SL as Config
-from trainers.settings import Distill, Supervised
+from trainers.settings import Distill, Supervised, Zero
 from trainers.supervised import Answering, Ask, Lesson, Loss, Weighed, encoder_of, named
 
 Measure = Callable[[Ask, Iterable[data.Batch]], Mapping[str, float]]
@@ -50,7 +50,7 @@ class Losses:
         heads = {head: getattr(self, head) for head in Answer._fields}
         return {f"{head}_loss": loss for head, loss in heads.items() if loss is not None}
 
-    def total(self, config: Config | Distill) -> Tensor:
+    def total(self, config: Config | Distill | Zero) -> Tensor:
         total = (
             self.policy
             + config.value_weight * self.value

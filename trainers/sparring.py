@@ -1,4 +1,5 @@
-"""Games of a net that learns against a bot of the registry, to see how strong it is. Nothing is learned from them."""
+"""Games of a net that learns, or of its search, against a bot of the registry, to see how strong it is. Nothing is
+learned from them."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ class Sparring(Bot):
 
 
 def spar(
-    player: NetPlayer,
+    player: Bot,
     bot: Bot,
     limits: Limits,
     rules: Rules,
@@ -58,7 +59,7 @@ def spar(
         Pairing(str(number), number, *((BOT, NET) if number % 2 else (NET, BOT)), opening, seed)
         for number, (seed, opening) in enumerate(zip(seeds, openings, strict=True))
     )
-    room = Room({NET: Sparring(player), BOT: bot}, rules, {NET: PATIENT, BOT: limits})
+    room = Room({NET: player, BOT: bot}, rules, {NET: PATIENT, BOT: limits})
     while waiting or room.tables:
         if not goes_on():
             return None

@@ -28,7 +28,7 @@ from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
 from trainers.loop import Run, to_tensors
 from trainers.optimizers import Plan
 from trainers.progress import Progress
-from trainers.settings import ADJUSTABLE, STATE_FILE, Supervised, is_first, write_file
+from trainers.settings import ADJUSTABLE, STATE_FILE, Supervised, Zero, is_first, write_file
 from trainers.start import start_from
 from trainers.tracking import profiled, tracked
 from trainers.workers import Workers, pick_device, prepare
@@ -117,12 +117,12 @@ def check(config: Supervised, trainer: str, needs: Sequence[str], results: Path)
         raise ConfigError(f"the net {config.net} has no {' and no '.join(missing)}, which {trainer} trains")
 
 
-def encoder_of(config: Supervised) -> Encoder:
+def encoder_of(config: Supervised | Zero) -> Encoder:
     """Raises ConfigError for an unknown net, CheckpointError for an unknown encoder."""
     return find_encoder(config.encoder or usual_encoder(config.net))
 
 
-def build(config: Supervised, results: Path) -> Net:
+def build(config: Supervised | Zero, results: Path) -> Net:
     """The net to begin with: that of ``start``, or untrained and the same for the same seed. Raises CheckpointError."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
@@ -136,7 +136,7 @@ def build(config: Supervised, results: Path) -> Net:
 # --- Asking nets ---
 
 
-def answering_with(network: Callable[[Tensor], Answer], config: Supervised) -> Answering:
+def answering_with(network: Callable[[Tensor], Answer], config: Supervised | Zero) -> Answering:
     """Ask ``network`` as it is, computing as the settings say."""
 
     def answer(planes: Tensor) -> Answer:
@@ -275,9 +275,9 @@ class Learning:
         losses, patience = self._run.logged(self._lesson.judged), self._config.early_stopping_patience
         return 0 < patience < len(losses) and min(losses[-patience:]) >= min(losses[:-patience])
 
-    def watch(self, progress: Progress) -> None:
-        """Measure the net on validation positions, and keep it if it is the best so far. Raises ConfigError where the
-        best is asked for and nothing tells it."""
+    def watch(self, progress: Progress) -> Mapping[str, float]:
+        """Measure the net on validation positions, log it, and keep it if it is the best so far; its figures. Raises
+        ConfigError where the best is asked for and nothing tells it."""
         config, figures = self._config, self._lesson.watch(self.ask())
         speed = {"rows_per_second": progress.rows_per_second, "waiting": progress.waiting}
         self._run.log(**self._run.figures(), **speed, **figures)
@@ -286,6 +286,7 @@ class Learning:
         losses = self._run.logged(self._lesson.judged)
         if config.keep_best and losses[-1] == min(losses):
             save_checkpoint(config, self._results, self._lesson, self.learned(figures), f"{config.name}-best", False)
+        return figures
 
     def keep(self) -> None:
         """Keep the net as a snapshot, when it is time."""
@@ -349,8 +350,12 @@ def learn(
     metrics: dict[str, float] = {}
     if workers.rank == 0:
         run.save()
-        metrics |= lesson.watch(learning.ask())
-        if run.done >= 1 or learning.is_stale:
+        is_done = run.done >= 1 or learning.is_stale
+        if is_done and run.logged("step")[-1:] != [run.step_count]:  # the log ends with the run
+            metrics |= learning.watch(run.progress())
+        else:
+            metrics |= lesson.watch(learning.ask())
+        if is_done:
             metrics |= lesson.test(learning.ask())
             forget_snapshots(results / "checkpoints" / config.name)
     return learning.learned(metrics)

@@ -169,6 +169,9 @@ class _Unfinished:
     def play(self, weights: np.ndarray, win_rate: float) -> None:
         """Note what was found of the present position, where it was thought over in full, and play a move."""
         ply = len(self.game.moves)
+        weights = weights * self.game.legal_moves()  # who hasn't tried a move doesn't know that superko forbids it
+        if not weights.any():
+            weights[-1] = 1
         if self.is_deep:
             levels = np.empty(len(weights), np.uint16)
             to_levels(weights, levels)
@@ -246,7 +249,7 @@ class Searches:
     """
 
     def __init__(self, recipe: Recipe, net: Net, slots: int, threads: int = 1, groups: int = 1):
-        """The teacher is an ``alphago`` without noise at the root."""
+        """The teacher is an ``alphago`` with PUCT, without noise at the root."""
         config, rules = cast(alphago.Config, recipe.teacher.config), recipe.rules
         moves = rules.size**2 + 1
         self._recipe, self._net, self._law, self._threads = recipe, net, Law.of(rules), threads
@@ -378,7 +381,7 @@ def courses(recipe: Recipe, slots: int, threads: int) -> list[Course]:
     at once. A net in bfloat16, which is for a GPU, plays all the games itself, and the threads are for the trees.
     Raises CheckpointError for a net that can't be loaded."""
     config = recipe.teacher.config
-    if not isinstance(config, alphago.Config) or config.dirichlet_weight > 0:
+    if not isinstance(config, alphago.Config) or config.dirichlet_weight > 0 or config.gumbel:
         teachers = [cast(Teacher, recipe.teacher.build()) for _ in range(threads)]
         return [partial(_play_with, teacher, recipe, slots) for teacher in teachers]
     checkpoint = Checkpoint.open(find(config.checkpoint))

@@ -48,14 +48,14 @@ def add_manuals(app: typer.Typer) -> None:
             add_manuals(group.typer_instance)
 
 
-ABOUT = """Play Go bots against each other, rate them, and see whether the new one got stronger.
+ABOUT = """Play Go bots against each other, rate them, and find out whether the new one is stronger.
 
-Each command explains itself, with examples: [bold]arena match --help[/bold]. The exit code is 2 for what can't be done
-as asked, with a line that says why, 130 after Ctrl-C, 143 after SIGTERM and 129 after SIGHUP.
+Every command has examples: [bold]arena match --help[/bold]. Exit codes: 2 for an error, explained in one line; 130
+after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
 
 Examples: [bold]arena doctor[/bold] · [bold]arena play --tutorial[/bold] · [bold]arena match sl alphago -n 100[/bold]
 """
-DATA = """Make datasets of game records, or of games played for them.
+DATA = """Make datasets from game records, or generate games for them.
 
 Examples: [bold]arena data build games/ --out sets/strong[/bold] · [bold]arena data stats sets/strong[/bold]
 """

@@ -39,12 +39,15 @@ def match(
     first: Annotated[
         str,
         typer.Argument(
-            metavar="A", help="A bot: NAME, NAME:setting=value,... or checkpoint:PATH.", autocompletion=complete.bots
+            metavar="A",
+            help="First bot: NAME, NAME:setting=value,... or checkpoint:PATH.",
+            autocompletion=complete.bots,
         ),
     ],
-    second: Annotated[str, typer.Argument(metavar="B", help="The bot it meets.", autocompletion=complete.bots)],
+    second: Annotated[str, typer.Argument(metavar="B", help="Second bot.", autocompletion=complete.bots)],
     games: Annotated[
-        int | None, typer.Option("-n", "--games", help="How many games, at most with --sprt; 100, or 5000.")
+        int | None,
+        typer.Option("-n", "--games", help="Number of games (default 100). With --sprt, the maximum (default 5000)."),
     ] = None,
     terms: TermsTable = NO_TERMS,
     workers: events.Workers = 0,
@@ -53,25 +56,25 @@ def match(
         tuple[float, float] | None,
         typer.Option(
             metavar="ELO0 ELO1",
-            help="Stop as soon as it is shown that A is stronger by ELO1 rather than ELO0, or the reverse.",
+            help="Stop when a sequential test accepts ELO0 or ELO1 as the Elo difference of A over B.",
         ),
     ] = None,
-    alpha: Annotated[float, typer.Option(help="The risk of accepting ELO1 where ELO0 is true.")] = 0.05,
-    beta: Annotated[float, typer.Option(help="The risk of accepting ELO0 where ELO1 is true.")] = 0.05,
-    new: Annotated[bool, typer.Option("--new", help="Start afresh instead of resuming.")] = False,
+    alpha: Annotated[float, typer.Option(help="Probability of accepting ELO1 if ELO0 is true.")] = 0.05,
+    beta: Annotated[float, typer.Option(help="Probability of accepting ELO0 if ELO1 is true.")] = 0.05,
+    new: Annotated[bool, typer.Option("--new", help="Start again instead of resuming.")] = False,
     plan: Annotated[
         bool, typer.Option("--plan", help="Estimate how many games, and how long, the match takes.")
     ] = False,
     to_see: Annotated[
         float | None,
-        typer.Option("--to-see", metavar="ELO", help="With --plan: the Elo difference to be measured (default 30)."),
+        typer.Option("--to-see", metavar="ELO", help="With --plan: the Elo difference to measure (default 30)."),
     ] = None,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """Play A against B with colours swapped, live, until N games are stored.
+    """Play a match of N games between A and B, with colours swapped.
 
-    The same command goes on where an earlier one stopped, and a larger -n adds games.
+    The same command resumes an interrupted match, and a larger -n adds games.
 
     --plan estimates instead how many games, and how long, it takes to measure an Elo difference between A and B. It
     counts the stored games of the same match. If there are hardly any, it plays and stores the first ten of them.
@@ -102,7 +105,7 @@ def match(
     agreed = events.read_terms(terms, say)
     one, other = (events.read_player(registry, name, terms, or_person=not plan) for name in (first, second))
     played = Match(one, other, agreed, games, test=test)
-    agreed.openings_for(games)  # those that don't exist are refused before anything is stored
+    events.require_openings(played, results)
     if plan:
         _plan(played, first_given(to_see, PLANNED), live)
         return
@@ -142,17 +145,17 @@ def _runs(store: Store, played: Match) -> int:
 
 def _stored(store: Store, played: Match) -> Tally:
     """The games of all runs of a match that count; identical ones count once in what is made of them."""
-    from arena.events.tally import Judge, Tally, batches
+    from arena.events.tally import Judge, Tally
 
     first, second = played.players
     tally: Tally | None = None
     for event in store.events():
         if event.id.rpartition("-")[0] == played.key:
             judge = Judge(first, second)
-            for scores in batches(store.scores(event=event.id)):
-                counted = judge.add(*scores)
+            for some in store.scores(event=event.id):
+                counted = judge.add(some)
                 if tally is not None:
-                    tally.add_pairs(*counted)
+                    tally.add_pairs(counted)
             tally = tally or judge.tally
     return tally or Tally(first, second)
 
@@ -167,12 +170,12 @@ Name = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
-        help="Its name: new, stored, or that of a table in arena.toml.",
+        help="Name of the tournament: new, stored, or a table in arena.toml.",
         autocompletion=complete.tournaments,
     ),
 ]
 Bots = Annotated[
-    list[str] | None, typer.Argument(metavar="[A B C ...]", help="Who plays.", autocompletion=complete.bots)
+    list[str] | None, typer.Argument(metavar="[A B C ...]", help="Bots that take part.", autocompletion=complete.bots)
 ]
 
 
@@ -189,9 +192,9 @@ def tournament(
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """Play a round robin, a gauntlet or a ladder, live, until all games are stored.
+    """Play a round robin, a gauntlet or a ladder between several bots.
 
-    The same command goes on where an earlier one stopped; bots may join later, and a larger -n adds games. NAME alone
+    The same command resumes an interrupted tournament. Bots may join later, and a larger -n adds games. NAME alone
     plays what \\[tournaments.NAME] in arena.toml says; options given here come first.
 
     In a gauntlet the first bot meets each of the rest. A ladder ranks many bots with few games: each round is played
@@ -247,7 +250,7 @@ def _play(played: Tournament | Ladder, live: events.Live) -> None:
     from arena.events.schedule import Ladder
     from arena.results.store import Store
 
-    any(played.course(()).missing())  # openings that don't exist are refused before anything is stored
+    events.require_openings(played, live.results)
     with live.lending(played) as lent, Store.of(live.results, write=True) as store:
         view = lent.begin(played, store, events.news(store, played))
         if isinstance(played, Ladder):

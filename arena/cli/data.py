@@ -25,29 +25,37 @@ Paths = Annotated[list[Path], typer.Argument(help="SGF files, folders, .sgfs(.xz
 
 def data_build(
     paths: Paths,
-    out: Annotated[Path, typer.Option(help="The new folder.")],
+    out: Annotated[Path, typer.Option(help="Folder to create.")],
     size: Annotated[int, typer.Option(help="Board size.", min=2, max=19)] = 9,
-    rules: Annotated[list[str] | None, typer.Option(help="Only these rules; repeatable.")] = None,
-    komi: Annotated[list[float] | None, typer.Option(help="Only this komi; repeatable.")] = None,
-    rating: Annotated[float, typer.Option(help="Elo that both must have at least; 0 asks for none.", min=0)] = 0,
-    rank: Annotated[str, typer.Option(help="Rank that both must have at least, as 5k or 1d.")] = "",
+    rules: Annotated[list[str] | None, typer.Option(help="Only games by these rules (repeatable).")] = None,
+    komi: Annotated[list[float] | None, typer.Option(help="Only games with this komi (repeatable).")] = None,
+    rating: Annotated[float, typer.Option(help="Minimum Elo of both players (default 0: no minimum).", min=0)] = 0,
+    rank: Annotated[str, typer.Option(help="Minimum rank of both players, such as 5k or 1d.")] = "",
     game_results: Annotated[
-        str, typer.Option("--with-result", help="any, known, or scored (counted at the end).")
+        str, typer.Option("--with-result", help="Required result: any, known or scored (counted at the end).")
     ] = "any",
-    shortest: Annotated[int, typer.Option("--min-moves", help="Shorter games are left out.", min=1)] = 1,
-    longest: Annotated[int, typer.Option("--max-moves", help="Longer games are left out.", min=1)] = 3000,
-    test_from: Annotated[str, typer.Option(help="Games of this day or later are the test, as 2018-03-01.")] = "",
-    test: Annotated[float, typer.Option(help="Without a day: the share that is the test.", min=0, max=1)] = 0.0,
-    validation: Annotated[float, typer.Option(help="The share kept aside of the others.", min=0, max=1)] = 0.01,
+    shortest: Annotated[int, typer.Option("--min-moves", help="Minimum number of moves.", min=1)] = 1,
+    longest: Annotated[int, typer.Option("--max-moves", help="Maximum number of moves.", min=1)] = 3000,
+    test_from: Annotated[
+        str, typer.Option(help="Put games from this day on into the test set, such as 2018-03-01.")
+    ] = "",
+    test: Annotated[
+        float, typer.Option(help="Share of games in the test set, if no day is given.", min=0, max=1)
+    ] = 0.0,
+    validation: Annotated[
+        float, typer.Option(help="Share of the other games in the validation set.", min=0, max=1)
+    ] = 0.01,
     dead_stones: Annotated[
         bool,
         typer.Option(
-            "--dead-stones", help="Mark the dead stones where the raw count isn't the result, in people's games."
+            "--dead-stones", help="Mark dead stones in games whose score on the board differs from the recorded result."
         ),
     ] = False,
-    processes: Annotated[int, typer.Option(help="Processes that read; 0 for one a core.", min=0)] = 0,
+    processes: Annotated[
+        int, typer.Option(help="Number of reading processes (default 0: one for each core).", min=0)
+    ] = 0,
 ) -> None:
-    """Sift records into a dataset that trainers map at once: no duplicates (under symmetry), split by game.
+    """Build a dataset from game records: no duplicates (under symmetry), split by game.
 
     Handicap games are left out. What is in which part depends on each game alone, so it stays when records are added.
     People stop before dead stones are taken off: with --dead-stones playouts mark them, or GNU Go where they fail and
@@ -83,11 +91,13 @@ def data_generate(
     bots: Annotated[
         list[str],
         typer.Argument(
-            metavar="BOT...", help="One bot, against itself; or several, each with each.", autocompletion=complete.bots
+            metavar="BOT...",
+            help="One bot to play itself, or several to play each other.",
+            autocompletion=complete.bots,
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The file: games.sgfs, a game a line.")],
-    games: Annotated[int, typer.Option("-n", "--games", help="How many games.", min=1)] = 100,
+    out: Annotated[Path, typer.Option(help="File to write, such as games.sgfs: one game on each line.")],
+    games: Annotated[int, typer.Option("-n", "--games", help="Number of games.", min=1)] = 100,
     terms: TermsTable = NO_TERMS,
     workers: events.Workers = 0,
     results: Results = Path(RESULTS),
@@ -144,7 +154,7 @@ def _summary(generation: Generation, kept: GamesFile) -> str:
     from collections import Counter
     from statistics import median
 
-    records = list(kept.scores())
+    records = list(kept.games())
     endings = Counter("forfeited" if record.outcome is None else record.outcome.ending.value for record in records)
     words = {"score": "counted", "resign": "resigned", "move limit": "stopped at the move limit"}
     ended = ", ".join(f"{count:,} {words.get(ending, ending)}" for ending, count in endings.most_common())

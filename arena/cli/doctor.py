@@ -16,13 +16,13 @@ CONFIG = "arena.toml"
 def doctor(
     folder: Annotated[Path | None, typer.Argument(help="With --init: where to put the file (default: here).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON instead.")] = False,
-    run: Annotated[bool, typer.Option("--run", help="Start the engines that arena.toml names, too.")] = False,
-    init: Annotated[bool, typer.Option("--init", help="Instead write an arena.toml that explains itself.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="With --init: write over an arena.toml.")] = False,
+    run: Annotated[bool, typer.Option("--run", help="Also start the engines that arena.toml names.")] = False,
+    init: Annotated[bool, typer.Option("--init", help="Write a commented arena.toml instead.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="With --init: overwrite an existing arena.toml.")] = False,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """Look at what the arena stands on, and say what to do about what is wrong.
+    """Check the installation and suggest fixes.
 
     Versions, processor, compiled kernels, an ONNX Runtime self-check with the nets that ship, GPU, stored results,
     arena.toml, and engines on the PATH that could be bots. The commands that arena.toml names are only listed unless

@@ -28,7 +28,7 @@ def bots(
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """List who can play, with settings, nets and ratings; or explain one bot's settings.
+    """List the bots with settings, nets and ratings, or explain one bot's settings.
 
     Settings are changed inline, as in [bold]mcts:playouts=5000[/bold], or in arena.toml.
 
@@ -57,14 +57,14 @@ def check(
         list[str] | None,
         typer.Argument(
             metavar="[BOT ...]",
-            help="Bots as in a match; all of arena.toml unless given.",
+            help="Bots to check (default: all of arena.toml).",
             autocompletion=complete.bots,
         ),
     ] = None,
     size: Annotated[int, typer.Option(help="Board size, 5 to 19.")] = 9,
-    komi: Annotated[float | None, typer.Option(help="Komi; 7 on 9x9, 7.5 above.")] = None,
-    rules: Annotated[str, typer.Option(help="cgos, tromp-taylor, chinese or japanese.")] = "cgos",
-    run: Annotated[bool, typer.Option("--run", help="Without names: start the engines of arena.toml, too.")] = False,
+    komi: Annotated[float | None, typer.Option(help="Komi (default 7 on 9x9, 7.5 on larger boards).")] = None,
+    rules: Annotated[str, typer.Option(help="Rules: cgos, tromp-taylor, chinese or japanese.")] = "cgos",
+    run: Annotated[bool, typer.Option("--run", help="Without names: also start the engines of arena.toml.")] = False,
     cluster: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="Check on each node of this Ray cluster: HOST:PORT, auto or local."),
@@ -72,7 +72,7 @@ def check(
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """See whether bots are ready for an event: each starts, plays some moves against itself and ends.
+    """Check that bots are ready for an event: each starts, plays a few moves against itself and ends.
 
     For an engine it also tells name and version, how it knows its time, and whether it counts as we do. Without names,
     the bots of arena.toml are checked; its engines are only listed unless --run is given. With --cluster, one line for
@@ -173,15 +173,15 @@ def gtp(
         ),
     ],
     size: Annotated[int, typer.Option(help="Board size until the controller sets one, 5 to 19.")] = 9,
-    komi: Annotated[float | None, typer.Option(help="Komi until set; 7 on 9x9, 7.5 above.")] = None,
-    rules: Annotated[str, typer.Option(help="cgos, tromp-taylor, chinese or japanese.")] = "cgos",
-    seed: Annotated[
-        int | None, typer.Option(help="Where all chance starts; another one each time unless given.")
+    komi: Annotated[
+        float | None, typer.Option(help="Komi until the controller sets one (default 7 on 9x9, 7.5 on larger boards).")
     ] = None,
+    rules: Annotated[str, typer.Option(help="Rules: cgos, tromp-taylor, chinese or japanese.")] = "cgos",
+    seed: Annotated[int | None, typer.Option(help="Random seed (default: a new one each time).")] = None,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """Serve a bot over GTP 2 on stdin and stdout, to GoGui, Sabaki, CGOS or any other runner of games.
+    """Serve a bot over GTP 2 on stdin and stdout, for GoGui, Sabaki, CGOS and other controllers.
 
     Example: [bold]gogui-twogtp -black "arena gtp mcts" -white "arena gtp sl" -referee "arena gtp random"
     -size 9 -komi 7 -games 10 -alternate -auto -sgffile games[/bold]

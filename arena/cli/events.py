@@ -6,14 +6,14 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from arena import ConfigError, UserError
+from arena import ConfigError, StoreError, UserError
 from arena.cli.options import cores, read_limits, read_theme
 from arena.cli.seats import seat_at
 from arena.contract.code import keep_source, kept
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from arena.screen.board import Theme
     from arena.screen.style import Console
 
-Workers = Annotated[int, typer.Option(help="Processes that play; 0 for one a core.")]
+Workers = Annotated[int, typer.Option(help="Number of worker processes (default 0: one for each core).")]
 
 Cluster = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="Play on a Ray cluster: HOST:PORT, auto for that of this machine, or local to start one here.",
+        help="Play on a Ray cluster: HOST:PORT, auto (this machine's cluster), or local (start one here).",
     ),
 ]
 
@@ -79,6 +79,37 @@ def say_if_used_in_turn(terms: Terms, games: int, say: Callable[[str], None]) ->
     openings, pairs = len(terms.book), (games + 1) // 2
     if openings and openings < min(terms.openings or pairs, pairs):
         say(f"The openings are used in turn: there are {openings} for {pairs} pairs of games.")
+
+
+def require_openings(event: Match | Tournament | Ladder, results: Path) -> None:
+    """Raise ConfigError, before anything is stored, where there are fewer openings than games need. An event that is
+    stored with as many games has them: they aren't drawn again."""
+    from arena.events.schedule import Ladder, Match
+
+    if isinstance(event, Ladder):
+        any(event.course(()).missing())
+        return
+    games = event.games if isinstance(event, Match) else event.games_each
+    if games > _planned(event, results):
+        event.terms.require_openings(games)
+
+
+def _planned(event: Match | Tournament, results: Path) -> int:
+    """How many games two players are to play in the event as it is stored; 0 where it isn't."""
+    from arena.events.schedule import Match, Tournament, event_from_json
+    from arena.results.store import Store
+
+    most = 0
+    with suppress(StoreError, ConfigError), Store.of(results) as store:  # who writes it says what is wrong
+        for stored in store.events():
+            key = stored.id.rpartition("-")[0] if isinstance(event, Match) else stored.id
+            if key == (event.key if isinstance(event, Match) else event.event):
+                plan = event_from_json(stored.plan)
+                if isinstance(plan, Match):
+                    most = max(most, plan.games)
+                elif isinstance(plan, Tournament) and plan.settings == event.settings:
+                    most = max(most, plan.games_each)
+    return most
 
 
 def count_workers(workers: int) -> int:
@@ -165,7 +196,7 @@ def event_kept(event: Match | Tournament | Ladder, store: Store, console: Consol
         yield
     except (KeyboardInterrupt, Unstored) as stop:
         course = event.course(store.scores(event=event.event))
-        done = sum(course.add(game) for game in store.scores(event=event.event))
+        done = sum(len(course.add(some)) for some in store.scores(event=event.event))
         lost = ""
         if isinstance(stop, Unstored):
             lost = f", and {stop.games} finished ones are not, because another program holds {store.path}"

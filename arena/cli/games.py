@@ -30,16 +30,18 @@ LISTED = 20
 """Games that are listed by default."""
 
 
-Event = Annotated[str | None, typer.Option(help="Games of this event only.", autocompletion=complete.events)]
+Event = Annotated[str | None, typer.Option(help="Only games of this event.", autocompletion=complete.events)]
 
 
-Player = Annotated[str | None, typer.Option(help="Games of this player only.", autocompletion=complete.players)]
+Player = Annotated[str | None, typer.Option(help="Only games of this player.", autocompletion=complete.players)]
 
 
 def games(
     event: Event = None,
     player: Player = None,
-    forfeits: Annotated[bool, typer.Option("--forfeits", help="Only games that a bot lost by a fault.")] = False,
+    forfeits: Annotated[
+        bool, typer.Option("--forfeits", help="Only games lost by a fault: crash, time or illegal move.")
+    ] = False,
     limit: Annotated[
         int | None,
         typer.Option(
@@ -54,7 +56,7 @@ def games(
         Path | None, typer.Option(metavar="FOLDER", help="Write an SGF file of each game here instead.")
     ] = None,
     replay: Annotated[
-        bool, typer.Option("--replay", help="Play the games again instead, and say where they differ.")
+        bool, typer.Option("--replay", help="Play the games again instead, and show where they differ.")
     ] = False,
     workers: Workers = 0,
     results: Results = Path(RESULTS),
@@ -81,10 +83,7 @@ def games(
             chosen = store.games(**wanted, limit=limit, newest_first=limit is not None)
             _write_sgf(chosen, sgf, total if limit is None else min(limit, total))
         elif replay:
-            again = min(limit or total, total)
-            places = {index * total // again for index in range(again)}
-            spread = [game for place, game in enumerate(store.games(**wanted)) if place in places]
-            show_again(spread, store, workers, results, config)
+            show_again(list(store.games(**wanted, spread=limit)), store, workers, results, config)
         else:
             found = list(store.games(**wanted, limit=limit or LISTED, newest_first=True))
             Console().print(games_table(found, total))
@@ -95,10 +94,12 @@ def _write_sgf(games: Iterable[Record], folder: Path, total: int) -> None:
 
     from arena import files
 
-    for record in track(games, "Writing", total=total, transient=True):
+    def place(id: str) -> Path:
         # an id of a database from elsewhere doesn't lead out of the folder
-        parts = [re.sub(r"[^\w.-]|^\.+", "_", part) for part in f"{record.id}.sgf".split("/") if part]
-        files.write(folder.joinpath(*parts), record.to_sgf() + "\n", sync=False)
+        return folder.joinpath(*(re.sub(r"[^\w.-]|^\.+", "_", part) for part in f"{id}.sgf".split("/") if part))
+
+    shown = track(games, "Writing", total=total, transient=True)
+    files.write_many((place(record.id), record.to_sgf() + "\n") for record in shown)
     print(f"{total} games written to {folder}.")
 
 
@@ -116,21 +117,21 @@ def show(
         ),
     ],
     move: Annotated[
-        int | None, typer.Option("--move", "-m", help="Begin with the position after so many moves.", min=0)
+        int | None, typer.Option("--move", "-m", help="Start at the position after this many moves.", min=0)
     ] = None,
     dossier: Annotated[
         bool,
         typer.Option("--dossier", help="Print instead who played and how it ended, with the traceback of a fault."),
     ] = False,
     replay: Annotated[
-        bool, typer.Option("--replay", help="Have the bots play it again instead, and say where it differs.")
+        bool, typer.Option("--replay", help="Have the bots play it again instead, and show where it differs.")
     ] = False,
     theme: ThemeName = None,
-    ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII signs only.")] = False,
+    ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")] = False,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """Look at a game move by move: a stored one by its id (see [bold]arena games[/bold]), or an SGF file.
+    """Step through a game: a stored one by its id (see [bold]arena games[/bold]), or an SGF file.
 
     The arrows go a move, PgUp and PgDn ten, Home and End to the ends, g or a number to a move, m to the next mistake; a
     click on a stone goes to the move that placed it. Comments and win rates that the file holds are shown beside the
@@ -240,7 +241,7 @@ def show_again(records: Sequence[Record], store: Store, workers: int, results: P
 
 
 LARGE = 13
-"""Boards over this size are analysed by mcts unless a bot is named: no net that ships foresees results there."""
+"""Boards over this size are analysed by mcts unless a bot is named: no net that ships predicts results there."""
 
 
 def analyze(
@@ -254,23 +255,27 @@ def analyze(
     ],
     bot: Annotated[
         str | None,
-        typer.Option(help="Who analyses; alphago unless given, over 13x13 mcts.", autocompletion=complete.analysts),
+        typer.Option(
+            help="Bot that analyses (default alphago; mcts on boards over 13x13).", autocompletion=complete.analysts
+        ),
     ] = None,
     visits: Annotated[
-        int | None, typer.Option(help="Visits or playouts a position; the bot's own unless given.", min=1)
+        int | None, typer.Option(help="Visits or playouts per position (default: the bot's own).", min=1)
     ] = None,
-    seconds: Annotated[float | None, typer.Option(help="Seconds a position, instead or besides.", min=0.001)] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Seconds per position, instead of or in addition to visits.", min=0.001)
+    ] = None,
     marked: Annotated[
-        int, typer.Option("-n", "--mistakes", help="Mark so many of each side's largest mistakes.", min=0)
+        int, typer.Option("-n", "--mistakes", help="Number of each side's largest mistakes to mark.", min=0)
     ] = 3,
-    csv: Annotated[Path | None, typer.Option(help="Write a row a move to this file.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write one row for each move to this CSV file.")] = None,
     sgf: Annotated[
         Path | None, typer.Option(help="Write the game with comments, win rates and best moves to this file.")
     ] = None,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """Have a bot look through a game: win rate after each move, score, what each move cost, what was better.
+    """Analyse a game with a bot: win rate, score, the cost of each move and better moves.
 
     Win rates and scores are Black's, losses of whoever moved. The SGF file opens in Sabaki, which draws the win rates
     as a graph (SBKV), in KaTrain, GoGui and others: A, B and C are the best moves for who is next, a triangle is where

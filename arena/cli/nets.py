@@ -1,4 +1,4 @@
-"""The commands about nets: the gate that lets one take an entry's place, and how well one foresees games."""
+"""The commands about nets: the gate that lets one take an entry's place, and how well one predicts games."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ def gate(
     checkpoint: Annotated[
         str | None,
         typer.Argument(
-            help="The new checkpoint: a name, a folder, or checkpoint:NAME.", autocompletion=complete.checkpoints
+            help="New checkpoint: a name, a folder, or checkpoint:NAME.", autocompletion=complete.checkpoints
         ),
     ] = None,
     against: Annotated[
         str | None,
         typer.Option(
             metavar="ENTRY",
-            help="The entry whose net it is to replace. Unless given: the one with the trainer's name, where there is "
-            "one with a net (such as rl); else mcts for a rollout policy, and sl for a net.",
+            help="Entry whose net to replace. Default: the entry with the trainer's name, if there is "
+            "one with a net (such as rl); otherwise mcts for a rollout policy and sl for a net.",
             autocompletion=complete.trained,
         ),
     ] = None,
@@ -66,33 +66,33 @@ def gate(
         typer.Option(
             "--as",
             metavar="BOT",
-            help="Try both nets in this bot, such as alphago:visits=50, in place of ENTRY's own settings.",
+            help="Play both nets inside this bot, such as alphago:visits=50, instead of with ENTRY's settings.",
         ),
     ] = None,
     sprt: Annotated[
         tuple[float, float],
-        typer.Option(metavar="ELO0 ELO1", help="Accepted is what is stronger by ELO1 rather than ELO0."),
+        typer.Option(metavar="ELO0 ELO1", help="Accept a net that is stronger by ELO1 rather than ELO0."),
     ] = (0.0, 35.0),
-    alpha: Annotated[float, typer.Option(help="The risk of accepting what is stronger by ELO0 only.")] = 0.05,
-    beta: Annotated[float, typer.Option(help="The risk of rejecting what is stronger by ELO1.")] = 0.05,
-    games: Annotated[int, typer.Option("-n", "--games", help="How many games at most.")] = SPRT_GAMES,
+    alpha: Annotated[float, typer.Option(help="Probability of accepting a net that is stronger by ELO0 only.")] = 0.05,
+    beta: Annotated[float, typer.Option(help="Probability of rejecting a net that is stronger by ELO1.")] = 0.05,
+    games: Annotated[int, typer.Option("-n", "--games", help="Maximum number of games.")] = SPRT_GAMES,
     terms: TermsTable = NO_TERMS,
     history: Annotated[
         str | None,
         typer.Option(
             metavar="ENTRY",
-            help="Instead show this entry's checkpoints over time, with the result of each gate.",
+            help="Show this entry's checkpoints over time instead, with the result of each gate.",
             autocompletion=complete.trained,
         ),
     ] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the history to this table, too.")] = None,
-    png: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the history into this picture, too.")] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the history to this CSV file.")] = None,
+    png: Annotated[Path | None, typer.Option(metavar="FILE", help="Also plot the history to this PNG file.")] = None,
     workers: events.Workers = 0,
     cluster: events.Cluster = None,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """Let a checkpoint take an entry's place in arena.toml, if a match shows that it is stronger.
+    """Promote a checkpoint to an entry in arena.toml if a sequential test shows that it is stronger.
 
     Both nets play with the entry's own settings, each opening with both colours and no opening twice, until a
     sequential test is decided. The same command goes on where it was stopped.
@@ -141,7 +141,7 @@ def run_gate(wanted: Wanted) -> Ruling:
     say = events.printer(console)
     found = _find(wanted, say)
     try:
-        found.match.plan()  # openings that don't exist are refused before anything is stored
+        events.require_openings(found.match, wanted.results)
         with live.lending(found.match) as lent, Store.of(wanted.results, write=True) as store:
             view = lent.begin(found.match, store)
             evidence = Evidence(found.match, view.judge)
@@ -216,7 +216,9 @@ def _find(wanted: Wanted, say: Callable[[str], None]) -> _Found:
 def _entry(registry: Registry, name: str) -> Entry:
     """The entry of this name, which has to have a net."""
     if ":" in name or "@" in name:
-        raise ConfigError(f"--against {name} is no entry's name; leave out its settings, or put the bot behind --as")
+        raise ConfigError(
+            f"--against {name} is not an entry's name; leave out its settings, or put the bot behind --as"
+        )
     registry.entry(name)
     return _player(registry, name)
 
@@ -339,20 +341,25 @@ def evaluate(
     checkpoint: Annotated[
         str, typer.Argument(help="A checkpoint's name or folder.", autocompletion=complete.checkpoints)
     ],
-    data: Annotated[list[Path], typer.Option(help="SGF files, folders or archives to measure on; repeatable.")],
-    since: Annotated[str, typer.Option("--from", help="Only games of this day or later, as 2018-03-01.")] = "",
-    positions: Annotated[int, typer.Option(help="About so many positions, of games drawn by chance; 0 for all.")] = 0,
-    size: Annotated[int, typer.Option(help="Only games on boards of this size.")] = 9,
+    data: Annotated[list[Path], typer.Option(help="SGF files, folders or archives to measure on (repeatable).")],
+    since: Annotated[str, typer.Option("--from", help="Only games from this day on, such as 2018-03-01.")] = "",
+    positions: Annotated[
+        int, typer.Option(help="Approximate number of positions, from randomly drawn games (default 0: all).")
+    ] = 0,
+    size: Annotated[int, typer.Option(help="Only games on this board size.")] = 9,
     symmetries: Annotated[
-        bool, typer.Option("--symmetries", help="Ask under all 8 symmetries; 8 times slower.")
+        bool,
+        typer.Option(
+            "--symmetries", help="Evaluate each position under all 8 symmetries, which takes 8 times as long."
+        ),
     ] = False,
-    playouts: Annotated[int, typer.Option(help="Guess owners by so many playouts, too.", min=0)] = 0,
-    seed: Annotated[int, typer.Option(help="Which games are drawn.")] = 1,
-    plot: Annotated[Path | None, typer.Option(help="Draw the figures into this PNG, too.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write the figures of each move into this file, too.")] = None,
+    playouts: Annotated[int, typer.Option(help="Also estimate ownership by this many playouts.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed for drawing games.")] = 1,
+    plot: Annotated[Path | None, typer.Option(help="Also plot the figures to this PNG file.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Also write the figures of each move to this CSV file.")] = None,
     results: Results = Path(RESULTS),
 ) -> None:
-    """Measure how well a net foresees moves, results and ownership in games that it hasn't learned from.
+    """Measure a net's policy, value and ownership on games that it was not trained on.
 
     Example: [bold]arena eval sl-9x9 --data games/ --from 2018-03-01 --positions 50000[/bold]
     """

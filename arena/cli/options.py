@@ -26,7 +26,7 @@ THEME_VARIABLE = "ARENA_THEME"
 
 Results = Annotated[Path, typer.Option("--results", help="Folder of the database, CSV files and checkpoints.")]
 ConfigFile = Annotated[
-    Path | None, typer.Option("--config", help="File of bots; arena.toml of this folder unless given.")
+    Path | None, typer.Option("--config", help="File of bots (default: arena.toml in the current folder).")
 ]
 
 ThemeName = Annotated[
@@ -34,7 +34,7 @@ ThemeName = Annotated[
     typer.Option(
         "--theme",
         envvar=THEME_VARIABLE,
-        help="Colours of the board: dark, light or high-contrast; that of arena.toml unless given.",
+        help="Board colours: dark, light or high-contrast (default: as in arena.toml).",
     ),
 ]
 

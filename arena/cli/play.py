@@ -40,18 +40,20 @@ def play(
         str | None,
         typer.Argument(
             metavar="[BOT]",
-            help="Who to play: NAME, NAME:setting=value,... or checkpoint:PATH; human is a second person here. "
+            help="Opponent: NAME, NAME:setting=value,... or checkpoint:PATH. human is a second person here. "
             "With --resume, the id of a game.",
         ),
     ] = None,
     wish: Wish = NO_WISH,
     name: Annotated[
-        str | None, typer.Option("--as", metavar="NAME", help="Your name on the ladder; your login's.")
+        str | None, typer.Option("--as", metavar="NAME", help="Your name in the ratings (default: your login name).")
     ] = None,
     fair: Annotated[
-        bool, typer.Option("--fair", help="Colour, handicap and komi that make it even, by your ratings here.")
+        bool, typer.Option("--fair", help="Choose colour, handicap and komi to balance your ratings.")
     ] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the last game, or with that of an id.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue your last game, or the one with the given id.")
+    ] = False,
     tutorial: Annotated[
         bool, typer.Option("--tutorial", help="Learn the rules of Go in ten screens, then play a first game.")
     ] = False,
@@ -62,9 +64,9 @@ def play(
         ),
     ] = None,
     plain: Annotated[
-        bool, typer.Option("--plain", help="Every change said in words, for screen readers and logs.")
+        bool, typer.Option("--plain", help="Describe every change in words, for screen readers and logs.")
     ] = False,
-    ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII signs only.")] = False,
+    ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")] = False,
     theme: ThemeName = None,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,

@@ -21,7 +21,7 @@ def elo(
     size: Annotated[int | None, typer.Option(help="Only games on this board size.")] = None,
     rules: Annotated[str | None, typer.Option(help="Only games by these rules.")] = None,
     komi: Annotated[float | None, typer.Option(help="Only games with this komi.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write the table to this file, too.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Also write the table to this file.")] = None,
     results: Results = Path(RESULTS),
 ) -> None:
     """Rate all players from all stored games: joint Bradley-Terry, 95 % intervals.
@@ -55,21 +55,22 @@ def report(
     event: Annotated[
         str | None,
         typer.Argument(
-            help="A match, tournament or ladder; the one played last unless given.", autocompletion=complete.events
+            help="A match, tournament or ladder (default: the last one played).", autocompletion=complete.events
         ),
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the events instead.")] = False,
     csv: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write standings, crosstable, LOS, endings and games there.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Write standings, crosstable, LOS, endings and games as CSV files."),
     ] = None,
-    plot: Annotated[bool, typer.Option("--plot", help="Draw the ratings here, too.")] = False,
-    png: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the ratings into this picture.")] = None,
+    plot: Annotated[bool, typer.Option("--plot", help="Also plot the ratings in the terminal.")] = False,
+    png: Annotated[Path | None, typer.Option(metavar="FILE", help="Plot the ratings to this PNG file.")] = None,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write all of it, with plots and games, as one page.")
+        Path | None, typer.Option(metavar="FILE", help="Write everything, with plots and games, as one HTML page.")
     ] = None,
     results: Results = Path(RESULTS),
 ) -> None:
-    """Say what an event's games add up to: ratings, who is stronger than whom, endings, times, faults.
+    """Report an event's results: ratings, likelihood of superiority, endings, times and faults.
 
     Works while the event is still being played, too.
 
@@ -117,11 +118,13 @@ def report(
 def watch(
     event: Annotated[
         str | None,
-        typer.Argument(metavar="[EVENT]", help="The running one unless given.", autocompletion=complete.events),
+        typer.Argument(
+            metavar="[EVENT]", help="Event to watch (default: the one that is running).", autocompletion=complete.events
+        ),
     ] = None,
     results: Results = Path(RESULTS),
 ) -> None:
-    """Look on while another terminal plays: the same live screen, or lines in a pipe.
+    """Watch an event that another terminal is playing.
 
     Ctrl-C or q leaves; the event goes on. The exit code is 1 when it ends before all its games are played.
 

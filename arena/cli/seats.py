@@ -177,7 +177,7 @@ def _is_name(name: str) -> bool:
 def _person(registry: Registry, name: str) -> Entry:
     """The player that a person of this name is, in whatever game. Raises ConfigError."""
     if not _is_name(name):
-        raise ConfigError(f"'{name}' is no name for a player; use up to 40 letters, digits, spaces and . - _ '")
+        raise ConfigError(f"'{name}' is not a name for a player; use up to 40 letters, digits, spaces and . - _ '")
     if name in {entry.name for entry in registry.entries}:
         raise ConfigError(f"'{name}' is a bot's name; take another with --as")
     human = registry.entry("human")

@@ -24,6 +24,7 @@ from trainers.settings import (
     SETTINGS_FILE,
     SL_PRESETS,
     VALUE_PRESETS,
+    ZERO_PRESETS,
     Settings,
     change,
     choose_preset,
@@ -190,7 +191,7 @@ def train_ownership(settings: Any, results: Path) -> Path:
     metrics = _metrics(folder)
     part = "test" if "test_ownership" in metrics else "validation"
     print(
-        f"{folder}: {metrics[f'{part}_ownership']:.1%} of points foreseen, "
+        f"{folder}: {metrics[f'{part}_ownership']:.1%} of points predicted, "
         f"on {metrics[f'{part}_positions']:,.0f} {part} positions."
     )
     print(f"Measure it: arena eval {folder.name} --data ...")
@@ -358,6 +359,33 @@ def _distilled(folder: Path, metrics: Mapping[str, float]) -> Iterator[str]:
         yield f"  {title} {metrics[f'{part}_{name}']:{spelled}}" + ("" if before is None else f" ({before:{spelled}})")
 
 
+@command(ZERO_PRESETS)
+def train_zero(settings: Any, results: Path) -> Path:
+    """Learn from nothing but the games of its own search, after AlphaGo Zero. It needs no records.
+
+    It plays and learns in turn. Now and then it saves a checkpoint, whose search plays short matches against other
+    bots; their scores are drawn as curves. --start begins with a checkpoint instead of random weights. Ctrl-C saves a
+    playable checkpoint; the same command resumes the run, and so does --resume NAME.
+
+    Example: [bold]arena train zero --preset tiny[/bold]
+
+    Example: [bold]arena train zero --name z9 --size 9 --max-minutes 120[/bold]
+    """
+    zero = _trainer("zero")
+    from arena.screen.progress import show_zero
+
+    with show_zero(settings.name) as on_progress:
+        folder = zero.train(settings, results, registry_of(None, results), on_progress)
+    metrics = _metrics(folder)
+    print(f"{folder}: {metrics['games']:,.0f} games, {metrics['positions']:,.0f} positions.")
+    for name, share in metrics.items():
+        if name.startswith("share_against_"):
+            print(f"  scored {share:.0%} against {name.removeprefix('share_against_')}")
+    bot = f"alphago:checkpoint={folder.name},search=gumbel,rollout_weight=0"
+    print(f"Play it: arena match {bot} mcts -n 100 --size {settings.size}")
+    return folder
+
+
 def _trainer(name: str) -> Any:
     """A trainer's module. Raises UserError where its packages aren't installed."""
     try:
@@ -377,8 +405,8 @@ def _metrics(folder: Path) -> Mapping[str, float]:
 
 def train_auto(
     ctx: typer.Context,
-    minutes: Annotated[float, typer.Option(help="Minutes to use; it ends within them.", min=0.1)],
-    out: Annotated[Path, typer.Option(help="Folder for what is taken home, written every minute.")],
+    minutes: Annotated[float, typer.Option(help="Minutes to use. The command ends within them.", min=0.1)],
+    out: Annotated[Path, typer.Option(help="Folder for checkpoints, states and logs, written every minute.")],
     data: Annotated[list[Path] | None, typer.Option(help="Dataset; repeatable, one for each board size.")] = None,
     preset: Annotated[str, typer.Option(help="Preset of every trainer.")] = "gpu",
     results: Results = Path(RESULTS),
@@ -412,5 +440,6 @@ COMMANDS = {
     "ownership": train_ownership,
     "value": train_value,
     "distill": train_distill,
+    "zero": train_zero,
     "auto": train_auto,
 }

@@ -93,7 +93,7 @@ def read_pairs(text: str, known: Mapping[str, Field[Any]], where: str, what: str
             listed = f"; there are {', '.join(known)}"
             raise ConfigError(f"{where}: unknown {what} '{key}'{suggest(key, known) or listed}")
         if not equals:
-            raise ConfigError(f"{where}: '{part}' is no {what}=value, as in {example}")
+            raise ConfigError(f"{where}: '{part}' is not a {what}=value, as in {example}")
         if key in given:
             raise ConfigError(f"{where}: {key} is given twice")
         given[key] = read_value(value, known[key], where)

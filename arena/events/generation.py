@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from arena import ConfigError, RecordError, StoreError, files
+from arena.events.batch import Batch, batches
 from arena.events.pairing import Pairing, Planned
 from arena.events.terms import Terms, require
 from arena.go.record import Played, Record, read_sgf
@@ -142,9 +143,13 @@ class GamesFile:
         """The ids of the event's games."""
         return set(self._records)
 
-    def scores(self, *, event: str | None = None) -> Iterator[Record]:
+    def games(self) -> Iterator[Record]:
         """The event's games, in the order of their numbers."""
         return (self._records[id] for id in sorted(self._records))
+
+    def scores(self, *, event: str | None = None) -> Iterator[Batch]:
+        """The same, some at a time."""
+        return batches(self.games())
 
     def count(self, *, event: str | None = None) -> int:
         return len(self._records)
@@ -153,7 +158,7 @@ class GamesFile:
         """Put the lines into the order of the games' numbers, however they arrived; written aside and renamed."""
         if list(self._records) == sorted(self._records):
             return
-        files.write(self.path, "".join(f"{record.to_sgf()}\n" for record in self.scores()))
+        files.write(self.path, "".join(f"{record.to_sgf()}\n" for record in self.games()))
 
 
 def _whole_games(path: Path, file: IO[bytes], event: str) -> dict[str, Record]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise, starmap
 from math import inf
@@ -13,6 +13,7 @@ from math import inf
 import numpy as np
 
 from arena import ConfigError
+from arena.events.batch import Batch
 from arena.events.pairing import Meeting, OfMany, Pairing, check_field, meeting_of
 from arena.events.tally import Seen
 from arena.events.terms import Terms, require
@@ -64,15 +65,14 @@ class Ladder(OfMany):
         """What stays when players join or games are added."""
         return {"ladder": self.name, "block": self.block, **self.terms.settings}
 
-    def course(self, played: Iterable[Played] = ()) -> LadderCourse:
+    def course(self, played: Iterable[Batch] = ()) -> LadderCourse:
         return LadderCourse(self)
 
     def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
         """What is missing of the last round of the games ``played`` or, if nothing is, the next round. Raises
         ConfigError when there are no openings left."""
         course = self.course()
-        for game in played:
-            course.add(game)
+        course.add([*played])
         return course.missing()
 
 
@@ -92,8 +92,11 @@ class LadderCourse:
         self._round = 1
         self._last: dict[str, Played] = {}  # the games of that round
 
-    def add(self, game: Played) -> bool:
-        """Take in a game. Those of other events, and of players who don't take part now, are passed over."""
+    def add(self, games: Sequence[Played]) -> Batch:
+        """Take in games. Those of other events, and of players who don't take part now, are passed over."""
+        return Batch.of(games).take([number for number, game in enumerate(games) if self._take(game)])
+
+    def _take(self, game: Played) -> bool:
         event, _, rest = game.id.partition("/")
         match = re.fullmatch(r"(\d{4,})-([0-9a-f]{8})/(\d{5,})", rest)
         if event != self._ladder.name or match is None or match[2] not in self._meetings or game.outcome is None:
@@ -121,7 +124,7 @@ class LadderCourse:
             self._starts[digest] = max(self._starts[digest], 2 * ((int(number) - 1) // 2 + 1))
             colours = (first.identity, second.identity) if int(number) % 2 else (second.identity, first.identity)
             found.append((colours, game.canonical))
-        for (colours, _), game, new in zip(found, games, self._seen.add([*map(hash, found)]), strict=True):
+        for (colours, _), game, new in zip(found, games, self._seen.add([*map(hash, found)]).tolist(), strict=True):
             if game.outcome is not None and new:
                 self._points[colours] += game.outcome.black_score  # type: ignore[assignment]  # halves, too
                 self._distinct[colours] += 1

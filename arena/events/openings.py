@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from random import Random
+from typing import overload
 
 from arena import ConfigError, IllegalMove
 from arena.go.collection import Refusal, read_path
@@ -29,14 +30,34 @@ def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> tuple[Open
     any) that neighbours no stone: nothing is in danger when the bots take over, and what an opening is worth to Black
     cancels over the two colours. Raises ConfigError when there are not that many.
     """
-    if plies == 0:
-        return ((),) * count
-    if count > DRAWN:
-        raise ConfigError(
-            f"{2 * count} games need {count} different openings, and there are {DRAWN}; use fewer games, "
-            f"or --openings {DRAWN} to use them in turn"
-        )
-    return _drawing(rules, plies, seed).take(count)
+    return tuple(Drawn(rules, count, plies, seed))
+
+
+class Drawn(Sequence[Opening]):
+    """What ``draw_openings`` returns, as far as it is asked for: who asks for none waits for none."""
+
+    def __init__(self, rules: Rules, count: int, plies: int, seed: int):
+        if plies and count > DRAWN:
+            raise ConfigError(
+                f"{2 * count} games need {count} different openings, and there are {DRAWN}; use fewer games, "
+                f"or --openings {DRAWN} to use them in turn"
+            )
+        self._asked = rules, plies, seed
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, place: int) -> Opening: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Opening]: ...
+    def __getitem__(self, place: int | slice) -> Opening | Sequence[Opening]:
+        """Raises ConfigError when there are not that many."""
+        if isinstance(place, slice):
+            return [self[one] for one in range(self._count)[place]]
+        number = range(self._count)[place]
+        return _drawing(*self._asked)[number] if self._asked[1] else ()
 
 
 @lru_cache(maxsize=8)  # an event asks for the same ones whenever it lists its games, and a ladder for a few more
@@ -70,11 +91,11 @@ class _Drawing:
         self._shorter = 0  # openings of fewer moves
         self._failures = 0
 
-    def take(self, count: int) -> tuple[Opening, ...]:
-        """The first so many. Raises ConfigError when there are not that many."""
-        while len(self._drawn) < count:
+    def __getitem__(self, number: int) -> Opening:
+        """Raises ConfigError when there are not that many."""
+        while len(self._drawn) <= number:
             self._draw()
-        return tuple(self._drawn[:count])
+        return self._drawn[number]
 
     def _draw(self) -> None:
         if self._failures > 1000:

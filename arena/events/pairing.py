@@ -10,6 +10,7 @@ from itertools import combinations
 from typing import Any, Protocol
 
 from arena import ConfigError
+from arena.events.batch import Batch, batches
 from arena.events.openings import Opening
 from arena.events.terms import Terms
 from arena.go.record import Played
@@ -63,15 +64,15 @@ class Event(Protocol):
         the event is over when it doesn't.
         """
 
-    def course(self, played: Iterable[Played]) -> Course:
+    def course(self, played: Iterable[Batch]) -> Course:
         """The event before its first game; ``played`` are the games that are going to be added to it at once."""
 
 
 class Course(Protocol):
-    """An event under way: told of its games one by one, it knows which are to be played next."""
+    """An event under way: told of its games, it knows which are to be played next."""
 
-    def add(self, game: Played) -> bool:
-        """Take in a game that was played. False when it isn't one of the event as it is planned now."""
+    def add(self, games: Sequence[Played]) -> Batch:
+        """Take in games that were played; returns those that are of the event as it is planned now."""
 
     def missing(self) -> Iterable[Pairing]:
         """What can be played now; the event is over when that is nothing."""
@@ -86,12 +87,14 @@ class FixedCourse:
         self._place = place or {pairing.id: place for place, pairing in enumerate(games)}.get
         self._missing = bytearray(b"\1") * len(games)
 
-    def add(self, game: Played) -> bool:
-        place = self._place(game.id)
-        if place is None or not self._missing[place]:
-            return False
-        self._missing[place] = 0
-        return True
+    def add(self, games: Sequence[Played]) -> Batch:
+        games = Batch.of(games)
+        taken = []
+        for number, place in enumerate(map(self._place, games.column("id"))):
+            if place is not None and self._missing[place]:
+                self._missing[place] = 0
+                taken.append(number)
+        return games if len(taken) == len(games) else games.take(taken)
 
     def missing(self) -> Iterator[Pairing]:
         place = self._missing.find(1)
@@ -137,11 +140,12 @@ class Plan(Sequence[Pairing]):
 
     def place(self, id: str) -> int | None:
         """Where the game of this id stands; None when it isn't there."""
-        prefix, _, number = id.rpartition("/")
+        prefix, _, digits = id.rpartition("/")
         column = self._columns.get(prefix)
-        if column is None or not number.isdecimal() or not 1 <= int(number) <= self._rows or len(number) < 5:
+        if column is None or not digits.isdecimal() or not 5 <= len(digits) < 20:
             return None
-        return (int(number) - 1) * len(self._meetings) + column
+        number = int(digits)
+        return (number - 1) * len(self._meetings) + column if 1 <= number <= self._rows else None
 
 
 class Planned:
@@ -149,9 +153,9 @@ class Planned:
 
     __slots__ = ()
 
-    def course(self: Event, played: Iterable[Played]) -> FixedCourse:
+    def course(self: Event, played: Iterable[Batch]) -> FixedCourse:
         """All the games."""
-        return FixedCourse(self.pairings(played))
+        return FixedCourse(self.pairings())
 
 
 class OfMeetings:
@@ -159,15 +163,15 @@ class OfMeetings:
 
     __slots__ = ()
 
-    def plan(self, played: Iterable[Played] = ()) -> Plan:
+    def plan(self, played: Iterable[Batch] = ()) -> Plan:
         """All the games; ``played`` are those so far."""
         raise NotImplementedError
 
     def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
         """All the games, in the order in which they are begun."""
-        return list(self.plan(played))
+        return list(self.plan(batches(played)))
 
-    def course(self, played: Iterable[Played]) -> FixedCourse:
+    def course(self, played: Iterable[Batch]) -> FixedCourse:
         """All the games, none of them made yet."""
         plan = self.plan(played)
         return FixedCourse(plan, plan.place)
@@ -198,7 +202,7 @@ def meeting_of(one: Entry, other: Entry) -> tuple[Entry, Entry, str]:
 def check_field(what: str, name: str, entries: Sequence[Entry]) -> None:
     """Raise ConfigError for a name that can't be, fewer than two bots, or one that is there twice."""
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
-        raise ConfigError(f"'{name}' is no name for a {what}; use letters, digits, '-', '_' and '.'")
+        raise ConfigError(f"'{name}' is not a name for a {what}; use letters, digits, '-', '_' and '.'")
     if name == PEOPLE:
         raise ConfigError(f"'{name}' is what games of people are stored under; take another name for the {what}")
     if len(entries) < 2:

@@ -286,21 +286,21 @@ def _takes_many(bot: Bot) -> bool:
 def check_decision(decision: Decision, size: int) -> None:
     """Raise TypeError when a bot's answer is no decision."""
     if not isinstance(decision, Decision):
-        raise TypeError(f"a {type(decision).__name__} is no Decision")
+        raise TypeError(f"a {type(decision).__name__} is not a Decision")
     if decision.move is not None and not isinstance(decision.move, Integral):
-        raise TypeError(f"{decision.move!r} is no move")
+        raise TypeError(f"{decision.move!r} is not a move")
     rate = decision.win_rate
     if rate is not None and not (isinstance(rate, Real) and -ROUNDING <= rate <= 1 + ROUNDING):
-        raise TypeError(f"{rate!r} is no win rate")
+        raise TypeError(f"{rate!r} is not a win rate")
     if decision.ownership is not None:
         _check_ownership(decision.ownership, size)
 
 
 def _check_ownership(ownership: object, size: int) -> None:
     if not isinstance(ownership, np.ndarray) or ownership.dtype.kind not in "fi":
-        raise TypeError(f"a {type(ownership).__name__} is no ownership; it is an array of numbers")
+        raise TypeError(f"a {type(ownership).__name__} is not ownership; it is an array of numbers")
     if ownership.shape != (size * size,):
-        raise TypeError(f"an array of shape {ownership.shape} is no ownership; its shape is ({size * size},)")
+        raise TypeError(f"an array of shape {ownership.shape} is not ownership; its shape is ({size * size},)")
     if not (np.abs(ownership) <= 1 + ROUNDING).all():
         raise TypeError("ownership goes from -1 to 1")
 

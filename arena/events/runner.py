@@ -19,11 +19,11 @@ from time import monotonic
 from typing import Protocol
 
 from arena import StoreBusy, StoreError, UserError
+from arena.events.batch import Batch
 from arena.events.hands import Hand, Hands, Local, NotLaunched, State, signals_later
 from arena.events.pairing import Course
 from arena.events.room import lost_record
 from arena.events.schedule import Event, Match, Pairing
-from arena.events.tally import AT_ONCE, batches
 from arena.events.worker import PAUSE, RESUME, Glance, Job
 from arena.go.game import Ending
 from arena.go.record import Played, Record
@@ -54,6 +54,10 @@ LATELY = 60.0
 """Seconds after which what a machine did counts a third of what it does now."""
 
 MAX_AHEAD = 64
+"""Games that a worker is sent ahead, at most."""
+
+AHEAD = 10_000
+"""Games that are made of a plan at a time, so that they don't fill the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ class Update:
     yet, because another program holds the results. ``nodes`` are the machines of a cluster that play, each with its
     games a second of late; None for this one. ``news`` are lines to be said of them."""
 
-    records: tuple[Played, ...] = ()
+    records: Sequence[Played] = ()
     resumed: bool = False
     glances: tuple[Glance, ...] = ()
     workers: int = 0
@@ -101,7 +105,7 @@ class Keeper(Protocol):
     def check_place(self) -> None:
         """Raises StoreError when what games are kept in was moved or deleted."""
 
-    def scores(self, *, event: str) -> Iterator[Played]: ...
+    def scores(self, *, event: str) -> Iterator[Batch]: ...
     def count(self, *, event: str) -> int: ...
 
 
@@ -128,7 +132,7 @@ def play_event(
         for update in chain(_resumed(course, store.scores(event=event.event)), updates):
             yield update
             if judge is not None:
-                judge.add(*update.records)
+                judge.add(update.records)
                 if judge.is_decided and not update.resumed:
                     with suppress(Unstored):  # what is over besides doesn't count
                         updates.close()
@@ -153,18 +157,19 @@ def _rest(
             record = _identified(seat(pairing), event)
             while not _appended(store, [record], TICK):
                 yield Update(waiting=1)
-            course.add(record)
+            course.add([record])
             yield Update((record,))
         if not with_people:
             return
 
 
-def _resumed(course: Course, games: Iterator[Played]) -> Iterator[Update]:
+def _resumed(course: Course, games: Iterator[Batch]) -> Iterator[Update]:
     """What was played before, some games at a time, so that they are never in memory all at once."""
-    some: tuple[Played, ...] = ()
-    for some in batches(game for game in games if course.add(game)):
+    is_new = True
+    for some in filter(None, map(course.add, games)):
+        is_new = False
         yield Update(some, resumed=True)
-    if not some:
+    if is_new:
         yield Update(resumed=True)
 
 
@@ -172,7 +177,7 @@ def _missing(event: Event, course: Course, with_people: bool = False) -> list[Pa
     """What can be played now, by bots or with people: at most so many games that they don't fill the memory."""
     people = {name for name, entry in event.players.items() if entry.is_person}
     found = (pairing for pairing in course.missing() if with_people is bool({pairing.black, pairing.white} & people))
-    return list(islice(found, AT_ONCE))
+    return list(islice(found, AHEAD))
 
 
 def _no_seat(pairing: Pairing) -> Record:
@@ -311,8 +316,7 @@ class _Crew:
                 return ()
             self._finished.clear()
             self._left -= len(records)
-            for record in records:
-                self._course.add(record)
+            self._course.add(records)
             return records
 
     def _hire(self, solo: bool = False) -> bool:

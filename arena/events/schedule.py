@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Limits
+from arena.events.batch import Batch
 from arena.events.ladder import Ladder
 from arena.events.openings import Opening, draw_openings
 from arena.events.pairing import (
@@ -26,11 +27,10 @@ from arena.events.pairing import (
     check_field,
     meeting_of,
 )
-from arena.events.tally import Judge, batches
+from arena.events.tally import Judge
 from arena.events.terms import Terms, require
 from arena.files import FOREIGN, check_keys
 from arena.go.game import Rules
-from arena.go.record import Played
 from arena.players.registry import Entry
 from arena.ratings import Sprt
 
@@ -120,14 +120,14 @@ class Match(OfMeetings):
         first, second = self.players
         return Judge(first, second, self.games, self.test)
 
-    def plan(self, played: Iterable[Played] = ()) -> Plan:
+    def plan(self, played: Iterable[Batch] = ()) -> Plan:
         """Where the games ``played`` decide the test, those that count are all there are."""
         first, second = self.players
         games = self.games
         if self.test is not None:
             judge = self.judge()
-            for games_in_a_row in batches(played):
-                judge.add(*games_in_a_row)
+            for some in played:
+                judge.add(some)
             games = judge.tally.games if judge.is_decided else games
         openings = self.terms.openings_for(self.games)
         return Plan([Meeting(first, second, self.event, str(self.terms.seed))], games, openings)
@@ -174,7 +174,7 @@ class Tournament(OfMany, OfMeetings):
     def games(self) -> int:
         return self.games_each * len(self.meetings)
 
-    def plan(self, played: Iterable[Played] = ()) -> Plan:
+    def plan(self, played: Iterable[Batch] = ()) -> Plan:
         """What is ``played`` changes nothing."""
         meetings = []
         for one, other in self.meetings:

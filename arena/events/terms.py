@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
-from arena.events.openings import Opening, draw_openings
+from arena.events.openings import Drawn, Opening
 from arena.go.game import Rules
 
 
@@ -50,13 +50,17 @@ class Terms:
         }
 
     def openings_for(self, games: int) -> Sequence[Opening]:
-        """The openings that two players use in turn in this many games. Raises ConfigError when there are not so many
-        to be drawn."""
+        """The openings that two players use in turn in this many games, drawn as they are asked for. Raises ConfigError
+        when there are not so many to be drawn."""
         pairs = (games + 1) // 2
         wanted = min(self.openings or pairs, pairs)
         if self.book:
             return self.book[:wanted]
-        return draw_openings(self.rules, wanted, self.plies, self.seed)
+        return Drawn(self.rules, wanted, self.plies, self.seed)
+
+    def require_openings(self, games: int) -> None:
+        """Draw all that these games need. Raises ConfigError when there are not so many."""
+        self.openings_for(games)[-1:]
 
 
 MOST = 10_000_000

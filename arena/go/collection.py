@@ -74,7 +74,7 @@ def read_texts(path: str | Path) -> Iterator[Text]:
     if not path.exists():
         raise RecordError(f"{path}: no such file or folder")
     if path.is_file() and not path.name.lower().endswith(_KINDS):
-        raise RecordError(f"{path} is no kind of game record; there are {', '.join(_KINDS)} and folders of them")
+        raise RecordError(f"{path} is not a kind of game record; there are {', '.join(_KINDS)} and folders of them")
     return _read(path)
 
 

@@ -276,7 +276,7 @@ class Game:
         if self.outcome is not None:
             raise IllegalMove("the game is over")
         if not 0 <= move <= self.rules.size**2:
-            raise IllegalMove(f"{move} is no move on a {self.rules.size}x{self.rules.size} board")
+            raise IllegalMove(f"{move} is not a move on a {self.rules.size}x{self.rules.size} board")
         reason, earlier = kernels.referee(
             self.board.array,
             0,

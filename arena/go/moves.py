@@ -55,7 +55,7 @@ def move_from_gtp(text: str, size: int) -> Move:
     column = GTP_COLUMNS.find(word[:1]) if word else -1
     if not 0 <= column < size or not word[1:].isdecimal() or not 1 <= int(word[1:]) <= size:
         last = f"{GTP_COLUMNS[size - 1]}{size}"
-        raise ValueError(f"'{text}' is no point of a {size}x{size} board (A1 to {last}, or pass)")
+        raise ValueError(f"'{text}' is not a point of a {size}x{size} board (A1 to {last}, or pass)")
     return (size - int(word[1:])) * size + column
 
 
@@ -75,7 +75,7 @@ def move_from_sgf(text: str, size: int) -> Move:
         column, row = ord(text[0]) - 97, ord(text[1]) - 97
         if 0 <= column < size and 0 <= row < size:
             return row * size + column
-    raise RecordError(f"'{text}' is no SGF point of a {size}x{size} board")
+    raise RecordError(f"'{text}' is not an SGF point of a {size}x{size} board")
 
 
 @cache

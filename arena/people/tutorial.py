@@ -241,12 +241,12 @@ def reply(lesson: Lesson, answer: str) -> Reply:
     if lesson.number is not None:
         if text == str(lesson.number):
             return Reply(True, (lesson.praise,), game)
-        said = f"Not {text}." if text.isdecimal() else f"'{text}' is no number."
+        said = f"Not {text}." if text.isdecimal() else f"'{text}' is not a number."
         return Reply(False, (said, lesson.hint), game)
     try:
         move = move_from_gtp(text, SIZE)
     except ValueError:
-        return Reply(False, (f"'{text}' is no point of this board.", lesson.hint), game)
+        return Reply(False, (f"'{text}' is not a point of this board.", lesson.hint), game)
     try:
         game.play(move)
     except IllegalMove as error:

@@ -120,7 +120,7 @@ def require_writable(path: Path) -> None:
     """Raise ConfigError when the file, or one in its place, can't be written. What it holds isn't looked at."""
     place = path.resolve()
     if place.exists() and not place.is_file():
-        raise ConfigError(f"{path} is no file; name another with --config")
+        raise ConfigError(f"{path} is not a file; name another with --config")
     if place.exists() and not os.access(place, os.W_OK):
         raise ConfigError(f"{path} can't be written; make it writable, or name another file with --config")
     if not os.access(place.parent, os.W_OK):

@@ -309,7 +309,7 @@ class Registry:
         for part in re.split(r",(?=\w+=)", rest):
             key, equals, value = part.partition("=")
             if not equals:
-                raise ConfigError(f"'{spec}': '{part}' is no setting=value")
+                raise ConfigError(f"'{spec}': '{part}' is not a setting=value")
             given[key.strip()] = value.strip()
         full = self._make(base.name, base.kind, {**dict(base.settings), **given}, COMMAND_LINE)
         changed = [key for key, value in full.settings if key in given and value != dict(base.settings).get(key)]
@@ -401,9 +401,9 @@ class Registry:
     def _add_table(self, name: str, table: Any, source: str) -> None:
         """One ``[bots.NAME]``: a new entry by its ``kind``, or other settings for a known one when it names none."""
         if not isinstance(table, dict):
-            raise ConfigError(f"{source}: bots.{name} is no table of settings")
+            raise ConfigError(f"{source}: bots.{name} is not a table of settings")
         if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name) or name == "checkpoint":
-            raise ConfigError(f"{source}: '{name}' is no name for a bot; use letters, digits, '-', '_' and '.'")
+            raise ConfigError(f"{source}: '{name}' is not a name for a bot; use letters, digits, '-', '_' and '.'")
         settings = {key: value for key, value in table.items() if key not in ("kind", "limits", "gpus")}
         if "kind" in table:
             self._add(name, str(table["kind"]), settings, source)
@@ -416,7 +416,7 @@ class Registry:
         if "limits" in table:
             where = f"{_where(name, source)}: limits"
             if not isinstance(table["limits"], str):
-                raise ConfigError(f'{where} = {table["limits"]!r} is no text, as in "seconds=1"')
+                raise ConfigError(f'{where} = {table["limits"]!r} is not text, as in "seconds=1"')
             listed[name] = replace(listed[name], limits=Limits.read(table["limits"], where))
         if "gpus" in table:
             wanted = next(wanted for wanted in fields(Entry) if wanted.name == "gpus")

@@ -99,14 +99,14 @@ def read_config(path: Path) -> dict[str, dict[str, Any]]:
     tables = {key: data.get(key, {}) for key in TABLES}
     for key, table in tables.items():
         if not isinstance(table, dict):
-            raise ConfigError(f"{path}: '{key}' is no table; write {TABLES[key]}")
+            raise ConfigError(f"{path}: '{key}' is not a table; write {TABLES[key]}")
     return tables
 
 
 def read_table(kind: type[T], table: Any, where: str) -> T:
     """A table as a dataclass of settings. Raises ConfigError for what it can't have, beginning with ``where``."""
     if not isinstance(table, dict):
-        raise ConfigError(f"{where} is no table of settings")
+        raise ConfigError(f"{where} is not a table of settings")
     known = {declared.name: declared for declared in fields(kind)}  # type: ignore[arg-type]
     given: dict[str, Any] = {}
     for key, value in table.items():
@@ -118,5 +118,5 @@ def read_table(kind: type[T], table: Any, where: str) -> T:
         elif isinstance(value, list) and all(isinstance(bot, str) for bot in value):
             given[key] = tuple(value)
         else:
-            raise ConfigError(f'{where}: bots = {value!r} is no list of names, as in ["sl", "mcts:playouts=500"]')
+            raise ConfigError(f'{where}: bots = {value!r} is not a list of names, as in ["sl", "mcts:playouts=500"]')
     return kind(**given)

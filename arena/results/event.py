@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from itertools import islice
 from typing import Any
 
-from arena.events.tally import Judge, Tally, batches
+from arena.events.batch import Batch, cut
+from arena.events.tally import Judge, Tally
 from arena.go.game import Ending, Rules
 from arena.go.record import Played
 from arena.ratings import ZERO, Comparison, Estimate, PairCounts, Result, compare, share_interval
@@ -195,7 +195,7 @@ class Report(Findings):
         self,
         event: Event,
         participants: Sequence[Participant],
-        games: Iterable[Played],
+        games: Iterable[Batch],
         planned: int | None = None,
         judge: Judge | None = None,
         *,
@@ -214,28 +214,31 @@ class Report(Findings):
         self.games: list[Played] = []
         self._keep = keep
         self._stages: list[tuple[int, PairCounts | list[Result]]] = []  # games, and what was to be rated by then
-        stored = (game for game in games if game.outcome is not None)
+        stored = (some.finished for some in games)
         if judge is None:
-            for end in _ends(total):
-                some = tuple(islice(stored, end - self.stored))
+            ends = _ends(total)
+            for some in cut(stored, ends):
                 self.stored += len(some)
-                self.table.add(*some)
+                self.table.add(some)
                 self._count(some)
-                self._stages += [(self.counted, self.table.rated)] * bool(some)
+                if self.stored in ends:
+                    self._stages.append((self.counted, self.table.rated))
+            if self.stored and self.stored not in ends:
+                self._stages.append((self.counted, self.table.rated))
         else:
-            for some in batches(stored):
+            for some in stored:
                 self.stored += len(some)
-                self._count(judge.add(*some))
+                self._count(judge.add(some))
             if self.counted:
                 self.table.take(judge.tally)
-            for pairs in _ends(len(judge.tally.pairs.points)):
+            for pairs in _ends(len(judge.tally.pairs)):
                 self._stages.append((2 * pairs, judge.tally.pairs.counts(pairs)))
 
-    def _count(self, games: Sequence[Played]) -> None:
+    def _count(self, games: Batch) -> None:
         self.counted += len(games)
         if self._keep:
             self.games += games
-        if dates := [*(self.dates or ()), *(game.date for game in games if game.date)]:
+        if dates := [*(self.dates or ()), *filter(None, games.column("date"))]:
             self.dates = min(dates), max(dates)
 
     @cached_property

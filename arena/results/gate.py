@@ -16,7 +16,7 @@ from typing import Any
 
 from arena import CheckpointError
 from arena.events.schedule import Gate, Match, event_from_json
-from arena.events.tally import Judge, batches
+from arena.events.tally import Judge
 from arena.files import cell, read_json
 from arena.players.registry import LIMITS, Entry, Registry
 from arena.ratings import Estimate, Verdict, WinDrawLoss
@@ -268,8 +268,8 @@ def _evidence(entry: str, store: Store, event: Event) -> Evidence | None:
     if not isinstance(match, Match) or match.gate is None:
         return None
     judge = match.judge()
-    for games in batches(store.scores(event=event.id)):
-        judge.add(*games)
+    for games in store.scores(event=event.id):
+        judge.add(games)
     return Evidence(match, judge)
 
 

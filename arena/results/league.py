@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from arena import StoreError
+from arena.events.batch import Batch
 from arena.events.tally import Forfeit, Tally
 from arena.ratings import Estimate, Ratings, Result, WinDrawLoss, rate
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:  # as in tally
     from arena.go.game import Ending
     from arena.go.record import Played
     from arena.results.store import Pool, Store
+
+
+_IDENTITIES = ("black_player", "white_player")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +46,20 @@ class Crosstable:
         self.games = 0
         self._tallies: dict[frozenset[str], Tally] = {}
 
-    def add(self, *games: Played) -> None:
+    def add(self, games: Sequence[Played]) -> None:
         """Count games, best many at once. Raises ValueError when one is of others or unfinished."""
-        met: dict[frozenset[str], list[Played]] = {}
-        for game in games:
-            if not {game.black_player, game.white_player} <= self.players.keys():
-                raise ValueError(f"game '{game.id}' is not one of {', '.join(self.players.values())}")
-            black, white = self.players[game.black_player], self.players[game.white_player]
-            if (game.black, game.white) != (black, white):
-                from arena.go.record import renamed
-
-                game = renamed(game, black=black, white=white)
-            met.setdefault(frozenset((black, white)), []).append(game)
-        for both, some in met.items():
-            tally = self._tallies.get(both) or Tally(*(name for name in self.players.values() if name in both))
-            tally.add(*some)
-            self._tallies[both] = tally
+        games = Batch.of(games)
+        met: dict[frozenset[str], list[int]] = {}
+        for place, both in enumerate(map(frozenset, zip(*map(games.column, _IDENTITIES), strict=True))):
+            met.setdefault(both, []).append(place)
+        for both, places in met.items():
+            some = games.take(places) if len(met) > 1 else games
+            if not both <= self.players.keys():
+                raise ValueError(f"game '{some[0].id}' is not one of {', '.join(self.players.values())}")
+            names = frozenset(self.players[identity] for identity in both)
+            tally = self._tallies.get(names) or Tally(*(name for name in self.players.values() if name in names))
+            tally.add(some.renamed(self.players))
+            self._tallies[names] = tally
             self.games += len(some)
 
     @property

@@ -18,9 +18,9 @@ from time import monotonic, sleep, time
 from typing import Any
 
 from arena import StoreError, files
+from arena.events.batch import AT_ONCE
 from arena.events.pairing import Event, Pairing
 from arena.events.runner import Control, Update
-from arena.events.tally import AT_ONCE, batches
 from arena.events.worker import Glance
 from arena.results.store import Store
 
@@ -222,16 +222,16 @@ class Watch:
         course = self._event.course(self._store.scores(event=live.event))
         told = last = 0
         known: tuple[set[str], set[str]] = set(), set()  # the games that ended last, and those before
-        for some in batches(self._store.scores(event=live.event)):
-            played = [score for score in some if course.add(score)]
+        for some in self._store.scores(event=live.event):
+            played = course.add(some)
             resumed = max(0, live.resumed - told)
             if resumed or not told:
-                yield Update(tuple(played[:resumed]), resumed=True)
-            if later := tuple(played[resumed:]):
+                yield Update(played[:resumed], resumed=True)
+            if later := played[resumed:]:
                 self._at = live.waited
-                known = {score.id for score in later}, known[0]
+                known = {*later.column("id")}, known[0]
                 yield Update(later, glances=live.glances, workers=live.workers, nodes=live.nodes)
-            told, last = told + len(played), some[-1].seq  # type: ignore[union-attr]
+            told, last = told + len(played), some.column("seq")[-1]
         if not last:
             yield Update(resumed=True)
         self._at = live.waited
@@ -267,8 +267,8 @@ class Watch:
         look, before = look_at(self._store.path), self.look
         if look is None or (look.live.event, look.live.process) != (before.live.event, before.live.process):
             course = self._event.course(self._store.scores(event=before.live.event))
-            for score in self._store.scores(event=before.live.event):
-                course.add(score)
+            for some in self._store.scores(event=before.live.event):
+                course.add(some)
             self.end = End.STOPPED if any(course.missing()) else End.OVER
         elif look.has_died:
             self.end = End.DIED

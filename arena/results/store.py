@@ -24,9 +24,9 @@ from arena.contract.code import Player
 from arena.files import FOREIGN
 
 if TYPE_CHECKING:  # players and results are read without games: these pull in the compiler
-    from arena.go.game import Outcome, Rules
-    from arena.go.moves import Colour
-    from arena.go.record import Record, Score
+    from arena.events.batch import Batch
+    from arena.go.game import Rules
+    from arena.go.record import Record
 
 SCHEMA = 5
 _APPLICATION = 0x41524E41  # "ARNA" in the file's header, so that no other program's database is taken for results
@@ -139,6 +139,9 @@ _SCORED = (
     *("black_seconds", "white_seconds", "reason", "unrated", "canonical", "first", "adjudged"),
     *("winner", "ending", "margin"),
 )
+_FETCHED = 250
+"""Rows that are taken from SQLite at a time: few enough to be at hand when they are looked at."""
+
 _LATER = {"adjudged": (2, "NULL"), "unrated": (3, "''")}
 """Since which schema there are columns that a query may ask an older one for, and what stands for them there."""
 
@@ -214,6 +217,8 @@ class Store:
         self._connection = connection
         self._lock = lock
         self._file = files.identity(path)
+        self._sound: dict[str | None, tuple[int, int]] = {}  # see ``_checked``
+        self._all: tuple[tuple[Any, ...], bool] | None = None  # what ``_is_all`` was asked last, and its answer
         with _in_one_line(path):
             self._schema = connection.execute("PRAGMA user_version").fetchone()[0]
 
@@ -340,32 +345,67 @@ class Store:
         forfeits: bool = False,
         limit: int | None = None,
         newest_first: bool = False,
+        spread: int | None = None,
     ) -> Iterator[Record]:
         """Games in the order of their arrival, or the other way round, read as they are asked for.
 
         ``player`` is a name or an identity, of either colour; ``forfeits`` leaves only games that a fault ended;
-        ``limit`` keeps the first so many in that order.
+        ``limit`` keeps the first so many in that order, and ``spread`` so many at equal distances.
         """
         condition, values = _condition(event=event, player=player, size=size, forfeits=forfeits)
+        total = 0 if spread is None else self._number(condition, values)
+        if spread is not None and spread < total:
+            values |= {"spread": spread, "total": total}
+            condition = f"""seq IN (
+                SELECT seq FROM (SELECT seq, row_number() OVER (ORDER BY seq) - 1 AS place FROM games WHERE {condition})
+                WHERE (place * :spread + :total - 1) / :total * :total / :spread = place
+            )"""
         order = "DESC" if newest_first else "ASC"
         values["limit"] = -1 if limit is None else max(0, limit)
         return (record for _, record in self._numbered(f"{condition} ORDER BY seq {order} LIMIT :limit", values))
 
-    def scores(self, *, event: str | None = None) -> Iterator[Score]:
-        """Games as they are counted, without their moves, in the order of their arrival, read as they are asked for.
-        Raises StoreError for one that was changed since it was stored."""
+    def scores(self, *, event: str | None = None) -> Iterator[Batch]:
+        """Games as they are counted, without their moves, in the order of their arrival, some at a time, read as they
+        are asked for. Raises StoreError for one that was changed since it was stored."""
         condition, values = _condition(event=event)
-        query = f"SELECT {', '.join(self._since(*_SCORED))}, {self._sum} FROM games WHERE {condition} ORDER BY seq"
+        version, known = self._version(), self._checked(event)
+        is_sound = f"iif(seq <= {known}, 1, checksum = crc32({_SUMMED}))" if self._schema >= 5 else "NULL"
+        columns = [*self._since(*_SCORED), is_sound]
+        query = f"SELECT {', '.join(columns)} FROM games WHERE {condition} ORDER BY seq"
         with _in_one_line(self.path):
             cursor = self._connection.cursor()
             cursor.row_factory = None
-            yield from _scores_from_rows(cursor.execute(query, values), self.path)
+            cursor.execute(query, values)
+            for batch in _batches_from_rows(cursor, self.path):
+                known = max(known, batch.column("seq")[-1])
+                yield batch
+            self._sound[event] = version, known
+
+    def _checked(self, event: str | None) -> int:
+        """Up to which number all games of an event (or all there are) were found to be as they were stored, by this
+        process, and nothing else has written to the file since."""
+        version, last = self._sound.get(event, (0, 0))
+        return last if version == self._version() else 0
+
+    def _version(self) -> int:
+        """Another number when another program has written to the file."""
+        with _in_one_line(self.path):
+            return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
     def _changed(self, condition: str, values: dict[str, Any]) -> list[str]:
         """The ids of games that were changed since they were stored, as far as a checksum tells."""
-        query = f"SELECT id FROM games WHERE {condition} AND checksum <> crc32({_SUMMED}) ORDER BY seq"
         if self._schema < 5:
             return []
+        sound = 0
+        for number, event in enumerate(self._sound):
+            of_event = "TRUE" if event is None else f"event = :event{number}"
+            known = f"{of_event} AND seq <= {self._checked(event)}"
+            given = {f"event{number}": event}
+            sound = max(sound, self._number(known, given))
+            condition, values = f"{condition} AND NOT ({known})", values | given
+        if sound and sound == self._number("TRUE", {}):  # it isn't worth a look at each
+            return []
+        query = f"SELECT id FROM games WHERE {condition} AND checksum <> crc32({_SUMMED}) ORDER BY seq"
         with _in_one_line(self.path):
             return [row["id"] for row in self._connection.execute(query, values)]
 
@@ -395,7 +435,9 @@ class Store:
         forfeits: bool = False,
     ) -> int:
         """How many games ``games`` would give."""
-        condition, values = _condition(event=event, player=player, size=size, forfeits=forfeits)
+        return self._number(*_condition(event=event, player=player, size=size, forfeits=forfeits))
+
+    def _number(self, condition: str, values: dict[str, Any]) -> int:
         with _in_one_line(self.path):
             return int(self._connection.execute(f"SELECT count(*) FROM games WHERE {condition}", values).fetchone()[0])
 
@@ -406,7 +448,12 @@ class Store:
             GROUP BY rules, setup ORDER BY games DESC, rules, setup
         """
         with _in_one_line(self.path):
-            pools = [Pool(*row) for row in self._connection.execute(query)]
+            only = self._connection.execute("SELECT rules, setup, 0 FROM games LIMIT 1").fetchone()
+            if only is not None and self._is_all(Pool(*only)):  # then an index is all that has to be counted
+                games = self._number(self._rated, {})
+                pools = [Pool(only["rules"], only["setup"], games)] if games else []
+            else:
+                pools = [Pool(*row) for row in self._connection.execute(query)]
         for pool in pools:
             try:
                 str(pool)
@@ -446,8 +493,12 @@ class Store:
     def _is_all(self, pool: Pool) -> bool:
         """Whether there are no other games: then an index is all that has to be read."""
         query = "SELECT EXISTS (SELECT 1 FROM games WHERE rules <> ? OR setup IS NOT ?)"
-        with _in_one_line(self.path):
-            return not self._connection.execute(query, (pool.rules, pool.setup)).fetchone()[0]
+        asked = pool.rules, pool.setup, self._version(), self._connection.total_changes
+        if self._all is None or self._all[0] != asked:
+            with _in_one_line(self.path):
+                found = self._connection.execute(query, (pool.rules, pool.setup)).fetchone()[0]
+            self._all = asked, not found
+        return self._all[1]
 
     def _late(self) -> list[str]:
         """The ids of the games of matches that don't count as long as an earlier one is missing."""
@@ -489,8 +540,8 @@ class Store:
 
     @property
     def _sum(self) -> str:
-        """What the checksum is of, and the checksum."""
-        return f"{_SUMMED} AS summed, checksum AS kept" if self._schema >= 5 else "x'' AS summed, NULL AS kept"
+        """Whether a game is as it was stored; NULL where that isn't known."""
+        return f"checksum = crc32({_SUMMED}) AS is_sound" if self._schema >= 5 else "NULL AS is_sound"
 
     def damage(self) -> str:
         """What SQLite's integrity check finds wrong with the file, and which games were changed since they were stored,
@@ -583,7 +634,7 @@ class Store:
 
     def _record(self, row: sqlite3.Row) -> Record:
         try:
-            _check_sum(row["summed"], row["kept"])
+            _check_sum(row["is_sound"])
             return _record_from_row(row)
         except (*FOREIGN, ConfigError, struct.error) as error:
             raise StoreError(_damaged(row["id"], self.path, error)) from error
@@ -690,7 +741,7 @@ def _in_one_line(path: Path) -> Iterator[None]:
             case sqlite3.SQLITE_FULL:
                 text = f"no room on the disk for {path}; free some, then run the same command again"
             case sqlite3.SQLITE_NOTADB:
-                text = f"{path} is no database; move it away, then run the same command again"
+                text = f"{path} is not a database; move it away, then run the same command again"
             case sqlite3.SQLITE_CORRUPT:
                 text = f"{path} is damaged ({error}); move it away or restore it from a copy"
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
@@ -758,33 +809,43 @@ def _row_from_record(record: Record) -> dict[str, Any]:
 
 def _record_from_row(row: sqlite3.Row) -> Record:
     """Raises what is in FOREIGN, ConfigError or struct.error when the row doesn't hold a record."""
+    from arena.events.batch import colour_of, outcome_of
     from arena.go.moves import Colour
     from arena.go.record import Record
 
     black, white = json.loads(row["setup"]) if row["setup"] else ((), ())
+    moves, columns = row["moves"], row.keys()
     return Record(
         rules=_rules_from_json(row["rules"]),
-        moves=tuple(move for (move,) in struct.iter_unpack("<H", row["moves"])),
-        outcome=_outcome(row["winner"], row["ending"], row["margin"]),
+        moves=struct.unpack(f"<{len(moves) // 2}H", moves),
+        outcome=outcome_of(row["winner"], row["ending"], row["margin"]),
         setup=(tuple(black), tuple(white)),
         first=Colour(row["first"]),
         seed=int(row["seed"]),
-        adjudged=_colour(row["adjudged"]) if "adjudged" in row.keys() else None,
-        **{name: row[name] for name in (*_TEXTS, *_NUMBERS) if name in row.keys()},
+        adjudged=colour_of(row["adjudged"]) if "adjudged" in columns else None,
+        **{name: row[name] for name in (*_TEXTS, *_NUMBERS) if name in columns},
     )
 
 
-def _scores_from_rows(rows: Iterable[tuple[Any, ...]], path: Path) -> Iterator[Score]:
-    """From ``_SCORED``, what the checksum is of, and the checksum. Raises StoreError."""
-    from arena.go.record import Score
+def _batches_from_rows(cursor: sqlite3.Cursor, path: Path) -> Iterator[Batch]:
+    """From ``_SCORED``, and whether a game is as it was stored; None where that isn't known. Raises StoreError."""
+    from arena.events.batch import AT_ONCE, COLUMNS, Batch
 
-    for row in rows:
-        *_, summed, kept = row
-        try:
-            _check_sum(summed, kept)
-            yield Score._make((*row[:14], _colour(row[14]), _colour(row[15]), _outcome(*row[16:19])))
-        except FOREIGN as error:
-            raise StoreError(_damaged(row[1], path, error)) from error
+    while rows := cursor.fetchmany(_FETCHED):
+        columns: list[list[Any]] = [[*column] for column in zip(*rows, strict=True)]
+        while len(columns[0]) < AT_ONCE and (rows := cursor.fetchmany(_FETCHED)):
+            for column, more in zip(columns, zip(*rows, strict=True), strict=True):
+                column += more
+        *columns, are_sound = columns
+        batch = Batch.of_columns(dict(zip(COLUMNS, columns, strict=True)))
+        if 0 in are_sound or not batch.is_sound:
+            for id, is_sound, number in zip(batch.column("id"), are_sound, range(len(batch)), strict=True):
+                try:
+                    _check_sum(is_sound)
+                    batch[number]
+                except FOREIGN as error:
+                    raise StoreError(_damaged(id, path, error)) from error
+        yield batch
 
 
 def _changed(ids: Sequence[str]) -> str:
@@ -795,28 +856,14 @@ def _changed(ids: Sequence[str]) -> str:
     return f"{some} changed after being stored: {', '.join(ids[:3])}{', ...' if len(ids) > 3 else ''}"
 
 
-def _check_sum(summed: bytes, checksum: int | None) -> None:
+def _check_sum(is_sound: int | None) -> None:
     """Raises ValueError when a row isn't what its checksum was made of; one of an older arena has none."""
-    if checksum is not None and checksum != crc32(summed):
+    if is_sound == 0:
         raise ValueError("it was changed after being stored")
 
 
 def _damaged(id: object, path: Path, error: Exception) -> str:
     return _one_line(f"game '{id}' in {path} is damaged ({error}); restore the file from a copy")
-
-
-@lru_cache(maxsize=4096)
-def _outcome(winner: int | None, ending: str | None, margin: float | None) -> Outcome | None:
-    from arena.go.game import Ending, Outcome
-
-    return None if ending is None else Outcome(_colour(winner), Ending(ending), margin)
-
-
-@lru_cache
-def _colour(number: int | None) -> Colour | None:
-    from arena.go.moves import Colour
-
-    return None if number is None else Colour(number)
 
 
 @lru_cache(maxsize=64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,10 +11,10 @@ from pathlib import Path
 from arena import CheckpointError, ConfigError, StoreError
 from arena.contract.code import Player
 from arena.contract.settings import plain
+from arena.events.batch import batches
 from arena.events.schedule import Match, event_from_json
 from arena.events.tally import Judge
 from arena.files import FOREIGN
-from arena.go.record import Played
 from arena.ratings import Estimate
 from arena.results.event import Kind, Participant, Report
 from arena.results.league import tell_apart
@@ -43,7 +43,7 @@ def read_report(store: Store, id: str | None = None, *, keep: bool = True) -> Re
     event = store.event(id if id is not None else _latest(store))
     total = store.count(event=event.id)
     with readable(store, event), store.unchanged():  # while it is played, games and players may grow
-        games: Iterable[Played] = (store.games if total <= MOST_SGF else store.scores)(event=event.id)
+        games = batches(store.games(event=event.id)) if total <= MOST_SGF else store.scores(event=event.id)
         participants, planned = _participants(store, store.event(event.id))
         judge = _judge(event, participants) if Kind.of(json.loads(event.settings)) is Kind.MATCH else None
         return Report(event, participants, games, planned, judge, total=total, keep=keep)

@@ -15,7 +15,7 @@ from rich.text import Text
 from arena.events.ladder import widest_gap
 from arena.events.runner import Control, Update
 from arena.events.schedule import Ladder, Match, Tournament
-from arena.events.tally import Tally
+from arena.events.tally import Results, Tally
 from arena.go.game import Ending
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Played
@@ -40,29 +40,38 @@ class MatchView(EventView[Tally]):
         self.judge = match.judge()
         super().__init__(match, self.judge.tally, clock)
         self.match = match
-        self.comparison: Comparison | None = None
+        self._compared: tuple[int, Comparison | None] | None = None  # of so many pairs
         self.may_end_early = match.test is not None
-        self._over = Tally(*match.players)  # all games that are over, in whatever order
-
-    def add(self, update: Update) -> None:
-        """Take in what has happened."""
-        before = self.tally.finished_pairs
-        super().add(update)
-        if self.tally.finished_pairs > before:
-            self.comparison = self.tally.comparison()
-        counted, repeats = self.tally.games, self.tally.repeats
-        rests = (
-            f"Elo from the first {counted} of {self.shown.games}" if counted else "no Elo before the first pair ends"
-        )
-        self.stage = rests if self.judge.waiting else ""  # pairs count in the order of the plan
-        self.warning = f"games repeat: {counted - repeats} of {counted} differ" if repeats else ""
-
-    def _count(self, games: Sequence[Played]) -> None:
-        self.judge.add(*games)
-        self._over.add(*games)
+        self._over = Results(*match.players)  # of all games that are over, in whatever order
 
     @property
-    def shown(self) -> Tally:
+    def comparison(self) -> Comparison | None:
+        """What the pairs that count say by now; None before the first."""
+        pairs = self.tally.finished_pairs
+        if self._compared is None or self._compared[0] != pairs:
+            self._compared = pairs, self.tally.comparison() if pairs else None
+        return self._compared[1]
+
+    @property
+    def stage(self) -> str:
+        """That pairs count in the order of the plan, where some wait."""
+        if not self.judge.waiting:
+            return ""
+        counted = self.tally.games
+        return f"Elo from the first {counted} of {self.shown.games}" if counted else "no Elo before the first pair ends"
+
+    @property
+    def warning(self) -> str:
+        """That games repeat."""
+        counted, repeats = self.tally.games, self.tally.repeats
+        return f"games repeat: {counted - repeats} of {counted} differ" if repeats else ""
+
+    def _count(self, games: Sequence[Played]) -> None:
+        self.judge.add(games)
+        self._over.add(games)
+
+    @property
+    def shown(self) -> Results:
         """All games that are over, also those that wait for earlier ones; those that count once a test is decided."""
         return self.tally if self.judge.is_decided else self._over
 
@@ -238,6 +247,7 @@ class TournamentView(EventView[Crosstable]):
         self.league: League | None = None
         self.gap: tuple[str, str, float] | None = None  # of a ladder: that of ``widest_gap``, with names
         self._round = 1  # of a ladder: the last that was begun
+        self._stage = self._warning = ""
         self.may_end_early = isinstance(tournament, Ladder) and tournament.to_see > 0
         self._is_stale = False
         self._rated_at: float | None = None
@@ -255,6 +265,16 @@ class TournamentView(EventView[Crosstable]):
         if self._is_stale and (self._rated_at is None or self.clock() >= self._rated_at + RATE_EVERY):
             self._rate_everybody()
 
+    @property
+    def stage(self) -> str:
+        """The round of a ladder."""
+        return self._stage
+
+    @property
+    def warning(self) -> str:
+        """Results that the ratings don't explain, and that games repeat."""
+        return self._warning
+
     def finish(self) -> None:
         """No more updates come: the clock stands still."""
         super().finish()
@@ -269,7 +289,7 @@ class TournamentView(EventView[Crosstable]):
         if isinstance(self.tournament, Ladder):
             gap = widest_gap(self.league.ratings)
             self.gap = None if gap is None else (names[gap[0]], names[gap[1]], gap[2])
-        self.warning = "; ".join(filter(None, (self._alarm(self.league), self._repeats())))
+        self._warning = "; ".join(filter(None, (self._alarm(self.league), self._repeats())))
 
     def _alarm(self, league: League) -> str:
         """The result that the ratings explain worst, and how many more they don't explain."""
@@ -320,7 +340,7 @@ class TournamentView(EventView[Crosstable]):
         if isinstance(self.tournament, Ladder) and seen:
             rounds = [int(meeting.rpartition("/")[2].partition("-")[0]) for meeting in seen]
             self._round = max([self._round, *rounds])
-            self.stage = f"round {self._round}"
+            self._stage = f"round {self._round}"
 
     @property
     def meetings(self) -> list[Meeting]:

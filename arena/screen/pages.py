@@ -264,10 +264,10 @@ def draw_evaluation(evaluation: Evaluation, path: Path) -> None:
     last = max((ply for ply, sums in enumerate(evaluation.sums) if sums[0]), default=0)
     by_ply = [evaluation.figures(ply, ply) for ply in range(last + 1)]
     plots = (
-        ("Moves foreseen", "share", {"top-1": "top1", "top-3": "top3", "top-5": "top5"}),
+        ("Moves predicted", "share", {"top-1": "top1", "top-3": "top3", "top-5": "top5"}),
         ("Results", "mean squared error", {"net": "value_error", "constant": "value_floor"}),
         (
-            "Owners foreseen",
+            "Ownership predicted",
             "share of points",
             {"net": "ownership", "nearest stone": "by_nearest", "stone": "by_stone"},
         ),

@@ -29,7 +29,7 @@ from arena.screen.chart import Canvas, Scale
 
 if TYPE_CHECKING:
     from trainers import progress as training
-    from trainers.progress import Iteration, Rating
+    from trainers.progress import Iteration, Rating, Round
 
 
 SHARE_ROWS = 11
@@ -97,6 +97,21 @@ def show_self_play(name: str, console: Console | None = None) -> Iterator[Callab
 
 
 @contextmanager
+def show_zero(name: str, console: Console | None = None) -> Iterator[Callable[[Round], None]]:
+    """Show a run that learns from its own searches while the block lasts, as ``show_self_play`` does. The function that
+    it yields is to be called after every round."""
+    with _showing(
+        name,
+        "the first games",
+        console or style.Console(stderr=True),
+        figures=_round_words,
+        events=lambda progress: [_match_words(match) for match in progress.ratings],
+        below=lambda progress: [ShareCurve(progress.ratings)],
+    ) as show:
+        yield show
+
+
+@contextmanager
 def _showing(
     name: str,
     first: str,
@@ -149,6 +164,17 @@ def _self_play_words(progress: Iteration) -> str:
         f"{progress.iteration:,} iterations · {progress.games_per_second:.2g} games/s · against the pool "
         f"{progress.share:.0%} · entropy {progress.entropy:.2f} · from the start {progress.divergence:.3f} nats · "
         f"{progress.length:.0f} moves · Black {progress.black:.0%}{_left(progress.minutes_left)}"
+    )
+
+
+def _round_words(progress: Round) -> str:
+    return (
+        f"{progress.games:,} games · {progress.games_per_second:.3g}/s · {progress.rows:,} rows · "
+        f"{progress.evaluations_per_second:,.0f} evaluations/s, {progress.net_share:.0%} of the time in the net, "
+        f"batches of {progress.batch:.0f} · learns {progress.learned_per_second:,.0f} rows/s, "
+        f"{progress.age:,.0f} old · "
+        f"loss {progress.loss:.3f} · top-1 {progress.right:.1%} · {progress.length:.0f} moves · "
+        f"Black {progress.black:.0%} at komi {progress.komi:.1f}{_left(progress.minutes_left)}"
     )
 
 

@@ -14,6 +14,7 @@ from itertools import count
 from statistics import NormalDist
 from typing import Generic, TypeVar
 
+from arena.events.batch import Batch
 from arena.events.pairing import Pairing
 from arena.events.runner import Update
 from arena.events.schedule import Event
@@ -90,8 +91,6 @@ class EventView(ABC, Generic[Counted]):
         self.is_paused = False
         self.waiting = 0  # finished games that can't be stored yet
         self.may_end_early = False  # the number of games is only the most there can be
-        self.stage = ""  # how far it has come, in words, where it has stages
-        self.warning = ""  # what should be known before the event is over, in a line
         self._pauses = 0.0  # seconds, of those that are over
         self._paused_at = 0.0
         self.began = self.now
@@ -107,9 +106,10 @@ class EventView(ABC, Generic[Counted]):
         if update.paused is not None:
             self.pause(update.paused)
         self._count(update.records)
-        self._lengths.add(*(record.length for record in update.records))
-        self.stored += len(update.records)
-        self._moves += sum(record.length for record in update.records)
+        lengths = Batch.of(update.records).column("length")
+        self._lengths.add(*lengths)
+        self.stored += len(lengths)
+        self._moves += sum(lengths)
         if update.resumed:
             self.resumed, self._resumed_moves = self.stored, self._moves
             return
@@ -123,7 +123,17 @@ class EventView(ABC, Generic[Counted]):
 
     def _count(self, games: Sequence[Played]) -> None:
         """Take games into the tally."""
-        self.tally.add(*games)
+        self.tally.add(games)
+
+    @property
+    @abstractmethod
+    def stage(self) -> str:
+        """How far it has come, in words, where it has stages."""
+
+    @property
+    @abstractmethod
+    def warning(self) -> str:
+        """What should be known before the event is over, in a line."""
 
     @property
     @abstractmethod

@@ -342,7 +342,7 @@ def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:
     if not isnan(whole.ownership):
         shares = {"owners": "ownership", "by stone": "by_stone", "by nearest stone": "by_nearest"}
         yield sheet(
-            "whose each point was at the end: the share foreseen, beside that of simple guesses.",
+            "whose each point was at the end: the share predicted, next to that of simple guesses.",
             {name: (field, _share) for name, field in (shares | {"by playouts": "by_playouts"}).items()}
             | {"Brier": ("brier", _number)},
         )

@@ -26,6 +26,7 @@ from arena.go.kernels import (
 )
 from arena.go.planes import HISTORY, Positions
 from bots.search.alive import SAFE, mark_alive
+from bots.search.gumbel import choose_inside, choose_root
 from bots.search.playouts import answering_playout
 from bots.search.tree import (
     AWAITED,
@@ -57,6 +58,10 @@ class Knowledge(NamedTuple):
     answering: bool
     symmetries: bool
     stop_early: bool
+    gumbel: bool  # whether ``gumbel`` chooses the children
+    gumbel_sample_size: int
+    gumbel_c_visit: float
+    gumbel_c_scale: float
 
 
 class Leaves(NamedTuple):
@@ -75,7 +80,11 @@ class Leaves(NamedTuple):
 
 @inlined
 def _select(nodes, root, slot, node, knowledge):
-    """The child with the highest Q + U, or -1 when superko forbids them all."""
+    """The child with the highest Q + U, or that of ``gumbel``; -1 when superko forbids them all."""
+    if knowledge.gumbel:
+        if node == 0:
+            return choose_root(nodes, root, slot, knowledge)
+        return choose_inside(nodes, slot, node, knowledge)
     first = np.int64(nodes.first[slot, node])
     last = first + np.int64(nodes.children[slot, node])
     explored = np.float32(0)
@@ -164,18 +173,19 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, knowled
     """Walk down each slot's tree to ``leaves`` that need the net, at most ``per_game`` a slot.
 
     Simulations that end in a finished game are backed up at once. No root gets more than ``budget`` visits. Returns the
-    number of leaves; 0 when every slot has its visits.
+    number of leaves; 0 when every slot has its visits. A root's own ``budget`` may be lower.
     """
     positions = leaves.positions
     count = 0
     for s in range(slots.shape[0]):
         slot = slots[s]
         root = roots[slot]
-        if knowledge.stop_early and _is_decided(nodes, slot, budget):
+        visits = min(budget, np.int64(root.budget))
+        if knowledge.stop_early and _is_decided(nodes, slot, visits):
             continue
         found = 0
         collisions = 0
-        while found < per_game and collisions < 4 and nodes.visits[slot, 0] + nodes.pending[slot, 0] < budget:
+        while found < per_game and collisions < 4 and nodes.visits[slot, 0] + nodes.pending[slot, 0] < visits:
             positions.boards[count] = boards[slot]
             board = positions.boards[count]
             path = leaves.paths[count]
@@ -296,7 +306,7 @@ def _expand(board, root, nodes, slot, node, colour, passes, logits, table, tempe
     used = first
     points = board.side * board.side
     state = root.random
-    top = np.float32(logits[points])
+    top = np.float32(-np.inf)
     over = passes and is_won(board, root, colour)
     for i in range(0 if over else board.empty_count):
         p = np.int64(board.empties[U(i)])
@@ -316,6 +326,7 @@ def _expand(board, root, nodes, slot, node, colour, passes, logits, table, tempe
     passing = np.float32(logits[points])
     if passes and used > first and is_won(board, root, 3 - colour):
         passing = np.float32(-np.inf)
+    top = max(top, passing)
     add_child(nodes, slot, used, 0, passing)
     used += 1
     total = np.float32(0)

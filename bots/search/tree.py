@@ -24,6 +24,9 @@ MAX_DEPTH = 400
 UNEXPANDED, AWAITED = -1, -2
 """Values of ``Nodes.first``: no children yet; children are on their way from the net."""
 
+UNLIMITED = 2**31 - 1
+"""The value of ``budget`` of a root that has none of its own."""
+
 CHILDREN = 19 * 19 + 1
 """The most that a node has."""
 
@@ -98,6 +101,8 @@ ROOT = np.dtype(
             ("last", "i4"),  # the point that was played last, 0 for a pass or none
             ("positions", "i4"),  # how many of the slot's hashes are the game's
             ("used", "i4"),  # nodes in use
+            ("budget", "i4"),  # the most visits of the root, where a search is told a higher number
+            ("simulations", "i4"),  # what sequential halving divides between the moves, where a search wants it
             ("area", "i4"),  # whether the game is scored by area
             ("komi", "f4"),
             ("recent", "i8", (HISTORY,)),  # the last moves, the latest first
@@ -260,6 +265,7 @@ def set_root(roots, slot, colour, passes, last, superko, area, positions, komi, 
     root.positions = positions
     root.komi = komi
     root.random = seeded(seed)
+    root.budget = UNLIMITED
     for age in range(HISTORY):
         root.recent[age] = recent[age]
 
@@ -387,9 +393,11 @@ class Forest:
         second, first = np.partition(visits, -2)[-2:]
         return int(first - second)
 
-    def best(self, slot: int, size: int) -> tuple[Move, float, int]:
-        """The move of the most visited child, its mean result for the side to move, and the root's visits."""
-        child = int(best_child(self.nodes, self.roots, slot))
+    def best(self, slot: int, size: int, child: int | None = None) -> tuple[Move, float, int]:
+        """The move of ``child``, or of the root's most visited one, its mean result for the side to move, and the
+        root's visits."""
+        if child is None:
+            child = int(best_child(self.nodes, self.roots, slot))
         visits = int(self.nodes.visits[slot, 0])
         if child < 0:
             return size * size, 0.5, visits

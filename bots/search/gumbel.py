@@ -1,0 +1,195 @@
+"""Planning with Gumbel (Danihelka et al. 2022, "Policy improvement by planning with Gumbel"): sequential halving at the
+root, the improved policy below it and as a target. Tree, priors and results are those of ``puct``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from arena.go.jit import inlined, kernel
+from arena.go.kernels import move_of, next_random
+from bots.search.tree import FORBIDDEN
+
+_SHARE = 2.0**-53
+_S11 = np.uint64(11)
+
+
+@inlined
+def considered_visits(moves, simulations, done):
+    """How many visits a move must have that simulation ``done``, counted from 0, may go to. Sequential halving spends
+    ``simulations`` on ``moves`` moves in rounds of equal length, each with half as many moves as the one before; once
+    they are spent, it goes on with two moves."""
+    if moves <= 1:
+        return done
+    rounds = 0
+    while 1 << rounds < moves:
+        rounds += 1
+    visits = 0
+    considered = moves
+    while True:
+        extra = max(1, simulations // (rounds * considered))
+        if done < extra * considered:
+            return visits + done // considered
+        done -= extra * considered
+        visits += extra
+        considered = max(2, considered // 2)
+
+
+@inlined
+def _mixed_value(nodes, slot, node):
+    """The value of moves that weren't visited (v_mix, appendix D), for the side to move: the net's own, and the mean of
+    the visited ones by their priors, weighed as so many visits."""
+    first = np.int64(nodes.first[slot, node])
+    visits = np.int64(0)
+    results = np.float32(0)
+    share = np.float32(0)
+    weighed = np.float32(0)
+    for child in range(first, first + np.int64(nodes.children[slot, node])):
+        count = nodes.visits[slot, child]
+        if count > 0:
+            value, prior = nodes.value[slot, child], nodes.prior[slot, child]
+            visits += count
+            results += np.float32(count) * value
+            share += prior
+            weighed += prior * value
+    # The node's own value is the mean of what the net said of it and of its children's results, seen by the other side.
+    total = np.float32(nodes.visits[slot, node])
+    own = max(np.float32(1), total - np.float32(visits))
+    told = min(np.float32(1), max(np.float32(0), ((np.float32(1) - nodes.value[slot, node]) * total - results) / own))
+    if share <= 0:
+        return told
+    return (told + np.float32(visits) * weighed / share) / np.float32(1 + visits)
+
+
+@inlined
+def _scale(nodes, slot, node, knowledge):
+    """What a result is multiplied with to be added to a logit (equation 8)."""
+    first = np.int64(nodes.first[slot, node])
+    most = np.int32(0)
+    for child in range(first, first + np.int64(nodes.children[slot, node])):
+        most = max(most, nodes.visits[slot, child])
+    return np.float32(knowledge.gumbel_c_scale) * (np.float32(knowledge.gumbel_c_visit) + np.float32(most))
+
+
+@inlined
+def _completed(nodes, slot, child, mixed):
+    """The result of a move, or what stands for it where it has none yet."""
+    return nodes.value[slot, child] if nodes.visits[slot, child] > 0 else mixed
+
+
+@inlined
+def choose_root(nodes, root, slot, knowledge):
+    """The root's child to visit next; -1 when superko forbids them all. Its number of visits is that of sequential
+    halving, and of those it has the highest noise + logit + scaled result. Visits under way count."""
+    first = np.int64(nodes.first[slot, 0])
+    last = first + np.int64(nodes.children[slot, 0])
+    moves = 0
+    done = np.int64(0)
+    for child in range(first, last):
+        if nodes.visits[slot, child] != FORBIDDEN:
+            moves += nodes.prior[slot, child] > 0
+            done += nodes.visits[slot, child] + nodes.pending[slot, child]
+    considered = min(np.int64(knowledge.gumbel_sample_size), np.int64(moves))
+    wanted = considered_visits(considered, np.int64(root.simulations), done)
+    mixed, scale = _mixed_value(nodes, slot, 0), _scale(nodes, slot, 0, knowledge)
+    best = np.int64(-1)
+    best_score = np.float32(0)
+    fits = False
+    for child in range(first, last):
+        if nodes.visits[slot, child] == FORBIDDEN:
+            continue
+        score = root.noise[child - first] + np.log(nodes.prior[slot, child])
+        score += scale * _completed(nodes, slot, child, mixed)
+        fit = nodes.visits[slot, child] + nodes.pending[slot, child] == wanted
+        if best < 0 or fit > fits or (fit == fits and score > best_score):
+            best, best_score, fits = child, score, fit
+    return best
+
+
+@inlined
+def choose_inside(nodes, slot, node, knowledge):
+    """The child by whose visit their shares get closest to the improved policy (equation 14); -1 when superko forbids
+    them all."""
+    first = np.int64(nodes.first[slot, node])
+    last = first + np.int64(nodes.children[slot, node])
+    mixed, scale = _mixed_value(nodes, slot, node), _scale(nodes, slot, node, knowledge)
+    unvisited = np.exp(scale * (mixed - np.float32(1)))
+    total = np.float32(0)
+    tried = np.int64(1)
+    for child in range(first, last):
+        visits = nodes.visits[slot, child]
+        if visits == FORBIDDEN:
+            continue
+        raised = np.exp(scale * (nodes.value[slot, child] - np.float32(1))) if visits > 0 else unvisited
+        total += nodes.prior[slot, child] * raised
+        tried += visits + nodes.pending[slot, child]
+    best = np.int64(-1)
+    best_score = np.float32(0)
+    for child in range(first, last):
+        visits = nodes.visits[slot, child]
+        if visits == FORBIDDEN:
+            continue
+        raised = np.exp(scale * (nodes.value[slot, child] - np.float32(1))) if visits > 0 else unvisited
+        score = nodes.prior[slot, child] * raised / max(total, np.float32(1e-30))
+        score -= np.float32(visits + nodes.pending[slot, child]) / np.float32(tried)
+        if best < 0 or score > best_score:
+            best, best_score = child, score
+    return best
+
+
+@kernel
+def draw_gumbel(roots, slot, moves, scale):
+    """Gumbel noise for up to ``moves`` children of the root, times ``scale``, from the slot's random numbers."""
+    root = roots[slot]
+    state = root.random
+    for i in range(moves):
+        state = next_random(state)
+        share = (np.float64(state >> _S11) + 0.5) * _SHARE
+        root.noise[i] = np.float32(-np.log(-np.log(share)) * scale)
+    root.random = state
+
+
+@kernel
+def best_move(nodes, roots, slot, knowledge):
+    """The root's child that is played: of the most visited ones that with the highest noise + logit + scaled result; -1
+    without children."""
+    root = roots[slot]
+    first = np.int64(nodes.first[slot, 0])
+    mixed, scale = _mixed_value(nodes, slot, 0), _scale(nodes, slot, 0, knowledge)
+    best = np.int64(-1)
+    best_score = np.float32(0)
+    for child in range(first, first + np.int64(nodes.children[slot, 0])):
+        visits = nodes.visits[slot, child]
+        if visits == FORBIDDEN:
+            continue
+        score = root.noise[child - first] + np.log(nodes.prior[slot, child])
+        score += scale * _completed(nodes, slot, child, mixed)
+        if best < 0 or visits > nodes.visits[slot, best] or (visits == nodes.visits[slot, best] and score > best_score):
+            best, best_score = child, score
+    return best
+
+
+@kernel
+def improved_policy(boards, nodes, slot, knowledge, shares):
+    """Write to ``shares`` (size² + 1,) the softmax of logit + scaled result over the root's children (equation 11); all
+    of it is the pass where no move with a prior is left."""
+    shares[:] = 0
+    first = np.int64(nodes.first[slot, 0])
+    last = first + np.int64(nodes.children[slot, 0])
+    mixed, scale = _mixed_value(nodes, slot, 0), _scale(nodes, slot, 0, knowledge)
+    highest = np.float32(0)
+    for child in range(first, last):
+        if nodes.visits[slot, child] != FORBIDDEN and nodes.prior[slot, child] > 0:
+            highest = max(highest, _completed(nodes, slot, child, mixed))
+    board = boards[slot]
+    total = np.float32(0)
+    for child in range(first, last):
+        if nodes.visits[slot, child] == FORBIDDEN:
+            continue
+        weight = nodes.prior[slot, child] * np.exp(scale * (_completed(nodes, slot, child, mixed) - highest))
+        p = np.int64(nodes.point[slot, child])
+        shares[move_of(board, p) if p else shares.shape[0] - 1] = weight
+        total += weight
+    if total > 0:
+        shares /= total
+    else:  # superko forbids all but a pass that loses
+        shares[shares.shape[0] - 1] = 1

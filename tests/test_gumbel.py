@@ -1,0 +1,226 @@
+"""Gumbel search: the paper's formulas written out slowly, and figures of mctx."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from arena.go.game import Game, Rules
+from arena.go.jit import kernel
+from arena.go.moves import symmetry_table
+from arena.go.planes import ENCODERS, encode_game
+from bots.alphago import Config
+from bots.search import gumbel, puct, tree
+
+ENCODER = ENCODERS["arena-17"]
+SIZE = 5
+MOVES = SIZE * SIZE + 1
+KNOWLEDGE = tree.knowledge_of(
+    Config(search="gumbel", symmetries=False, rollout_weight=0.0, stop_early=False), puct.Knowledge
+)
+WEIGHTS = np.random.default_rng(3).normal(0, 1, (MOVES, ENCODER.planes * SIZE * SIZE)).astype(np.float32)
+
+
+def odd_net(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Knows nothing, and says something else of every position and move; it rarely passes."""
+    told = planes.reshape(len(planes), -1) @ WEIGHTS.T
+    rates = 1 / (1 + np.exp(-told.mean(1)))
+    told[:, -1] = -20
+    return told, rates.astype(np.float32)
+
+
+def visits_in_turn(moves: int, simulations: int) -> list[int]:
+    """Sequential halving: of each simulation the visits that the considered move has (algorithm 1)."""
+    if moves <= 1:
+        return list(range(simulations))
+    visits, found, left = [0] * moves, list[int](), moves
+    while len(found) < simulations:
+        for _ in range(max(1, simulations // (math.ceil(math.log2(moves)) * left))):
+            found += visits[:left]
+            visits[:left] = [count + 1 for count in visits[:left]]
+        left = max(2, left // 2)
+    return found[:simulations]
+
+
+@dataclass
+class Slow:
+    """A node of the slow tree, by the paper's names, all for the side to move there."""
+
+    game: Game
+    moves: list[int] = field(default_factory=list)
+    logits: np.ndarray = field(default_factory=lambda: np.empty(0))
+    v: float = 0.0
+    children: dict[int, "Slow"] = field(default_factory=dict)
+    results: list[float] = field(default_factory=list)  # of all simulations through it
+
+    def evaluate(self) -> float:
+        """Ask the net, and know the moves."""
+        planes = encode_game(ENCODER, self.game)[None]
+        logits, rates = odd_net(planes)
+        self.moves = [*np.flatnonzero(self.game.sensible_moves()[:-1]).tolist(), MOVES - 1]
+        self.logits = logits[0, self.moves].astype(np.float64)
+        self.v = float(rates[0])
+        return self.v
+
+    def count(self, move: int) -> int:
+        return len(self.children[move].results) if move in self.children else 0
+
+    def q(self, move: int) -> float:
+        """The mean result of a visited move."""
+        return 1 - float(np.mean(self.children[move].results))
+
+    @property
+    def prior(self) -> np.ndarray:
+        raised = np.exp(self.logits - self.logits.max())
+        return raised / raised.sum()
+
+    @property
+    def sigma(self) -> np.ndarray:
+        """sigma(completed Q), equations 8 and 10, with v_mix of appendix D."""
+        counts = np.array([self.count(move) for move in self.moves])
+        mixed = self.v
+        if counts.sum():
+            visited = counts > 0
+            q = np.array([self.q(move) if self.count(move) else 0.0 for move in self.moves])
+            mean = (self.prior * q)[visited].sum() / self.prior[visited].sum()
+            mixed = (self.v + counts.sum() * mean) / (1 + counts.sum())
+        completed = np.array([self.q(move) if self.count(move) else mixed for move in self.moves])
+        return (50.0 + counts.max()) * 1.0 * completed
+
+    @property
+    def improved(self) -> np.ndarray:
+        """Equation 11."""
+        raised = self.logits + self.sigma
+        raised = np.exp(raised - raised.max())
+        return raised / raised.sum()
+
+    def child(self, move: int) -> "Slow":
+        if move not in self.children:
+            game = self.game.copy()
+            game.play(move)
+            self.children[move] = Slow(game)
+        return self.children[move]
+
+    def choose_inside(self) -> int:
+        """Equation 14."""
+        counts = np.array([self.count(move) for move in self.moves])
+        return self.moves[int((self.improved - counts / (1 + counts.sum())).argmax())]
+
+
+def slow_search(game: Game, simulations: int, noise: Callable[[int], float], considered: int = 16) -> tuple[Slow, int]:
+    """The root after so many simulations, and the move that is played; ``noise`` is a move's."""
+    root = Slow(game)
+    root.results.append(root.evaluate())
+    told = np.array([noise(move) for move in root.moves])
+    for wanted in visits_in_turn(min(considered, len(root.moves)), simulations):
+        scores = root.logits + told + root.sigma
+        fits = [root.count(move) == wanted for move in root.moves]
+        move = root.moves[int(np.where(fits, scores, -np.inf).argmax())]
+        path = [root, root.child(move)]
+        while path[-1].moves:
+            path.append(path[-1].child(path[-1].choose_inside()))
+        value = path[-1].evaluate()
+        for node in reversed(path):
+            node.results.append(value)
+            value = 1 - value
+    most = max(root.count(move) for move in root.moves)
+    scores = root.logits + told + root.sigma
+    return root, root.moves[int(np.where([root.count(move) == most for move in root.moves], scores, -np.inf).argmax())]
+
+
+@kernel
+def _in_turn(moves, simulations, visits):  # type: ignore[no-untyped-def]
+    for done in range(simulations):
+        visits[done] = gumbel.considered_visits(moves, simulations, done)
+
+
+def test_sequential_halving_visits_moves_in_the_order_of_the_paper() -> None:
+    for moves in (1, 2, 3, 5, 16, 26):
+        for simulations in (1, 2, 7, 16, 32, 50, 200):
+            visits = np.empty(simulations, np.int64)
+            _in_turn(moves, simulations, visits)
+            assert visits.tolist() == visits_in_turn(moves, simulations)
+
+
+def fast_search(simulations: int, scale: float) -> tuple[tree.Forest, int, dict[int, int]]:
+    """A forest with one searched tree, its slot, and which of the root's children each move is."""
+    forest = tree.Forest(20_000)
+    game = after_two_moves()
+    slot = int(forest.slots_of([game])[0])
+    forest.roots[slot]["simulations"] = simulations
+    gumbel.draw_gumbel(forest.roots, slot, MOVES, scale)
+    leaves, slots = puct.Leaves.empty(1), np.array([slot])
+    planes = np.empty((1, ENCODER.planes, SIZE * SIZE), np.float32)
+    trees = (forest.boards, forest.roots, forest.hashes, forest.nodes)
+    while count := puct.select_leaves(*trees, slots, simulations + 1, 1, KNOWLEDGE, leaves):
+        ENCODER.encode(leaves.positions, count, planes)
+        puct.expand_leaves(
+            forest.roots, forest.nodes, forest.owners, KNOWLEDGE, symmetry_table(SIZE), leaves, count, *odd_net(planes)
+        )
+    first, children = int(forest.nodes.first[slot, 0]), int(forest.nodes.children[slot, 0])
+    points = forest.nodes.point[slot, first : first + children]
+    found = {tree.move_from_point(int(point), SIZE): first + i for i, point in enumerate(points)}
+    return forest, slot, found
+
+
+def after_two_moves() -> Game:
+    game = Game(Rules.preset("cgos", SIZE), seed=5)
+    for move in (12, 6):
+        game.play(move)
+    return game
+
+
+@pytest.mark.parametrize("simulations", [3, 16, 50, 150])
+def test_a_gumbel_search_grows_the_tree_of_the_paper(simulations: int) -> None:
+    forest, slot, found = fast_search(simulations, 1.0)
+    noise, first = forest.roots[slot]["noise"], min(found.values())
+    slow, move = slow_search(after_two_moves(), simulations, lambda move: float(noise[found[move] - first]))
+    assert set(found) == set(slow.moves)
+    visits = {move: int(forest.nodes.visits[slot, child]) for move, child in found.items()}
+    assert visits == {move: slow.count(move) for move in slow.moves}
+    values = [forest.nodes.value[slot, found[move]] for move in slow.children]
+    assert values == pytest.approx([slow.q(move) for move in slow.children], abs=1e-5)
+    assert improved(forest, slot)[slow.moves] == pytest.approx(slow.improved, abs=2e-4)
+    assert int(gumbel.best_move(forest.nodes, forest.roots, slot, KNOWLEDGE)) == found[move]
+
+
+def improved(forest: tree.Forest, slot: int) -> np.ndarray:
+    shares = np.empty(MOVES, np.float32)
+    gumbel.improved_policy(forest.boards, forest.nodes, slot, KNOWLEDGE, shares)
+    return shares
+
+
+MCTX: dict[int, tuple[int, dict[int, int], dict[int, float]]] = {
+    16: (11, {}, {11: 0.80062, 18: 0.02645, 20: 0.16109}),
+    50: (
+        20,
+        {1: 2, 4: 2, 5: 2, 11: 5, 13: 5, 18: 12, 20: 12, 21: 2},
+        {11: 0.05969, 14: 0.01395, 17: 0.46739, 18: 0.03442, 20: 0.12788, 23: 0.23783, 24: 0.04032},
+    ),
+}
+"""What mctx 0.0.71 finds for this position and net, without noise: by simulations the move, the visits where there are
+several, and the improved policy from 0.01 on (gumbel_muzero_policy, discount -1, values from -1 to 1, value_scale 0.5,
+maxvisit_init 50, rescale_values off)."""
+
+
+@pytest.mark.parametrize("simulations", MCTX)
+def test_a_gumbel_search_finds_what_mctx_finds(simulations: int) -> None:
+    move, visits, shares = MCTX[simulations]
+    forest, slot, found = fast_search(simulations, 0.0)
+    assert int(gumbel.best_move(forest.nodes, forest.roots, slot, KNOWLEDGE)) == found[move]
+    several = {move: int(forest.nodes.visits[slot, child]) for move, child in found.items()}
+    assert {move: count for move, count in sorted(several.items()) if count > 1} == visits
+    policy = improved(forest, slot)
+    assert {int(move): policy[move] for move in np.flatnonzero(policy >= 0.01)} == pytest.approx(shares, abs=1e-4)
+
+
+def test_where_superko_leaves_a_pass_that_loses_all_of_the_policy_is_the_pass() -> None:
+    forest, slot, found = fast_search(3, 0.0)
+    for move, child in found.items():
+        forest.nodes.visits[slot, child] = 0 if move == MOVES - 1 else tree.FORBIDDEN
+    forest.nodes.prior[slot, found[MOVES - 1]] = 0
+    policy = improved(forest, slot)
+    assert policy[-1] == 1 and policy[:-1].max() == 0
+    assert int(gumbel.best_move(forest.nodes, forest.roots, slot, KNOWLEDGE)) == found[MOVES - 1]

@@ -1,0 +1,291 @@
+"""Learning from one's own searches: the games, their files, and what a run promises."""
+
+import logging
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from commandline import arena
+from test_gumbel import odd_net
+
+from arena import ConfigError
+from arena.go.game import Game, Rules
+from arena.go.planes import find_encoder
+from arena.players.registry import Registry
+from bots.alphago import Config as Search
+from bots.nets import vnni
+from bots.nets.catalogue import named_network
+from bots.nets.checkpoint import Checkpoint
+from bots.nets.inference import sample_planes
+from bots.nets.network import Network
+from bots.search import puct
+from bots.search.tree import knowledge_of
+from trainers import zero
+from trainers.live import LiveNet
+from trainers.players import LEVELS, Played, Player, Players, Style, Table
+from trainers.progress import Round
+from trainers.replay import Replay, findings_of, stored_form, window
+from trainers.settings import ZERO_PRESETS, change
+from trainers.teaching import from_levels
+
+SIZE = 5
+ENCODER = find_encoder("arena-17")
+KNOWLEDGE = knowledge_of(Search(search="gumbel", rollout_weight=0.0, stop_early=False), puct.Knowledge)
+STYLE = Style(full_search_prob=0.5, visits=12, cheap_search_visits=4, first_pass=7, gumbel_scale=1.0)
+LIMIT = 2 * SIZE * SIZE + 38
+
+
+class Odd:
+    """A net that knows nothing."""
+
+    encoder = ENCODER
+
+    def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        logits, rates = odd_net(planes)
+        logits[:, -1] = -1.0
+        return logits / 8, rates
+
+
+def player(slots: int = 6, style: Style = STYLE) -> Player:
+    seeds = count(1)
+    lock = threading.Lock()
+
+    def begin() -> tuple[float, int, int]:
+        with lock:
+            seed = next(seeds)
+        return seed % 8 - 0.5, seed, seed % 4
+
+    return Player(Table(SIZE, LIMIT, begin, style, KNOWLEDGE), Odd(), slots)
+
+
+@pytest.fixture(scope="module")
+def played() -> list[Played]:
+    with Players([player(), player()]) as players:
+        games = players.take(400)
+        pace = players.pace
+    assert sum(len(game.plies) for game in games) >= 400
+    assert pace.moves >= sum(len(game.moves) for game in games) and 0 < pace.net_seconds < pace.seconds
+    return games
+
+
+def test_games_follow_the_rules_and_end_as_the_referee_says(played: list[Played]) -> None:
+    for game in played:
+        referee = Game(Rules.preset("cgos", SIZE, game.komi, move_limit=LIMIT), seed=1)
+        for ply, move in enumerate(game.moves.tolist()):
+            assert not (ply < STYLE.first_pass and move == SIZE * SIZE)
+            referee.play(move)
+        assert referee.outcome is not None and referee.outcome.margin == game.margin
+        assert referee.is_passed_out == game.is_sound
+    assert any(game.is_sound for game in played)
+
+
+class Failing(Odd):
+    def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        raise RuntimeError("no more")
+
+
+def test_what_goes_wrong_in_a_player_is_raised_where_its_games_are_taken() -> None:
+    table = Table(SIZE, LIMIT, lambda: (0.5, 1, 0), STYLE, KNOWLEDGE)
+    with pytest.raises(RuntimeError, match="no more"), Players([Player(table, Failing(), 2)]) as players:
+        players.take(1)
+
+
+def test_about_as_many_moves_are_searched_in_full_as_was_asked(played: list[Played]) -> None:
+    moves, rows = sum(len(game.moves) for game in played), sum(len(game.plies) for game in played)
+    assert 0.25 < rows / moves < 0.6  # less than half: the first moves are drawn, and forced ones aren't searched
+    for game in played:
+        assert (game.levels.max(1, initial=0) == LEVELS).all()
+        assert ((game.win_rates >= 0) & (game.win_rates <= 1)).all()
+
+
+def test_the_policy_to_learn_is_of_legal_moves(played: list[Played]) -> None:
+    for game in played[:10]:
+        referee, at = Game(Rules.preset("cgos", SIZE, game.komi, move_limit=LIMIT), seed=1), 0
+        for ply, move in enumerate(game.moves.tolist()):
+            if at < len(game.plies) and game.plies[at] == ply:
+                assert not (game.levels[at] > 0)[~referee.legal_moves()].any()
+                at += 1
+            referee.play(move)
+
+
+def test_files_of_games_are_read_as_they_were_written(played: list[Played], tmp_path: Path) -> None:
+    replay = Replay(tmp_path, SIZE, 10_000)
+    for part in (played[:5], played[5:20], played[20:]):
+        replay.add(part)
+    again = Replay(tmp_path, SIZE, 10_000)
+    assert (again.rows, again.games, again.positions) == (replay.rows, replay.games, replay.positions)
+    assert again.games == len(played)
+    for one, other in ((replay.findings, again.findings),):
+        assert (one.places == other.places).all() and (one.levels == other.levels).all()
+        assert (one.games.moves == other.games.moves).all() and (one.games.owners == other.games.owners).all()
+    found, row = again.findings, 0
+    for number, game in enumerate(played):
+        margin = found.games.owners[number].sum() - found.games.komis[number]
+        assert margin == game.margin
+        for ply, levels in zip(game.plies, game.levels, strict=True):
+            assert found.places[row] == found.games.starts[number] + ply
+            assert from_levels(found.levels[row]) == pytest.approx(levels / levels.sum())
+            row += 1
+    rows = again.batch([1], 32, ENCODER)
+    assert (rows.planes == again.batch([1], 32, ENCODER).planes).all() and rows.shares.sum(1) == pytest.approx(1)
+    size = sum(path.stat().st_size for path in tmp_path.glob("*.npz"))
+    assert size / again.positions < 40
+
+
+def test_damaged_files_are_skipped_and_other_sizes_refused(
+    played: list[Played], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    replay = Replay(tmp_path, SIZE, 10_000)
+    for part in (played[:5], played[5:10], played[10:15], played[15:20]):
+        replay.add(part)
+    first, second, third, _ = sorted(tmp_path.glob("*.npz"))
+    first.write_bytes(b"")
+    second.write_bytes(second.read_bytes()[:-200])
+    content = bytearray(third.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    third.write_bytes(content)
+    with caplog.at_level(logging.WARNING):
+        again = Replay(tmp_path, SIZE, 10_000)
+    assert again.damaged == [first.name, second.name, third.name] and len(caplog.messages) == 3
+    assert again.games == 20 and len(again.findings.games) == 5
+    with pytest.raises(ConfigError, match="another name"):
+        Replay(tmp_path, 7, 10_000)
+
+
+def test_the_window_grows_as_in_katago_and_older_files_go(played: list[Played], tmp_path: Path) -> None:
+    assert window(200, 250) == 200 and window(250, 250) == 250
+    assert window(1_000_000, 250_000) == int(250_000 * (1 + 0.4 * (4**0.75 - 1) / 0.75))
+    replay = Replay(tmp_path, SIZE, 50)
+    for begin in range(0, 40, 4):
+        replay.add(played[begin : begin + 4])
+    kept = len(replay.findings)
+    assert window(replay.rows, 50) <= kept < replay.rows
+    assert len(list(tmp_path.glob("*.npz"))) < 10
+    again = Replay(tmp_path, SIZE, 50)
+    assert len(again.findings) == kept and again.rows == replay.rows
+
+
+def test_no_games_make_an_empty_file() -> None:
+    assert len(findings_of(SIZE, stored_form([], SIZE))) == 0
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("int8", [True, False])
+def test_a_live_net_plays_with_the_weights_that_it_was_given_last(int8: bool, packed: bool) -> None:
+    torch.manual_seed(1)
+    network = named_network("arena-2x16", ENCODER.planes, SIZE).eval()
+    live = LiveNet(ENCODER, torch.device("cpu"), bf16=False, int8=int8, packed=packed)
+    planes = np.concatenate([sample_planes(ENCODER, SIZE)] * 4)
+    for _ in range(2):
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter += 0.1 * torch.randn_like(parameter)
+            answer = network(torch.from_numpy(planes))
+        live.take(network, planes)
+        logits, rates = live.evaluate(planes)
+        odds = answer.value.softmax(1).numpy()
+        wanted = answer.policy.numpy()
+        if live.is_int8:
+            assert (logits - wanted).var() < 0.01 * wanted.var()
+            assert np.abs(rates - odds[:, 0] - odds[:, 1] / 2).mean() < 0.02
+        else:
+            assert logits == pytest.approx(wanted, abs=1e-4)
+            assert rates == pytest.approx(odds[:, 0] + odds[:, 1] / 2, abs=1e-5)
+
+
+@pytest.mark.skipif(not vnni.is_supported(), reason="the processor has no AVX-512 VNNI")
+@pytest.mark.parametrize(("net", "size"), [("arena-1x48", 5), ("arena-3x32", 7), ("arena-2x64", 9)])
+def test_a_packed_net_answers_as_torch_does_for_any_shape_and_size(net: str, size: int) -> None:
+    torch.manual_seed(2)
+    network = named_network(net, ENCODER.planes, size).eval()
+    with torch.no_grad():
+        for name, tensor in network.state_dict().items():
+            if tensor.is_floating_point():
+                tensor += 0.1 * torch.rand_like(tensor) * (1 if "var" in name else 2)
+    assert isinstance(network, Network) and vnni.fits(network)
+    planes = sample_planes(ENCODER, size)
+    logits, rates = vnni.evaluate(vnni.pack(network, planes), planes)
+    with torch.no_grad():
+        answer = network(torch.from_numpy(planes))
+    wanted, odds = answer.policy.numpy(), answer.value.softmax(1).numpy()
+    assert (logits - wanted).var() < 0.003 * wanted.var()
+    assert rates == pytest.approx(odds[:, 0] + odds[:, 1] / 2, abs=0.03)
+
+
+TINY = {
+    "max_games": 40,
+    "parallel_games": 8,
+    "game_threads": 1,
+    "round_rows": 40,
+    "batch_size": 16,
+    "visits": 8,
+    "cheap_search_visits": 4,
+    "eval_games": 2,
+    "eval_visits": 4,
+}
+
+
+def test_a_run_ends_and_goes_on_and_its_net_plays(tmp_path: Path) -> None:
+    config = change(ZERO_PRESETS["tiny"], TINY | {"name": "z"}, "test")
+    rounds: list[Round] = []
+    results = tmp_path / "results"
+    registry = Registry(results=results)
+    folder = zero.train(config, results, registry, rounds.append)
+    manifest = Checkpoint.open(folder).manifest
+    games = manifest.metrics["games"]
+    assert manifest.trainer == "zero" and games >= 40 and manifest.rows > 0
+    assert rounds[-1].games <= games and 0 < rounds[-1].net_share < 1 and rounds[-1].rows <= rounds[-1].positions
+    assert "share_against_random" in manifest.metrics
+    steps = rounds[-1].step
+
+    rounds.clear()
+    zero.train(change(config, {"max_games": int(games) + 20}, "test"), results, registry, rounds.append)
+    assert rounds[0].games > games and rounds[0].step >= steps
+    bot = "alphago:checkpoint=z,search=gumbel,visits=4,rollout_weight=0"
+    match = arena("match", bot, "random", "-n", "2", "--size", "5", folder=tmp_path)
+    assert match.returncode == 0, match.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"max_games": None, "max_minutes": None}, "needs an end"),
+        ({"eval_games": 3}, "even number"),
+        ({"net": "gocnn-5x64"}, "choose arena-"),
+        ({"start": "nowhere"}, "nowhere"),
+        ({"start": "sl-9x9"}, "sl-9x9"),
+    ],
+)
+def test_settings_that_can_not_be_are_refused(given: dict[str, object], words: str, tmp_path: Path) -> None:
+    config = change(ZERO_PRESETS["tiny"], {"name": "z"}, "test")
+    config = replace(config, **given)  # type: ignore[arg-type]  # what is tried
+    with pytest.raises(Exception, match=words):
+        zero.check(config, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_again_and_again_goes_on(tmp_path: Path) -> None:
+    """No file of games is lost that was there before, and no step is made twice in the log."""
+    words = [sys.executable, "-m", "arena", "train", "zero", "--preset", "tiny", "--name", "z"]
+    words += ["--max-games", "100000", "--set", "round_rows=200", "--set", "save_minutes=0", "--results", str(tmp_path)]
+    folder, most = tmp_path / "training" / "z" / "games", 0
+    for kill in range(5):
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            process.wait(8 + 1.3 * kill)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        games = max((int(path.stem.split("-")[1]) for path in folder.glob("*.npz")), default=0)
+        assert games >= most
+        assert not Replay(folder, SIZE, 20_000).damaged
+        most = games
+    assert most > 0

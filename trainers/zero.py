@@ -1,0 +1,367 @@
+"""From random weights to a player: a net learns from nothing but the games of its own search. No records.
+
+Each round the averaged net plays against itself, with a Gumbel search at every move (Danihelka et al. 2022, "Policy
+improvement by planning with Gumbel"), and then learns from the latest games: the improved policy, the result and the
+search's win rate, whose each point was at the end, and the score. What makes that cheap is KataGo's (Wu 2019,
+"Accelerating self-play learning in Go"): playout cap randomization, ownership and score, varied komi, a growing window.
+In one process, on one device, the players in threads of their own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from copy import deepcopy
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from arena import ConfigError
+from arena.events.openings import draw_openings
+from arena.go.game import Rules
+from bots.alphago import AlphaGo
+from bots.alphago import Config as Search
+from bots.nets.catalogue import Net
+from bots.nets.checkpoint import Checkpoint, find
+from bots.search import puct
+from bots.search.tree import knowledge_of
+from trainers import data, distill, supervised
+from trainers.distill import TaughtTarget, to_taught
+from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
+from trainers.live import LiveNet
+from trainers.loop import Run
+from trainers.optimizers import Plan
+from trainers.players import Pace, Played, Player, Players, Style, Table
+from trainers.progress import Rating, Round
+from trainers.replay import Replay
+from trainers.rl import read_ratings, write_rating
+from trainers.selfplay import draw_seeds
+from trainers.settings import ADJUSTABLE, write_file
+from trainers.settings import Zero as Config
+from trainers.sparring import spar
+from trainers.supervised import CALIBRATION, PARITY_ROWS, QUICK_ROWS, Answering, Weighed, answering_with, gradients
+from trainers.tracking import profiled, tracked
+from trainers.workers import ALONE, Workers, pick_device, prepare, refuse_torchrun
+
+GAMES = "games"
+"""The folder of a run's games, beside its state."""
+
+WIDE, WIDER = 0.1, 5.0
+"""The share of games whose komi varies this many times as much, so that the net knows all kinds of komi."""
+
+LEAST = 4
+"""Batches of rows that there must be before anything is learned."""
+
+PLIES = 4
+"""Random moves at the start of the games against other bots."""
+
+
+# --- The run ---
+
+
+def train(config: Config, results: Path, registry: Any, on_progress: Callable[[Round], None] = lambda _: None) -> Path:
+    """Train, or go on where a run of this name stopped, and return the checkpoint's folder. The bots that it is rated
+    against are of ``registry``.
+
+    Files go under ``results``: training/NAME/, where the games are, too, and checkpoints/NAME/. Stopped by SIGINT,
+    SIGTERM or SIGHUP it keeps the games that are over, saves its state and a checkpoint, and returns as always; killed
+    it loses the games of one round and what was learned since the state was saved. Raises ConfigError for settings that
+    can't be, and CheckpointError for a net that can't learn so or a state that doesn't fit.
+    """
+    refuse_torchrun("zero")
+    check(config, results)
+    entries = [registry.resolve(name) for name in config.eval_opponents]
+    for entry in entries:
+        entry.checked(config.size)
+    return _Training(config, results, entries, on_progress).run()
+
+
+def check(config: Config, results: Path) -> None:
+    """Raise ConfigError or CheckpointError for settings that can't be."""
+    if config.max_minutes is None and config.max_games is None:
+        raise ConfigError("a training run needs an end: give max_minutes or max_games")
+    if not config.name:
+        raise ConfigError("a run needs a name; give --name")
+    if config.eval_games % 2:
+        raise ConfigError(f"eval_games = {config.eval_games} can't be played in pairs; give an even number")
+    if not config.net.startswith("arena-"):
+        raise ConfigError(
+            f"the net {config.net} gives no policy, value, ownership and score; choose arena-BLOCKSxCHANNELS"
+        )
+    if config.start:
+        start = Checkpoint.open(find(config.start, results))
+        if start.folder.resolve() == (results / "checkpoints" / config.name).resolve():
+            raise ConfigError(f"{config.name} can't begin with itself, which it would replace; give it another name")
+        start.require_size(config.size)
+        if start.manifest.encoder != supervised.encoder_of(config).name:
+            raise ConfigError(
+                f"{config.start} has the encoder {start.manifest.encoder}; give --set encoder={start.manifest.encoder}"
+            )
+    pick_device(config.device, Workers())
+    supervised.build(config, results)
+
+
+class _Run(Run):
+    """A run whose budget may be in games."""
+
+    games = 0
+    most: int | None = None
+
+    @property
+    def done(self) -> float:
+        return max(super().done, self.games / self.most if self.most else 0.0)
+
+
+class _Training:
+    """What one call of ``train`` works with."""
+
+    def __init__(self, config: Config, results: Path, opponents: list[Any], on_progress: Callable[[Round], None]):
+        self.config, self.results, self.opponents, self.on_progress = config, results, opponents, on_progress
+        self.device = prepare(config, ALONE)
+        self.encoder = supervised.encoder_of(config)
+        self.folder, self.saved = results / "training" / config.name, results / "checkpoints" / config.name
+        self.network = supervised.build(config, results).to(self.device).train()
+        self.averaged = deepcopy(self.network).eval()
+        self.answering = answering_with(torch.compile(self.network) if config.compile else self.network, config)
+        settings = {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in asdict(config).items()
+            if key not in ADJUSTABLE
+        }
+        minutes = config.max_minutes if config.max_minutes is not None else np.inf
+        self.state = _Run(self.network, Plan.of(config, max_minutes=minutes), self.folder, settings)
+        self.replay = Replay(self.folder / GAMES, config.size, config.replay_window)
+        self.live = LiveNet(self.encoder, self.device, config.bf16)
+        self.ratings: list[Rating] = []
+        self.kept = time.monotonic()
+        self.lock = threading.Lock()
+        self.random = np.random.default_rng([config.seed, self.replay.games])
+
+    def run(self) -> Path:
+        config, state = self.config, self.state
+        state.restore()
+        state.most, state.games = config.max_games, self.replay.games
+        self.ratings = [rating for rating in read_ratings(self.folder) if rating.iteration <= state.step_count]
+        write_file(config, self.folder)
+        self._refresh()
+        table = self._table()
+        with ExitStack() as stack:
+            state.told = stack.enter_context(tracked(config, self.folder, ALONE))
+            profile_step = stack.enter_context(profiled(config.profile, self.folder))
+            stack.enter_context(state.stopping_on_signals())
+            players = Players([Player(table, self.live, config.parallel_games) for _ in range(config.game_threads)])
+            stack.enter_context(players)
+            while state.done < 1 and not state.stop_asked:
+                self._round(players)
+                profile_step()
+            self._keep(players.take(0))
+            state.save()
+        return self._finish()
+
+    # --- A round ---
+
+    def _round(self, players: Players) -> None:
+        """Wait for games, keep them, learn, let the players have what was learned, and measure it now and then."""
+        state, begun, before = self.state, time.monotonic(), players.pace
+        played = players.take(self.config.round_rows, lambda: not state.stop_asked)
+        self._keep(played)
+        if state.stop_asked:
+            return
+        rows, learning = state.rows, time.monotonic()
+        self._learn()
+        learned = time.monotonic()
+        self._refresh()
+        refreshed = time.monotonic()
+        pace = players.pace - before
+        figures = {
+            **_figures(played, pace, refreshed - begun),
+            "games": self.replay.games,
+            "positions": self.replay.positions,
+            "new_rows": self.replay.rows,
+            "age": self.replay.age,
+            "komi": self._komi(),
+            "int8": float(self.live.is_int8),
+            "refresh_seconds": refreshed - learned,
+            "waiting": (learning - begun) / (refreshed - begun),
+            "learned_per_second": (state.rows - rows) / (learned - learning),
+        }
+        state.log(**figures, **state.figures())
+        state.save_when_due()
+        if state.step_count and time.monotonic() - self.kept > 60 * self.config.snapshot_minutes:
+            self._measure()
+        self._tell(figures)
+
+    def _keep(self, played: list[Played]) -> None:
+        """Write games to disk, from where they are learned from."""
+        self.replay.add(played)
+        self.state.games = self.replay.games
+
+    def _learn(self) -> None:
+        """As many steps as the new rows allow, but no more than those of two rounds: players want new weights."""
+        config, state, replay = self.config, self.state, self.replay
+        if replay.rows < LEAST * config.batch_size:
+            return
+        most = int(config.replay_ratio * replay.rows) - state.rows
+        most = min(most, int(2 * config.replay_ratio * config.round_rows))
+        for _ in range(most // config.batch_size):
+            if state.stop_asked or state.done >= 1:
+                return
+            batch = replay.batch([config.seed, state.step_count], config.batch_size, self.encoder, config.num_workers)
+            parts = [to_taught(part, self.device) for part in data.parted(batch, config.micro_batch_size)]
+            state.forget()
+            figures = gradients(lambda planes, target: weigh(config, self.answering, planes, target), parts)
+            state.update(config.batch_size, figures)
+
+    def _refresh(self) -> None:
+        """Let the players have the averaged weights."""
+        planes = np.zeros((2, self.encoder.planes, self.config.size, self.config.size), np.float32)
+        if self.replay.rows:
+            planes = self.replay.batch([self.config.seed, self.state.step_count, 1], QUICK_ROWS, self.encoder).planes
+        self.live.take(self._average(), planes)
+
+    def _average(self) -> Net:
+        """The averaged net, which plays and is saved, as it is now."""
+        self.averaged.load_state_dict(self.state.averaged)
+        return self.averaged
+
+    # --- The games ---
+
+    def _table(self) -> Table:
+        config = self.config
+        points = config.size**2
+        search = Search(
+            search="gumbel",
+            gumbel_sample_size=config.gumbel_sample_size,
+            gumbel_c_visit=config.gumbel_c_visit,
+            gumbel_c_scale=config.gumbel_c_scale,
+            rollout_weight=0.0,
+            stop_early=False,
+        )
+        first_pass = int(config.first_pass * points)
+        style = Style(
+            config.full_search_prob, config.visits, config.cheap_search_visits, first_pass, config.gumbel_scale
+        )
+        return Table(config.size, 2 * points + 38, self._begin, style, knowledge_of(search, puct.Knowledge))
+
+    def _komi(self) -> float:
+        return self.config.komi if self.config.komi is not None else self.replay.margin
+
+    def _begin(self) -> tuple[float, int, int]:
+        """A new game's komi, its seed, and how many moves are drawn from the policy."""
+        config, most = self.config, self.config.size**2
+        with self.lock:
+            stdev = config.komi_stdev * (WIDER if self.random.random() < WIDE else 1.0)
+            komi = np.clip(round(2 * self.random.normal(self._komi(), stdev)) / 2, -most, most)
+            drawn = 0
+            if self.random.random() < config.policy_init_prob:
+                drawn = int(self.random.integers(config.policy_init_moves + 1))
+            return float(komi), int(self.random.integers(2**62)), drawn
+
+    # --- What becomes of it ---
+
+    def _measure(self) -> None:
+        """Keep the net as a snapshot, and let its search play the matches."""
+        checkpoint = self._save({}, f"-step{self.state.step_count}")
+        forget_snapshots(self.saved, SNAPSHOTS)
+        self._rate(checkpoint)
+        self.kept = time.monotonic()
+
+    def _rate(self, checkpoint: Checkpoint) -> None:
+        config, state = self.config, self.state
+        player = AlphaGo(Search(str(checkpoint.folder), search="gumbel", visits=config.eval_visits, rollout_weight=0.0))
+        rules = self._rules()
+        openings = draw_openings(rules, config.eval_games // 2, PLIES, config.seed)
+        twice = [opening for opening in openings for _ in range(2)]
+        seeds = (draw_seeds(config.eval_games, config.seed, state.step_count) >> np.uint64(1)).tolist()
+        for entry in self.opponents:
+            bot = entry.build()
+            try:
+                slots = min(config.eval_games, entry.bot_kind.boards)
+                points = spar(player, bot, entry.limits, rules, seeds, twice, slots, lambda: not state.stop_asked)
+            finally:
+                bot.close()
+            if points is not None:
+                rating = Rating.of(state.step_count, entry.name, points)
+                self.ratings.append(rating)
+                write_rating(self.folder, rating)
+
+    def _rules(self) -> Rules:
+        """Of matches, and of the manifest."""
+        komi = None if self.config.komi is None else round(2 * self.config.komi) / 2
+        return Rules.preset("cgos", self.config.size, komi)
+
+    def _tell(self, figures: Mapping[str, float]) -> None:
+        progress = self.state.progress()
+        told: dict[str, Any] = {
+            **figures,
+            "step": self.state.step_count,
+            "rows": self.replay.rows,
+            "loss": progress.loss,
+            "right": progress.right,
+            "minutes_left": progress.minutes_left,
+            "ratings": tuple(self.ratings),
+        }
+        self.on_progress(Round(**{item.name: told[item.name] for item in fields(Round)}))
+
+    def _finish(self) -> Path:
+        """The checkpoint, and its matches once the budget is spent."""
+        state = self.state
+        checkpoint = self._save({})
+        if state.done >= 1 and not state.stop_asked:
+            self._rate(checkpoint)
+            latest = {rating.against: rating for rating in self.ratings if rating.iteration == state.step_count}
+            checkpoint = self._save({f"share_against_{name}": rating.share for name, rating in latest.items()})
+            forget_snapshots(self.saved)
+        return checkpoint.folder
+
+    def _save(self, metrics: Mapping[str, float], step: str = "") -> Checkpoint:
+        """Export the averaged net; quickly, as a snapshot, with a ``step``."""
+        config, state, replay = self.config, self.state, self.replay
+        network, name = deepcopy(self._average()).cpu(), f"{config.name}{step}"
+        start = Checkpoint.open(find(config.start, self.results)) if config.start else None
+        manifest = describe(
+            network,
+            name,
+            self.encoder,
+            self._rules(),
+            trainer="zero",
+            data=f"{replay.games} games of its own search, {replay.rows} of {replay.positions} positions in full",
+            rows=state.rows,
+            minutes=round(state.seconds / 60, 1),
+            settings={**asdict(config), "start": Path(config.start).name},
+            metrics={"games": replay.games, "positions": replay.positions, **metrics},
+            parent=start.identity if start else "",
+        )
+        size = (config.size, config.size)
+        rows = np.zeros((QUICK_ROWS, self.encoder.planes, *size), np.float32)
+        if replay.rows:
+            rows = replay.batch([config.seed, state.step_count, 2], PARITY_ROWS, self.encoder).planes
+        planes = (None, rows[:QUICK_ROWS]) if step or not replay.rows else (rows[:CALIBRATION], rows)
+        return export(network, self.saved.with_name(name), manifest, *planes)
+
+
+def weigh(config: Config, answering: Answering, planes: Tensor, target: TaughtTarget) -> Weighed:
+    losses = distill.loss(answering(planes), target, config.outcome_share)
+    return Weighed(losses.total(config), losses.right, losses.parts())
+
+
+def _figures(played: list[Played], pace: Pace, spent: float) -> dict[str, float]:
+    """Of a round's games, and of how they were played in ``spent`` seconds."""
+    margins = np.array([game.margin for game in played])
+    return {
+        "games_per_second": len(played) / spent,
+        "positions_per_second": pace.moves / spent,
+        "evaluations_per_second": pace.evaluations / spent,
+        "net_share": pace.net_seconds / max(1e-9, pace.seconds),
+        "net_evaluations_per_second": pace.evaluations / max(1e-9, pace.net_seconds),
+        "batch": pace.evaluations / max(1, pace.batches),
+        "length": float(np.mean([len(game.moves) for game in played])),
+        "black": float((np.sign(margins) / 2 + 0.5).mean()),
+        "cut_off": float(np.mean([not game.is_sound for game in played])),
+    }
