@@ -465,21 +465,29 @@ def _show_lines(view: EventView[Any], updates: Iterator[Update], console: Consol
 
     games = view.event.games
     write(view.head)
-    written, tenths = view.clock(), 0
+    written, tenths, resumed = view.clock(), 0, 0
+
+    def tell_resumed() -> None:
+        nonlocal resumed
+        if view.resumed > resumed:  # once all of them are counted
+            write(f"{view.resumed} of {games} games were played earlier")
+            resumed = view.resumed
+
     for update in updates:
+        if not update.resumed:
+            tell_resumed()
         if update.waiting and not view.waiting:
             write(style.waiting(update.waiting))
         view.add(update)
         for line in update.news:
             write(line)
-        if update.resumed and update.records:
-            write(f"{view.stored} of {games} games were played earlier")
-        elif update.records and view.stored < games:
+        if update.records and not update.resumed and view.stored < games:
             waited = view.clock() - written
             if waited >= max(LINE_EVERY, view.elapsed / 100) or 10 * view.stored // games > tenths:
                 write(view.progress)
                 written = view.clock()
         tenths = 10 * view.stored // games
+    tell_resumed()
     view.finish()
 
 
