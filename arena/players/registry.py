@@ -297,7 +297,7 @@ class Registry:
         if name == "checkpoint":
             path, _, rest = rest.partition(",")
             if not path:
-                raise ConfigError("'checkpoint:' wants the name or folder of a net, as in checkpoint:sl-9x9")
+                raise ConfigError("'checkpoint:' needs the name or folder of a net, as in checkpoint:sl-9x9")
             base = self._make(f"checkpoint:{path}", "policy", {"checkpoint": path}, COMMAND_LINE)
         elif "#" in name:
             base = self._as_it_was(*name.split("#", maxsplit=1))
@@ -323,7 +323,7 @@ class Registry:
         now = self.entry(name)
         found = kept(now.factory, code)
         if not found:
-            raise ConfigError(f"'{name}#{code}': no source of {name} whose code begins so is kept")
+            raise ConfigError(f"'{name}#{code}': no saved version of {name} has a code that starts like this")
         return replace(now, name=f"{name}#{code}", factory=found[0])
 
     def _make(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> Entry:
@@ -390,8 +390,8 @@ class Registry:
         for path in (Path(entry.source), file):
             if path.stat().st_uid not in (0, os.getuid()):
                 raise ConfigError(
-                    f"{where}: kind = {entry.kind!r} isn't run: {path} belongs to another user; "
-                    "look at what it does, and copy it to make it yours"
+                    f"{where}: kind = {entry.kind!r} is refused: {path} belongs to another user; "
+                    "check what it does, then copy it to use it"
                 )
         self._kinds[entry.kind] = (entry.factory, entry.source)
         made = self._make(entry.name, entry.kind, dict(entry.settings), entry.source)

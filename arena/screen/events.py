@@ -559,7 +559,7 @@ def show_watched(event: Match | Tournament | Ladder, watch: Watch, console: Cons
     KeyboardInterrupt; the event goes on."""
     live = watch.look.live
     games = show(event, watch.updates(), console, watch.clock, theme=theme).stored
-    go_on = f"; go on with: {live.command}" if live.command else "; the same command plays the rest"
+    go_on = f"; resume it with: {live.command}" if live.command else "; the same command plays the rest"
     stored = f"{games} of {event.games} games are stored{go_on}"
     match watch.end:
         case End.STOPPED:

@@ -336,7 +336,7 @@ LINE_EVERY = 5.0
 
 HINTS = ("n/p other board · space pause · q quit · ? keys", "n/p board · space pause · q quit")
 HELP = (
-    "n → next board · p ← previous board · space pause and go on · q quit, the same command goes on · ? fewer words",
+    "n → next board · p ← previous board · space pause and resume · q quit, the same command resumes · ? fewer words",
     "n → next board · p ← previous · space pause · q quit, stored games stay · ? less",
     "n → next, p ← previous board · space pause · q quit · ?",
     "n p board · space pause · q quit · ?",
@@ -400,7 +400,7 @@ class LiveScreen(Generic[V]):
         hints, help = (HINTS, HELP) if self.control is not None else (WATCHER_HINTS, WATCHER_HELP)
         if self.shows_help:
             return Hint(help, insists=True)
-        space = "space go on" if self.view.is_paused else "space pause"
+        space = "space resume" if self.view.is_paused else "space pause"
         return Hint(tuple(words.replace("space pause", space) for words in hints))
 
 
@@ -456,7 +456,7 @@ def _show_live(screen: LiveScreen[Any], updates: Iterator[Update], console: Cons
 
 def _waiting(console: Console) -> Status:
     """Says below the last frame what takes a moment: bots that are busy are given some time to end."""
-    return console.status(Text("Ending the bots …", style.LABEL))
+    return console.status(Text("Stopping the bots …", style.LABEL))
 
 
 def _show_lines(view: EventView[Any], updates: Iterator[Update], console: Console) -> None:
