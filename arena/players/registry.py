@@ -16,7 +16,7 @@ from typing import Any
 import bots
 from arena import ConfigError, UserError
 from arena.contract.bot import Bot, BotKind, Limits
-from arena.contract.code import Player, code_of, kept, load_kind
+from arena.contract.code import Player, code_of, digest_of, kept, load_kind
 from arena.contract.settings import plain, read_value, setting, suggest
 from arena.players.tables import ClusterTable, ScreenTable, TournamentTable, read_config, read_table
 from bots.nets.checkpoint import MANIFEST, Checkpoint, find, precision_here
@@ -135,23 +135,33 @@ class Entry:
 
     def luggage(self) -> dict[str, list[Path]]:
         """What another machine needs to build it, besides what is installed: the files of its net, and of a bot that is
-        one file that; by the names of the folders where ``moved`` looks for them."""
+        one file that; by the names of the folders where ``moved`` looks for them, which tell what is in them."""
         found = {}
         if self.net:
             checkpoint = Checkpoint.open(dict(self.settings)["checkpoint"])
             found[self.net] = [checkpoint.folder / name for name in (*checkpoint.manifest.files, MANIFEST)]
         if self._file is not None:
-            found[f"code-{self.code[:12]}"] = [self._file]
+            found[self._code_folder] = [self._file]
         return found
 
+    def packed(self) -> Entry:
+        """This player as it travels: a bot that is one file is named by its place in the luggage."""
+        if self._file is None:
+            return self
+        return replace(self, factory=f"{self._code_folder}/{self._file.name}:{self.factory.rpartition(':')[2]}")
+
     def moved(self, place: Path) -> Entry:
-        """This player, the same, with what lies of its luggage in folders of ``place``."""
-        net, code, settings, factory = place / self.net, place / f"code-{self.code[:12]}", self.settings, self.factory
+        """A packed player, the same, with what lies of its luggage in folders of ``place``."""
+        net, settings, factory = place / self.net, self.settings, self.factory
         if self.net and net.is_dir():
             settings = tuple((dict(settings) | {"checkpoint": str(net)}).items())
-        if self._file is not None and code.is_dir():
-            factory = f"{code / self._file.name}:{factory.rpartition(':')[2]}"
+        if self._file is not None:
+            factory = str(place / factory)
         return replace(self, settings=settings, factory=factory)
+
+    @property
+    def _code_folder(self) -> str:
+        return f"code-{digest_of([self._file] if self._file else [])}"
 
     @property
     def _file(self) -> Path | None:
