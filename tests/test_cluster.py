@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from commandline import ARENA, arena, refused
 from scripted_bots import scripted
+from test_value import untrained
 
 from arena import ConfigError, StoreError, UserError
 from arena.contract.bot import Limits
@@ -32,6 +33,9 @@ from arena.go.game import Ending, Rules
 from arena.go.record import Record
 from arena.players.registry import Registry
 from arena.results.store import Store
+from trainers.settings import Distill
+from trainers.teachers import Recipe
+from trainers.teaching import Lent, make_games, read_findings
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'arena[cluster]'")
 utils = pytest.importorskip("ray.cluster_utils")
@@ -257,6 +261,80 @@ def test_a_hang_on_a_node_is_the_bots(nodes: Any, tmp_path: Path) -> None:
     event = Match(bad, scripted("GOOD", "good"), Terms(Rules.preset("cgos", 5)), 1)
     ((*_, outcome, reason),) = played(event, tmp_path, nodes.address)
     assert outcome.ending is Ending.TIME and "no answer within" in reason
+
+
+# --- A teacher's games ---
+
+
+def learner(folder: Path, **changes: Any) -> Distill:
+    """Settings of a run whose teacher plays quick games with a tiny net."""
+    net = untrained(folder / "net", 1)
+    teacher = f"alphago:checkpoint={net},visits=8,rollout_weight=0,max_tree_mb=1"
+    return Distill("tiny", teacher=teacher, size=5, komi=2.5, games_per_file=4, cheap_search_visits=4, **changes)
+
+
+def taught(config: Distill, cache: Path, lent: Lent | None, each: Callable[[Any], None] = lambda _: None) -> bytes:
+    """All that is in the games of a teacher, in the order of their numbers."""
+    recipe = Recipe.of(config, Registry())
+    make_games(config, recipe, cache, each, lent)
+    found = read_findings(config, recipe, cache)
+    assert len(found.games) == config.games
+    games = found.games
+    told = (games.moves, games.starts, games.winners, games.owners, found.places, found.levels, found.win_rates)
+    return b"".join(array.tobytes() for array in told)
+
+
+def test_a_teacher_is_not_played_by_another_version_or_where_nothing_answers(
+    nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = learner(tmp_path, games=10)
+    with pytest.raises(UserError, match=r"127\.0\.0\.1:1: no Ray cluster answers"):
+        taught(config, tmp_path / "nowhere", Lent("127.0.0.1:1"))
+    monkeypatch.setattr(cluster, "__version__", "9.9")
+    with pytest.raises(UserError, match=r"can be used: .+: it has arena \S+ on Python \S+, not arena 9.9 on"):
+        taught(config, tmp_path / "nowhere", Lent(nodes.address))
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("goes", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_teacher_plays_the_same_games_here_and_on_two_nodes_one_of_which_may_go(
+    nodes: Any, tmp_path: Path, goes: bool
+) -> None:
+    config = learner(tmp_path, games=40 if goes else 16, parallel_games=2 if goes else 6)
+    here = taught(config, tmp_path / "here", None)
+    second = [nodes.add_node(num_cpus=1)]
+    news: list[str] = []
+
+    def kill(_: Any) -> None:
+        if goes and second:
+            nodes.remove_node(second.pop(), allow_graceful=False)
+
+    assert taught(config, tmp_path / "there", Lent(nodes.address, 0, news.append), kill) == here
+    assert any("was lost" in line for line in news) == goes
+    if second:
+        nodes.remove_node(second.pop())
+    else:
+        assert taught(config, tmp_path / "one", Lent(nodes.address, 1)) == here
+
+
+@pytest.mark.slow
+def test_a_teacher_that_is_stopped_leaves_nothing_on_the_nodes_and_keeps_what_is_over(
+    nodes: Any, tmp_path: Path
+) -> None:
+    config = learner(tmp_path, games=5000, parallel_games=4)
+    changed = ("teacher", "size", "komi", "games", "games_per_file", "cheap_search_visits", "parallel_games")
+    told = [word for name in changed for word in ("--set", f"{name}={getattr(config, name)}")]
+    command = [*ARENA, "train", "distill", "--start", "", "--set", "net=arena-1x8", "--cluster", nodes.address, *told]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None and any("games played" in line for line in process.stderr)
+        assert on_nodes()
+        process.send_signal(signal.SIGINT)
+        assert "stopped" in process.stderr.read()
+        assert process.wait() == 130
+    until = monotonic() + 10
+    while on_nodes() and monotonic() < until:
+        sleep(0.2)
+    assert on_nodes() == [] and len(list(tmp_path.glob("results/cache/distill-games-*/*.npz"))) > 1
 
 
 # --- Faults ---

@@ -8,11 +8,12 @@ import math
 import re
 import signal
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from fractions import Fraction
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -259,6 +260,28 @@ def test_what_is_played_beside_a_game_does_not_change_it(recipe: Recipe) -> None
     recipe = replace(recipe, temperature_moves=1000)
     for first, second in zip(play_script(recipe, 9, 1)[1], play_script(recipe, 9, 7)[1], strict=True):
         assert np.array_equal(first.moves, second.moves) and np.array_equal(first.levels, second.levels)
+
+
+def test_games_in_parts_are_the_same_and_those_that_do_not_go_on_are_left(recipe: Recipe) -> None:
+    """What the nodes of a cluster are asked for, asked here."""
+    asked: list[list[int]] = []
+
+    class Cluster:
+        most = 3
+
+        def share(self, work: Any, items: deque[int], most: int, goes_on: Any) -> Iterator[list[Finished]]:
+            while items:
+                asked.append([items.popleft() for _ in range(min(most, len(items)))])
+                yield work(asked[-1], goes_on)
+
+    course = teachers.course_on(Cluster(), recipe, 2)  # type: ignore[arg-type]  # all that is asked of it
+    over = list(course(deque(range(5)), lambda: True))
+    assert asked == [[0, 1], [2, 3], [4]]
+    (here,) = teachers.courses(recipe, 5, 1)
+    wanted = sorted(here(deque(range(5)), lambda: True), key=lambda game: game.number)
+    for one, other in zip(sorted(over, key=lambda game: game.number), wanted, strict=True):
+        assert one.number == other.number and np.array_equal(one.levels, other.levels)
+    assert not list(course(deque(range(2)), lambda: False))
 
 
 def test_a_teacher_that_halves_sequentially_is_asked_itself(tiny: Config, net: Path) -> None:

@@ -33,6 +33,7 @@ from trainers.teachers import Recipe
 from trainers.teaching import (
     Findings,
     FoundRows,
+    Lent,
     PlayedRows,
     Split,
     Taught,
@@ -231,9 +232,10 @@ def train(
     registry: Registry,
     on_progress: Callable[[Progress], None] = lambda _: None,
     on_made: Callable[[Made], None] = lambda _: None,
+    lent: Lent | None = None,
 ) -> Path:
     """Play the games that are still missing, then train, or go on where a run of this name stopped; the checkpoint's
-    folder. The teacher is one of ``registry``.
+    folder. The teacher is one of ``registry``, and plays where it is ``lent`` cores.
 
     See ``supervised.train``; the games are in cache/, too. Interrupted while they are played it raises
     KeyboardInterrupt.
@@ -241,7 +243,7 @@ def train(
     check(config, results)
     recipe = Recipe.of(config, registry)
     supervised.claim(config, results)
-    make_games(config, recipe, results / "cache", on_made)
+    make_games(config, recipe, results / "cache", on_made, lent)
     return supervised.train(config, results, partial(lesson_of, config, recipe, results), on_progress)
 
 

@@ -11,16 +11,17 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 import numpy as np
 
 from arena import ConfigError
 from arena.contract.bot import Limits
+from arena.contract.code import SENT
 from arena.events.openings import Opening, draw_openings
 from arena.go.game import Ending, Game, Rules
 from arena.go.kernels import area_of
@@ -49,6 +50,9 @@ from trainers.slots import (
     search_on,
     to_levels,
 )
+
+if TYPE_CHECKING:
+    from arena.events.cluster import Cluster
 
 FORMAT = 2
 """Written into the name of every folder of games; a change of what is in its files, or of who plays what, raises it."""
@@ -398,3 +402,21 @@ def _play_with(
     teacher: Teacher, recipe: Recipe, slots: int, numbers: deque[int], goes_on: Callable[[], bool]
 ) -> Iterator[Finished]:
     return play_games(teacher, recipe, numbers, slots, goes_on)
+
+
+def play_there(recipe: Recipe, numbers: Sequence[int], goes_on: Callable[[], bool]) -> list[Finished]:
+    """Play the games of these numbers at once, on a machine that was sent the teacher; those that are over."""
+    (course,) = courses(replace(recipe, teacher=recipe.teacher.moved(SENT)), len(numbers), 1)
+    return list(course(deque(numbers), goes_on))
+
+
+def course_on(cluster: Cluster, recipe: Recipe, slots: int) -> Course:
+    """Who plays on the cores of a cluster, up to ``slots`` games at once on each."""
+
+    def course(numbers: deque[int], goes_on: Callable[[], bool]) -> Iterator[Finished]:
+        each = min(slots, -(-len(numbers) // max(1, cluster.most)))
+        work = partial(play_there, replace(recipe, teacher=recipe.teacher.packed()))
+        for games in cluster.share(work, numbers, each, goes_on):
+            yield from games
+
+    return course

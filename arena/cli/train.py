@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from arena import ConfigError, UserError
+from arena.cli.events import Cluster
 from arena.cli.options import RESULTS, Results, registry_of
 from arena.contract.settings import plain, suggest
 from trainers.settings import (
@@ -44,22 +45,25 @@ Resume = Annotated[str, typer.Option(help="Name of a run to resume with all its 
 New = Annotated[bool, typer.Option("--new", help="Start anew where a run of this name was stopped.")]
 Gate = Annotated[bool, typer.Option("--gate", help="Then run arena gate: promote the net if it is stronger.")]
 
+Players = Annotated[int, typer.Option(help="With --cluster: most cores that play (default 0: all).", min=0)]
+
 
 def command(
-    presets: Mapping[str, Settings], resumable: bool = True, plays: bool = True
-) -> Callable[[Callable[[Any, Path], Path]], Callable[..., None]]:
+    presets: Mapping[str, Settings], resumable: bool = True, plays: bool = True, spreads: bool = False
+) -> Callable[[Callable[..., Path]], Callable[..., None]]:
     """Turn ``work(settings, results)`` into a command with options for the settings that are ``SHOWN``.
 
-    ``work`` gives the folder of the checkpoint. Values come from the preset, the resumed run, --config, --set and the
-    options; the last one counts.
+    ``work`` gives the folder of the checkpoint; where it ``spreads``, it is told ``cluster`` and ``players``, too.
+    Values come from the preset, the resumed run, --config, --set and the options; the last one counts.
     """
     kind = type(presets["cpu"])
 
-    def decorate(work: Callable[[Any, Path], Path]) -> Callable[..., None]:
+    def decorate(work: Callable[..., Path]) -> Callable[..., None]:
         def run(ctx: typer.Context, **given: Any) -> None:
             _refuse_unknown(ctx, kind)
             results, resume, file = given.pop("results"), given.pop("resume", ""), given.pop("config")
             new, gated, listed = given.pop("new", False), given.pop("gate", False), given.pop("settings")
+            spread = {name: given.pop(name) for name in ("cluster", "players") if spreads}
             settings = choose_preset(presets, given.pop("preset"))
             pairs = _read_pairs(given.pop("set") or [])
             if resume:
@@ -80,11 +84,11 @@ def command(
                 for stale in (results / "training" / settings.name).rglob("*"):
                     if stale.is_file():
                         stale.unlink()
-            folder = work(settings, results)
+            folder = work(settings, results, **spread)
             if gated:
                 _gate(folder, results)
 
-        parameters = list(_parameters(presets, resumable, plays))
+        parameters = list(_parameters(presets, resumable, plays, spreads))
         run.__doc__ = f"{work.__doc__}\n\n    All other settings: [bold]--settings[/bold] lists them."
         run.__name__ = work.__name__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
@@ -133,7 +137,9 @@ def _gate(folder: Path, results: Path) -> None:
         raise typer.Exit(1)
 
 
-def _parameters(presets: Mapping[str, Settings], resumable: bool, plays: bool) -> Iterator[inspect.Parameter]:
+def _parameters(
+    presets: Mapping[str, Settings], resumable: bool, plays: bool, spreads: bool
+) -> Iterator[inspect.Parameter]:
     def parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
@@ -150,6 +156,9 @@ def _parameters(presets: Mapping[str, Settings], resumable: bool, plays: bool) -
     yield parameter("config", Config, None)
     yield parameter("set", Set, None)
     yield parameter("settings", List, False)
+    if spreads:
+        yield parameter("cluster", Cluster, None)
+        yield parameter("players", Players, 0)
     if resumable:
         yield parameter("resume", Resume, "")
         yield parameter("new", New, False)
@@ -313,8 +322,8 @@ def _errors(folder: Path, part: str, metrics: Mapping[str, float]) -> Iterator[s
             yield f"  {title}: {', '.join(told)}"
 
 
-@command(DISTILL_PRESETS)
-def train_distill(settings: Any, results: Path) -> Path:
+@command(DISTILL_PRESETS, spreads=True)
+def train_distill(settings: Any, results: Path, cluster: str | None, players: int) -> Path:
     """Train a net on the visits, results and win rates of a search.
 
     First --teacher plays games against itself. Playing takes most of the time; the games stay in results/cache for
@@ -328,9 +337,12 @@ def train_distill(settings: Any, results: Path) -> Path:
     """
     distill = _trainer("distill")
     registry = registry_of(None, results)
+    if players and cluster is None:
+        raise ConfigError(f"--players {players}: that is for --cluster; here, give --set game_threads={players}")
     with _plays_first(settings.name, "teacher's move") as (on_progress, tell):
         try:
-            folder = distill.train(settings, results, registry, on_progress, tell)
+            lent = None if cluster is None else distill.Lent(cluster, players, tell)
+            folder = distill.train(settings, results, registry, on_progress, tell, lent)
         except KeyboardInterrupt:
             print(f"{settings.name}: stopped; the same command goes on with the games that are over.", file=sys.stderr)
             raise typer.Exit(130) from None

@@ -25,7 +25,7 @@ from socket import create_connection
 from threading import Lock
 from time import monotonic
 from types import ModuleType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from arena import ConfigError, UserError, __version__, files
 from arena.contract.code import SENT, code_of
@@ -78,6 +78,11 @@ answers by such a frame; the fourth byte of a frame is its kind."""
 
 LOST = State(alive=False, lost=True)
 
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+Work = Callable[[Sequence[Item], Callable[[], bool]], Sequence[Made]]
+"""Makes something of items, as long as it is told to go on; a function of a module, which the nodes import."""
+
 # --- On a node ---
 
 
@@ -91,6 +96,7 @@ class Node:
         self._glances: dict[int, dict[str, Glance]] = {}  # the last look at each game, as far as it isn't told yet
         self._failed: dict[int, UserError] = {}
         self._told = 0.0  # when all was told
+        self._goes_on = True
         self._lock = Lock()  # reports come from another thread
 
     def hello(self, names: Collection[str]) -> tuple[str, str, list[str]]:
@@ -191,7 +197,15 @@ class Node:
                     told[number] = []
         return told
 
+    def work(self, work: Work[Any, Any], items: Sequence[Any]) -> Sequence[Any]:
+        return work(items, lambda: self._goes_on)
+
+    def rest(self) -> None:
+        """Tell who works not to go on."""
+        self._goes_on = False
+
     def close(self) -> None:
+        self.rest()
         for number in list(self._hands):
             self.end(number, 0.0)
         self._local.__exit__()
@@ -277,7 +291,7 @@ class _Place:
         self.gone_at = self.silent = 0.0  # when it was lost; seconds without an answer
         self._cluster, self._ray = cluster, cluster.ray
         affinity = cluster.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        actor = cluster.ray.remote(concurrency_groups={"reports": 1})(Node)
+        actor = cluster.ray.remote(concurrency_groups={"reports": 1, "work": max(1, slots)})(Node)
         self.actor = actor.options(num_cpus=slots, num_gpus=cards, scheduling_strategy=affinity).remote()
         self._hear: Callable[[Any], list[_Remote]] = self._greeted
         self.pending = self.actor.hello.remote(list(cluster.luggage))
@@ -502,6 +516,47 @@ class Cluster:
                 place.lose(f"no answer for {SILENCE:.0f} s")
                 heard += place.hands.values()
         return heard
+
+    def share(
+        self, work: Work[Item, Made], items: deque[Item], most: int, goes_on: Callable[[], bool]
+    ) -> Iterator[Sequence[Made]]:
+        """What is made of ``items``, which are taken from the left, up to ``most`` for a core at once. Those of a node
+        that is gone are put back. Once it doesn't go on, what was made of those that are under way is given, too.
+        Raises UserError where no node that is there can be used, or where the work fails on each of them."""
+        under_way: dict[Any, tuple[_Place, list[Item]]] = {}
+        while goes_on() and (items or under_way):
+            self._look()
+            for place in self._present:
+                free = place.slots - sum(one is place for one, _ in under_way.values()) if place.is_here else 0
+                for _ in range(min(free, self.most - len(under_way))):
+                    if taken := [items.popleft() for _ in range(min(most, len(items)))]:
+                        task = place.actor.work.options(concurrency_group="work").remote(work, taken)
+                        under_way[task] = place, taken
+            self.wait((), REPORT)
+            yield from self._made(under_way, items)
+        for place in self._present:
+            place.order("rest")
+        yield from self._made(under_way, items, PATIENCE)
+
+    def _made(
+        self, under_way: dict[Any, tuple[_Place, list[Item]]], items: deque[Item], seconds: float = 0.0
+    ) -> Iterator[Sequence[Any]]:
+        """What has been made, and within so many seconds is; items come back where nothing was."""
+        if not under_way:
+            return
+        done, _ = self.ray.wait(list(under_way), num_returns=len(under_way), timeout=seconds)
+        for task in done:
+            place, taken = under_way.pop(task)
+            try:
+                made = self.ray.get(task)
+            except Exception as error:
+                items.extendleft(reversed(taken))
+                if isinstance(getattr(error, "cause", None), Exception):  # it was raised there
+                    place.refuse(_why(error))
+                else:
+                    place.lose(_why(error))
+            else:
+                yield made
 
     def look(self, entry: Entry) -> Iterator[Finding]:
         """What each node finds about one of the players, a line each as they come."""
