@@ -45,7 +45,7 @@ Resume = Annotated[str, typer.Option(help="Name of a run to resume with all its 
 New = Annotated[bool, typer.Option("--new", help="Start anew where a run of this name was stopped.")]
 Gate = Annotated[bool, typer.Option("--gate", help="Then run arena gate: promote the net if it is stronger.")]
 
-Players = Annotated[int, typer.Option(help="With --cluster: most cores that play (default 0: all).", min=0)]
+Players = Annotated[int, typer.Option(help="With --cluster: most cores that play (default 0: all).")]
 
 
 def command(
@@ -337,6 +337,8 @@ def train_distill(settings: Any, results: Path, cluster: str | None, players: in
     """
     distill = _trainer("distill")
     registry = registry_of(None, results)
+    if players < 0:
+        raise ConfigError(f"--players {players}: give 1 or more, or 0 for all cores")
     if players and cluster is None:
         raise ConfigError(f"--players {players}: that is for --cluster; here, give --set game_threads={players}")
     with _plays_first(settings.name, "teacher's move") as (on_progress, tell):

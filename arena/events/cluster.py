@@ -551,10 +551,8 @@ class Cluster:
                 made = self.ray.get(task)
             except Exception as error:
                 items.extendleft(reversed(taken))
-                if isinstance(getattr(error, "cause", None), Exception):  # it was raised there
-                    place.refuse(_why(error))
-                else:
-                    place.lose(_why(error))
+                why, raised = _why(error), isinstance(getattr(error, "cause", None), Exception)
+                (place.refuse if raised or why.startswith(UNLOADED) else place.lose)(why)
             else:
                 yield made
 
