@@ -41,18 +41,18 @@ class Config:
     )
     rollout_weight: float = setting(
         0.5,
-        "weight of rollouts in leaf evaluation (lambda in the AlphaGo paper) once the board has filled up: 0 is the "
-        "value head alone, 1 rollouts alone",
+        "weight of rollouts (lambda in the AlphaGo paper) once the board has filled up: 0 is the value head alone, "
+        "1 rollouts alone",
         low=0,
         high=1,
         formerly="mixing",
     )
     rollouts_from: float = setting(
-        0.55, "share of points with a stone up to which rollouts have no weight", low=0, high=1, formerly="rising_from"
+        0.55, "share of occupied points up to which rollouts have no weight", low=0, high=1, formerly="rising_from"
     )
     rollouts_full: float = setting(
         0.65,
-        "share of points with a stone from which rollouts have their full weight; 0: always",
+        "share of occupied points from which rollouts have their full weight; 0: always",
         low=0,
         high=1,
         formerly="rising_to",
@@ -63,12 +63,14 @@ class Config:
     )
     answering: bool = setting(True, "rollouts answer atari and play 3x3 patterns; false: they are uniformly random")
     search: str = setting(
-        "puct", "puct, or gumbel: sequential halving at the root, improved policies below", choices=("puct", "gumbel")
+        "puct",
+        "puct, or gumbel: sequential halving at the root, improved policy below",
+        choices=("puct", "gumbel"),
     )
     gumbel_sample_size: int = setting(16, "gumbel: moves considered at the root", low=1, high=362)
     gumbel_scale: float = setting(0.0, "gumbel: scale of the noise at the root; 0 plays the best move", low=0, high=10)
-    gumbel_c_visit: float = setting(50.0, "gumbel: c_visit of the scale of results", low=0)
-    gumbel_c_scale: float = setting(1.0, "gumbel: c_scale of the scale of results", low=0)
+    gumbel_c_visit: float = setting(50.0, "gumbel: c_visit in the scaling of Q-values", low=0)
+    gumbel_c_scale: float = setting(1.0, "gumbel: c_scale in the scaling of Q-values", low=0)
     c_puct: float = setting(0.5, "exploration constant of PUCT, for results from 0 to 1", low=0, formerly="exploration")
     c_puct_base: float = setting(
         0.0, "visits from which c_puct grows with their logarithm; 0 keeps it constant", low=0, formerly="c_base"
@@ -93,7 +95,7 @@ class Config:
     stop_early: bool = setting(True, "stop when no other move can get more visits")
     virtual_loss_batch: int = setting(
         0,
-        "leaves of one tree in a batch, kept apart by virtual loss; 0: 1, or a full batch if seconds are the limit",
+        "leaves of one tree per batch, kept apart by virtual loss; 0: 1, or a full batch under a limit in seconds",
         low=0,
         high=64,
         formerly="leaves",
@@ -104,7 +106,7 @@ class Config:
     max_tree_mb: int = setting(256, "maximum size of a game's tree, in megabytes", low=1, high=8192, formerly="memory")
     precision: str = setting(
         "auto",
-        "number format of the net; bf16 is for a GPU and big batches",
+        "number format of the net; bf16 is for a GPU and large batches",
         choices=("auto", "fp32", "int8", "bf16"),
     )
     threads: int = setting(1, "threads of the net. Useful when a single board is searched by time", low=1, high=64)
@@ -250,7 +252,7 @@ def check(config: Config, size: int) -> None:
 
 
 BOT = BotKind(
-    summary="PUCT with a net, and rollouts on demand, after AlphaGo",
+    summary="PUCT with a policy and value net and rollouts, after AlphaGo",
     config=Config,
     build=AlphaGo,
     boards=64,

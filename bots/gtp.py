@@ -53,13 +53,13 @@ CONTROL_SIGNS = {**dict.fromkeys([*range(32), 127]), 9: " "}
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    command: str = setting(help="the engine's command line, such as 'gnugo --mode gtp'; no shell reads it")
-    startup: float = setting(10.0, "seconds from the engine's start to its first answers", low=0.01)
-    cwd: str = setting("", "the folder that the engine runs in; empty for the present one")
+    command: str = setting(help="the engine's command line, such as 'gnugo --mode gtp'; run without a shell")
+    startup: float = setting(10.0, "maximum seconds from the engine's start to its first answers", low=0.01)
+    cwd: str = setting("", "working directory of the engine; empty for the current folder")
     env: Mapping[str, str] = setting(
         factory=dict, help='environment variables for the engine, such as {OMP_NUM_THREADS = "1"}; in arena.toml only'
     )
-    log: str = setting("", "a file to which the engine's stderr is added; empty to keep its end in memory only")
+    log: str = setting("", "file to which the engine's stderr is appended; empty keeps only its end, in memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ class Engine:
                 raise self._ended(command)
             now = time.monotonic()
             if now >= deadline:
-                wrote = f"; it last wrote {quoted(last)}, with no empty line after it" if last else ""
+                wrote = f"; its last output was {quoted(last)}, with no empty line after it" if last else ""
                 raise BotTimeout(self._told(f"no answer to {quoted(command)} in {now - started:.1f} s{wrote}"))
             self._listen(deadline - now)
 
@@ -259,7 +259,7 @@ class Engine:
         """What to do about a fault of an engine that has just been started."""
         slow = "if it starts slowly, raise 'startup'; " if isinstance(fault, BotTimeout) else ""
         if self._stderr:
-            return f"{slow}if it misses a file, set 'cwd' or 'env' so that it finds it"
+            return f"{slow}if it can't find a file, set 'cwd' or 'env' so that it finds it"
         if slow:
             return "is it a GTP engine? If it starts slowly, raise 'startup'"
         return "run the command by hand and type 'name' to see what is wrong"
@@ -324,7 +324,7 @@ class GtpBot(Bot):
         except ValueError as error:
             raise ConfigError(f"command {quoted(config.command)} can't be read: {error}") from None
         if not self._arguments:
-            raise ConfigError("command is empty; give the engine's command line, such as 'gnugo --mode gtp'")
+            raise ConfigError("command is empty; set it to the engine's command line, such as 'gnugo --mode gtp'")
         self._config = config
         self.startup = config.startup
         self._cwd = str(Path(expanduser(config.cwd))) if config.cwd else None

@@ -11,12 +11,12 @@ from arena.contract.bot import BotKind, setting
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    name: str = setting("", "what to call the player")
+    name: str = setting("", "name of the player")
 
 
 def refuse(config: Config, size: int = 0) -> NoReturn:
     """For every command that asks its players for moves by itself."""
-    raise ConfigError("a person can't be asked for moves here; name a bot")
+    raise ConfigError("a person can't play here; name a bot")
 
 
 BOT = BotKind(

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Config:
     checkpoint: str = setting("sl-9x9", "name or folder of the net")
-    temperature: float = setting(0.0, "moves are drawn from probabilities ^ (1 / temperature); 0 plays the best", low=0)
-    ensemble: bool = setting(False, "ask under all 8 symmetries and take the mean; 8 times slower")
+    temperature: float = setting(0.0, "policy temperature for drawing moves; 0 plays the best move", low=0)
+    ensemble: bool = setting(False, "average the net over the 8 symmetries of each position; 8 times slower")
     precision: str = setting(
         "auto",
-        "numbers the net is run with; bf16 is for a GPU and big batches",
+        "number format of the net; bf16 is for a GPU and large batches",
         choices=("auto", "fp32", "int8", "bf16"),
     )
 

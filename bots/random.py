@@ -28,4 +28,4 @@ class RandomBot(Bot):
         return Decision(int(Random(game.move_seed()).choice(moves)))
 
 
-BOT = BotKind(summary="random legal moves that fill no own eye", config=Config, build=RandomBot, revision=1)
+BOT = BotKind(summary="random legal moves that never fill an own eye", config=Config, build=RandomBot, revision=1)

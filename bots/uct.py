@@ -39,10 +39,10 @@ MOST_PONDERED = 10_000_000
 @dataclass(frozen=True, slots=True)
 class Config:
     playouts: int = setting(2000, "simulations per move. A limit such as @seconds overrides it", low=1)
-    threads: int = setting(1, "threads that search one tree; with more than one, games don't repeat", low=1, high=64)
+    threads: int = setting(1, "threads that search one tree; with more, games are not reproducible", low=1, high=64)
     c_uct: float = setting(
         0.0,
-        "exploration constant of UCB1; at 0 RAVE and priors alone make the search explore",
+        "exploration constant of UCB1; at 0, only RAVE and priors explore",
         low=0,
         formerly="exploration",
     )
@@ -62,9 +62,9 @@ class Config:
     )
     stop_early: bool = setting(True, "stop when no other move can get more visits")
     reuse: bool = setting(True, "keep the subtree of the move that was played")
-    ponder: bool = setting(False, "search while the opponent thinks, on other cores; games then can't be repeated")
+    ponder: bool = setting(False, "search during the opponent's turn, on other cores; games are then not reproducible")
     resign: float = setting(0.0, "resign below this win rate; 0 never resigns", low=0, high=0.5)
-    max_tree_mb: int = setting(256, "size of a game's tree, in megabytes", low=1, high=8192, formerly="memory")
+    max_tree_mb: int = setting(256, "maximum size of a game's tree, in megabytes", low=1, high=8192, formerly="memory")
 
 
 NODE_BYTES = 36
@@ -221,11 +221,11 @@ class Uct(Bot):
 def check(config: Config, size: int) -> None:
     """Raise ConfigError for settings that contradict each other."""
     if config.ponder and not config.reuse:
-        raise ConfigError("ponder=true needs reuse=true: what is found while the other side thinks is in the tree")
+        raise ConfigError("ponder=true needs reuse=true, because it keeps its results in the tree")
 
 
 BOT = BotKind(
-    summary="UCT: tree search with RAVE, trained and other priors, and playouts that answer",
+    summary="UCT: tree search with RAVE, trained and heuristic priors, and heuristic playouts",
     config=Config,
     build=Uct,
     check=check,

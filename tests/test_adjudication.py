@@ -85,10 +85,10 @@ def test_switched_off_no_game_is_decided_and_the_share_played_on_is_the_one_aske
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("agree=0.6", "agree = 0.6 is out of range; it goes from 0 to 0.5"),
+        ("agree=0.6", "agree = 0.6 is out of range; allowed: from 0 to 0.5"),
         ("resign=nan", "resign = 'nan' is not a number"),
-        ("play-on=2", "play_on = 2 is out of range; it goes from 0 to 1"),
-        ("turns=0", "turns = 0 is out of range; it goes from 1"),
+        ("play-on=2", "play_on = 2 is out of range; allowed: from 0 to 1"),
+        ("turns=0", "turns = 0 is out of range; allowed: from 1"),
         ("turns=2.5", "turns = '2.5' is not a whole number"),
         ("agree=much", "agree = 'much' is not a number"),
         ("agree", "'agree' is not a rule=value, as in agree=0.02, or off"),

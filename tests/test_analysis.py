@@ -247,10 +247,10 @@ def test_what_cannot_be_analysed_is_refused_in_one_line(tmp_path: Path) -> None:
     refuse("g.sgf", "--bot", "sl")("g.sgf", "illegal move: move 2")
     refuse("none.sgf")("no file none.sgf")
     refuse(".")("is a folder")
-    refuse("good.sgf", "--bot", "random")("random tells no win rates", "these can: alphago", "mcts, sl")
+    refuse("good.sgf", "--bot", "random")("random reports no win rates", "these can: alphago", "mcts, sl")
     refuse("good.sgf", "--bot", "mcts@main=60")("clock", "seconds=S")
     refuse("good.sgf", "--bot", "mcts@seconds=1", "--visits", "3")("limits of its own")
-    refuse("good.sgf", "--bot", "sl", "--sgf", "good.sgf")("is the game itself")
+    refuse("good.sgf", "--bot", "sl", "--sgf", "good.sgf")("is the input file")
     refuse("7", "--bot", "sl")("no results", "arena match")
 
 

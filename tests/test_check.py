@@ -163,7 +163,7 @@ def test_engines_of_arena_toml_start_only_when_they_are_named_or_that_is_asked_f
     command = f"{sys.executable} {tmp_path / 'engine.py'}"
     (tmp_path / "arena.toml").write_text(f'[bots.engine]\nkind = "gtp"\ncommand = "{command}"\n')
     done = arena("check", folder=tmp_path, columns=200)
-    assert done.returncode == 0 and f"engine isn't started without --run: {command}" in done.stdout
+    assert done.returncode == 0 and f"engine is not started without --run: {command}" in done.stdout
     assert arena("doctor", folder=tmp_path).returncode == 0 and not (tmp_path / "ran").exists()
     for asked in (("check", "engine"), ("check", "--run"), ("doctor", "--run")):
         assert arena(*asked, folder=tmp_path).returncode == 1

@@ -179,12 +179,12 @@ def test_a_ladder_of_arena_toml_goes_on_and_takes_players(tmp_path: Path) -> Non
     (tmp_path / "arena.toml").write_text(CLIMB)
     first = arena("tournament", "climb", *ONE, folder=tmp_path)
     assert "climb: ladder of 2 bots, 8 games, 5x5" in first.stdout, first.stderr
-    assert "Neighbours are told apart to" in first.stdout or "No two neighbours" in first.stdout
+    assert "Neighbours are measured to" in first.stdout or "No two neighbours" in first.stdout
     joined = arena("tournament", "climb", "random", "fast-random", "mcts:playouts=3", "-n", "14", *ONE, folder=tmp_path)
     assert "8 of 14 games were played earlier" in joined.stdout, joined.stderr
     assert "after 14 games" in joined.stdout
     refused(arena("tournament", "climb", "--block", "6", folder=tmp_path), "ladder 'climb'", "block 4, not 6")
-    refused(arena("tournament", "climb", "--style", "gauntlet", folder=tmp_path), "'climb': block belongs to a ladder")
+    refused(arena("tournament", "climb", "--style", "gauntlet", folder=tmp_path), "'climb': block needs --style ladder")
     (tmp_path / "arena.toml").unlink()
     refused(arena("tournament", "climb", "random", "mcts", folder=tmp_path), "a stored ladder", "--style ladder")
 
@@ -192,11 +192,11 @@ def test_a_ladder_of_arena_toml_goes_on_and_takes_players(tmp_path: Path) -> Non
 def test_a_plan_plays_the_beginning_of_the_match_once(tmp_path: Path) -> None:
     match = ("random", "fast-random", *SMALL, "--komi", "0.5")
     first = arena("match", *match, "--plan", "--to-see", "40", folder=tmp_path)
-    assert "A pilot of 10 games, which are the beginning of this match" in first.stdout, first.stderr
+    assert "A pilot of 10 games, the first ones of this match" in first.stdout, first.stderr
     assert re.search(r"the 95 % interval is ±40 Elo +[\d,]+ +[\d.]+ (s|min|h)", first.stdout)
     again = arena("match", *match, "--plan", "--to-see", "80", folder=tmp_path, columns=40)
     assert "pilot" not in again.stdout
-    assert "foretold from 10 games" in " ".join(again.stdout.split())
+    assert "estimated from 10 games" in " ".join(again.stdout.split())
     assert max(map(len, again.stdout.splitlines())) <= 40
     assert "10 of 12 games were played earlier" in arena("match", *match, "-n", "12", folder=tmp_path).stdout
 
@@ -215,17 +215,17 @@ WRONG = [
     (("tournament", "x", "random", "--style", "ladder"), ("a ladder takes at least 2 bots",)),
     (("tournament", "x", "random", "mcts", "--style", "swiss"), ("--style", "swiss", "round-robin, gauntlet, ladder")),
     (("tournament", "x", "random", "mcts", "--style", "ladder", "--block", "3"), ("a block of 3 games", "even")),
-    (("tournament", "x", "random", "mcts", "--style", "ladder", "--to-see", "0"), ("--to-see", "from 1 to 1000")),
+    (("tournament", "x", "random", "mcts", "--style", "ladder", "--to-see", "0"), ("--to-see", "give 1 to 1000")),
     (("tournament", "x", "random", "mcts", "--style", "ladder", "-n", "0"), ("0 games", "at least 1")),
-    (("tournament", "x", "random", "mcts", "--to-see", "50"), ("to_see belongs to a ladder", "--style ladder")),
-    (("match", "random", "mcts", "--plan", "--to-see", "nan"), ("--to-see nan", "from 1 to 1000")),
-    (("match", "random", "mcts", "--to-see", "30"), ("--to-see belongs to a plan", "--plan")),
+    (("tournament", "x", "random", "mcts", "--to-see", "50"), ("to_see needs --style ladder", "--style ladder")),
+    (("match", "random", "mcts", "--plan", "--to-see", "nan"), ("--to-see nan", "give 1 to 1000")),
+    (("match", "random", "mcts", "--to-see", "30"), ("--to-see needs --plan", "--plan")),
     (("match", "random", "mcts", "--plan", "-n", "9"), ("leave out --games",)),
     (("match", "random", "mcts", "--adjudicate", "agre=1"), ("unknown rule", "agree")),
     (("match", "random", "mcts", "--book", "nowhere.sgf"), ("nowhere.sgf", "no such file")),
     (("match", "random", "mcts", "--plies", "-1"), ("-1 plies", "at least 0")),
-    (("match", "random", "mcts", "--plies", "0", "--book", "x.sgf"), ("--plies 0 leaves nothing of a book",)),
-    (("match", "human", "mcts", "--plan"), ("a person can't be asked", "name a bot")),
+    (("match", "random", "mcts", "--plies", "0", "--book", "x.sgf"), ("--plies 0 uses nothing of a book",)),
+    (("match", "human", "mcts", "--plan"), ("a person can't play here", "name a bot")),
     (("tournament", "random", "sl", "mcts"), ("'random' is a bot", "arena tournament league random sl mcts")),
     (("tournament", "mcts:playouts=9", "sl"), ("is a bot", "arena tournament league mcts:playouts=9 sl")),
     (("tournament", "x", "random"), ("at least 2 bots",)),
@@ -424,7 +424,7 @@ def test_ctrl_c_while_another_program_holds_the_results_tells_what_is_not_stored
     with closing(sqlite3.connect(tmp_path / "results" / "arena.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         for line in process.stdout:
-            if line.startswith("another program holds the results; "):
+            if line.startswith("another program has locked the results; "):
                 break
         process.send_signal(signal.SIGINT)
         rest, errors = process.communicate(timeout=60)

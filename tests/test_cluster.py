@@ -11,6 +11,8 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from socket import create_server
+from threading import Thread
 from time import monotonic, sleep
 from typing import Any
 
@@ -110,7 +112,8 @@ def test_games_are_the_same_on_two_nodes_where_a_bot_of_one_file_and_its_net_tra
         nodes.remove_node(second)
     assert there == played(event, tmp_path / "here")
     sent = Path(os.environ["XDG_CACHE_HOME"]) / "arena" / "sent"
-    assert {mine.net, f"code-{mine.code[:12]}"} <= {path.name for path in sent.iterdir()}
+    assert set(mine.luggage()) <= {path.name for path in sent.iterdir()}
+    assert {path.read_text() for path in sent.glob("*/mine.py")} == {source.read_text()}
 
 
 def ponderers(games: int) -> Match:
@@ -200,6 +203,18 @@ def test_an_address_that_does_not_answer_is_told(tmp_path: Path) -> None:
     refused(done, "--cluster 127.0.0.1:1: no Ray cluster answers")
 
 
+def test_an_address_where_something_else_answers_is_told(tmp_path: Path) -> None:
+    with create_server(("127.0.0.1", 0)) as server:
+        answer = Thread(target=lambda: server.accept()[0].send(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
+        answer.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        refused(
+            arena("check", "random", "--cluster", address, folder=tmp_path),
+            f"--cluster {address}: no Ray cluster answers (what answers there isn't Ray",
+        )
+        answer.join()
+
+
 def test_a_killed_driver_leaves_nothing_on_the_nodes_and_goes_on(nodes: Any, tmp_path: Path) -> None:
     command = [*ARENA, "match", "random", "fast-random", "-n", "4000", "--size", "7", "--cluster", nodes.address]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
@@ -264,18 +279,21 @@ with lent(sys.argv[1], event) as hands, Store.open(Path(sys.argv[3]), write=True
 """
 
 FILLER = """
-import sys, time
+import os, sys, threading, time
 import numpy as np, ray
 ray.init(sys.argv[1], log_to_driver=False)
 kept = []
-size = 8 << 20
-while size > 1 << 16:
-    try:
-        kept.append(ray.put(np.zeros(size, np.uint8)))
-    except ray.exceptions.ObjectStoreFullError:
-        size //= 2
+def fill():
+    while True:
+        kept.append(ray.put(np.zeros(1 << 20, np.uint8)))
+threading.Thread(target=fill, daemon=True).start()
+before = -1
+while before < len(kept) or not kept:
+    before = len(kept)
+    time.sleep(1.0)
 print("full", flush=True)
-time.sleep(float(sys.argv[2]))
+time.sleep(8.0)
+os._exit(0)
 """
 
 
@@ -325,7 +343,7 @@ class Trouble:
         self.driver.send_signal(signal.SIGCONT)
 
     def fill_the_store(self, random: Random) -> None:
-        command = [sys.executable, "-c", FILLER, self.nodes.address, "10"]
+        command = [sys.executable, "-c", FILLER, self.nodes.address]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as filler:
             assert filler.stdout is not None and filler.stdout.readline() == "full\n"
             self.wait_for(2)

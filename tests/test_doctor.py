@@ -103,7 +103,7 @@ def test_damaged_results_fail_and_sound_ones_are_counted(tmp_path: Path) -> None
     assert broken.verdict is FAILED and "damaged" in broken.text
     path.write_bytes(b"no database at all, but long enough to be looked at " * 40)
     (foreign,) = findings(place(tmp_path), "results")
-    assert foreign.verdict is FAILED and "is no database" in foreign.text
+    assert foreign.verdict is FAILED and "is not a database" in foreign.text
 
 
 def test_a_config_is_read_and_its_engines_are_started_when_that_is_asked_for(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_config_is_read_and_its_engines_are_started_when_that_is_asked_for(tmp
     assert [one.verdict for one in found] == [OK, OK, FAILED, FAILED, FAILED]
     assert "3 bots, 1 tournament" in found[0].text and "good starts" in found[1].text
     assert found[2].text.startswith(f"{tmp_path / 'arena.toml'}: [bots.bad]: there is no program")
-    assert "its stderr ends with 'patterns_mm.gamma: no such file'; if it misses a file, set 'cwd'" in found[3].text
+    assert "its stderr ends with 'patterns_mm.gamma: no such file'; if it can't find a file, set 'cwd'" in found[3].text
     assert "did you mean 'sl'?" in found[4].text
     (wrong,) = findings(place(tmp_path, "[bots.x\n"), "config")
     assert wrong.verdict is FAILED and "isn't valid TOML" in wrong.text
@@ -209,10 +209,10 @@ def test_init_writes_the_example_once(tmp_path: Path) -> None:
     path = tmp_path / "new" / "place" / "arena.toml"
     assert path.read_text() == ARENA_TOML
     path.write_text("mine")
-    refused(arena("doctor", "--init", "new/place", folder=tmp_path), "is there already", "--force")
+    refused(arena("doctor", "--init", "new/place", folder=tmp_path), "exists; edit it", "--force")
     assert path.read_text() == "mine"
     assert arena("doctor", "--init", "new/place", "--force", folder=tmp_path).returncode == 0
     assert path.read_text() == ARENA_TOML
     refused(arena("doctor", "--init", "new/place/arena.toml", folder=tmp_path), "is a file")
     assert os.listdir(path.parent) == ["arena.toml"]
-    refused(arena("doctor", "new/place", folder=tmp_path), "belong to --init")
+    refused(arena("doctor", "new/place", folder=tmp_path), "need --init")

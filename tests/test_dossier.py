@@ -69,7 +69,9 @@ def test_a_forfeit_on_an_empty_board_is_shown() -> None:
     console = console_of(80, 24, terminal=False)
     show_dossier(record, {}, "arena show 1 --replay", console)
     shown = output_of(console)
-    assert "at move 1: time" in shown and "after 0 moves; ● a to play" in shown and "Nothing was written down" in shown
+    assert (
+        "at move 1: time" in shown and "after 0 moves; ● a to play" in shown and "Only the reason was recorded" in shown
+    )
 
 
 @pytest.mark.parametrize("text", ["whole", "/00012", "12", "event/12", "00012"])

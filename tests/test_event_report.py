@@ -348,9 +348,9 @@ def test_the_report_tells_by_what_was_played(store: Store) -> None:
     lines = facts(read_report(store))
     assert lines["Event"] == "league, a tournament made on 2026-11-20"
     assert lines["Rules"] == "7x7, cgos rules, komi 7, at most 147 moves"
-    assert lines["Openings"] == "6 plies drawn by seed 3, another one for each pair of games"
+    assert lines["Openings"] == "6 plies drawn by seed 3, a new one for each pair of games"
     assert lines["Limits"] == "a: none; b: seconds=1"
-    assert lines["Adjudged"].startswith("once both sides give the loser at most 2 % for 3 turns")
+    assert lines["Adjudged"].startswith("once both sides report at most 2 % for the loser for 3 turns")
 
 
 def test_a_match_is_reported_with_pairs_and_both_kinds_of_elo(store: Store) -> None:

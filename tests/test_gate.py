@@ -79,7 +79,7 @@ def test_a_stronger_checkpoint_takes_its_entrys_place_and_only_that_changes(fold
 
     first = arena(*gate, "-n", "2", folder=folder)
     assert first.returncode == 1, first.stderr
-    assert "Undecided after 2 games: pupil stays as it is, with start. More games (-n) go on from here." in first.stdout
+    assert "Undecided after 2 games: pupil keeps start. More games (-n) continue the test." in first.stdout
     assert (folder / "arena.toml").read_text() == CONFIG
     assert checkpoints(folder) == ["mine", "start"]
     assert [said["verdict"] for said in gates_of(mine)] == ["undecided"]
@@ -87,7 +87,7 @@ def test_a_stronger_checkpoint_takes_its_entrys_place_and_only_that_changes(fold
     done = arena(*gate, folder=folder)
     assert done.returncode == 0, done.stderr
     assert "2 of 60 games were played earlier" in done.stdout
-    assert f"Accepted: pupil plays {kept} from now on, in place of start." in done.stdout
+    assert f"Accepted: pupil now plays {kept} instead of start." in done.stdout
     assert f'arena.toml was changed: [bots.pupil] checkpoint = "{kept}"' in done.stdout
     assert 'To undo it, write checkpoint = "start" there again.' in done.stdout
     assert (folder / "arena.toml").read_text() == CONFIG.replace('"start"', f'"{kept}"')
@@ -112,7 +112,7 @@ def test_a_weaker_checkpoint_changes_nothing_but_its_own_manifest(folder: Path) 
     as_bot = ("--as", "learner:patience=7", "--config", "bots.toml")
     done = arena("gate", str(weak), "--against", "learner", *as_bot, *SMALL, folder=folder)
     assert done.returncode == 1, done.stderr
-    assert "Rejected: learner stays as it is, with mine. No file was changed for it." in done.stdout
+    assert "Rejected: learner keeps mine. No file was changed." in done.stdout
     assert "learner:patience=7,checkpoint=weak-" in done.stdout and "learner:patience=7,checkpoint=mine" in done.stdout
     assert not (folder / "arena.toml").exists()
     assert (folder / "bots.toml").read_text() == '[bots.learner]\ncheckpoint = "mine"\n'
@@ -134,7 +134,7 @@ def test_a_checkpoint_that_ships_keeps_its_manifest_and_needs_no_copy(
     before = (shipped / MANIFEST).read_text()
     done = arena("gate", "master", "--against", "learner", *SMALL, folder=folder)
     assert done.returncode == 0, done.stderr
-    assert "master came with arena, so its manifest stays as it is." in done.stdout
+    assert "master ships with arena, so its manifest is not changed." in done.stdout
     assert (shipped / MANIFEST).read_text() == before
     assert (folder / "arena.toml").read_text() == '[bots.learner]\ncheckpoint = "master"\n'
     assert "arena.toml was made" in done.stdout and "To undo it, delete arena.toml." in done.stdout
@@ -162,7 +162,7 @@ def test_an_entry_that_was_changed_meanwhile_is_left_alone(folder: Path) -> None
         (("results/checkpoints/nosuch",), ["results/checkpoints/nosuch: no checkpoint there"]),
         (("mine", "--against", "learnr"), ["unknown bot 'learnr'; did you mean 'learner'?"]),
         (("mine", "--against", "random"), ["random plays without a checkpoint", "learner", "sl"]),
-        (("mine", "--against", "learner:patience=2"), ["is no entry's name", "--as"]),
+        (("mine", "--against", "learner:patience=2"), ["is not an entry's name", "--as"]),
         (("mine", "--against", "learner", "--as", "random"), ["random plays without a checkpoint"]),
         (("mine", "--against", "learner", "--size", "19"), ["can't play 19x19"]),
         (("mine", "--against", "learner", "--sprt", "9", "0"), ["--sprt: elo0 = 9.0 must be below elo1 = 0.0"]),
@@ -190,9 +190,11 @@ def test_what_can_not_be_gated_is_refused_in_a_line_and_nothing_is_left(
 def test_history_refuses_what_has_none(folder: Path) -> None:
     refused(arena("gate", "--history", "random", folder=folder), "random plays without a checkpoint")
     refused(arena("gate", "mine", "--history", "learner", folder=folder), "leave out the checkpoint")
-    refused(arena("gate", "mine", "--csv", "h.csv", folder=folder), "--csv and --png belong to --history")
+    refused(arena("gate", "mine", "--csv", "h.csv", folder=folder), "--csv and --png need --history")
     refused(arena("gate", folder=folder), "name a checkpoint")
-    refused(arena("gate", "--history", "learner", "--png", "x.png", folder=folder), "no two checkpoints with games")
+    refused(
+        arena("gate", "--history", "learner", "--png", "x.png", folder=folder), "fewer than two checkpoints with games"
+    )
     shown = arena("gate", "--history", "learner", folder=folder, columns=140).stdout
     assert "start" in shown and "No gate was played for it here: arena gate CHECKPOINT --against learner" in shown
 
@@ -274,7 +276,7 @@ def test_a_file_that_can_not_be_changed_stays_as_it_is(tmp_path: Path) -> None:
         with pytest.raises(ConfigError):
             set_bot(path, "sl", "checkpoint", "new")
         assert path.read_text() == text
-    with pytest.raises(ConfigError, match="is no file"):
+    with pytest.raises(ConfigError, match="is not a file"):
         set_bot(tmp_path, "sl", "checkpoint", "new")
 
 
@@ -427,7 +429,7 @@ def test_a_drawing_has_arrows_where_one_side_only_is_bounded(tmp_path: Path) -> 
     assert "▲" in "".join(lines_of(HistoryPlot(found, Over.GATES), 60, 40))
     draw_history(found, Over.GATES, tmp_path / "h.png")
     assert (tmp_path / "h.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(ConfigError, match=r"call it h\.png"):
+    with pytest.raises(ConfigError, match=r"name it h\.png"):
         draw_history(found, Over.GATES, tmp_path / "h.jpg")
 
 

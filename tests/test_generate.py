@@ -131,7 +131,7 @@ def test_two_arenas_do_not_write_to_one_file(tmp_path: Path) -> None:
         (["fast-random", "--out", "a.sgfs", "--size", "3"], "size"),
         (["fast-random", "--out", "a.txt"], "games.sgfs"),
         (["fast-random", "fast-random", "--out", "a.sgfs"], "given twice"),
-        (["human", "--out", "a.sgfs"], "a person can't be asked"),
+        (["human", "--out", "a.sgfs"], "a person can't play here"),
         (["fast-random", "--out", "a.sgfs", "--plies", "-1"], "plies"),
     ],
 )

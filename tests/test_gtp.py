@@ -576,7 +576,7 @@ def test_the_command_serves_a_bot_within_the_limits_behind_its_name(peer: Opener
 
 def test_the_command_refuses_what_it_can_not_serve(tmp_path: Path) -> None:
     for arguments, words in (
-        (["human"], "a person can't be asked"),
+        (["human"], "a person can't play here"),
         (["sl", "--size", "4"], "4"),
         (["nobody"], "unknown bot"),
         (["mcts", "--rules", "chess"], "unknown rules"),

@@ -448,10 +448,13 @@ def test_an_arena_killed_at_once_leaves_no_engine(engine_log: Path, mode: str, c
         ({"command": "true"}, "ended with exit code 0 instead of answering 'protocol_version'"),
         ({"command": "true"}, "run the command by hand and type 'name'"),
         ({"command": "sleep 60", "startup": 0.1}, r"is it a GTP engine\? If it starts slowly, raise 'startup'$"),
-        ({"command": "sh -c 'echo no net >&2; exit 7'"}, "exit code 7 .*ends with 'no net'; if it misses a file, set"),
+        (
+            {"command": "sh -c 'echo no net >&2; exit 7'"},
+            "exit code 7 .*ends with 'no net'; if it can't find a file",
+        ),
         (
             {"command": "sh -c 'echo tuning >&2; sleep 60'", "startup": 0.3},
-            "ends with 'tuning'; if it starts slowly, raise 'startup'; if it misses a file, set 'cwd' or 'env'",
+            "ends with 'tuning'; if it starts slowly, raise 'startup'; if it can't find a file, set 'cwd' or 'env'",
         ),
     ],
 )
@@ -492,7 +495,7 @@ def test_an_engine_is_found_from_its_folder_and_its_files_by_its_environment(tmp
     program.write_text(f"#!/bin/sh\n{needs_data}\nexec {scripted_in('good')}\n")
     program.chmod(0o755)
     config = Config("./engine", cwd=str(tmp_path))
-    with pytest.raises(ConfigError, match="ends with 'no pattern files, aborting'; if it misses a file, set 'cwd' or"):
+    with pytest.raises(ConfigError, match="ends with 'no pattern files, aborting'; if it can't find a file, set 'cwd'"):
         GtpBot(config)
     with closing(GtpBot(replace(config, env={"DATA_DIR": "/srv/data"}))) as bot:
         assert bot.choose(game_of("A1"), LIMITS).move == move_from_gtp("B1", 9)

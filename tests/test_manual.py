@@ -5,6 +5,7 @@ import shlex
 import tomllib
 from collections.abc import Iterator
 from dataclasses import fields
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from played import match_of, record_of
 
 from arena.cli import app, complete, manual
 from arena.contract.code import Player
+from arena.players.registry import Registry
 from arena.results.store import Event, Store
 from trainers.settings import RENAMED, RL, SL, SL_PRESETS, Distill, Ownership, Value, change
 
@@ -107,6 +109,20 @@ def test_examples_stand_below_each_other_and_paragraphs_above() -> None:
         == "One thing, and another.\n\nMore of it.\n\nExamples:\n  [bold]a[/bold]\n  [bold]b[/bold]\n  [bold]c[/bold]"
     )
     assert manual("Nothing else.") == "Nothing else."
+
+
+def test_the_reference_of_the_site_has_every_command_and_setting() -> None:
+    spec = spec_from_file_location("pages", ROOT / "docs" / "pages.py")
+    assert spec is not None and spec.loader is not None
+    pages = module_from_spec(spec)
+    spec.loader.exec_module(pages)
+    text = pages.reference()
+    assert [name for name in NAMED if f"\n### {name}\n" not in text] == []
+    options = {word for command in NAMED.values() for each in command.params for word in each.opts if word[:2] == "--"}
+    settings = {item.name for kind in (SL, RL, Value, Distill, Ownership) for item in fields(kind)}
+    settings |= {item.name for entry in Registry().entries for item in entry.bot_kind.settings}
+    assert {word for word in options | settings if f"`{word}`" not in text} <= {"--help"}
+    assert "\nExample" not in text and all("| |" not in line for line in text.splitlines() if "`--" in line)
 
 
 # --- Completion ---

@@ -148,7 +148,7 @@ def test_a_game_goes_as_it_is_told(tale: str) -> None:
         ("c3", "C3 is taken: a stone lies there already."),
         ("done", "Dead stones are marked when both sides have passed."),
         ("", "Black, move 3: type a point such as d4, or help."),
-        ("hint", "There is no bot here that could give a hint."),
+        ("hint", "No bot here can give a hint."),
         ("save /nowhere/at/all.sgf", "/nowhere/at/all.sgf can't be written: No such file or directory."),
         ("board on", "The board is shown after every answer."),
         ("HELP", "take back your last move"),
@@ -179,7 +179,7 @@ def test_a_hint_and_an_estimate_are_said() -> None:
     with sat(kifu_of(), analyst=Analyst("oracle", Oracle)) as sitting:
         words = said(sitting, "hint", "score", "quit")
     assert "oracle would play, as Black:\n1. C3: wins 60.0 %, 20 visits; C3\n" in words
-    assert re.search(r"(leads by about \d+\.\d points|is about even), komi counted, by 400 playouts", words)
+    assert re.search(r"(leads by about \d+\.\d points|is about even), komi included, by 400 playouts", words)
 
 
 def test_dead_stones_are_marked_by_typing_points() -> None:
@@ -222,21 +222,21 @@ def test_a_finished_game_is_stored_and_counts_unless_there_was_help(tmp_path: Pa
 
 def test_a_game_is_left_and_gone_on_with(typed: Callable[..., Done]) -> None:
     done = typed("c3 hint", "human:name=bob", *ADA, "--time", "main=600,byoyomi=30")
-    assert "play/00001 waits after move 1" in done.stdout and "arena play --resume" in done.stdout
+    assert "play/00001 is saved after move 1" in done.stdout and "arena play --resume" in done.stdout
     done = typed("", "human:name=bob", *ADA)
     assert "nothing is kept" in done.stdout
     done = typed("c4 resign", "--resume", "1")
     assert "Game play/00001: ada (Black) against bob (White)" in done.stdout and "unrated: hint" in done.stdout
-    assert "It goes on after move 1. Black plays C3." in done.stdout and "White plays C4." in done.stdout
+    assert "It continues after move 1. Black plays C3." in done.stdout and "White plays C4." in done.stdout
     refused(typed("", "--resume", "1"), "play/00001 is over", "arena games")
-    refused(typed("", "--resume"), "no game waits")
+    refused(typed("", "--resume"), "no unfinished game")
 
 
 def test_what_an_earlier_arena_could_not_store_is_stored_now(tmp_path: Path, typed: Callable[..., Done]) -> None:
     results = tmp_path / "results"
     with Store.open(results / "arena.db", write=True):
         done = typed("c3 resign", "human:name=bob", *ADA)
-        assert done.returncode == 0 and "is stored by the next arena play" in done.stdout
+        assert done.returncode == 0 and "the next arena play will store it" in done.stdout
         assert "another arena" in done.stdout
     done = typed("quit", "human:name=bob", *ADA)
     assert done.stdout.startswith("Stored now: play/00001.")
@@ -266,7 +266,7 @@ def test_a_bot_that_has_changed_goes_on_and_the_game_is_unrated(tmp_path: Path, 
         (("random", "--rules", "ing"), ("unknown rules 'ing'", "chinese")),
         (("random", "--as", "mcts"), ("'mcts' is a bot's name", "--as")),
         (("random", "--as", "a/b"), ("'a/b' is not a name",)),
-        (("human:name=ada", "--as", "ada"), ("two people called ada",)),
+        (("human:name=ada", "--as", "ada"), ("both players are called ada",)),
         (("random", "--fair", "--komi", "0.5"), ("--fair", "leave out --komi")),
         (("--resume", "--size", "9"), ("--resume", "keeps")),
         (("--resume",), ("no game waits", "arena play alphago")),
@@ -322,7 +322,7 @@ def test_a_point_is_worth_less_the_larger_the_board() -> None:
 
 def test_fair_asks_the_ratings_and_says_so(tmp_path: Path, typed: Callable[..., Done]) -> None:
     done = typed("resign", "random", *ADA, "--fair")
-    assert "ada has no rated games on 5x5 yet, so it is an even game." in done.stdout
+    assert "ada has no rated games on 5x5 yet, so the game is even." in done.stdout
     results = tmp_path / "results"
     kifu = Kifu.from_sgf((results / "play" / "00001.sgf").read_text())
     with Store.open(results / "arena.db", write=True) as store:
@@ -363,7 +363,7 @@ def test_a_game_in_a_pipe_that_is_killed_goes_on_where_it_was(tmp_path: Path, ty
     ((_, kifu),) = kept_games(tmp_path / "results")
     assert len(kifu.record.moves) == 2 and not kifu.is_over
     done = typed("resign", "--resume", "--plain")
-    assert f"It goes on after move 2. {answer}" in done.stdout
+    assert f"It continues after move 2. {answer}" in done.stdout
     assert "play/00001 is stored" in done.stdout
 
 

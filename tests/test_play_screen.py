@@ -151,7 +151,7 @@ def test_typed_coordinates_are_shown_before_enter_plays_them_and_pasted_text_is_
     press(seat, "enter")
     assert moves(seat) == points("C3")
     seat.do(Paste("(;GM[1]SZ[19]KM[7.5];B[pd];W[dp]\n;B[pp]\x1b[C" * 9))
-    assert "That is too long to be a move; it was cut." in text(seat)
+    assert "That is too long for a move; the end was dropped." in text(seat)
     press(seat, "escape")
     assert "> _" in text(seat)
 
@@ -196,7 +196,7 @@ def test_what_cant_be_done_is_told_in_a_line(sit: Sit):
     for typed, said in {
         "undp": "'undp' is not a point (A1 to E5) or a command; did you mean 'undo'?",
         "p": "'p' is not a point (A1 to E5) or a command",  # of p4, where the board has one
-        "review": "A review comes after the end.",
+        "review": "The review is available when the game is over.",
     }.items():
         type_in(seat := sit(), typed)
         assert said in text(seat)
@@ -231,7 +231,7 @@ def test_help_is_a_page_that_any_key_leaves(sit: Sit):
 def test_a_copy_of_the_game_is_written_where_it_is_asked_for(sit: Sit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     seat = sit("C3", kept=Path("results/play/00001.sgf"))
     type_in(seat, "save")
-    assert "The game is kept in results/play/00001.sgf after every move." in text(seat)
+    assert "The game is saved in results/play/00001.sgf after every move." in text(seat)
     monkeypatch.chdir(tmp_path)
     type_in(seat, "save Copy.sgf")
     assert "Written to Copy.sgf." in text(seat)

@@ -118,7 +118,7 @@ def test_a_match_that_was_won_to_zero_can_be_drawn(store: Store) -> None:
 def test_what_cant_be_drawn_is_refused(store: Store, tmp_path: Path) -> None:
     store_event(store, Match(player("a"), player("b"), Terms(RULES), 10))
     empty = read_report(store)
-    with pytest.raises(ConfigError, match=r"call it x\.png"):
+    with pytest.raises(ConfigError, match=r"name it x\.png"):
         draw_png(empty, [], tmp_path / "x.pdf")
     with pytest.raises(ConfigError, match="no finished game to draw"):
         draw_png(empty, [], tmp_path / "x.png")
@@ -159,7 +159,7 @@ def test_nets_are_set_against_what_they_have_learned(store: Store, tmp_path: Pat
     assert [(one.name, one.rows) for one in found] == [("checkpoint:early", 500_000), ("checkpoint:late", 2_000_000)]
     assert found[0].family == found[1].family
     drawings = draw_svgs(report, found)
-    assert [drawing.title for drawing in drawings][-1] == "Elo over what the nets have learned"
+    assert [drawing.title for drawing in drawings][-1] == "Elo over training"
     assert "2 M" in drawings[-1].svg and "500 k" in drawings[-1].svg
 
 

@@ -100,7 +100,7 @@ def test_settings_are_typed_behind_the_name(registry: Registry) -> None:
         ("random:zzz=5", "random: unknown setting 'zzz'; it has none"),
         ("uct:fast", "'uct:fast': 'fast' is not a setting=value"),
         ("uct:=5", "uct: unknown setting ''"),
-        ("checkpoint:", "'checkpoint:' wants the name or folder of a net, as in checkpoint:sl-9x9"),
+        ("checkpoint:", "'checkpoint:' needs the name or folder of a net, as in checkpoint:sl-9x9"),
         ("uct:playouts=many", "uct: playouts = 'many' is not a whole number"),
         ("uct:playouts=1.5", "uct: playouts = '1.5' is not a whole number"),
         ("uct:playouts=1e400", "uct: playouts = '1e400' is not a whole number"),
@@ -112,10 +112,10 @@ def test_settings_are_typed_behind_the_name(registry: Registry) -> None:
         ("uct:c_uct=inf", "uct: c_uct = 'inf' is not a number"),
         ("uct:c_uct=", "uct: c_uct = '' is not a number"),
         ("uct:reuse=maybe", "uct: reuse = 'maybe' is not true or false"),
-        ("uct:playouts=0", "uct: playouts = 0 is out of range; it goes from 1"),
-        ("uct:max_tree_mb=10000", "uct: max_tree_mb = 10000 is out of range; it goes from 1 to 8192"),
-        ("uct:resign=0.6", "uct: resign = 0.6 is out of range; it goes from 0 to 0.5"),
-        ("policy:precision=half", "policy: precision = 'half' is none of auto, fp32, int8"),
+        ("uct:playouts=0", "uct: playouts = 0 is out of range; allowed: from 1"),
+        ("uct:max_tree_mb=10000", "uct: max_tree_mb = 10000 is out of range; allowed: from 1 to 8192"),
+        ("uct:resign=0.6", "uct: resign = 0.6 is out of range; allowed: from 0 to 0.5"),
+        ("policy:precision=half", "policy: precision = 'half' is not one of auto, fp32, int8"),
         ("gtp", "gtp needs the setting 'command', as in gtp:command=..."),
         ("mcts:seconds=1", "'seconds' is a limit, not a setting; write mcts@seconds=1"),
     ],
@@ -160,16 +160,16 @@ def test_an_at_sign_in_a_path_belongs_to_the_path(tmp_path: Path, registry: Regi
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
-        ("seconds=0", "mcts: seconds = 0 is out of range; it goes from 0.001 to 1000000"),
+        ("seconds=0", "mcts: seconds = 0 is out of range; allowed: from 0.001 to 1000000"),
         ("seconds=-1", "mcts: seconds = -1 is out of range"),
         ("seconds=inf", "mcts: seconds = 'inf' is not a number"),
         ("seconds=x", "mcts: seconds = 'x' is not a number"),
-        ("simulations=0", "mcts: simulations = 0 is out of range; it goes from 1 to 1000000000"),
+        ("simulations=0", "mcts: simulations = 0 is out of range; allowed: from 1 to 1000000000"),
         ("simulations=2.5", "mcts: simulations = '2.5' is not a whole number"),
-        ("main=-1", "mcts: main = -1 is out of range; it goes from 0 to 1000000"),
+        ("main=-1", "mcts: main = -1 is out of range; allowed: from 0 to 1000000"),
         ("main=0", "mcts: main = 0 leaves no time; give more, or byoyomi, as in byoyomi=5"),
         ("main=9,byoyomi=0", "mcts: byoyomi = 0 is out of range"),
-        ("main=9,byoyomi=5,stones=0", "mcts: stones = 0 is out of range; it goes from 1 to 1000"),
+        ("main=9,byoyomi=5,stones=0", "mcts: stones = 0 is out of range; allowed: from 1 to 1000"),
         ("main=9,stones=5", "mcts: stones needs byoyomi, as in byoyomi=30,stones=5"),
         ("seconds=1,main=9", "mcts: give seconds for each move, or main and byoyomi for the game, not both"),
         ("byoyomi=5,seconds=1", "mcts: give seconds for each move, or main and byoyomi for the game, not both"),
@@ -381,7 +381,7 @@ def test_a_table_without_a_kind_changes_a_known_entry_and_an_empty_file_nothing(
         ('[tournaments.x]\nbots = "sl"\n', "{file}: [tournaments.x]: bots = 'sl' is not a list of names"),
         ("[tournaments.x]\nbots = [5]\n", "{file}: [tournaments.x]: bots = [5] is not a list of names"),
         ("[tournaments.x]\ngames = 2.5\n", "{file}: [tournaments.x]: games = 2.5 is not a whole number"),
-        ('[tournaments.x]\nstyle = "swiss"\n', "style = 'swiss' is none of round-robin, gauntlet, ladder"),
+        ('[tournaments.x]\nstyle = "swiss"\n', "style = 'swiss' is not one of round-robin, gauntlet, ladder"),
         ("[bots.checkpoint]\nkind = 'uct'\n", "{file}: 'checkpoint' is not a name for a bot"),
         ("[bots.'a:b']\nkind = 'uct'\n", "{file}: 'a:b' is not a name for a bot; use letters"),
         ("[bots.''] \nkind = 'uct'\n", "{file}: '' is not a name for a bot"),
@@ -470,7 +470,7 @@ def test_an_installed_package_brings_a_kind_that_plays(install: Any, tmp_path: P
     assert setting(entry, "depth") == 5
     assert "corner" in registry.kinds
     assert entry.build().__class__.__name__ == "Corner"
-    assert "corner: depth = 10 is out of range; it goes to 9" in refusal(registry.resolve, "corner:depth=10")
+    assert "corner: depth = 10 is out of range; allowed: to 9" in refusal(registry.resolve, "corner:depth=10")
     registry = configured(tmp_path, "[bots.corner]\ndepth = 4\n[bots.nook]\nkind = 'corner'\n")
     assert setting(registry.resolve("corner"), "depth") == 4
     assert registry.resolve("nook").kind == "corner"

@@ -40,7 +40,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_report_of_the_event_played_last_comes_without_a_name(played: Path) -> None:
     text = report(folder=played)
     lines = text.splitlines()
-    assert lines[0].startswith("The event played last")
+    assert lines[0].startswith("This is the last event")
     assert re.match(r"league: .* is first after 18 games", lines[1])
     assert re.search(r"1 +uct:playouts=30 .* 12 ", text)
     assert "\x1b" not in text
@@ -85,7 +85,7 @@ def test_an_event_of_an_older_arena_is_reported(played: Path, tmp_path: Path) ->
     for event, _ in events:
         text = report(event, folder=tmp_path)
         assert re.search(r"Limits +seconds=1,deadline=60", text)
-        assert "all games are played to their end" in text
+        assert "all games are played to the end" in text
 
 
 def test_a_report_fits_a_narrow_ascii_pipe(played: Path) -> None:
@@ -101,8 +101,8 @@ def test_wrong_input_is_refused_in_one_line(played: Path, tmp_path: Path) -> Non
     file = tmp_path / "file"
     file.write_text("no folder")
     for arguments, words in (
-        (("league", "--list"), "--list takes no event"),
-        (("league", "--png", str(tmp_path / "league.pdf")), r"call it league\.png"),
+        (("league", "--list"), "--list can't be combined"),
+        (("league", "--png", str(tmp_path / "league.pdf")), r"name it league\.png"),
         (("league", "--csv", str(file)), "can't be written"),
         (("league", "--html", str(file / "x.html")), "can't be written"),
     ):

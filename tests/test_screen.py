@@ -263,7 +263,7 @@ def test_games_that_repeat_raise_a_warning_at_once():
 
 
 def test_games_that_can_not_be_stored_yet_are_told_of_until_they_are():
-    words = "another program holds the results; 3 finished games wait to be stored"
+    words = "another program has locked the results; 3 finished games not stored yet"
     view = MatchView(match_of(), Clock())
     view.add(Update(workers=1, waiting=3))
     assert any(f"! {words}" in line for line in lines_of(screen_of(view), 80, 24))
@@ -548,13 +548,13 @@ def test_bots_that_take_a_moment_to_end_are_waited_for_with_a_word(monkeypatch: 
             yield Update(workers=1)
         finally:
             end = monotonic() + 10
-            while "Ending the bots" not in output_of(console):
+            while "Stopping the bots" not in output_of(console):
                 assert monotonic() < end
                 sleep(0.01)
 
     with pytest.raises(KeyboardInterrupt):
         show_event(screen, updates(), console)
-    assert not any("Ending" in row for row in seen_on(output_of(console)))
+    assert not any("Stopping" in row for row in seen_on(output_of(console)))
 
 
 def seen_on(text: str) -> list[str]:

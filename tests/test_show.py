@@ -108,7 +108,7 @@ def test_m_goes_from_mistake_to_mistake():
     assert seen.mistakes == [3, 5]
     assert [press(seen, "m") for _ in range(3)] == [3, 5, 3]
     press(plain := Viewer(RECORD), "m")
-    assert "This game has no win rates: arena analyze finds them." in screen(plain, 80, 24)
+    assert "This game has no win rates; arena analyze adds them." in screen(plain, 80, 24)
 
 
 def test_the_mouse_finds_the_move_at_a_stone_and_the_wheel_steps():
@@ -151,7 +151,7 @@ def test_a_wide_screen_has_all_of_it_beside_the_board():
         "                   0 %│    ████████████████▅▅▅▅",
         "                                   ▲       ×",
         "",
-        "                 What cost the most (m):",
+        "                 Largest mistakes (m):",
         "                   move 3: ● C4  38%",
         "                   move 5: ● A4  13%",
         "← → a move · PgUp PgDn ten · Home End · g to a move · m next mistake · q leave",
@@ -300,7 +300,7 @@ def test_what_cant_be_shown_is_told_in_a_line(folder: Path, words: list[str], sa
 
 def test_the_theme_of_arena_toml_counts_unless_another_is_asked_for(folder: Path):
     (folder / "arena.toml").write_text('[screen]\ntheme = "sepia"\n')
-    refused(arena("show", "club.sgf", folder=folder), "[screen]: theme = 'sepia' is none of dark, light, high-contrast")
+    refused(arena("show", "club.sgf", folder=folder), "[screen]: theme = 'sepia' is not one of dark, light, high")
     (folder / "arena.toml").write_text('[screen]\ntheme = "light"\n')
     assert arena("show", "club.sgf", folder=folder).returncode == 0
     refused(arena("show", "club.sgf", folder=folder, ARENA_THEME="no"), "unknown theme 'no'")

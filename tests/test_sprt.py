@@ -191,7 +191,7 @@ def test_a_gate_that_is_decided_plays_nothing_again_and_prints_what_its_report_s
     learn(tmp_path / "results" / "checkpoints" / "mine", WEAK, rows=2000)
     gate = ("gate", "mine", "--against", "learner", "--size", "5", "--workers", "2", "--sprt", "0", "100")
     done = arena(*gate, folder=tmp_path)
-    assert "Rejected: learner stays as it is" in done.stdout and done.returncode == 1
+    assert "Rejected: learner keeps " in done.stdout and done.returncode == 1
     first, games = figures(done), stored(tmp_path)
     again = arena(*gate, folder=tmp_path)
     assert figures(again) == first == figures(arena("report", folder=tmp_path))

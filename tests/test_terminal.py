@@ -204,7 +204,7 @@ def test_a_pause_stops_the_bots_and_counts_for_nothing() -> None:
     screen.add(Update())
     screen.has_keys = True
     assert "PAUSED" in words_of(lines_of(screen, 40, 20))
-    assert "space go on" in lines_of(screen, 80, 24)[-1]
+    assert "space resume" in lines_of(screen, 80, 24)[-1]
     assert (view.elapsed, view.seconds_left, view.games_a_second) == before
     screen.press(PAUSE)
     assert not control.paused

@@ -79,8 +79,8 @@ def test_a_later_word_counts_and_one_end_of_the_run_replaces_the_other() -> None
         (RL, {"batch": 4}, "file: the setting 'batch' is now called 'micro_batch_size'"),
         (RL, {"cheap_visits": 4}, "file: unknown setting 'cheap_visits'; --settings lists them"),
         (SL, {"batch_size": "many"}, "file: batch_size = 'many' is not a whole number"),
-        (SL, {"batch_size": 0}, "file: batch_size = 0 is out of range; it goes from 1"),
-        (SL, {"optimizer": "lion"}, "file: optimizer = 'lion' is none of muon, adamw, sgd"),
+        (SL, {"batch_size": 0}, "file: batch_size = 0 is out of range; allowed: from 1"),
+        (SL, {"optimizer": "lion"}, "file: optimizer = 'lion' is not one of muon, adamw, sgd"),
         (SL, {"data": 5}, "file: data = 5 is not a list of paths"),
     ],
 )

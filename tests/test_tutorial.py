@@ -136,7 +136,7 @@ def test_a_person_learns_at_a_terminal(tmp_path: Path) -> None:
     ) as terminal:
         terminal.until("type C3")
         terminal.press("b2\r")
-        terminal.until("Enter goes on.")
+        terminal.until("Enter continues.")
         terminal.press("\r")
         terminal.until("2 of 10: Liberties")
         terminal.press("\x03")
@@ -145,7 +145,7 @@ def test_a_person_learns_at_a_terminal(tmp_path: Path) -> None:
 
 
 def test_whom_to_play_is_checked_before_the_lessons(tmp_path: Path) -> None:
-    refused(arena("play", "human", "--tutorial", folder=tmp_path), "a person can't be asked")
+    refused(arena("play", "human", "--tutorial", folder=tmp_path), "a person can't play here")
     refused(arena("play", "leela", "--tutorial", folder=tmp_path), "unknown bot")
     refused(arena("play", "mcts", "--tutorial", "--size", "9", folder=tmp_path), "BOT, --from and --plain only")
-    refused(arena("play", "mcts", "--from", "3", folder=tmp_path), "--from belongs to the tutorial")
+    refused(arena("play", "mcts", "--from", "3", folder=tmp_path), "--from needs --tutorial")

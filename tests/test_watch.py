@@ -165,7 +165,7 @@ def test_a_player_that_was_killed_is_known_to_be_dead_though_its_file_is_left(st
     watch = Watch(MATCH, store, look)
     show_watched(MATCH, watch, console)
     assert watch.end is End.DIED
-    assert "has died. 0 of 6 games are stored; go on with: arena match" in output_of(console)
+    assert "has died. 0 of 6 games are stored; resume it with: arena match" in output_of(console)
 
 
 def until(process: subprocess.Popen[str], pattern: str) -> None:
@@ -196,7 +196,7 @@ def test_two_watchers_leave_or_stay_and_the_event_goes_on_to_its_end(
         until(watcher, "mcts:playouts=20 against random: 100 games, 7x7")
     leaves.send_signal(signal.SIGINT)
     left, errors = leaves.communicate(timeout=60)
-    assert leaves.returncode == 130 and "goes on in process" in left and errors == ""
+    assert leaves.returncode == 130 and "continues in process" in left and errors == ""
     player.send_signal(signal.SIGCONT)
     played, _ = player.communicate(timeout=120)
     watched, errors = stays.communicate(timeout=60)
@@ -213,8 +213,8 @@ def test_a_killed_player_is_reported_and_its_event_goes_on_by_the_same_command(
     player.kill()
     told, errors = watcher.communicate(timeout=60)
     assert watcher.returncode == 1 and errors == ""
-    assert re.search(r"The process that played it \(\d+\) has died. \d+ of 100 games are stored; go on with: ", told)
-    refused(arena("watch", folder=tmp_path), "has died; go on with: arena match mcts:playouts=20 random -n 100")
+    assert re.search(r"The process that played it \(\d+\) has died. \d+ of 100 games are stored; resume it with", told)
+    refused(arena("watch", folder=tmp_path), "has died; resume it with: arena match mcts:playouts=20 random -n 100")
 
 
 def test_without_a_running_event_the_latest_is_named(store: Store, tmp_path: Path) -> None:

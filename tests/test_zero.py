@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from commandline import arena
 from test_gumbel import odd_net
 
 from arena import ConfigError
+from arena.contract.bot import Limits
 from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
 from arena.players.registry import Registry
@@ -246,11 +246,11 @@ def test_a_run_ends_and_goes_on_and_its_net_plays(tmp_path: Path) -> None:
     steps = rounds[-1].step
 
     rounds.clear()
-    zero.train(change(config, {"max_games": int(games) + 20}, "test"), results, registry, rounds.append)
+    further = change(config, {"max_games": int(games) + 20, "eval_opponents": []}, "test")
+    zero.train(further, results, registry, rounds.append)
     assert rounds[0].games > games and rounds[0].step >= steps
-    bot = "alphago:checkpoint=z,search=gumbel,visits=4,rollout_weight=0"
-    match = arena("match", bot, "random", "-n", "2", "--size", "5", folder=tmp_path)
-    assert match.returncode == 0, match.stderr
+    bot = registry.resolve("alphago:checkpoint=z,search=gumbel,visits=4,rollout_weight=0").build()
+    assert bot.choose(Game(Rules.preset("cgos", SIZE), seed=1), Limits()).visits
 
 
 @pytest.mark.parametrize(
@@ -260,6 +260,7 @@ def test_a_run_ends_and_goes_on_and_its_net_plays(tmp_path: Path) -> None:
         ({"eval_games": 3}, "even number"),
         ({"net": "gocnn-5x64"}, "choose arena-"),
         ({"start": "nowhere"}, "nowhere"),
+        ({"start": "rollout-9x9"}, "rollout policy"),
         ({"start": "sl-9x9"}, "sl-9x9"),
     ],
 )

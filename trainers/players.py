@@ -7,6 +7,8 @@ Wu 2019, "Accelerating self-play learning in Go", section 3.1). Nothing is resig
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -32,6 +34,9 @@ LEVELS = 255
 
 HOPELESS, TURNS, RARELY = 0.05, 5, 0.25
 """After so many turns in a row with a win rate this near to 0 or 1, a full search is this many times as likely."""
+
+BACK = 6
+"""Steps of niceness by which players step back."""
 
 _SHARE = 2.0**-53
 _S11 = np.uint64(11)
@@ -282,7 +287,12 @@ class Player:
         begin(self._field, self._nodes, slot, self._table.size, komi, seed, drawn, self._table.style)
 
     def play(self, goes_on: Callable[[], bool], finish: Callable[[Played], None]) -> None:
-        """Play while it ``goes_on``, which is asked after every batch, and ``finish`` games that are over."""
+        """Play while it ``goes_on``, which is asked after every batch, and ``finish`` games that are over. On Linux the
+        thread steps back behind others: who learns must not wait for who plays."""
+        if sys.platform == "linux" and threading.current_thread() is not threading.main_thread():
+            os.setpriority(
+                os.PRIO_PROCESS, threading.get_native_id(), min(19, os.getpriority(os.PRIO_PROCESS, 0) + BACK)
+            )
         table, field, nodes = self._table, self._field, self._nodes
         trees = (field.boards, field.roots, field.hashes, nodes)
         shape, turns = (-1, self._net.encoder.planes, table.size, table.size), symmetry_table(table.size)

@@ -29,6 +29,7 @@ from bots.alphago import AlphaGo
 from bots.alphago import Config as Search
 from bots.nets.catalogue import Net
 from bots.nets.checkpoint import Checkpoint, find
+from bots.nets.inference import sample_planes
 from bots.search import puct
 from bots.search.tree import knowledge_of
 from trainers import data, distill, supervised
@@ -98,6 +99,7 @@ def check(config: Config, results: Path) -> None:
         start = Checkpoint.open(find(config.start, results))
         if start.folder.resolve() == (results / "checkpoints" / config.name).resolve():
             raise ConfigError(f"{config.name} can't begin with itself, which it would replace; give it another name")
+        start.require_net()
         start.require_size(config.size)
         if start.manifest.encoder != supervised.encoder_of(config).name:
             raise ConfigError(
@@ -220,10 +222,14 @@ class _Training:
 
     def _refresh(self) -> None:
         """Let the players have the averaged weights."""
-        planes = np.zeros((2, self.encoder.planes, self.config.size, self.config.size), np.float32)
+        self.live.take(self._average(), self._some_planes(QUICK_ROWS, 1))
+
+    def _some_planes(self, count: int, key: int) -> np.ndarray:
+        """Planes of positions that were played, (count, P, n, n); of random games before that."""
         if self.replay.rows:
-            planes = self.replay.batch([self.config.seed, self.state.step_count, 1], QUICK_ROWS, self.encoder).planes
-        self.live.take(self._average(), planes)
+            return self.replay.batch([self.config.seed, self.state.step_count, key], count, self.encoder).planes
+        planes = sample_planes(self.encoder, self.config.size)
+        return np.concatenate([planes] * (count // len(planes)))
 
     def _average(self) -> Net:
         """The averaged net, which plays and is saved, as it is now."""
@@ -274,6 +280,8 @@ class _Training:
 
     def _rate(self, checkpoint: Checkpoint) -> None:
         config, state = self.config, self.state
+        if not self.opponents:
+            return
         player = AlphaGo(Search(str(checkpoint.folder), search="gumbel", visits=config.eval_visits, rollout_weight=0.0))
         rules = self._rules()
         openings = draw_openings(rules, config.eval_games // 2, PLIES, config.seed)
@@ -311,14 +319,13 @@ class _Training:
 
     def _finish(self) -> Path:
         """The checkpoint, and its matches once the budget is spent."""
-        state = self.state
-        checkpoint = self._save({})
+        state, metrics = self.state, dict[str, float]()
         if state.done >= 1 and not state.stop_asked:
-            self._rate(checkpoint)
+            self._measure()
             latest = {rating.against: rating for rating in self.ratings if rating.iteration == state.step_count}
-            checkpoint = self._save({f"share_against_{name}": rating.share for name, rating in latest.items()})
+            metrics = {f"share_against_{name}": rating.share for name, rating in latest.items()}
             forget_snapshots(self.saved)
-        return checkpoint.folder
+        return self._save(metrics).folder
 
     def _save(self, metrics: Mapping[str, float], step: str = "") -> Checkpoint:
         """Export the averaged net; quickly, as a snapshot, with a ``step``."""
@@ -338,11 +345,8 @@ class _Training:
             metrics={"games": replay.games, "positions": replay.positions, **metrics},
             parent=start.identity if start else "",
         )
-        size = (config.size, config.size)
-        rows = np.zeros((QUICK_ROWS, self.encoder.planes, *size), np.float32)
-        if replay.rows:
-            rows = replay.batch([config.seed, state.step_count, 2], PARITY_ROWS, self.encoder).planes
-        planes = (None, rows[:QUICK_ROWS]) if step or not replay.rows else (rows[:CALIBRATION], rows)
+        rows = self._some_planes(PARITY_ROWS, 2)
+        planes = (None, rows[:QUICK_ROWS]) if step else (rows[:CALIBRATION], rows)
         return export(network, self.saved.with_name(name), manifest, *planes)
 
 

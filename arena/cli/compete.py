@@ -76,8 +76,8 @@ def match(
 
     The same command resumes an interrupted match, and a larger -n adds games.
 
-    --plan estimates instead how many games, and how long, it takes to measure an Elo difference between A and B. It
-    counts the stored games of the same match. If there are hardly any, it plays and stores the first ten of them.
+    --plan instead estimates how many games, and how long, it takes to measure an Elo difference between A and B. It
+    uses the stored games of the match. If there are too few, it plays and stores the first ten.
 
     Examples: [bold]arena match sl alphago -n 100[/bold] · [bold]arena match uct:playouts=500 uct:playouts=2000[/bold] ·
     [bold]arena match checkpoint:new sl --sprt 0 35[/bold] · [bold]arena match mcts gnugo --limits seconds=1[/bold] ·
@@ -95,9 +95,9 @@ def match(
         for option in (option for option, given in extra.items() if given):
             raise ConfigError(f"--plan plays no match; leave out {option}")
         if not 1 <= first_given(to_see, PLANNED) <= 1000:
-            raise ConfigError(f"--to-see {to_see:g} can't be planned for; give from 1 to 1000 Elo")
+            raise ConfigError(f"--to-see {to_see:g} is out of range; give 1 to 1000 Elo")
     elif to_see is not None:
-        raise ConfigError("--to-see belongs to a plan; add --plan, or leave it out")
+        raise ConfigError("--to-see needs --plan")
     test = None if sprt is None else events.sequential_test(sprt, alpha, beta)
     games = PILOT if plan else first_given(games, 100 if test is None else SPRT_GAMES)
     registry = registry_of(config, results)
@@ -131,7 +131,7 @@ def _plan(played: Match, to_see: float, live: events.Live) -> None:
             played = replace(played, run=max(1, _runs(store, played)))
             if played.event not in {event.id for event in store.events()}:  # else its plan is larger
                 events.note_event(store, played)
-            events.printer(live.console)(f"A pilot of {PILOT} games, which are the beginning of this match:")
+            events.printer(live.console)(f"A pilot of {PILOT} games, the first ones of this match:")
             lent.play(played, store)
             tally = _stored(store, played)
         live.console.print()
@@ -195,10 +195,10 @@ def tournament(
     """Play a round robin, a gauntlet or a ladder between several bots.
 
     The same command resumes an interrupted tournament. Bots may join later, and a larger -n adds games. NAME alone
-    plays what \\[tournaments.NAME] in arena.toml says; options given here come first.
+    plays what \\[tournaments.NAME] in arena.toml declares; options given here override it.
 
     In a gauntlet the first bot meets each of the rest. A ladder ranks many bots with few games: each round is played
-    where neighbours in the ranking are told apart worst. Give its bots in the order that you expect: in the first round
+    where neighbours in the ranking are least certain. Give its bots in the order that you expect: in the first round
     each meets the next.
 
     Examples: [bold]arena tournament league random mcts sl alphago[/bold] ·
@@ -215,7 +215,7 @@ def tournament(
     given = replace(terms, bots=tuple(bots or ())).over(declared)
     of_ladder = [key for key in ("to_see", "block") if getattr(given, key) is not None]
     if of_ladder and given.style != "ladder":
-        raise ConfigError(f"tournament '{name}': {of_ladder[0]} belongs to a ladder; use --style ladder, or drop it")
+        raise ConfigError(f"tournament '{name}': {of_ladder[0]} needs --style ladder")
     played = _event(name, given, registry, events.printer(console))
     _play(played, live)
 
@@ -227,7 +227,7 @@ def _declared(registry: Registry, name: str, bots: list[str] | None) -> Tourname
         return registry.tournament(name)
     if registry.knows(name):
         typed = " ".join([name, *bots])
-        raise ConfigError(f"'{name}' is a bot, and a name comes before the bots: arena tournament league {typed}")
+        raise ConfigError(f"'{name}' is a bot; name the tournament before the bots: arena tournament league {typed}")
     return TournamentTable()
 
 
@@ -266,4 +266,4 @@ def _precision(table: Crosstable) -> str:
     if gap is None:
         return "No two neighbours in the ranking have a measured distance yet; play more games (-n)."
     names = table.players
-    return f"Neighbours are told apart to ±{gap[2]:.0f} Elo or better; worst {names[gap[0]]} and {names[gap[1]]}."
+    return f"Neighbours are measured to ±{gap[2]:.0f} Elo or better; worst: {names[gap[0]]} and {names[gap[1]]}."

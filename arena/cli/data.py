@@ -57,9 +57,9 @@ def data_build(
 ) -> None:
     """Build a dataset from game records: no duplicates (under symmetry), split by game.
 
-    Handicap games are left out. What is in which part depends on each game alone, so it stays when records are added.
-    People stop before dead stones are taken off: with --dead-stones playouts mark them, or GNU Go where they fail and
-    it is installed. Where the count then is the recorded result, the game teaches whose each point was.
+    Handicap games are left out. The split depends on each game alone, so it does not change when games are added.
+    People stop before dead stones are captured. With --dead-stones, playouts mark them, or GNU Go if they fail and it
+    is installed. If the score then matches the recorded result, the game also provides ownership targets.
 
     Examples: [bold]arena data build games/ --out sets/strong --rating 2400 --test-from 2018-03-01[/bold] ·
     [bold]arena data build ogs.zip --out sets/people --rank 1d --dead-stones[/bold]
@@ -103,9 +103,9 @@ def data_generate(
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """Have bots play games to learn from, each from an opening of its own (8 plies by default). No game is adjudicated.
+    """Let bots play training games, each from a different opening (default 8 plies). No game is adjudicated.
 
-    The same command goes on where it was stopped, and a larger -n adds games. How much the bots vary is their setting.
+    The same command resumes, and a larger -n adds games. The bots' settings decide how much the games vary.
 
     Examples: [bold]arena data generate mcts:playouts=200 --games 1000 --out games.sgfs[/bold] ·
     [bold]arena data build games.sgfs --out sets/own[/bold]
@@ -172,7 +172,7 @@ def _summary(generation: Generation, kept: GamesFile) -> str:
 
 
 def data_stats(paths: Paths) -> None:
-    """Show what datasets or game records hold: games, positions, results, lengths, and what was refused and why.
+    """Summarise datasets or game records: games, positions, results, lengths, and what was refused and why.
 
     Examples: [bold]arena data stats sets/strong[/bold] · [bold]arena data stats games/ more.sgfs.xz[/bold]
     """

@@ -45,7 +45,7 @@ def doctor(
         _write_example(folder or Path(), force)
         return
     if folder is not None or force:
-        raise ConfigError("FOLDER and --force belong to --init; add it, or leave them out")
+        raise ConfigError("FOLDER and --force need --init")
     console = Console()
     default = Path(CONFIG)
     place = Place(results, config or (default if default.exists() else None), console.encoding, console.width, run=run)
@@ -72,8 +72,8 @@ def _write_example(folder: Path, force: bool) -> None:
             file.write(ARENA_TOML)
     except FileExistsError:
         if folder.is_dir():
-            raise ConfigError(f"{path} is there already; look into it, or write over it with --force") from None
+            raise ConfigError(f"{path} exists; edit it, or overwrite it with --force") from None
         raise ConfigError(f"{folder} is a file; name a folder") from None
     except OSError as error:
         raise ConfigError(f"{path} can't be written: {error.strerror}") from error
-    print(f"Written to {path}. Take the # away from what is to hold; 'arena doctor' says whether it is right.")
+    print(f"Written to {path}. Remove the # from the lines that you want; 'arena doctor' checks the file.")

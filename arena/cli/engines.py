@@ -74,9 +74,9 @@ def check(
 ) -> None:
     """Check that bots are ready for an event: each starts, plays a few moves against itself and ends.
 
-    For an engine it also tells name and version, how it knows its time, and whether it counts as we do. Without names,
+    For an engine it also prints name and version, its time commands, and whether its scoring agrees. Without names,
     the bots of arena.toml are checked; its engines are only listed unless --run is given. With --cluster, one line for
-    each node says whether the bot plays there. The exit code is 1 when a bot fails, on a cluster on any node.
+    each node shows whether the bot plays there. The exit code is 1 if a bot fails, on a cluster on any node.
 
     Examples: [bold]arena check[/bold] · [bold]arena check gnugo alphago --size 19[/bold] ·
     [bold]arena check gnugo --cluster auto[/bold] ·
@@ -96,7 +96,7 @@ def check(
     if not bots:
         names, engines = _declared(registry)
         for entry in [] if run else engines:
-            words = f"{entry.name} isn't started without --run: {dict(entry.settings).get('command', entry.kind)}"
+            words = f"{entry.name} is not started without --run: {dict(entry.settings).get('command', entry.kind)}"
             console.print(words, soft_wrap=not console.is_terminal, markup=False, highlight=False)
         names += [entry.name for entry in engines if run]
     for name in bots or []:

@@ -58,10 +58,10 @@ def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
     seed = first_given(given.seed, 1)
     book: tuple[Opening, ...] = ()
     if given.plies is not None and given.plies < 0:
-        raise ConfigError(f"{given.plies} plies can't be played; give at least 0")
+        raise ConfigError(f"{given.plies} plies: use --plies 0 or more")
     if given.book is not None:
         if given.plies == 0:
-            raise ConfigError("--plies 0 leaves nothing of a book; give at least 1, or leave out --plies or --book")
+            raise ConfigError("--plies 0 uses nothing of a book; give at least 1, or leave out --plies or --book")
         found = read_book(given.book, rules, given.plies, seed)
         book = found.openings
         say(f"{given.book}: {found}.")
@@ -115,7 +115,7 @@ def _planned(event: Match | Tournament, results: Path) -> int:
 def count_workers(workers: int) -> int:
     """Of ``--workers``. Raises UserError."""
     if workers < 0:
-        raise UserError(f"{workers} workers can't play; give at least 1, or 0 for one a core")
+        raise UserError(f"{workers} workers: use --workers 1 or more, or 0 for one per core")
     return workers or cores()
 
 
@@ -145,7 +145,7 @@ class Live:
     def of(cls, console: Console, results: Path, workers: int, cluster: str | None, registry: Registry) -> Live:
         """As the options say, and arena.toml where they don't. Raises UserError."""
         if workers < 0:
-            raise UserError(f"{workers} workers can't play; give at least 1, or 0 for one a core")
+            raise UserError(f"{workers} workers: use --workers 1 or more, or 0 for one per core")
         return cls(console, results, workers, read_theme(None, registry), cluster or registry.cluster.address)
 
     @contextmanager
@@ -199,7 +199,7 @@ def event_kept(event: Match | Tournament | Ladder, store: Store, console: Consol
         done = sum(len(course.add(some)) for some in store.scores(event=event.event))
         lost = ""
         if isinstance(stop, Unstored):
-            lost = f", and {stop.games} finished ones are not, because another program holds {store.path}"
+            lost = f", and {stop.games} finished ones are not, because another program has locked {store.path}"
         printer(console)(f"Stopped. {done} of {event.games} games are stored{lost}; the same command plays the rest.")
         raise SystemExit(130) from None
     finally:
@@ -235,14 +235,14 @@ def changes(store: Store, entries: Iterable[Entry]) -> Iterator[str]:
         old = earlier[-1]
         games = f"{store.count(player=old.identity)} stored games"
         if old.checkpoint != now.checkpoint:
-            words = f"has another net than in {games} ({old.checkpoint[:8]}, now {now.checkpoint[:8]})"
+            words = f"has a different net than in {games} ({old.checkpoint[:8]}, now {now.checkpoint[:8]})"
         elif old.code != now.code:
             words = f"has changed since {games} (code {old.code[:12] or 'unknown'}, now {now.code[:12]})"
         else:
             words = f"has other settings than in {games} ({old.config}, now {now.config})"
         line = f"{entry.name} {words}: it is a new player."
         if kept(entry.factory, old.code[:4]):
-            line += f" To match it against what it was: arena match {entry.name} {entry.name}#{old.code[:4]}"
+            line += f" To match it against its earlier version: arena match {entry.name} {entry.name}#{old.code[:4]}"
         yield line
 
 
@@ -266,7 +266,7 @@ def news(store: Store, played: Tournament | Ladder) -> Iterator[str]:
     if kind not in stored:
         other = next((other for other in kinds if other in stored), "match")
         style = {"tournament": "round-robin", "ladder": "ladder"}.get(other)
-        hint = f" (to go on with it: --style {style})" if style else ""
+        hint = f" (to resume it: --style {style})" if style else ""
         raise ConfigError(f"'{played.name}' is a stored {other}{hint}; take another name for the {kind}")
     old, new = _flat(stored), _flat(json.loads(json.dumps(played.settings)))
     changed = [key for key in (new | old) if old.get(key) != new.get(key)]

@@ -55,17 +55,15 @@ def games(
     sgf: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write an SGF file of each game here instead.")
     ] = None,
-    replay: Annotated[
-        bool, typer.Option("--replay", help="Play the games again instead, and show where they differ.")
-    ] = False,
+    replay: Annotated[bool, typer.Option("--replay", help="Replay the games and show where they differ.")] = False,
     workers: Workers = 0,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """List stored games, the newest first; or write them as SGF files; or play them again.
+    """List stored games, the newest first; or write them as SGF files; or replay them.
 
-    With --replay the bots play each game again from its seed, with the settings and nets of then. The exit code is 0
-    if all games come out the same, and 1 if one differs. The database stays as it is.
+    With --replay the bots play each game again from its seed, with the original settings and nets. The exit code is 0
+    if all games are identical, and 1 if one differs. The database is not changed.
 
     Examples: [bold]arena games[/bold] · [bold]arena games --event league --forfeits[/bold] ·
     [bold]arena games --player alphago --sgf games[/bold] · [bold]arena games --event league -n 20 --replay[/bold]
@@ -75,7 +73,7 @@ def games(
     from arena.screen.tables import games_table
 
     if sgf is not None and replay:
-        raise UserError("--sgf and --replay are two different things to do; choose one")
+        raise UserError("--sgf and --replay can't be combined; choose one")
     wanted: dict[str, Any] = {"event": event, "player": player, "forfeits": forfeits}
     with Store.of(results) as store:
         total = store.count(**wanted)
@@ -124,7 +122,7 @@ def show(
         typer.Option("--dossier", help="Print instead who played and how it ended, with the traceback of a fault."),
     ] = False,
     replay: Annotated[
-        bool, typer.Option("--replay", help="Have the bots play it again instead, and show where it differs.")
+        bool, typer.Option("--replay", help="Let the bots replay the game and show where it differs.")
     ] = False,
     theme: ThemeName = None,
     ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")] = False,
@@ -133,13 +131,13 @@ def show(
 ) -> None:
     """Step through a game: a stored one by its id (see [bold]arena games[/bold]), or an SGF file.
 
-    The arrows go a move, PgUp and PgDn ten, Home and End to the ends, g or a number to a move, m to the next mistake; a
-    click on a stone goes to the move that placed it. Comments and win rates that the file holds are shown beside the
-    board. In a pipe it prints the position, at the end or after --move, and the moves that led there.
+    The arrows go one move, PgUp and PgDn ten, Home and End to the ends, g or a number to a move, m to the next mistake.
+    A click on a stone goes to the move that placed it. Comments and win rates of the file are shown beside the board.
+    In a pipe it prints the position, at the end or after --move, and the moves that led there.
 
-    The dossier of a stored game has settings, nets and times, the last position, the SGF and all that is known of a
-    fault. It is printed without being asked for when a fault ended the game. --replay plays a stored game again from
-    its seed, with the settings and nets of then; the exit code is 1 if it differs.
+    --dossier prints settings, nets and times, the last position, the SGF and the details of a fault. For a game that a
+    fault ended, this is the default. --replay plays a stored game again from its seed, with the original settings
+    and nets; the exit code is 1 if it differs.
 
     Examples: [bold]arena show 12[/bold] · [bold]arena show game.sgf --move 30[/bold] ·
     [bold]arena show league/1b2c3d4e/00012 --dossier[/bold] · [bold]arena show 12 --replay[/bold]
@@ -219,7 +217,7 @@ def show_again(records: Sequence[Record], store: Store, workers: int, results: P
         say(f"{note}.")
     doubts = list(dict.fromkeys(doubt for played in cast.values() for doubt in played.doubts))
     if doubts:
-        say(f"Needn't come out the same: {'; '.join(doubts)}.")
+        say(f"May differ: {'; '.join(doubts)}.")
     games = {record.id: record for record in records if record.id in cast}
     updates = play_again([(record, cast[id]) for id, record in games.items()], processes)
     with closing(updates):
@@ -277,10 +275,10 @@ def analyze(
 ) -> None:
     """Analyse a game with a bot: win rate, score, the cost of each move and better moves.
 
-    Win rates and scores are Black's, losses of whoever moved. The SGF file opens in Sabaki, which draws the win rates
-    as a graph (SBKV), in KaTrain, GoGui and others: A, B and C are the best moves for who is next, a triangle is where
-    the bot would have played instead of a mistake. Only the main line is read, and comments that were there aren't
-    kept. Ctrl-C stops, and what is known by then is shown and written.
+    Win rates and scores are Black's, losses those of the player who moved. The SGF file opens in Sabaki, which draws
+    the win rates as a graph (SBKV), in KaTrain, GoGui and others. A, B and C mark the best moves of the side to move; a
+    triangle marks the bot's move instead of a mistake. Only the main line is read, and existing comments are dropped.
+    Ctrl-C stops; the results so far are shown and written.
 
     Examples: [bold]arena analyze game.sgf[/bold] · [bold]arena analyze 12 --bot mcts --seconds 2[/bold] ·
     [bold]arena analyze game.sgf --visits 400 --sgf analysed.sgf --csv moves.csv[/bold]
@@ -359,10 +357,10 @@ def _limits(registry: Registry, entry: Entry, visits: int | None, seconds: float
     from arena.contract.bot import Limits
 
     if not (entry.bot_kind.tells_win_rate or entry.bot_kind.external):  # an engine may, and is asked
-        raise ConfigError(f"{entry.name} tells no win rates and can't analyse{_others(registry)}")
+        raise ConfigError(f"{entry.name} reports no win rates and can't analyse{_others(registry)}")
     if visits is None and seconds is None:
         if entry.limits.time is not None:
-            raise ConfigError(f"{entry.name} has a clock, which only a game has; give it seconds=S or simulations=N")
+            raise ConfigError(f"{entry.name} has a clock for a game; give it seconds=S or simulations=N instead")
         return entry.limits
     if str(entry.limits):
         raise ConfigError(f"{entry.name} has limits of its own; leave out --visits and --seconds")
@@ -382,7 +380,7 @@ def _require_place(path: Path | None, game: str) -> None:
     if path.is_dir():
         raise UserError(f"{path} is a folder; name a file in it")
     if path.exists() and Path(expanduser(game)).exists() and path.samefile(Path(expanduser(game))):
-        raise UserError(f"{path} is the game itself, whose comments would be lost; name another file")
+        raise UserError(f"{path} is the input file, and its comments would be lost; name another file")
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise UserError(f"{folder} can't be written; name a file elsewhere")

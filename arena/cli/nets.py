@@ -56,8 +56,8 @@ def gate(
         str | None,
         typer.Option(
             metavar="ENTRY",
-            help="Entry whose net to replace. Default: the entry with the trainer's name, if there is "
-            "one with a net (such as rl); otherwise mcts for a rollout policy and sl for a net.",
+            help="Entry whose net to replace (default: the entry named like the trainer, such as rl; "
+            "otherwise mcts for a rollout policy, sl for a net).",
             autocompletion=complete.trained,
         ),
     ] = None,
@@ -95,14 +95,14 @@ def gate(
     """Promote a checkpoint to an entry in arena.toml if a sequential test shows that it is stronger.
 
     Both nets play with the entry's own settings, each opening with both colours and no opening twice, until a
-    sequential test is decided. The same command goes on where it was stopped.
+    sequential test is decided. The same command resumes.
 
-    Accepted, the net is copied to results/checkpoints/NAME-HASH, where training on doesn't change it, and ENTRY's
-    checkpoint in arena.toml is that copy from then on; the rest of the file stays as it is. Either way the games are
-    stored and the checkpoint's manifest says what came out.
+    If accepted, the net is copied to results/checkpoints/NAME-HASH, which further training does not change, and ENTRY's
+    checkpoint in arena.toml names the copy. Nothing else in the file changes. In any case the games are stored, and
+    the checkpoint's manifest records the result.
 
-    --history ENTRY shows the entry's checkpoints, what their gates said, and how strong each is: Elo by all stored
-    games, above the entry's first checkpoint, with 95 % intervals.
+    --history ENTRY shows the entry's checkpoints, the results of their gates, and their Elo from all stored games,
+    above the entry's first checkpoint, with 95 % intervals.
 
     The exit code is 0 for accepted, 1 for rejected or undecided, 2 for an error.
 
@@ -114,11 +114,11 @@ def gate(
 
     if history is not None:
         if checkpoint is not None:
-            raise ConfigError("--history plays no gate; leave out the checkpoint")
+            raise ConfigError("--history does not run a gate; leave out the checkpoint")
         _show_history(history, csv, png, results, config)
         return
     if csv is not None or png is not None:
-        raise ConfigError("--csv and --png belong to --history ENTRY; 'arena report' draws a match")
+        raise ConfigError("--csv and --png need --history ENTRY; use 'arena report' for a match")
     if checkpoint is None:
         raise ConfigError("name a checkpoint, as in: arena gate mine; or --history ENTRY")
     wanted = Wanted(checkpoint, against, played_as, sprt, alpha, beta, games, terms, workers, cluster, results, config)
@@ -189,7 +189,7 @@ def _find(wanted: Wanted, say: Callable[[str], None]) -> _Found:
     player = entry if wanted.played_as is None else _player(registry, wanted.played_as)
     net = player.identify(folder)
     if net == entry.net:
-        raise ConfigError(f"{name} already plays {folder.name}: the nets are the same ({net[:8]}), so none is better")
+        raise ConfigError(f"{name} already plays {folder.name}: the two nets are identical ({net[:8]})")
     config = wanted.config or CONFIG
     require_writable(config)
     limits = read_limits(wanted.given.limits or "")
@@ -274,10 +274,7 @@ def _adopt(found: _Found, wanted: Wanted) -> Change:
 
     name = found.entry.name
     if registry_of(wanted.config, wanted.results).resolve(name).identity != found.entry.identity:
-        raise ConfigError(
-            f"{name} was changed in {found.config} while the gate was played; it plays another net by now, "
-            "so run the same command again"
-        )
+        raise ConfigError(f"{name} was changed in {found.config} while the gate was played; run the same command again")
     if _identity(found.match.first, found.kept) != found.match.first.net:
         raise CheckpointError(f"{found.kept} was changed while the gate was played; run the same command again")
     by_name = found.kept.name
@@ -298,13 +295,13 @@ def _note(found: _Found, evidence: Evidence) -> tuple[list[Path], list[str]]:
     stays = evidence.ruling is Ruling.ACCEPTED or not found.is_made
     for folder in dict.fromkeys((found.folder, found.kept) if stays else (found.folder,)):
         if folder.resolve().parent == SHIPPED.resolve():
-            notes.append(f"{folder.name} came with arena, so its manifest stays as it is.")
+            notes.append(f"{folder.name} ships with arena, so its manifest is not changed.")
         elif _identity(found.match.first, folder) == found.match.first.net:
             try:
                 add_gate(folder, evidence.as_json())
                 noted.append(folder)
             except CheckpointError as error:
-                notes.append(f"Its manifest doesn't tell of it: {error}.")
+                notes.append(f"The gate could not be added to its manifest: {error}.")
     return noted, notes
 
 
@@ -392,7 +389,7 @@ def evaluate(
         console.print()
     if csv is not None:
         files.write(csv, by_ply_as_csv(evaluation).encode())
-        console.print(f"{csv} is written.", soft_wrap=True, highlight=False)
+        console.print(f"Written to {csv}.", soft_wrap=True, highlight=False)
     if plot is not None:
         draw_evaluation(evaluation, plot)
-        console.print(f"{plot} is drawn.", soft_wrap=True, highlight=False)
+        console.print(f"Written to {plot}.", soft_wrap=True, highlight=False)

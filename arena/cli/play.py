@@ -74,11 +74,11 @@ def play(
     """Play a game against BOT: type [bold]d4[/bold], [bold]pass[/bold], [bold]undo[/bold], [bold]hint[/bold],
     [bold]score[/bold], [bold]resign[/bold], [bold]help[/bold].
 
-    The game is kept after every move, whatever happens to the terminal; --resume goes on. Finished games are stored
-    beside those of bots, and count for arena elo unless you had help (undo, hint, score), a handicap or another komi.
+    The game is saved after every move; --resume continues it. Finished games are stored with those of bots, and count
+    for arena elo unless you used help (undo, hint, score), a handicap or another komi.
 
     --tutorial teaches the rules on a 5x5 board. Each screen asks for a move or a number; type hint, skip, back or quit
-    at any time. The game at its end is against BOT, by default fast-random, which plays anywhere.
+    at any time. The game at its end is against BOT (default fast-random, which plays at random).
 
     Examples: [bold]arena play alphago[/bold] · [bold]arena play mcts:playouts=200 --size 5 --color white[/bold] ·
     [bold]arena play alphago --fair --as ada[/bold] · [bold]arena play mcts --time main=600,byoyomi=30[/bold] ·
@@ -101,7 +101,7 @@ def play(
         teach_rules(bot or "fast-random", first or 1, plain, results, config)
         return
     if first is not None:
-        raise ConfigError("--from belongs to the tutorial; add --tutorial, or leave it out")
+        raise ConfigError("--from needs --tutorial")
     console = Console(ascii_only=ascii_only)
     say = events.printer(console)
     registry = registry_of(config, results)
@@ -110,9 +110,7 @@ def play(
     with ExitStack() as stack:
         if resume:
             if is_own:
-                raise ConfigError(
-                    "a game that goes on keeps its players, rules and clock; give --resume and its id only"
-                )
+                raise ConfigError("a resumed game keeps its players, rules and clock; give only --resume and its id")
             file = stack.enter_context(_file_to_resume(results, bot))
             kifu = file.read()
             if kifu.is_over:
@@ -160,7 +158,7 @@ def _file_to_resume(results: Path, id: str | None) -> KifuFile:
     kept = [(id, kifu) for id, kifu in kept_games(results) if kifu.record.moves and not kifu.is_over]
     waiting = [id for id, _ in kept if not is_held(results, id)]
     if not waiting:
-        raise UserError(f"no game waits in {results / EVENT}; begin one, as in: arena play alphago")
+        raise UserError(f"there is no unfinished game in {results / EVENT}; start one, as in: arena play alphago")
     return KifuFile.open(results, waiting[-1])
 
 
@@ -175,7 +173,7 @@ def _recast(kifu: Kifu, registry: Registry, say: Callable[[str], None]) -> tuple
         name = kifu.name(colour)
         bots[colour] = entry = registry.resolve(name).checked(kifu.size)
         if entry.identity != identities[colour] and Help.OTHER_BOT not in kifu.helps:
-            say(f"{name} is another player now, with other settings or another net; the game is unrated.")
+            say(f"{name} has other settings or another net now; the game is unrated.")
             kifu = replace(kifu, helps=(*kifu.helps, Help.OTHER_BOT))
     return kifu, bots
 
@@ -224,15 +222,15 @@ def _part(kifu: Kifu, file: KifuFile, results: Path, say: Callable[[str], None])
         try:
             _store([kifu], results)
         except StoreError as error:
-            say(f"{file.id} is kept in {file.path}, and is stored by the next arena play: {error}.")
+            say(f"{file.id} is saved in {file.path}; the next arena play will store it: {error}.")
             return
         counts = "unrated" if kifu.record.unrated else "it counts for arena elo"
-        say(f"{file.id} is stored ({counts}); its moves are in {file.path}. What each cost: arena analyze {file.id}")
+        say(f"{file.id} is stored ({counts}); its moves are in {file.path}. Its mistakes: arena analyze {file.id}")
     elif own:
-        say(f"{file.id} waits after move {moves} in {file.path}; go on with: arena play --resume")
+        say(f"{file.id} is saved after move {moves} in {file.path}; resume it with: arena play --resume")
     else:
         file.remove()
-        say("No move of yours was played, so nothing is kept.")
+        say("You played no move, so nothing is saved.")
 
 
 def _store(kifus: list[Kifu], results: Path) -> None:
@@ -294,7 +292,7 @@ def teach_rules(against: str, first: int, plain: bool, results: Path, config: Pa
         teach(talk, first)
         play(talk, entry.build(), entry.name, SystemRandom().getrandbits(31), lines)
     except Left as left:
-        farewell(talk, [f"Go on later with: arena play --tutorial --from {left.number}"])
+        farewell(talk, [f"Continue later with: arena play --tutorial --from {left.number}"])
         return
     except KeyboardInterrupt:
         print()
@@ -302,7 +300,7 @@ def teach_rules(against: str, first: int, plain: bool, results: Path, config: Pa
     farewell(
         talk,
         [
-            "Those are all the rules. Again, and harder: arena play mcts --tutorial --from 11. "
+            "Those are all the rules. Against a stronger opponent: arena play mcts --tutorial --from 11. "
             "On a real board: arena play mcts --size 9."
         ],
     )

@@ -26,7 +26,7 @@ def elo(
 ) -> None:
     """Rate all players from all stored games: joint Bradley-Terry, 95 % intervals.
 
-    Games of another size, other rules, komi or handicap are rated by themselves: a table each, the most games first.
+    Each combination of size, rules, komi and handicap has a table of its own, the one with most games first.
 
     Examples: [bold]arena elo --csv ratings.csv[/bold] · [bold]arena elo --size 19[/bold]
     """
@@ -72,7 +72,7 @@ def report(
 ) -> None:
     """Report an event's results: ratings, likelihood of superiority, endings, times and faults.
 
-    Works while the event is still being played, too.
+    This also works while the event is running.
 
     Examples: [bold]arena report[/bold] · [bold]arena report league --plot[/bold] ·
     [bold]arena report league --html league.html --csv tables[/bold] · [bold]arena report --list[/bold]
@@ -87,7 +87,7 @@ def report(
     with Store.of(results) as store:
         if listed:
             if event is not None or csv or plot or png or html:
-                raise UserError("--list takes no event and writes nothing; leave one of them out")
+                raise UserError("--list can't be combined with an event or an output file")
             console.print(overviews_sheet(overviews(store)))
             return
         found = read_report(store, event, keep=csv is not None or html is not None)
@@ -106,7 +106,7 @@ def report(
         if html is not None:
             written.append(write_page(found, draw_svgs(found, trained), html))
     if event is None:
-        words = "The event played last; 'arena report --list' has all."
+        words = "This is the last event; 'arena report --list' lists all."
         console.print(words, highlight=False, soft_wrap=not console.is_terminal)
     print_report(found, console)
     if plot:
@@ -126,7 +126,7 @@ def watch(
 ) -> None:
     """Watch an event that another terminal is playing.
 
-    Ctrl-C or q leaves; the event goes on. The exit code is 1 when it ends before all its games are played.
+    Ctrl-C or q leaves; the event continues. The exit code is 1 if it ends before all its games are played.
 
     Example: [bold]arena match sl alphago -n 400[/bold] here, [bold]arena watch[/bold] there
     """
@@ -147,7 +147,7 @@ def watch(
         try:
             show_watched(played, watched, console, theme)
         except KeyboardInterrupt:
-            words = f"You have left; {played.event} goes on in process {look.live.process}. See it again: arena watch"
+            words = f"{played.event} continues in process {look.live.process}. To watch it again: arena watch"
             console.print(words, soft_wrap=not console.is_terminal, markup=False, highlight=False)
             raise SystemExit(130) from None
     if watched.end in (End.STOPPED, End.DIED):
@@ -157,12 +157,10 @@ def watch(
 def _not_running(store: Store, look: Look | None, wanted: StoredEvent | None) -> str:
     """Why there is nothing to watch, and what there is instead."""
     if look is not None and look.has_died and (wanted is None or wanted.id == look.live.event):
-        go_on = f"; go on with: {look.live.command}" if look.live.command else "; the same command plays the rest"
+        go_on = f"; resume it with: {look.live.command}" if look.live.command else "; the same command plays the rest"
         return f"the process that played {look.live.event} ({look.live.process}) has died{go_on}"
     if look is not None and not look.has_died and wanted is not None:
-        return (
-            f"{wanted.id} isn't running, {look.live.event} is: arena watch; see the other by: arena report {wanted.id}"
-        )
+        return f"{wanted.id} isn't running, {look.live.event} is: arena watch; for the other: arena report {wanted.id}"
     events = store.events()
     shown = wanted or (events[-1] if events else None)
     if shown is None:

@@ -37,21 +37,20 @@ GUEST = "guest"
 class Wish:
     """How a new game is to be played, as options of ``arena play``; None is what wasn't given."""
 
-    color: str | None = setting(None, "black (the default), white, or nigiri to draw for it.", choices=COLOURS)
+    color: str | None = setting(None, "Your colour: black (default), white, or nigiri (random).", choices=COLOURS)
     size: int | None = setting(None, "Board size, 5 to 19 (default 9).")
-    komi: float | None = setting(None, "Komi; 7 on 9x9, 7.5 above, 0.5 with a handicap.")
+    komi: float | None = setting(None, "Komi (default 7 on 9x9, 7.5 on larger boards, 0.5 with a handicap).")
     rules: str | None = setting(
         None,
-        "chinese (the default) or japanese, where dead stones are agreed on after two passes; cgos or tromp-taylor, "
-        "where all stones on the board are alive.",
+        "Rules: chinese (default) or japanese, which mark dead stones after two passes; cgos or tromp-taylor, "
+        "which count all stones as alive.",
     )
-    handicap: int | None = setting(None, "Stones that Black has on the board first, 2 to 9.")
+    handicap: int | None = setting(None, "Black's handicap stones, 2 to 9 (default none).")
     time: str | None = setting(
         None,
-        "A clock for you and for a bot without limits of its own: main=600 (seconds for the game), "
-        "main=300,byoyomi=30, or byoyomi=60,stones=5.",
+        "Clock for you and for a bot without limits: main=600 (seconds), main=300,byoyomi=30, or byoyomi=60,stones=5.",
     )
-    seed: int | None = setting(None, "Where all chance starts: of nigiri, and of the bot.")
+    seed: int | None = setting(None, "Random seed of nigiri and of the bot (default: a new one each time).")
     fair: bool = False
 
 
@@ -71,7 +70,7 @@ def arranged(
     if entry.is_person:
         opponent = _person(registry, dict(entry.settings).get("name") or GUEST)
         if opponent.name == person.name:
-            raise ConfigError(f"two people called {person.name} can't meet; name the other one: human:name=bob")
+            raise ConfigError(f"both players are called {person.name}; name the second one: human:name=bob")
     else:
         opponent = entry.with_limits(limits).checked(size)
     rules = Rules.preset(first_given(wish.rules, "chinese"), size, wish.komi)
@@ -198,8 +197,8 @@ def _read_clock(text: str | None) -> Limits:
     limits = Limits.read(text, "--time")
     if limits.time is None or limits.simulations is not None:
         raise ConfigError(
-            "--time is a clock for the game, as in main=600 or main=300,byoyomi=30; what a bot spends on each move "
-            "stands behind its name: mcts@seconds=2"
+            "--time is a clock for the game, as in main=600 or main=300,byoyomi=30; for the time per move "
+            "of a bot, use mcts@seconds=2"
         )
     return limits
 
@@ -214,7 +213,7 @@ def _colour(wish: Wish, person: Entry, opponent: Entry, say: Callable[[str], Non
     if wish.color != "nigiri":
         return WHITE if wish.color == "white" else BLACK
     if wish.fair or (wish.handicap or 0) > 0:
-        raise ConfigError("nigiri is for even games; with a handicap, say who is Black: --color black or white")
+        raise ConfigError("nigiri is for even games; with a handicap, use --color black or white")
     drawn = Nigiri.draw(Random(wish.seed))
     guess = "odd" if drawn.guessed_odd else "even"
     plays = "Black" if drawn.is_right else "White"
@@ -232,7 +231,7 @@ def _fair(
     given = {"--color": wish.color, "--handicap": wish.handicap, "--komi": wish.komi}
     typed = [option for option, value in given.items() if value is not None]
     if typed:
-        raise ConfigError(f"--fair finds colour, handicap and komi; leave out {typed[0]}, or --fair")
+        raise ConfigError(f"--fair chooses colour, handicap and komi; leave out {typed[0]}, or --fair")
     gap, words = _gap(results, opponent, person, rules.size)
     say(words)
     if not gap:
@@ -269,14 +268,17 @@ def _gap(results: Path, opponent: Entry, person: Entry, size: int) -> tuple[floa
                 found = None
     for entry in (person, opponent):
         if entry.identity not in rated:
-            return 0.0, f"{entry.name} has no rated games {where} yet, so it is an even game."
+            return 0.0, f"{entry.name} has no rated games {where} yet, so the game is even."
     if found is None:
-        return 0.0, f"{person.name} and {opponent.name} have no games by the same rules {where}, so it is an even game."
+        return 0.0, f"{person.name} and {opponent.name} have no games by the same rules {where}, so the game is even."
     estimate = found.ratings.difference(opponent.identity, person.identity)
     known = (estimate.value, estimate.interval.low, estimate.interval.high)
     gap = next((value for value in known if value is not None), None)
     if gap is None:
-        return 0.0, f"No games {where} tell how far {opponent.name} and {person.name} are apart, so it is an even game."
+        return (
+            0.0,
+            f"No games {where} connect {opponent.name} and {person.name}, so the game is even.",
+        )
     stronger, weaker = (opponent, person) if gap >= 0 else (person, opponent)
     estimate = found.ratings.difference(stronger.identity, weaker.identity)
     return gap, f"By the games {where}, {stronger.name} is {estimate} Elo above {weaker.name}."

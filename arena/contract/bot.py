@@ -32,17 +32,17 @@ class Limits:
     its clock shows. ``allowed`` is enforced from outside.
     """
 
-    seconds: float | None = setting(None, "seconds a move to think for; by itself it forfeits nothing", 0.001, LONGEST)
-    simulations: int | None = setting(None, "playouts or visits a move, for bots that search", 1, 1_000_000_000)
-    main: float | None = setting(None, "seconds of thinking time for the whole game", 0, LONGEST)
-    byoyomi: float | None = setting(None, "seconds of each period when main time is over", 0.001, LONGEST)
-    stones: int = setting(1, "moves to play in each such period (Canadian byo-yomi)", 1, 1000)
+    seconds: float | None = setting(None, "seconds per move; only lag and deadline enforce them", 0.001, LONGEST)
+    simulations: int | None = setting(None, "playouts or visits per move, for bots that search", 1, 1_000_000_000)
+    main: float | None = setting(None, "main time: seconds for the whole game", 0, LONGEST)
+    byoyomi: float | None = setting(None, "byo-yomi: seconds of each period after main time", 0.001, LONGEST)
+    stones: int = setting(1, "moves in each byo-yomi period (Canadian byo-yomi)", 1, 1000)
     lag: float | None = setting(
-        None, "how far a move may overrun its clock, 0.2 unless given, or its seconds", 0, LONGEST
+        None, "seconds by which a move may overrun its clock (default 0.2) or its seconds", 0, LONGEST
     )
     deadline: float | None = setting(
         None,
-        "seconds after which a move forfeits in any case; 60 and twice its seconds without a clock",
+        "seconds after which a move always forfeits (default without a clock: 60 plus twice its seconds)",
         0.001,
         LONGEST,
     )
@@ -58,7 +58,7 @@ class Limits:
         if "stones" in given and "byoyomi" not in given:
             raise ConfigError(f"{where}: stones needs byoyomi, as in byoyomi=30,stones=5")
         if "lag" in given and not timed and "seconds" not in given:
-            raise ConfigError(f"{where}: lag needs seconds, main or byoyomi: it is how far a move may overrun them")
+            raise ConfigError(f"{where}: lag needs seconds, main or byoyomi, which it lets a move overrun")
         if given.get("main") == 0:
             if "byoyomi" not in given:
                 raise ConfigError(f"{where}: main = 0 leaves no time; give more, or byoyomi, as in byoyomi=5")

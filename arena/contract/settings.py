@@ -74,10 +74,10 @@ def read_value(value: Any, field: Field[Any], where: str) -> Any:
         low, high = field.metadata.get("low"), field.metadata.get("high")
         if not (low is None or result >= low) or not (high is None or result <= high):
             bounds = [f"from {plain(low)}"] * (low is not None) + [f"to {plain(high)}"] * (high is not None)
-            raise ConfigError(f"{where}: {field.name} = {plain(result)} is out of range; it goes {' '.join(bounds)}")
+            raise ConfigError(f"{where}: {field.name} = {plain(result)} is out of range; allowed: {' '.join(bounds)}")
     choices = field.metadata.get("choices")
     if choices and result not in choices:
-        raise ConfigError(f"{where}: {field.name} = {result!r} is none of {', '.join(choices)}")
+        raise ConfigError(f"{where}: {field.name} = {result!r} is not one of {', '.join(choices)}")
     return result
 
 

@@ -11,12 +11,16 @@ import logging
 import math
 import os
 import platform
+import re
 import signal
+import sys
+import tempfile
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from socket import create_connection
 from threading import Lock
 from time import monotonic
@@ -59,6 +63,18 @@ SILENCE = 60.0
 
 CONNECT = 10.0
 """Seconds for an address to answer."""
+
+UNLOADED = "arena can't be loaded there"
+
+TOKEN = "copy ~/.ray/auth_token from its first machine, and set RAY_AUTH_MODE=token"
+"""What to do where a cluster asks for a token."""
+
+PORT = 6379
+"""Where Ray listens unless it is told otherwise."""
+
+GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+"""How HTTP/2 begins, on which Ray is built: a line, and a frame of settings (RFC 9113, section 3.4). Who speaks it
+answers by such a frame; the fourth byte of a frame is its kind."""
 
 LOST = State(alive=False, lost=True)
 
@@ -373,7 +389,8 @@ class Cluster:
         ConfigError where Ray isn't installed."""
         self.ray = _import_ray()
         self.places: dict[str, _Place] = {}  # by the number of the node
-        self.players, self.rules, self.looks_only = players, rules, looks_only
+        self.players = {name: entry.packed() for name, entry in players.items()}
+        self.rules, self.looks_only = rules, looks_only
         self.luggage = {name: paths for entry in players.values() for name, paths in entry.luggage().items()}
         self._gpus = min(1.0, sum(entry.gpus for entry in players.values()))  # of a worker
         self._address, self._workers = address, workers
@@ -391,13 +408,18 @@ class Cluster:
         own = self._address == LOCAL
         if not own and self._address != AUTO:
             _require_answer(self._address)  # Ray would try for minutes
-        where = {"num_cpus": self._workers or None, "include_dashboard": False} if own else {"address": self._address}
+        where: dict[str, Any] = {"address": self._address}
+        if own:
+            where |= {"num_cpus": self._workers or None, "include_dashboard": False}
         started = monotonic()
-        try:
-            with chdir(scratch()), _handlers_kept():  # nothing of the current folder runs on the nodes
+        with chdir(scratch()), _handlers_kept(), _muted() as said:  # nothing of the current folder runs on the nodes
+            try:
                 self.ray.init(log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True, **where)
-        except Exception as error:
-            raise UserError(_no_answer(self._address, error, started)) from error
+            except Exception as error:
+                if b"AuthToken" in Path(said.name).read_bytes():
+                    refusal = ConnectionError("it asks for a token")
+                    raise UserError(_no_answer(self._address, refusal, started, TOKEN)) from error
+                raise UserError(_no_answer(self._address, error, started)) from error
         try:
             self._gather()
         except BaseException:
@@ -442,9 +464,9 @@ class Cluster:
             self.say(f"{name} isn't used: {why}")
 
     def fail(self, place: _Place, why: str) -> None:
-        """A node could not be made ready: it is tried again, but not for ever."""
+        """A node could not be made ready: it is tried again, but not for ever where Ray calls it alive."""
         self._failures[place.node] += 1
-        if self._failures[place.node] < TRIES:
+        if self._failures[place.node] < TRIES and not why.startswith(UNLOADED):
             place.lose(why)
         else:
             place.refuse(why)
@@ -458,7 +480,7 @@ class Cluster:
         place = max((one for one in self.places.values() if one.has_room), key=lambda one: one.slots - len(one.hands))
         self._hired += 1
         hand = place.hands[self._hired] = _Remote(self._hired, place, tuple(job.players))
-        place.order("hire", hand.number, job)
+        place.order("hire", hand.number, replace(job, players=self.players))
         return hand
 
     def wait(self, hired: Collection[Hand], seconds: float) -> Collection[Hand]:
@@ -486,7 +508,7 @@ class Cluster:
         for why in self._refused.values():
             name, _, words = why.partition(": ")
             yield Finding(name, Verdict.FAILED, words)
-        asked = {place.actor.look.remote(entry, self.rules): place for place in self._present if place.is_here}
+        asked = {place.actor.look.remote(entry.packed(), self.rules): place for place in self._present if place.is_here}
         for place in self._present:
             if not place.is_here:
                 yield Finding(place.name, Verdict.FAILED, f"no answer within {PATIENCE:.0f} s")
@@ -558,6 +580,8 @@ def _summary(node: str, found: Sequence[Finding]) -> Finding:
 def _why(error: Exception) -> str:
     """What an error says that came from a node, in a sentence."""
     cause = getattr(error, "cause", None)
+    if missing := re.search(r"(?:ModuleNotFoundError|ImportError): (.*)", str(error)):
+        return f"{UNLOADED}: {missing[1]}"
     return reason(cause) if isinstance(cause, Exception) else reason(error).partition(". ")[0]
 
 
@@ -578,24 +602,39 @@ def _import_ray() -> ModuleType:
 
 
 def _require_answer(address: str) -> None:
-    """Raise UserError where nothing listens at HOST:PORT."""
+    """Raise UserError where nothing listens at HOST:PORT, or something else than Ray."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise ConfigError(f"--cluster {address}: give HOST:PORT, {AUTO} or {LOCAL}")
     started = monotonic()
     try:
-        create_connection((host, int(port)), CONNECT).close()
+        with create_connection((host, int(port)), CONNECT) as connection:
+            connection.settimeout(CONNECT)
+            connection.sendall(GREETING)
+            if not os.environ.get("RAY_USE_TLS") and connection.recv(4)[3:] != GREETING[-6:-5]:
+                raise ConnectionError(f"what answers there isn't Ray, whose port is {PORT} as a rule")
     except OSError as error:
         raise UserError(_no_answer(address, error, started)) from error
 
 
-def _no_answer(address: str, error: Exception, started: float) -> str:
+def _no_answer(address: str, error: Exception, started: float, hint: str = "start one with: ray start --head") -> str:
     """What is to be said of a cluster that doesn't answer."""
     why = reason(error).partition(". ")[0]
-    return (
-        f"--cluster {address}: no Ray cluster answers ({why}, after {monotonic() - started:.0f} s); "
-        "start one with: ray start --head"
-    )
+    return f"--cluster {address}: no Ray cluster answers ({why}, after {monotonic() - started:.0f} s); {hint}"
+
+
+@contextmanager
+def _muted() -> Iterator[Any]:
+    """While inside, what is written to stderr goes into a file, which is given: Ray's own library writes there."""
+    sys.stderr.flush()
+    with tempfile.NamedTemporaryFile(dir=scratch()) as file:
+        kept = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield file
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
 
 
 @contextmanager

@@ -149,6 +149,9 @@ def _start(entry: Entry, rules: Rules, report: Report) -> Bot:
     report(Begun("start", STARTUP))
     started = monotonic()
     entry.checked(rules.size)
+    referee = Game(rules)
+    referee.play(0)  # compiles what isn't yet
+    referee.margin()
     bot = entry.build()
     if entry.bot_kind.boards > 1:
         bot.choose_all([Game(rules)], Limits(simulations=2))
@@ -158,7 +161,8 @@ def _start(entry: Entry, rules: Rules, report: Report) -> Bot:
         engine = cast(GtpBot, bot)
         who = " ".join(f"{engine.name} {engine.version}".split())
     if entry.net:
-        who += f", net {Path(dict(entry.settings)['checkpoint']).name} ({entry.net[:8]})"
+        folder = Path(dict(entry.settings)["checkpoint"]).name
+        who += f", net {'' if folder == entry.net else f'{folder} '}({entry.net[:8]})"
     report(Finding("start", Verdict.OK, f"{who or 'an engine without a name'}, in {seconds:.1f} s"))
     return bot
 

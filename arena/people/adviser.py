@@ -74,7 +74,7 @@ class Adviser:
                 if candidates or not is_wanted():
                     break
             else:
-                fault = f"{name} has nothing to say here"
+                fault = f"{name} reports nothing for this position"
         except Exception as error:  # as with a bot's choice of a move: whatever it raises is told
             fault = fault_words(error)
         return Advice(name, game.to_play, tuple(candidates), fault)

@@ -204,7 +204,7 @@ class Kifu:
         record = read_sgf(text)
         found = _PROPERTY.search(text)
         if found is None:
-            raise RecordError("it wasn't written by 'arena play', which could go on with it")
+            raise RecordError("it wasn't written by 'arena play' and can't be resumed")
         try:
             data = json.loads(re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL))
             if data["format"] != FORMAT:
@@ -319,7 +319,7 @@ class KifuFile:
         path = results / f"{id}.sgf"
         if not path.is_file():
             raise UserError(
-                f"there is no game '{id}' in {results / EVENT}; go on with the last one: arena play --resume"
+                f"there is no game '{id}' in {results / EVENT}; to resume the last one: arena play --resume"
             )
         return cls(path, _locked(path))
 
@@ -332,11 +332,11 @@ class KifuFile:
         try:
             return Kifu.from_sgf(self.path.read_text("utf-8"))
         except (OSError, ValueError, RecordError) as error:
-            raise UserError(f"{self.path} can't be played on: {error}") from error
+            raise UserError(f"{self.path} can't be resumed: {error}") from error
 
     def write(self, kifu: Kifu) -> None:
         """Write aside, then rename; on return it is on disk. Raises StoreError, and then the file is as it was."""
-        files.write(self.path, kifu.to_sgf(), hint="the last moves aren't kept")
+        files.write(self.path, kifu.to_sgf(), hint="the last moves are not saved")
 
     def remove(self) -> None:
         """Take the file away: nothing was played."""
@@ -394,6 +394,6 @@ def _locked(path: Path) -> IO[bytes]:
     try:
         return files.lock(_lock_of(path))
     except files.Held:
-        raise UserError(f"{_id_of(path)} is being played in another terminal; go on with it there") from None
+        raise UserError(f"{_id_of(path)} is being played in another terminal; continue it there") from None
     except OSError as error:
         raise StoreError(f"{path.parent} can't be written ({error.strerror}); use a folder that can be") from error

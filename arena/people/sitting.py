@@ -193,7 +193,7 @@ class Sitting:
         with self._changing():
             self._require(Phase.PLAY)
             if self._adviser.analyst is None:
-                raise Refused("There is no bot here that could give a hint.")
+                raise Refused("No bot here can give a hint.")
             self._helped(Help.HINT)
             ticket = self._ticket
             self._later(
@@ -344,7 +344,7 @@ class Sitting:
     def _require_marks(self) -> tuple[Move, ...]:
         self._require(Phase.COUNT)
         if self._now.dead is None:
-            raise Refused("The program is still looking for dead stones; in a moment.")
+            raise Refused("The program is still looking for dead stones. Try again in a moment.")
         return self._now.dead
 
     def _helped(self, help: Help) -> None:
@@ -489,7 +489,7 @@ class Sitting:
                 try:
                     found = find(game)
                 except UserError as error:
-                    trouble = f"the playouts that judge a position can't be had: {error}"
+                    trouble = f"the playouts for the estimate can't run: {error}"
             with self._changing():
                 if ticket == self._ticket:
                     self._show(found, waiting, trouble)

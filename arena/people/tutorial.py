@@ -62,8 +62,8 @@ LESSONS = (
     Lesson(
         "Stones",
         (
-            "Go is a game of two. Black and White put stones in turn on the points where the lines cross; Black "
-            "begins. Stones never move, but they can be taken. Whoever has more of the board in the end has won.",
+            "Go is for two players. Black and White put stones in turn on the points where the lines cross; Black "
+            "begins. Stones never move, but they can be taken. Whoever has more of the board at the end wins.",
             "A point is called by its letter and its number: C3 is the middle of this board. A real board has 9, 13 or "
             "19 lines; 5 are enough to learn.",
         ),
@@ -110,7 +110,7 @@ LESSONS = (
     ),
     Lesson(
         "Escape",
-        ("Your own stone in atari can often run: a stone beside it makes one group of both, with more liberties.",),
+        ("Your own stone in atari can often escape: a stone beside it makes one group of both, with more liberties.",),
         """
             . . . . .
             . . O . .
@@ -126,8 +126,8 @@ LESSONS = (
     Lesson(
         "Suicide",
         (
-            "A stone mustn't be put where it, or its group, has no liberty left. That is suicide.",
-            "But it may where it takes something: stones that are taken leave, and then there are liberties.",
+            "You may not play a stone where it, or its group, would have no liberty. That is suicide.",
+            "You may if the stone captures others: they leave the board, and then there are liberties.",
         ),
         """
             . O . . .
@@ -136,7 +136,7 @@ LESSONS = (
             . . . X O
             . . X O .
         """,
-        "One of the points A5 and E1 is forbidden to you. Try them.",
+        "One of the points A5 and E1 is forbidden for you. Try them.",
         "It took both white stones, so it has liberties.",
         "A5 or E1?",
         ("E1",),
@@ -144,8 +144,8 @@ LESSONS = (
     Lesson(
         "Ko",
         (
-            "Two stones could take each other back for ever. So nobody may make the board look as it did before: "
-            "whoever wants to take back has to play somewhere else first. This is called ko.",
+            "Two stones could capture each other forever. So no move may repeat an earlier position of the board: "
+            "to recapture, you must first play somewhere else. This is called ko.",
         ),
         """
             . . . . .
@@ -181,10 +181,7 @@ LESSONS = (
     ),
     Lesson(
         "Death",
-        (
-            "A group that can't make two eyes is dead: it can be taken whenever one likes. It depends on who comes "
-            "first.",
-        ),
+        ("A group that can't make two eyes is dead: it can be taken at any time. It depends on who plays first.",),
         """
             . . . O X
             O O O O X
@@ -200,9 +197,9 @@ LESSONS = (
     Lesson(
         "Passing",
         (
-            "Instead of playing a stone one may pass. When both pass one after the other, the game is over.",
-            "One passes when nothing is left to gain: here, each side could only fill its own points. Dead stones of "
-            "the other side are to be taken first: in this game, all that lie there in the end count as alive.",
+            "Instead of playing a stone you may pass. Two passes in a row end the game.",
+            "Pass when there is nothing left to gain: here, each side could only fill its own points. Capture dead "
+            "stones first: in this game, all stones on the board at the end count as alive.",
         ),
         FINISHED,
         "It's your turn. Type pass.",
@@ -213,8 +210,8 @@ LESSONS = (
     Lesson(
         "Counting",
         (
-            "Your points are your stones and the empty points that only your stones surround. As Black begins, which "
-            "is worth something, White gets points for it, called komi: 7 on 9x9, half a point in this game.",
+            "Your points are your stones and the empty points that only your stones surround. Black has "
+            "the advantage of the first move, so White gets points, called komi: 7 on 9x9, half a point in this game.",
         ),
         FINISHED,
         "How many points has Black? Type a number.",
@@ -252,7 +249,7 @@ def reply(lesson: Lesson, answer: str) -> Reply:
     except IllegalMove as error:
         return Reply(False, (f"That is forbidden: {error}.", lesson.hint), game)
     if lesson.moves and gtp_from_move(move, SIZE) not in lesson.moves:
-        return Reply(False, ("You may play there, but it's not what is asked for.", lesson.hint), lesson.game())
+        return Reply(False, ("That move is legal, but it is not the one asked for.", lesson.hint), lesson.game())
     if move == pass_move(SIZE) and not lesson.moves:
         return Reply(False, ("Passing comes later.", lesson.hint), lesson.game())
     if move == pass_move(SIZE):

@@ -18,8 +18,8 @@ from tomlkit.items import Table
 from arena import ConfigError, files
 
 ARENA_TOML = """\
-# What "arena" knows of bots and tournaments in this folder. All that begins with # is an example: take the # away
-# from a table, and it holds. "arena bots" lists who can play then, "arena doctor" says whether the file is right.
+# The bots and tournaments of this folder. Lines that begin with # are examples: remove the # of a table to use it.
+# "arena bots" then lists the players, and "arena doctor" checks the file.
 
 # Bots of your own: [bots.NAME] with a kind and its settings ("arena bots NAME" explains them).
 # A table without a kind changes the settings of a bot that exists, as in [bots.mcts].
@@ -153,10 +153,8 @@ def set_bot(path: Path, name: str, setting: str, value: str) -> Change:
     except (TOMLKitError, tomllib.TOMLDecodeError, ValueError, TypeError, AttributeError):
         right = False  # a way to write tables that isn't foreseen here
     if not right:
-        raise ConfigError(
-            f'{path} is written in a way that can\'t be changed; set {setting} = "{value}" for {name} there'
-        )
-    files.write(path, new, error=ConfigError, hint="nothing of it has changed")
+        raise ConfigError(f'{path} can\'t be changed automatically; set {setting} = "{value}" for {name} there')
+    files.write(path, new, error=ConfigError, hint="the file is unchanged")
     return Change(path, name, setting, value, known.get(name, {}).get(setting), name not in known, is_new_file)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import bots
 from arena import ConfigError, UserError
 from arena.contract.bot import Bot, BotKind, Limits
-from arena.contract.code import Player, code_of, kept, load_kind
+from arena.contract.code import Player, code_of, digest_of, kept, load_kind
 from arena.contract.settings import plain, read_value, setting, suggest
 from arena.players.tables import ClusterTable, ScreenTable, TournamentTable, read_config, read_table
 from bots.nets.checkpoint import MANIFEST, Checkpoint, find, precision_here
@@ -135,23 +135,33 @@ class Entry:
 
     def luggage(self) -> dict[str, list[Path]]:
         """What another machine needs to build it, besides what is installed: the files of its net, and of a bot that is
-        one file that; by the names of the folders where ``moved`` looks for them."""
+        one file that; by the names of the folders where ``moved`` looks for them, which tell what is in them."""
         found = {}
         if self.net:
             checkpoint = Checkpoint.open(dict(self.settings)["checkpoint"])
             found[self.net] = [checkpoint.folder / name for name in (*checkpoint.manifest.files, MANIFEST)]
         if self._file is not None:
-            found[f"code-{self.code[:12]}"] = [self._file]
+            found[self._code_folder] = [self._file]
         return found
 
+    def packed(self) -> Entry:
+        """This player as it travels: a bot that is one file is named by its place in the luggage."""
+        if self._file is None:
+            return self
+        return replace(self, factory=f"{self._code_folder}/{self._file.name}:{self.factory.rpartition(':')[2]}")
+
     def moved(self, place: Path) -> Entry:
-        """This player, the same, with what lies of its luggage in folders of ``place``."""
-        net, code, settings, factory = place / self.net, place / f"code-{self.code[:12]}", self.settings, self.factory
+        """A packed player, the same, with what lies of its luggage in folders of ``place``."""
+        net, settings, factory = place / self.net, self.settings, self.factory
         if self.net and net.is_dir():
             settings = tuple((dict(settings) | {"checkpoint": str(net)}).items())
-        if self._file is not None and code.is_dir():
-            factory = f"{code / self._file.name}:{factory.rpartition(':')[2]}"
+        if self._file is not None:
+            factory = str(place / factory)
         return replace(self, settings=settings, factory=factory)
+
+    @property
+    def _code_folder(self) -> str:
+        return f"code-{digest_of([self._file] if self._file else [])}"
 
     @property
     def _file(self) -> Path | None:
@@ -287,7 +297,7 @@ class Registry:
         if name == "checkpoint":
             path, _, rest = rest.partition(",")
             if not path:
-                raise ConfigError("'checkpoint:' wants the name or folder of a net, as in checkpoint:sl-9x9")
+                raise ConfigError("'checkpoint:' needs the name or folder of a net, as in checkpoint:sl-9x9")
             base = self._make(f"checkpoint:{path}", "policy", {"checkpoint": path}, COMMAND_LINE)
         elif "#" in name:
             base = self._as_it_was(*name.split("#", maxsplit=1))
@@ -313,7 +323,7 @@ class Registry:
         now = self.entry(name)
         found = kept(now.factory, code)
         if not found:
-            raise ConfigError(f"'{name}#{code}': no source of {name} whose code begins so is kept")
+            raise ConfigError(f"'{name}#{code}': no saved version of {name} has a code that starts like this")
         return replace(now, name=f"{name}#{code}", factory=found[0])
 
     def _make(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> Entry:
@@ -380,8 +390,8 @@ class Registry:
         for path in (Path(entry.source), file):
             if path.stat().st_uid not in (0, os.getuid()):
                 raise ConfigError(
-                    f"{where}: kind = {entry.kind!r} isn't run: {path} belongs to another user; "
-                    "look at what it does, and copy it to make it yours"
+                    f"{where}: kind = {entry.kind!r} is refused: {path} belongs to another user; "
+                    "check what it does, then copy it to use it"
                 )
         self._kinds[entry.kind] = (entry.factory, entry.source)
         made = self._make(entry.name, entry.kind, dict(entry.settings), entry.source)

@@ -50,8 +50,8 @@ class TermsTable:
     limits: str | None = setting(None, "Limits for bots that have none of their own: seconds=1, or main=60,byoyomi=5.")
     adjudicate: str | None = setting(
         None,
-        "When to end a game early, or off (default agree=0.02,turns=3,play-on=0.05). agree: both bots report such a "
-        "win rate for the loser; resign: the loser does. play-on: share of these games that go on, as a check.",
+        "When to end a game early, or off (default agree=0.02,turns=3,play-on=0.05). agree, resign: the loser's "
+        "win rate, by both bots or itself; play-on: share checked.",
     )
 
     def over(self, table: Self) -> Self:

@@ -92,27 +92,25 @@ def games_table(games: Iterable[Played], event: str, rules: Rules) -> pd.DataFra
     and whom an adjudication gave it to."""
     import pandas as pd
 
-    rows = [
-        {
-            "id": game.id,
-            "event": event,
-            "date": game.date,
-            "black": game.black,
-            "white": game.white,
-            "size": rules.size,
-            "komi": rules.komi,
-            "rules": rules.name,
-            "result": "" if game.outcome is None else game.outcome.sgf,
-            "ending": "" if game.outcome is None else str(game.outcome.ending),
-            "moves": game.length,
-            "black_seconds": game.black_seconds,
-            "white_seconds": game.white_seconds,
-            "reason": game.reason,
-            "adjudged": "" if game.adjudged is None else game.adjudged.letter,
-        }
-        for game in games
-    ]
-    return pd.DataFrame(rows, columns=GAME_COLUMNS)
+    games = list(games)
+    columns = {
+        "id": [game.id for game in games],
+        "event": event,
+        "date": [game.date for game in games],
+        "black": [game.black for game in games],
+        "white": [game.white for game in games],
+        "size": rules.size,
+        "komi": rules.komi,
+        "rules": rules.name,
+        "result": ["" if game.outcome is None else game.outcome.sgf for game in games],
+        "ending": ["" if game.outcome is None else str(game.outcome.ending) for game in games],
+        "moves": [game.length for game in games],
+        "black_seconds": [game.black_seconds for game in games],
+        "white_seconds": [game.white_seconds for game in games],
+        "reason": [game.reason for game in games],
+        "adjudged": ["" if game.adjudged is None else game.adjudged.letter for game in games],
+    }
+    return pd.DataFrame(columns, columns=GAME_COLUMNS)
 
 
 # --- One event ---

@@ -18,7 +18,7 @@ from time import monotonic, sleep, time
 from typing import Any
 
 from arena import StoreError, files
-from arena.events.batch import AT_ONCE
+from arena.events.batch import AT_ONCE, Batch
 from arena.events.pairing import Event, Pairing
 from arena.events.runner import Control, Update
 from arena.events.worker import Glance
@@ -84,8 +84,8 @@ def publish(
             live = _followed(live, update, 0.0 if paused else now - before, paused)
             before = now
             glances.update((glance.pairing.id, glance) for glance in update.glances)
-            for record in update.records:
-                glances.pop(record.id, None)
+            for id in Batch.of(update.records).column("id") if glances else ():
+                glances.pop(id, None)
             if now - written >= WRITE_EVERY or paused != told.paused:  # who is paused may be stopped at once
                 told = replace(live, glances=tuple(glances.values()))
                 _write(path, told)

@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from arena.events.batch import Batch
 from arena.events.ladder import widest_gap
 from arena.events.runner import Control, Update
 from arena.events.schedule import Ladder, Match, Tournament
@@ -259,7 +260,7 @@ class TournamentView(EventView[Crosstable]):
         """Take in what has happened. Everybody is rated once in a while."""
         super().add(update)
         if update.records:
-            self.recent.extendleft(update.records)
+            self.recent.extendleft(update.records[-RECENT:])
             self._is_stale = True
         self._note_meetings(update)
         if self._is_stale and (self._rated_at is None or self.clock() >= self._rated_at + RATE_EVERY):
@@ -330,7 +331,7 @@ class TournamentView(EventView[Crosstable]):
     # Who meets whom.
 
     def _note_meetings(self, update: Update) -> None:
-        played = [_meeting_of(record.id) for record in update.records]
+        played = [*map(_meeting_of, Batch.of(update.records).column("id"))]
         self._met.update(played)
         if update.resumed:
             self._met_before.update(played)
@@ -558,7 +559,7 @@ def show_watched(event: Match | Tournament | Ladder, watch: Watch, console: Cons
     KeyboardInterrupt; the event goes on."""
     live = watch.look.live
     games = show(event, watch.updates(), console, watch.clock, theme=theme).stored
-    go_on = f"; go on with: {live.command}" if live.command else "; the same command plays the rest"
+    go_on = f"; resume it with: {live.command}" if live.command else "; the same command plays the rest"
     stored = f"{games} of {event.games} games are stored{go_on}"
     match watch.end:
         case End.STOPPED:

@@ -43,7 +43,7 @@ def show_dossier(record: Record, players: Mapping[str, Player], command: str, co
             style.say(line, console)
     elif outcome is not None and outcome.ending.is_forfeit:
         console.print()
-        style.say("Nothing was written down but the reason.", console)
+        style.say("Only the reason was recorded.", console)
     console.print()
     style.say(record.to_sgf(), console)
 
@@ -68,7 +68,7 @@ def headline(record: Record) -> str:
     """How a game ended, and by whose fault."""
     outcome = record.outcome
     if outcome is None:
-        return f"Nobody knows how game {record.id} ended"
+        return f"The ending of game {record.id} is unknown"
     if outcome.ending.is_forfeit:
         return f"{loser(record)} forfeited game {record.id} at move {len(record.moves) + 1}: {outcome.ending}"
     return f"Game {record.id} ended without a fault: {outcome.brief} after {some(len(record.moves), 'move')}"
@@ -190,7 +190,7 @@ class AnalysisSheet:
             if not own:
                 continue
             lost = sum(max(0.0, move.loss) for move in own) / len(own)
-            words = f"{colour.name.title()} lost {100 * lost:.1f} points of win rate a move"
+            words = f"{colour.name.title()} lost {100 * lost:.1f} points of win rate per move"
             words += f"; {sum(move.is_best for move in own)} of {len(own)} moves were the bot's own choice."
             listed = [
                 f"{move.number} {gtp_from_move(move.move, size)} -{100 * move.loss:.1f}"
@@ -201,8 +201,8 @@ class AnalysisSheet:
                 words += f" The largest mistake{'s' * (len(listed) > 1)}: {', '.join(listed)}."
             yield Text(words)
         yield Text(
-            "Black %: how likely Black wins after the move; score: who is ahead then, by whose each point will be. "
-            "Loss: points of win rate that the move cost whoever played it. '!' marks the largest mistakes.",
+            "Black %: Black's win rate after the move. Score: who is ahead then, by ownership. "
+            "Loss: win rate that the move cost its player, in points. '!' marks the largest mistakes.",
             style.LABEL,
         )
 

@@ -336,7 +336,7 @@ LINE_EVERY = 5.0
 
 HINTS = ("n/p other board · space pause · q quit · ? keys", "n/p board · space pause · q quit")
 HELP = (
-    "n → next board · p ← previous board · space pause and go on · q quit, the same command goes on · ? fewer words",
+    "n → next board · p ← previous board · space pause and resume · q quit, the same command resumes · ? fewer words",
     "n → next board · p ← previous · space pause · q quit, stored games stay · ? less",
     "n → next, p ← previous board · space pause · q quit · ?",
     "n p board · space pause · q quit · ?",
@@ -400,7 +400,7 @@ class LiveScreen(Generic[V]):
         hints, help = (HINTS, HELP) if self.control is not None else (WATCHER_HINTS, WATCHER_HELP)
         if self.shows_help:
             return Hint(help, insists=True)
-        space = "space go on" if self.view.is_paused else "space pause"
+        space = "space resume" if self.view.is_paused else "space pause"
         return Hint(tuple(words.replace("space pause", space) for words in hints))
 
 
@@ -456,7 +456,7 @@ def _show_live(screen: LiveScreen[Any], updates: Iterator[Update], console: Cons
 
 def _waiting(console: Console) -> Status:
     """Says below the last frame what takes a moment: bots that are busy are given some time to end."""
-    return console.status(Text("Ending the bots …", style.LABEL))
+    return console.status(Text("Stopping the bots …", style.LABEL))
 
 
 def _show_lines(view: EventView[Any], updates: Iterator[Update], console: Console) -> None:
@@ -465,21 +465,29 @@ def _show_lines(view: EventView[Any], updates: Iterator[Update], console: Consol
 
     games = view.event.games
     write(view.head)
-    written, tenths = view.clock(), 0
+    written, tenths, resumed = view.clock(), 0, 0
+
+    def tell_resumed() -> None:
+        nonlocal resumed
+        if view.resumed > resumed:  # once all of them are counted
+            write(f"{view.resumed} of {games} games were played earlier")
+            resumed = view.resumed
+
     for update in updates:
+        if not update.resumed:
+            tell_resumed()
         if update.waiting and not view.waiting:
             write(style.waiting(update.waiting))
         view.add(update)
         for line in update.news:
             write(line)
-        if update.resumed and update.records:
-            write(f"{view.stored} of {games} games were played earlier")
-        elif update.records and view.stored < games:
+        if update.records and not update.resumed and view.stored < games:
             waited = view.clock() - written
             if waited >= max(LINE_EVERY, view.elapsed / 100) or 10 * view.stored // games > tenths:
                 write(view.progress)
                 written = view.clock()
         tenths = 10 * view.stored // games
+    tell_resumed()
     view.finish()
 
 

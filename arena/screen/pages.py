@@ -78,7 +78,7 @@ def _write_png(panels: Sequence[_Panel], path: Path, why_empty: str) -> Path:
     import matplotlib
 
     if path.suffix.lower() != ".png":
-        raise ConfigError(f"{path}: the picture is a PNG; call it {path.with_suffix('.png').name}")
+        raise ConfigError(f"{path}: a plot is written as PNG; name it {path.with_suffix('.png').name}")
     if not panels:
         raise ConfigError(why_empty)
     with matplotlib.rc_context(_settings(INK)):
@@ -116,7 +116,7 @@ def _panels(report: Report, trained: Sequence[Trained]) -> Iterator[_Panel]:
     )
     yield _Panel("Elo over the games played", 3.6, lambda axes: _draw_course(axes, report))
     if trained:
-        yield _Panel("Elo over what the nets have learned", 3.6, lambda axes: _draw_training(axes, report, trained))
+        yield _Panel("Elo over training", 3.6, lambda axes: _draw_training(axes, report, trained))
 
 
 def _draw_intervals(axes: Axes, report: Report) -> None:
@@ -216,9 +216,9 @@ def draw_history(history: History, over: Over, path: Path) -> None:
     than two are rated, StoreError when the file can't be written."""
     rated = history.rated(over)
     known = "games" if over is Over.GATES else f"games and known {over} of training"
-    title = f"{history.entry}: its checkpoints and what gates said of them"
+    title = f"{history.entry}: checkpoints and gates"
     panel = _Panel(title, 3.6, lambda axes: _draw_versions(axes, rated, over, history.anchor))
-    why_empty = f"{history.entry} has no two checkpoints with {known}, so there is nothing to draw"
+    why_empty = f"{history.entry} has fewer than two checkpoints with {known}, so there is nothing to plot"
     _write_png([panel] if len(rated) > 1 else [], path, why_empty)
 
 
@@ -277,7 +277,7 @@ def draw_evaluation(evaluation: Evaluation, path: Path) -> None:
         curves = {name: [getattr(one, field) for one in by_ply] for name, field in fields.items()}
         if not all(map(isnan, next(iter(curves.values())))):
             panels.append(_Panel(title, 3.0, partial(_draw_lines, curves, unit)))
-    _write_png(panels, path, "the games tell nothing that could be drawn")
+    _write_png(panels, path, "the games contain nothing to plot")
 
 
 def _draw_lines(curves: Mapping[str, Sequence[float]], unit: str, axes: Axes) -> None:
@@ -391,7 +391,7 @@ def _page(report: Report, drawings: Sequence[Drawing]) -> Iterator[str]:
         yield f"<h2>{_html(drawing.title)}</h2>"
         yield drawing.svg
     if drawings:
-        yield '<p class="note">An arrow: the games bound a rating on that side only.</p>'
+        yield '<p class="note">An arrow: the games bound the rating on one side only.</p>'
     for section in found[1:]:
         yield from _section(section)
     yield from _section(Section("Players", _players(report.participants)))

@@ -141,7 +141,7 @@ class Talk:
         self._say(introduction(now))
         goes_on = any(turn.colour in now.people for turn in now.turns)  # else the bot was quick to begin
         if goes_on:
-            self._say(f"It goes on after move {len(now.turns)}. {sentence(now.turns[-1], now.size)}")
+            self._say(f"It continues after move {len(now.turns)}. {sentence(now.turns[-1], now.size)}")
         self._say("Type a point such as d4, or: pass, undo, hint, score, board, resign, save, quit, help.")
         if goes_on or (not now.turns and (now.handicap or self._manner.with_board)):
             self._show(now)

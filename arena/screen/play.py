@@ -39,7 +39,7 @@ STEPS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 
 HELP = f"""\
 Arrows or the mouse move the cursor; Enter, space or a second click plays there.
-!  =    hints, scores at every turn or not
+!  =    turn hints or scores at every move on or off
 
 {{}}
 
@@ -49,8 +49,8 @@ Any key goes back."""
 
 
 AFTER = {
-    "r": "look back with the bot",
-    "undo": "take the end back",
+    "r": "review the game with the bot",
+    "undo": "undo the end of the game",
     "score": PLAYING["score"],
     "save": PLAYING["save"],
     "save FILE": PLAYING["save FILE"],
@@ -168,7 +168,7 @@ class Seat:
                 words = " ".join(text.split())
                 self.line = (self.line + words)[:LONGEST_LINE]
                 if len(words) > LONGEST_LINE:
-                    self.message = "That is too long to be a move; it was cut."
+                    self.message = "That is too long for a move; the end was dropped."
             case Mouse(act, row, column) if picture is not None and not self.shows_help:
                 point = picture.point_at(row, column)
                 if point is not None:
@@ -300,7 +300,7 @@ class Seat:
         self.wants_review = self.snapshot.is_over and self._can_review
         if self.wants_review:
             return ""
-        return "A review comes after the end." if self._can_review else "No bot here can review games."
+        return "The review is available when the game is over." if self._can_review else "No bot here can review games."
 
     # --- What is seen ---
 

@@ -226,7 +226,7 @@ class PlayFrame:
             return [self._busy("looking for a hint", width)][:height] if snapshot.advising else []
         if advice.fault:
             return folded(f"no hint: {advice.fault}", width, height, style.WARNING)
-        more = " (thinks on)" if snapshot.advising else ""
+        more = " (still thinking)" if snapshot.advising else ""
         lines = style.said(f"{advice.analyst}, {advice.visits:,} visits{more}:", width, self.theme.label)
         for letter, candidate in zip(LETTERS, advice.candidates, strict=False):
             move = gtp_from_move(candidate.move, snapshot.size)

@@ -77,7 +77,7 @@ def verdict(judge: Judge, test: Sprt) -> str:
     elif state is not None and state.verdict is Verdict.H0:
         words = f"rejected: {first} is stronger by {test.elo0:g} Elo at most, rather than {test.elo1:g}"
     else:
-        words = f"undecided between {test.elo0:g} and {test.elo1:g} Elo; more games (-n) go on from here"
+        words = f"undecided between {test.elo0:g} and {test.elo1:g} Elo; more games (-n) continue it"
     return f"{words} ({llr}; {errors})"
 
 
@@ -115,7 +115,7 @@ def _progress(report: Report) -> str:
 
 def _openings(settings: dict[str, object]) -> str:
     number = settings.get("openings") or 0
-    used = f"{number} in turn" if number else "another one for each pair of games"
+    used = f"{number} in turn" if number else "a new one for each pair of games"
     if "book" in settings:
         return f"from book {settings['book']}, {used}"
     if not settings.get("plies"):
@@ -137,14 +137,14 @@ def _limits(report: Report) -> Iterable[str]:
 def _adjudication(settings: dict[str, float] | None) -> str:
     """The rule in words."""
     if not settings or not (settings["agree"] or settings["resign"]):
-        return "never: all games are played to their end"
+        return "never: all games are played to the end"
     turns = some(int(settings["turns"]), "turn")
     rules = []
     if settings["agree"]:
-        rules.append(f"both sides give the loser at most {100 * settings['agree']:g} %")
+        rules.append(f"both sides report at most {100 * settings['agree']:g} % for the loser")
     if settings["resign"]:
-        rules.append(f"a side gives itself less than {100 * settings['resign']:g} %")
-    return f"once {' or '.join(rules)} for {turns}; {100 * settings['play_on']:g} % of these are played on"
+        rules.append(f"a side reports less than {100 * settings['resign']:g} % for itself")
+    return f"once {' or '.join(rules)} for {turns}; {100 * settings['play_on']:g} % of these are played to the end"
 
 
 def sections(report: Findings) -> list[Section]:
@@ -211,7 +211,7 @@ def _los(report: Findings) -> Sheet:
         los = report.los(name, other)
         return "" if los is None else style.likelihood(los).removesuffix(" %")
 
-    note = "The likelihood in per cent that the row's player is stronger than the one of that rank (LOS)."
+    note = "Likelihood of superiority (LOS) of the row's player over the player of that rank, in per cent."
     return square_sheet([place.name for place in report.places], chance, note)
 
 
@@ -253,7 +253,7 @@ def _doubts(table: Crosstable, league: League) -> list[tuple[str, str]]:
     """What the ratings leave open: players without a measured distance, results that they hardly explain."""
     lines = []
     if len(league.ratings.components) > 1:
-        lines.append(("Order", f"{_order(table, league)}; between these groups no distance is measured"))
+        lines.append(("Order", f"{_order(table, league)}; the distance between these groups is not measured"))
     for found in table.surprises(league, ALARM):
         score = f"{found.points:g}-{found.games - found.points:g}"
         expected = f"{found.expected:.1f}-{found.games - found.expected:.1f}"
@@ -307,14 +307,14 @@ def _check(report: Findings) -> Iterable[tuple[str, str]]:
             f"otherwise: the rule is wrong in {100 * low:.1f} to {100 * high:.1f} % (95 %)",
         )
     elif check.adjudicated:
-        yield "Check", "no game was played on to see whether the rule is right"
+        yield "Check", "no adjudicated game was played to the end as a check"
 
 
 def _forfeits(forfeits: Sequence[Forfeit], most: int) -> Sheet:
     rows = [(forfeit.id, str(forfeit.ending), forfeit.reason) for forfeit in forfeits[:most]]
     more = len(forfeits) - len(rows)
     note = f"And {some(more, 'more forfeit')}. " * (more > 0)
-    note += f"All that is known of one: arena show {rows[0][0]}"
+    note += f"Details of one: arena show {rows[0][0]}"
     return Sheet(("game", "fault", "what happened"), rows, note, flexible=(0, 2))
 
 
@@ -364,7 +364,7 @@ def overviews_sheet(events: Sequence[Overview]) -> Sheet:
         rows.append((event.id, str(event.kind), ", ".join(event.players), games, event.created[:10]))
     if not rows:
         return Sheet((), (), "No event is stored yet; play one with 'arena match' or 'arena tournament'.")
-    note = "Games stored out of those planned, where the plan is known. Look closer: arena report EVENT"
+    note = "Games stored out of those planned, where the plan is known. Details: arena report EVENT"
     return Sheet(("event", "kind", "players", "games", "made"), rows, note, flexible=(0, 2), numbers=(3,))
 
 
@@ -373,19 +373,19 @@ def gate_lines(evidence: Evidence, folder: Path, change: Change | None, noted: S
     ``noted`` are those whose manifests tell of it."""
     entry, against = evidence.gate.entry, evidence.against
     if change is not None:
-        yield f"Accepted: {entry} plays {evidence.gate.checkpoint} from now on, in place of {against}."
+        yield f"Accepted: {entry} now plays {evidence.gate.checkpoint} instead of {against}."
         made = (
             "made, with" if change.is_new_file else "changed: it has a new table" if change.is_new_table else "changed:"
         )
-        yield f'{change.path} was {made} [bots.{entry}] {change.setting} = "{change.value}"; the rest is as it was.'
+        yield f'{change.path} was {made} [bots.{entry}] {change.setting} = "{change.value}"; nothing else was changed.'
         if folder.name != evidence.gate.checkpoint:
-            yield f"That is a copy of {folder}, which training on doesn't change."
+            yield f"It is a copy of {folder}; further training does not change it."
         yield f"To undo it, {_undo(change)}."
     elif evidence.ruling is Ruling.REJECTED:
-        yield f"Rejected: {entry} stays as it is, with {against}. No file was changed for it."
+        yield f"Rejected: {entry} keeps {against}. No file was changed."
     else:
         games = some(evidence.games.games, "game")
-        yield f"Undecided after {games}: {entry} stays as it is, with {against}. More games (-n) go on from here."
+        yield f"Undecided after {games}: {entry} keeps {against}. More games (-n) continue the test."
     manifests = "".join(f", {folder / 'manifest.json'}" for folder in noted)
     yield f"The evidence: event {evidence.match.event}{manifests}; see arena gate --history {entry}."
 
@@ -394,9 +394,9 @@ def _undo(change: Change) -> str:
     if change.is_new_file:
         return f"delete {change.path}"
     if change.is_new_table:
-        return f"take [bots.{change.bot}] out of {change.path}"
+        return f"remove [bots.{change.bot}] from {change.path}"
     if change.before is None:
-        return f"take that line out of {change.path}"
+        return f"remove that line from {change.path}"
     return f'write {change.setting} = "{change.before}" there again'
 
 
@@ -428,7 +428,7 @@ def history_sheet(history: History) -> Sheet:
     note = f"* {history.entry} plays this one now."
     if history.anchor:
         note += f" Elo: by all stored games on {history.terms}, above {history.anchor}, with 95 % intervals;"
-        note += " match: in so many of the gate's own games."
+        note += " match: in the gate's own games (their number)."
     if not history.gates:
         note += f" No gate was played for it here: arena gate CHECKPOINT --against {history.entry}"
     columns = ("", "checkpoint", "verdict", "date", "match", "Elo", "rows", "min")

@@ -79,7 +79,7 @@ def estimate_words(estimate: Estimate) -> str:
     shares = np.frombuffer(estimate.ownership, np.int8)
     black, white = int((shares > OWNED).sum()), int((shares < -OWNED).sum())
     return (
-        f"{lead}, komi counted, by {estimate.playouts} playouts. Black is likely to have {some(black, 'point')} of "
+        f"{lead}, komi included, by {estimate.playouts} playouts. Black is likely to have {some(black, 'point')} of "
         f"the board and White {white}; {len(shares) - black - white} are open."
     )
 
@@ -109,7 +109,7 @@ def result_words(now: Snapshot) -> str:
     """How the game ended, and whether it counts."""
     outcome = now.outcome
     if outcome is None:
-        return "The game goes on."
+        return "The game continues."
     if outcome.margin is not None:
         limit = f"The game has reached its limit of {now.rules.move_limit} moves. "
         text = f"{limit if outcome.ending is Ending.MOVE_LIMIT else ''}{count_words(now) or _verdict(outcome.margin)}"
@@ -203,12 +203,12 @@ PLAYING = {
     "pass": "two passes end the game",
     "undo": "take back your last move",
     "hint": "the bot's best moves",
-    "score": "who will have what",
+    "score": "estimate the score",
     "board": "show the position",
-    "resign": "give up the game",
-    "save": "where it is kept",
+    "resign": "resign the game",
+    "save": "show where the game is saved",
     "save FILE": "write a copy",
-    "quit": "leave; play --resume goes on",
+    "quit": "leave; play --resume continues",
     "help": "these commands",
 }
 """The commands and what they do."""
@@ -221,7 +221,7 @@ COUNTING = {
 }
 """The same while dead stones are marked."""
 
-UNRATED = "With undo, hints or scores, a game counts for no rating."
+UNRATED = "Undo, hints and scores make a game unrated."
 
 
 class Left(Exception):
@@ -287,7 +287,7 @@ class Commands:
     def _where(self) -> str:
         if trouble := self._sitting.snapshot().trouble:
             return trouble
-        return f"The game is kept{f' in {self._kept}' if self._kept else ''} after every move."
+        return f"The game is saved{f' in {self._kept}' if self._kept else ''} after every move."
 
     def _save(self, path: Path) -> str:
         """Write a copy of the game as it stands."""

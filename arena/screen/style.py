@@ -201,7 +201,7 @@ def waiting(games: int) -> str:
     """What is to be known of finished games that can't be stored yet; nothing where there are none."""
     if not games:
         return ""
-    return f"another program holds the results; {games} finished game{'s wait' if games > 1 else ' waits'} to be stored"
+    return f"another program has locked the results; {some(games, 'finished game')} not stored yet"
 
 
 def duration(seconds: float | None) -> str:

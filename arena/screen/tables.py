@@ -180,7 +180,7 @@ def settings_table(entry: Entry) -> Sheet:
     values = dict(entry.settings)
     rows = []
     for field in entry.bot_kind.settings:
-        unset = "(to be given)" if field.default_factory is MISSING else ""
+        unset = "(required)" if field.default_factory is MISSING else ""
         value = _plain(values[field.name]) if field.name in values else unset
         rows.append((field.name, value, _allowed(field), field.metadata["help"]))
     like = f"{entry.name}:{rows[0][0]}=..." if rows else ""
@@ -283,9 +283,10 @@ def plan_sheet(tally: Tally, to_see: float, workers: int) -> Sheet:
     rows = [(words, f"{games:,}", _lasting(games * thought / workers)) for words, games in asked]
     pairs = f", {style.some(counts.games // 2, 'different pair')}"
     note = (
-        f"{tally.first} against {tally.second}, foretold from {style.some(tally.games, 'game')}{pairs}: "
-        f"{thought:.3g} s of thinking a game, on {style.some(workers, 'worker')}. Shown means that the 95 % interval "
-        "excludes 0. A test's games are an average, the risk of either error 5 %. Stored games count in all of these."
+        f"{tally.first} against {tally.second}, estimated from {style.some(tally.games, 'game')}{pairs}: "
+        f"{thought:.3g} s of thinking per game, on {style.some(workers, 'worker')}. 'Shown' means that the 95 % "
+        "interval excludes 0. The games of a test are an average; either error has a risk of 5 %. "
+        "Stored games are included."
     )
     if tally.games < ROUGH:
         note += " From so few games, a figure may be wrong by a factor of 2.5."
@@ -324,9 +325,10 @@ def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:
 
     if not isnan(whole.top1):
         yield sheet(
-            f"{name}: which move was played; the loss is in nats. The 95 % interval of all top-1, by games, is ± "
-            f"{_share(evaluation.top1_error) or 'unknown'}. The probability of the likeliest move is off by "
-            f"{calibration_error(evaluation.moves):.1%}, the win rate by {calibration_error(evaluation.wins):.1%}.",
+            f"{name}: move prediction; the loss is in nats. The 95 % interval of all top-1, by games, is ± "
+            f"{_share(evaluation.top1_error) or 'unknown'}. Calibration error: "
+            f"{calibration_error(evaluation.moves):.1%} of the top move, "
+            f"{calibration_error(evaluation.wins):.1%} of the win rate.",
             {
                 "positions": ("positions", "{:,}".format),
                 **{f"top-{most}": (f"top{most}", _share) for most in (1, 3, 5)},
@@ -336,13 +338,13 @@ def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:
     if not isnan(whole.value_error):
         errors = {"value error": "value_error", "constant": "value_floor", "points off": "score_error"}
         yield sheet(
-            "who won: mean squared error from -1 to 1, beside that of the best constant; and by how much.",
+            "result: mean squared error (-1 to 1), next to that of the best constant; and the error of the margin.",
             {name: (field, _number) for name, field in errors.items()},
         )
     if not isnan(whole.ownership):
         shares = {"owners": "ownership", "by stone": "by_stone", "by nearest stone": "by_nearest"}
         yield sheet(
-            "whose each point was at the end: the share predicted, next to that of simple guesses.",
+            "ownership at the end: the share of points predicted, next to simple baselines.",
             {name: (field, _share) for name, field in (shares | {"by playouts": "by_playouts"}).items()}
             | {"Brier": ("brier", _number)},
         )

@@ -87,7 +87,7 @@ def _lesson(talk: Talk, number: int, lesson: Lesson) -> int:
                 talk.show(said.game, said.game.moves[-1])
             talk.say(*said.words)
             if talk.waits:
-                _heard(talk, "Enter goes on. ", number + 1)
+                _heard(talk, "Enter continues. ", number + 1)
             return number + 1
         talk.say(*said.words)
 

@@ -218,7 +218,7 @@ class Viewer:
         """Go to the next of them in the order of the game, and from the last to the first."""
         if not self.mistakes:
             known = any(remark.win_rate is not None for remark in self.remarks)
-            self._message = "No move cost much." if known else "This game has no win rates: arena analyze finds them."
+            self._message = "No move cost much." if known else "This game has no win rates; arena analyze adds them."
             return
         later = [number for number in self.mistakes if number > self.number]
         self._go(min(later or self.mistakes))
@@ -323,7 +323,7 @@ class Viewer:
     def _list_of_mistakes(self, width: int, height: int) -> list[Text]:
         if not self.mistakes or height < 2:
             return []
-        lines = style.said("What cost the most (m):", width, self.theme.label)
+        lines = style.said("Largest mistakes (m):", width, self.theme.label)
         for number in self.mistakes[: height - 1]:
             move = gtp_from_move(self.record.moves[number - 1], self.record.rules.size)
             sign = stone_sign(mover(self.record, number))
