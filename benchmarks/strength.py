@@ -23,7 +23,7 @@ from benchmarks.measure import machine
 
 BOTS = (
     "sl",
-    "alphago:visits=1",
+    "policy:checkpoint=distilled-9x9",
     "alphago:visits=100",
     "alphago:visits=600",
     "alphago:visits=2500",

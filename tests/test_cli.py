@@ -215,7 +215,7 @@ WRONG = [
     (("tournament", "x", "random", "--style", "ladder"), ("a ladder takes at least 2 bots",)),
     (("tournament", "x", "random", "mcts", "--style", "swiss"), ("--style", "swiss", "round-robin, gauntlet, ladder")),
     (("tournament", "x", "random", "mcts", "--style", "ladder", "--block", "3"), ("a block of 3 games", "even")),
-    (("tournament", "x", "random", "mcts", "--style", "ladder", "--to-see", "0"), ("--to-see", "give 1 to 1000")),
+    (("tournament", "x", "random", "mcts", "--style", "ladder", "--to-see", "0"), ("--to-see", "from 1 to 1000")),
     (("tournament", "x", "random", "mcts", "--style", "ladder", "-n", "0"), ("0 games", "at least 1")),
     (("tournament", "x", "random", "mcts", "--to-see", "50"), ("to_see needs --style ladder", "--style ladder")),
     (("match", "random", "mcts", "--plan", "--to-see", "nan"), ("--to-see nan", "give 1 to 1000")),
@@ -223,7 +223,7 @@ WRONG = [
     (("match", "random", "mcts", "--plan", "-n", "9"), ("leave out --games",)),
     (("match", "random", "mcts", "--adjudicate", "agre=1"), ("unknown rule", "agree")),
     (("match", "random", "mcts", "--book", "nowhere.sgf"), ("nowhere.sgf", "no such file")),
-    (("match", "random", "mcts", "--plies", "-1"), ("-1 plies", "at least 0")),
+    (("match", "random", "mcts", "--plies", "-1"), ("-1 plies", "0 or more")),
     (("match", "random", "mcts", "--plies", "0", "--book", "x.sgf"), ("--plies 0 uses nothing of a book",)),
     (("match", "human", "mcts", "--plan"), ("a person can't play here", "name a bot")),
     (("tournament", "random", "sl", "mcts"), ("'random' is a bot", "arena tournament league random sl mcts")),
@@ -432,7 +432,7 @@ def test_ctrl_c_while_another_program_holds_the_results_tells_what_is_not_stored
     stopped = rest.splitlines()[-1]
     assert re.fullmatch(
         r"Stopped\. (\d+) of 3000 games are stored, and [1-9]\d* finished ones are not, because another program "
-        r"holds results/arena\.db; the same command plays the rest\.",
+        r"has locked results/arena\.db; the same command plays the rest\.",
         stopped,
     )
     with closing(sqlite3.connect(tmp_path / "results" / "arena.db")) as database:

@@ -282,7 +282,7 @@ def test_a_flood_on_stderr_is_taken_in_and_its_log_capped(scripted: Opener, engi
         ("flood", "without answering 'genmove b'"),
         ("endless", "without answering 'genmove b'"),
         ("hang", "no answer to 'genmove b' in 0.[34] s"),
-        ("unfinished", "last wrote '= D4', with no empty line"),
+        ("unfinished", "last output was '= D4', with no empty"),
     ],
 )
 def test_a_fault_has_a_reason_and_leaves_no_process(scripted: Opener, engine_log: Path, mode: str, reason: str) -> None:

@@ -198,7 +198,7 @@ def _allowed(field: Field[Any]) -> str:
     if about["low"] is None:
         return ", ".join(about["choices"])
     low, high = plain(about["low"]), about["high"]
-    return f"{low} up" if high is None else f"{low} to {plain(high)}"
+    return f"{low} or more" if high is None else f"{low} to {plain(high)}"
 
 
 def _plain(value: Any) -> str:
