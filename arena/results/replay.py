@@ -196,7 +196,7 @@ class Casting:
                 there = there or f"; the net there now is {net[:8]}"
         folder = settings["checkpoint"]
         raise ReplayError(
-            f"{entry.name} played with the net {entry.net[:8]} in {folder}{there}; put it back and run the command again"
+            f"{entry.name} played with the net {entry.net[:8]} in {folder}{there}; put it back and repeat the command"
         )
 
     def _changes(self, name: str, then: Entry) -> Iterator[str]:
