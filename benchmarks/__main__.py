@@ -42,7 +42,7 @@ def main(words: list[str]) -> int:
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--study", type=Path, help="folder of another Numba engine (nb_clean_rec.py) to compare with")
-    parser.add_argument("part", nargs="*", help="what to measure; all but strength and tactics unless given")
+    parser.add_argument("part", nargs="*", help="what to measure (default: all but strength and tactics)")
     arguments = parser.parse_args(words)
     for part in arguments.part:
         if part not in PARTS:

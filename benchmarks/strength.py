@@ -23,7 +23,7 @@ from benchmarks.measure import machine
 
 BOTS = (
     "sl",
-    "alphago:visits=1",
+    "policy:checkpoint=distilled-9x9",
     "alphago:visits=100",
     "alphago:visits=600",
     "alphago:visits=2500",
@@ -99,7 +99,7 @@ def main(words: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("stopped; the same command goes on", file=sys.stderr)
+        print("stopped. The same command resumes.", file=sys.stderr)
         return 130
     print(f"\n{machine()}")
     return 0

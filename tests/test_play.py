@@ -224,7 +224,7 @@ def test_a_game_is_left_and_gone_on_with(typed: Callable[..., Done]) -> None:
     done = typed("c3 hint", "human:name=bob", *ADA, "--time", "main=600,byoyomi=30")
     assert "play/00001 is saved after move 1" in done.stdout and "arena play --resume" in done.stdout
     done = typed("", "human:name=bob", *ADA)
-    assert "nothing is kept" in done.stdout
+    assert "nothing is saved" in done.stdout
     done = typed("c4 resign", "--resume", "1")
     assert "Game play/00001: ada (Black) against bob (White)" in done.stdout and "unrated: hint" in done.stdout
     assert "It continues after move 1. Black plays C3." in done.stdout and "White plays C4." in done.stdout
@@ -249,7 +249,7 @@ def test_a_bot_that_has_changed_goes_on_and_the_game_is_unrated(tmp_path: Path, 
     typed("c3", "slow", *ADA)
     (tmp_path / "arena.toml").write_text('[bots.slow]\nkind = "uct"\nplayouts = 3\n')
     done = typed("resign", "--resume")
-    assert "slow is another player now" in done.stdout and "unrated: another bot went on" in done.stdout
+    assert "slow has other settings or another net now" in done.stdout and "unrated: another bot went on" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_a_bot_that_has_changed_goes_on_and_the_game_is_unrated(tmp_path: Path, 
         (("human:name=ada", "--as", "ada"), ("both players are called ada",)),
         (("random", "--fair", "--komi", "0.5"), ("--fair", "leave out --komi")),
         (("--resume", "--size", "9"), ("--resume", "keeps")),
-        (("--resume",), ("no game waits", "arena play alphago")),
+        (("--resume",), ("no unfinished game", "arena play alphago")),
         (("--resume", "7"), ("no game 'play/00007'",)),
     ],
 )

@@ -78,7 +78,7 @@ class Sieve:
 
     def __post_init__(self) -> None:
         if self.results not in RESULTS:
-            raise ConfigError(f"results = '{self.results}' is none of {', '.join(RESULTS)}")
+            raise ConfigError(f"results = '{self.results}' is not one of {', '.join(RESULTS)}")
         if self.rank and rank_of(self.rank) is None:
             raise ConfigError(f"rank = '{self.rank}' is not a rank; write it like 5k, 1d or 9p")
 
@@ -292,7 +292,7 @@ def build(
         on_progress(read, len(seen))
     if not seen:
         commonest = "; ".join(f"{reason} {count:,}" for reason, count in rejects.most_common(3))
-        raise RecordError(f"none of {read:,} games is left ({commonest}); sift less, or give other records")
+        raise RecordError(f"none of {read:,} games is left ({commonest}); use weaker filters or other records")
     manifest = Manifest(
         size=sieve.size,
         sources=sources,

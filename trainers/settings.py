@@ -523,8 +523,8 @@ class Zero(Loop):
         1.0, PLAYING, "Standard deviation of komi; 0 for one komi. A tenth of the games have 5 times as much", 0, 50
     )
     policy_init_prob: float = option(0.5, PLAYING, "Share of games whose first moves are drawn from the policy", 0, 1)
-    policy_init_moves: int = option(3, PLAYING, "The most moves drawn so", 0, 60)
-    first_pass: float = option(0.3, PLAYING, "No pass before so many moves, as a share of the points", 0, 1)
+    policy_init_moves: int = option(3, PLAYING, "Maximum number of opening moves drawn from the policy", 0, 60)
+    first_pass: float = option(0.3, PLAYING, "Moves before which nobody passes, as a share of the points", 0, 1)
     max_games: int | None = option(None, BUDGET, "Games", 1)
     max_minutes: float | None = option(60, BUDGET, "Minutes of play and training, all sittings together", 0)
     batch_size: int = option(256, LEARNING, "Rows a step", 1)
@@ -560,7 +560,7 @@ class Zero(Loop):
     )
     eval_games: int = option(20, WATCHING, "Games of such a match, half with each colour", 2)
     eval_visits: int = option(100, WATCHING, "Visits per move in such a match", 2)
-    round_rows: int = option(2_000, MACHINE, "New rows between two spells of learning", 1)
+    round_rows: int = option(2_000, MACHINE, "New rows between two training phases", 1)
     parallel_games: int = option(128, MACHINE, "Games under way at once, in each game thread", 1)
     game_threads: int = option(2, MACHINE, "Threads that play games", 1)
 

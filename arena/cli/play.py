@@ -225,7 +225,7 @@ def _part(kifu: Kifu, file: KifuFile, results: Path, say: Callable[[str], None])
             say(f"{file.id} is saved in {file.path}; the next arena play will store it: {error}.")
             return
         counts = "unrated" if kifu.record.unrated else "it counts for arena elo"
-        say(f"{file.id} is stored ({counts}); its moves are in {file.path}. Its mistakes: arena analyze {file.id}")
+        say(f"{file.id} is stored ({counts}); its moves are in {file.path}. To review it: arena analyze {file.id}")
     elif own:
         say(f"{file.id} is saved after move {moves} in {file.path}; resume it with: arena play --resume")
     else:

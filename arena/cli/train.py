@@ -346,7 +346,7 @@ def train_distill(settings: Any, results: Path, cluster: str | None, players: in
             lent = None if cluster is None else distill.Lent(cluster, players, tell)
             folder = distill.train(settings, results, registry, on_progress, tell, lent)
         except KeyboardInterrupt:
-            print(f"{settings.name}: stopped; the same command goes on with the games that are over.", file=sys.stderr)
+            print(f"{settings.name}: stopped. The same command resumes and keeps the finished games.", file=sys.stderr)
             raise typer.Exit(130) from None
     print("\n".join(_distilled(folder, _metrics(folder))))
     games = distill.Recipe.of(settings, registry).folder(results / "cache")
@@ -443,7 +443,7 @@ def train_auto(
         for line in auto.run(stages, preset, minutes, results, out):
             print(line, flush=True)
     except KeyboardInterrupt:
-        print("auto: stopped; the same command goes on.", file=sys.stderr)
+        print("auto: stopped. The same command resumes.", file=sys.stderr)
         raise typer.Exit(130) from None
 
 

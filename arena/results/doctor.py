@@ -298,7 +298,7 @@ def _gpu(place: Place) -> Iterator[Finding]:
     ):
         yield Finding("GPU", Verdict.OK, f"{listed}; torch {torch} uses it")
     else:
-        fix = "Install a torch that is built for it (pytorch.org tells which), or a newer driver."
+        fix = "Install a torch that is built for it (see pytorch.org), or a newer driver."
         yield Finding(
             "GPU", Verdict.NOTE, f"{listed}; torch {torch} can't use it, so training runs on the processor", fix
         )

@@ -195,7 +195,9 @@ class Casting:
                     return replace(entry, settings=tuple(settings.items()))
                 there = there or f"; the net there now is {net[:8]}"
         folder = settings["checkpoint"]
-        raise ReplayError(f"{entry.name} played with the net {entry.net[:8]} in {folder}{there}; put it back to go on")
+        raise ReplayError(
+            f"{entry.name} played with the net {entry.net[:8]} in {folder}{there}; put it back and repeat the command"
+        )
 
     def _changes(self, name: str, then: Entry) -> Iterator[str]:
         """How a player of this name differs now from who played, in a line; nothing when it doesn't."""
