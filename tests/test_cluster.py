@@ -310,7 +310,7 @@ def test_a_teacher_plays_the_same_games_here_and_on_two_nodes_one_of_which_may_g
             nodes.remove_node(second.pop(), allow_graceful=False)
 
     assert taught(config, tmp_path / "there", Lent(nodes.address, 0, news.append), kill) == here
-    assert any("was lost" in line for line in news) == goes
+    assert not goes or any("was lost" in line for line in news)
     if second:
         nodes.remove_node(second.pop())
     else:

@@ -390,8 +390,13 @@ def test_a_run_that_is_killed_once_its_state_is_saved_lacks_no_line_of_its_log(
 
 
 @pytest.mark.parametrize(
-    ("net", "optimizer"), [("", "muon"), ("", "adamw"), ("", "sgd"), ("trencseni-cnn", "adamw")]
-)  # the last has dropout
+    ("net", "optimizer"),
+    [
+        ("", "muon"),
+        *(pytest.param("", name, marks=pytest.mark.slow) for name in ("adamw", "sgd")),
+        ("trencseni-cnn", "adamw"),  # it has dropout
+    ],
+)
 def test_a_killed_run_goes_on_bit_for_bit(tiny: sl.Config, tmp_path: Path, net: str, optimizer: str) -> None:
     config = replace(tiny, net=net or tiny.net, optimizer=optimizer, max_rows=12 * 32, learning_rate=0.01)
     whole = Checkpoint.open(sl.train(config, tmp_path / "whole"))

@@ -67,8 +67,10 @@ def test_a_worker_tells_of_all_its_boards_at_once(hire: Hire) -> None:
     _, connection, _ = hire("PONDERER", boards=3)
     for number in range(3):
         connection.send(pairing(number))
-    glances = [heard(connection) for _ in range(6)]
-    assert [glance.pairing.number for glance in glances] == [0, 1, 2] * 2
+    glances = []
+    while [glance.pairing.number for glance in glances[-6:]] != [0, 1, 2] * 2:  # the last board may come a round later
+        glances.append(heard(connection))
+        assert len(glances) < 60
     for glance in glances:
         assert glance.moves[:2] == (16, 30)
         assert len(glance.moves) == len(glance.win_rates) > 2
