@@ -45,7 +45,7 @@ def played(match: Match, store: Store, workers: int, progress: Progress) -> Judg
     judge = match.judge()
     task = progress.add_task(f"{match.first.name} - {match.second.name}", total=match.games)
     for update in play_event(match, store, workers):
-        judge.add(*update.records)
+        judge.add(update.records)
         progress.update(task, completed=judge.tally.games + judge.waiting)
     progress.remove_task(task)
     return judge

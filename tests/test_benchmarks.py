@@ -249,3 +249,17 @@ def test_gnugo_confirms_an_answer_by_its_own_reading() -> None:
     faults, findings = confirm(position, 100, 2000)
     assert faults == []
     assert any(finding.startswith("GNU Go's attack") for finding in findings)
+
+
+def test_strength_is_a_row_for_each_match_and_goes_on_from_what_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from benchmarks.strength import main
+
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert main(["random", "--bots", "fast-random", "--size", "5", "--games", "2", "--results", "r"]) == 0
+        rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| 5x5")]
+        assert len(rows) == 1 and rows[0].startswith("| 5x5 | fast-random | random | 2 | ")
+    assert main(["nobody"]) == 2
+    assert "unknown bot 'nobody'" in capsys.readouterr().err
