@@ -137,7 +137,7 @@ def batches(games: Iterable[Played]) -> Iterator[Batch]:
 
 
 def cut(batches: Iterable[Batch], ends: Iterable[int]) -> Iterator[Batch]:
-    """The batches, cut wherever so many games are over."""
+    """The batches, cut after each given number of finished games."""
     begin, ends = 0, [*ends]
     for batch in batches:
         inside = [end - begin for end in ends if begin < end < begin + len(batch)]

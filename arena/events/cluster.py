@@ -472,7 +472,7 @@ class Cluster:
             self._said = line
 
     def refuse(self, node: str, name: str, why: str) -> None:
-        """Don't use a node, whatever comes."""
+        """Never use this node again."""
         if node not in self._refused:
             self._refused[node] = f"{name}: {why}"
             self.say(f"{name} isn't used: {why}")
@@ -541,7 +541,7 @@ class Cluster:
     def _made(
         self, under_way: dict[Any, tuple[_Place, list[Item]]], items: deque[Item], seconds: float = 0.0
     ) -> Iterator[Sequence[Any]]:
-        """What has been made, and within so many seconds is; items come back where nothing was."""
+        """The results so far, after a wait of at most this many seconds. The items of failed tasks go back."""
         if not under_way:
             return
         done, _ = self.ray.wait(list(under_way), num_returns=len(under_way), timeout=seconds)

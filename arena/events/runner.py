@@ -207,7 +207,7 @@ class _Pace:
     seconds: float = 0.0
 
     def pass_by(self, seconds: float) -> float:
-        """Let so many seconds pass; games a second."""
+        """Let this many seconds pass and return the recent games per second."""
         fading = exp(-seconds / LATELY)
         self.games, self.seconds = self.games * fading, self.seconds * fading + seconds
         return self.games / self.seconds if self.seconds else 0.0

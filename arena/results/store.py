@@ -350,7 +350,7 @@ class Store:
         """Games in the order of their arrival, or the other way round, read as they are asked for.
 
         ``player`` is a name or an identity, of either colour; ``forfeits`` leaves only games that a fault ended;
-        ``limit`` keeps the first so many in that order, and ``spread`` so many at equal distances.
+        ``limit`` keeps the first N in that order, and ``spread`` keeps N at equal distances.
         """
         condition, values = _condition(event=event, player=player, size=size, forfeits=forfeits)
         total = 0 if spread is None else self._number(condition, values)
