@@ -42,7 +42,7 @@ GAMES_FOLDERS = ("/usr/games", "/usr/local/games")
 
 
 def find_program(name: str, path: str | None = None) -> str | None:
-    """Where a program is, on ``path`` (PATH, unless given) or among the games; None where there is none."""
+    """Where a program is, on ``path`` (default: PATH) or among the games; None where there is none."""
     return shutil.which(name, path=os.pathsep.join([path or os.environ.get("PATH", os.defpath), *GAMES_FOLDERS]))
 
 
@@ -265,7 +265,7 @@ MOST_TEXT = 64 << 20
 
 
 def pieces(path: Path, most: int) -> Iterator[bytes]:
-    """The content of a regular file of at most so many bytes, in parts. Raises OSError, also for a pipe, a device or a
+    """The content of a regular file of at most ``most`` bytes, in parts. Raises OSError, also for a pipe or a
     longer file: those might never end."""
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -68,7 +68,7 @@ SLEEPER = BotKind(summary="thinks by sleeping", config=Config, build=Sleeper)
 
 
 def sleepers(seconds: float, games: int = 300_000) -> Match:
-    """A match of two bots that need so many seconds for a game."""
+    """A match of two bots that need a given time for a game."""
     entry = Entry("sleeper", "sleeper", "benchmarks.cluster:SLEEPER", (("seconds", seconds),), "the benchmarks")
     return Match(entry, entry, TERMS, games)
 
@@ -97,7 +97,7 @@ def scaling() -> None:
 
 
 def _measured(seconds: float, workers: int) -> Cost:
-    """A match on so many workers of a node that is started here."""
+    """A match on a number of workers of a node that is started here."""
     event = sleepers(seconds)
     games = 0
     ready = began = 0.0
@@ -169,7 +169,7 @@ class Pretended:
 
 
 class Crowd:
-    """So many pretended workers. What they send comes through pickle, as it would over a wire."""
+    """Simulated workers. Their messages pass through pickle, as on a network."""
 
     def __init__(self, workers: int, seconds: float):
         self.most, self.seconds = workers, seconds

@@ -18,7 +18,7 @@ PACKAGES = ("numpy", "numba", "onnxruntime", "open_spiel", "pettingzoo")
 
 
 def interleaved(*measurements: Callable[[int], float], rounds: int = ROUNDS) -> list[list[float]]:
-    """Rates of each measurement over so many rounds, taken in turn; every one is warmed up first."""
+    """Rates of each measurement over a number of rounds, taken in turn; each is warmed up first."""
     for measure in measurements:
         measure(0)
     rates = [[measure(1 + number) for measure in measurements] for number in range(rounds)]
@@ -33,7 +33,7 @@ def timed(work: Callable[[], float], clock: Callable[[], float] = perf_counter) 
 
 
 def row(*cells: str) -> None:
-    """One row of the table, in columns for who looks on and Markdown for who pastes it."""
+    """One row of the table, in columns for the terminal and in Markdown."""
     widths = (58, 16, 0)
     print("| " + " | ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)) + " |", flush=True)
 

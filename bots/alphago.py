@@ -12,7 +12,7 @@ from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, setting
+from arena.contract.bot import Bot, BotKind, Candidate, Decision, Glance, Limits, setting
 from bots.nets.checkpoint import Checkpoint, find
 
 if TYPE_CHECKING:
@@ -169,7 +169,27 @@ class AlphaGo(Bot):
         return visits, win_rates
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
-        return self._forest.candidates(self._search_all([game], limits, True)[0], game.rules.size, priors=True)
+        return self.analyse_all([game], limits)[0]
+
+    def analyse_all(self, games: Sequence[Game], limits: Limits) -> list[list[Candidate]]:
+        size = games[0].rules.size
+        if limits.moves is not None:
+            for slot in self._search_all(games, Limits(simulations=1), True):  # which expands the roots
+                self._forest.allow(slot, size, limits.moves)
+        slots = self._search_all(games, limits, True)
+        return [self._forest.candidates(slot, size, priors=True) for slot in slots]
+
+    def overview(self, game: Game) -> Decision | None:
+        slot, size = self._forest.slot_of(game), game.rules.size
+        if slot is None:
+            return None
+        ownership = self.glance([game])[0].ownership
+        if ownership is None:
+            ownership = self._forest.ownership(slot, size)
+        return Decision(*self._forest.best(slot, size), ownership)
+
+    def glance(self, games: Sequence[Game], symmetry: int = 0) -> list[Glance]:
+        return [Glance(*told) for told in self._net.glance(games, symmetry)]
 
     def _search_all(self, games: Sequence[Game], limits: Limits, keep: bool = False) -> list[int]:
         """The slots of the games, their trees searched; with ``keep`` as they were left, whatever the settings say."""

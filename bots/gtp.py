@@ -59,6 +59,10 @@ class Config:
     env: Mapping[str, str] = setting(
         factory=dict, help='environment variables for the engine, such as {OMP_NUM_THREADS = "1"}; in arena.toml only'
     )
+    analysis: str = setting(
+        "",
+        "the engine's command line in KataGo's analysis mode, which teaches ('katago analysis -config ... -model ...')",
+    )
     log: str = setting("", "file to which the engine's stderr is appended; empty keeps only its end, in memory")
 
 
@@ -172,7 +176,7 @@ class Engine:
         """
         number = self._send(command)
         sign, answer = "", []
-        for line in self._lines(command, deadline):
+        for line in self.lines(command, deadline):
             if sign and not line:
                 break
             if sign:
@@ -208,7 +212,20 @@ class Engine:
             raise self._ended(command) from None
         return number
 
-    def _lines(self, command: str, deadline: float) -> Iterator[str]:
+    def write(self, text: str, deadline: float) -> None:
+        """Give the engine lines, and take in meanwhile what it writes. Raises BotFault."""
+        left = text.encode()
+        while left:
+            try:
+                left = left[os.write(self._in, left) :]
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise BotFault(self._told("doesn't read what it is asked")) from None
+                self._listen(0.01)
+            except BrokenPipeError:
+                raise self._ended(text[:80]) from None
+
+    def lines(self, command: str, deadline: float) -> Iterator[str]:
         """What the engine writes from now on, without control signs, until there is no more to wait for."""
         started, size, last = time.monotonic(), 0, ""
         while True:
@@ -579,7 +596,7 @@ def _found(program: str, cwd: str | None, env: Mapping[str, str]) -> str | None:
 def code(config: Config) -> str:
     """A digest of the program and of the files that its command line names: its net, say, or its configuration."""
     try:
-        program, *arguments = shlex.split(config.command)
+        program, *arguments = shlex.split(f"{config.command} {config.analysis}")
     except ValueError:
         return ""
     cwd = str(Path(expanduser(config.cwd))) if config.cwd else None
@@ -611,5 +628,6 @@ BOT = BotKind(
     boards=1,
     check=check,
     external=True,
+    teachers=True,
     code=code,
 )

@@ -1,4 +1,4 @@
-"""Uniformly random legal moves, own eyes kept: the bottom of every ladder, in Python that explains itself."""
+"""Uniformly random legal moves, own eyes kept: the bottom of every ladder, in readable Python."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from threading import Event, Thread
 from time import perf_counter
@@ -83,6 +83,7 @@ class Uct(Bot):
         self._forest = tree.Forest(config.max_tree_mb * 2**20 // NODE_BYTES, tree.RaveNodes)
         self._pool = ThreadPoolExecutor(config.threads, "uct")
         self._copies: WeakKeyDictionary[Game, Game] = WeakKeyDictionary()
+        self._told: WeakKeyDictionary[Game, tuple[int, list[Candidate], Decision]] = WeakKeyDictionary()
         self._stop_pondering: Callable[[], None] = lambda: None
 
     def choose(self, game: Game, limits: Limits) -> Decision:
@@ -94,13 +95,33 @@ class Uct(Bot):
             None if win_rate < self._config.resign else move, win_rate, visits, self._forest.ownership(slot, size)
         )
         if self._config.ponder and decision.move is not None:
+            self._told[game] = len(game.moves), self._forest.candidates(slot, size), decision
             self._ponder(game, decision.move)
         return decision
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
-        slot = self._slot_of(game)
+        told = self._told.pop(game, None)
+        if told is not None and told[0] == len(game.moves) and limits.simulations == 1:
+            self._told[game] = told  # asked for what it has just decided by: it goes on pondering
+            return told[1]
+        slot, size = self._slot_of(game), game.rules.size
+        if limits.moves is not None:
+            self._think(slot, Limits(simulations=1), stop_early=False)  # which expands the root
+            self._forest.allow(slot, size, limits.moves)
+        if limits.simulations is not None:
+            done = int(self._forest.nodes.visits[slot, 0])
+            limits = replace(limits, simulations=max(1, limits.simulations - done))
         self._think(slot, limits, stop_early=False)
-        return self._forest.candidates(slot, game.rules.size)
+        return self._forest.candidates(slot, size)
+
+    def overview(self, game: Game) -> Decision | None:
+        told = self._told.get(game)
+        if told is not None and told[0] == len(game.moves):
+            return told[2]
+        slot, size = self._forest.slot_of(self._own(game)), game.rules.size
+        if slot is None:
+            return None
+        return Decision(*self._forest.best(slot, size), self._forest.ownership(slot, size))
 
     def _slot_of(self, game: Game, keep: bool = True) -> int:
         """The tree of the present position; nothing else is at work in any tree then."""

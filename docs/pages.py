@@ -1,12 +1,19 @@
-"""What mkdocs adds to the pages in this folder: those that lie elsewhere, and a reference made from the code."""
+"""What mkdocs adds to the pages in this folder: those that lie elsewhere, and a reference made from the code.
+
+python docs/pages.py     # writes the tables of measurements.toml into figures.md and the README
+"""
 
 from __future__ import annotations
 
 import posixpath
 import re
+import sqlite3
+import tomllib
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import MISSING, fields
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,8 +51,24 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return re.sub(r"(\[[^\]]*\])\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)", relink, markdown)
 
 
+def measured(text: str) -> str:
+    """A page with the tables of measurements.toml between its marks ``<!-- NAME -->`` and ``<!-- end -->``."""
+    tables = tomllib.loads((ROOT / "docs" / "measurements.toml").read_text("utf-8"))
+    every = [row for rows in tables.values() for row in rows]
+    made = {
+        "readme": grid(("measurement", "result"), [(row["what"], row["result"]) for row in every if "readme" in row])
+    }
+    for name, rows in tables.items():
+        keys = ("what", "result", "beside", "command", "date", "processor")
+        cells = [tuple(f"`{row[key]}`" if key == "command" else str(row.get(key, "")) for key in keys) for row in rows]
+        made[name] = grid(("what", "result", "compared with", "command", "date", "processor"), cells)
+    marks = re.compile(r"<!-- (\w+) -->.*?<!-- end -->", re.DOTALL)
+    return marks.sub(lambda mark: f"<!-- {mark[1]} -->\n\n{made[mark[1]]}\n\n<!-- end -->", text)
+
+
 def reference() -> str:
     """Every command with its options, every setting of a bot and of a trainer, and the keys of arena.toml."""
+    from arena.cli.topics import TOPICS
     from arena.contract.bot import Limits
     from arena.players.registry import Registry
     from arena.players.tables import ClusterTable, ScreenTable, TournamentTable
@@ -53,6 +76,9 @@ def reference() -> str:
 
     parts = ["# Reference", "Generated from the code.", "## Commands"]
     parts += commands()
+    parts.append("## Topics")
+    for topic, text in TOPICS.items():
+        parts += [f"### arena help {topic}", f"```text\n{text}```"]
     parts.append("## Settings of the bots")
     kinds = {entry.kind: entry.bot_kind for entry in Registry().entries}
     for name, kind in sorted(kinds.items()):
@@ -61,6 +87,7 @@ def reference() -> str:
     parts.append("## arena.toml")
     for name, kept in (("tournaments.NAME", TournamentTable), ("screen", ScreenTable), ("cluster", ClusterTable)):
         parts += [f"### [{name}]", table(fields(kept))]
+    parts += ["## The database", f"```sql\n{schema()}\n```"]
     parts.append("## Settings of the trainers")
     trainers = (settings.SL, settings.RL, settings.Value, settings.Ownership, settings.Rollout, settings.Distill)
     for kind in (*trainers, settings.Zero):
@@ -92,6 +119,18 @@ def commands() -> Iterator[str]:
         yield grid(("option", "what it does"), rows)
 
 
+def schema() -> str:
+    """The statements that make a new database."""
+    from arena.results.store import Store
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "arena.db"
+        Store.open(path, write=True).close()
+        with closing(sqlite3.connect(path)) as made:
+            rows = made.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'")
+            return "\n".join(re.sub(r"\n {4}", "\n", sql).rstrip() + ";" for (sql,) in rows)
+
+
 def table(settings: Iterable[Any]) -> str:
     """Fields of a dataclass of settings: name, default, allowed values, what each is."""
     rows = []
@@ -110,3 +149,8 @@ def grid(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = ["| " + " | ".join(cell.replace("|", "\\|").replace("<", "&lt;") for cell in row) + " |" for row in rows]
     ruler = "|" + "---|" * len(head)
     return "\n".join(["| " + " | ".join(head) + " |", ruler, *lines]) if lines else ""
+
+
+if __name__ == "__main__":
+    for page in (ROOT / "README.md", ROOT / "docs" / "figures.md"):
+        page.write_text(measured(page.read_text("utf-8")), "utf-8")

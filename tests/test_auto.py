@@ -71,7 +71,7 @@ def test_stages_follow_each_other_and_the_next_call_goes_on(command: tuple[str, 
     words = [line.partition("min  ")[2] for line in told]
     assert words[0] == "one: 0.0 min" and words[1] == "one: done, rows 64, rows_per_second 12.5"
     assert words[3] == "bad: failed (1): no such net" and words[5].startswith("one again: done")
-    assert words[7].startswith("endless: stopped, to go on")
+    assert words[7].startswith("endless: stopped; run the same command to resume")
     assert words[-1] == "left for the next call: bad, endless, last"
     assert (out / "auto.txt").read_text().splitlines() == told
     names = packed(out)

@@ -1,5 +1,7 @@
 """What lies over a board: cursor, a stone not yet placed, dead stones, letters; themes. It reads without colours."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from played import lines_of
@@ -8,7 +10,17 @@ from rich.console import Group
 from arena.go.board import Board
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.players.registry import ScreenTable
-from arena.screen.board import THEMES, Overlay, Theme, board_width, draw_board, point_at
+from arena.screen.board import (
+    DARK,
+    THEMES,
+    Overlay,
+    Theme,
+    board_height,
+    board_width,
+    draw_board,
+    largest_cell,
+    point_at,
+)
 from arena.screen.style import Console
 
 STONES = Board.from_diagram(
@@ -38,7 +50,7 @@ def test_the_cursor_stands_in_square_brackets_and_the_last_move_in_round_ones():
     assert rows(cursor=at("D2")[0])[2:4] == [" · ·(○)· · ", " · · ·[·]· "]
     assert rows(cursor=at("E1")[0])[4] == " · · · ·[○]"
     assert rows(cursor=at("A5")[0])[0] == "[·]● ○ · · "
-    assert rows(cursor=at("B3")[0])[2] == " ·[·]○)· · "  # beside the last move
+    assert rows(cursor=at("B3")[0])[2] == " ·[·]○ · · "  # beside the last move, whose brackets would meet these
     assert rows(cursor=at("C3")[0])[2] == " · ·[○]· · "  # on it
 
 
@@ -88,12 +100,32 @@ def test_in_every_theme_stones_differ_from_what_lies_under_them_in_luminance(the
     console = Console(force_terminal=True, color_system="truecolor")
     stones, owners = np.array([[1, 2, 0, 1, 2]] + [[0] * 5] * 4, np.uint8), bytes([share % 256]) * 25
     for cursor in (None, 3, 4):
+        seen = 0
         line = draw_board(stones, ownership=owners, theme=theme, overlay=Overlay(cursor=cursor))[1]
         for part in line.render(console):
-            if part.text.strip(" ") in ("●", "○"):
+            if part.text.strip(" ()[]") in ("●", "○", "•", "◦"):
+                seen += 1
                 ink, wood = (luminance(colour.triplet) for colour in (part.style.color, part.style.bgcolor))  # type: ignore
                 light, dark = max(ink, wood), min(ink, wood)
-                assert (light + 0.05) / (dark + 0.05) > 3  # WCAG 2.1, contrast of graphical objects
+                assert (light + 0.05) / (dark + 0.05) >= 4.5  # WCAG 2.1, contrast of text
+        assert seen == 4
+
+
+@pytest.mark.parametrize("cell", [(4, 2), (6, 3)])
+def test_large_points_are_discs_that_the_mouse_finds(cell: tuple[int, int]):
+    theme = replace(DARK, colours=True)
+    lines = draw_board(STONES, at("C3")[0], overlay=Overlay(cursor=at("D2")[0]), theme=theme, cell=cell)
+    assert len(lines) == board_height(5, cell) and {line.cell_len for line in lines} == {board_width(5, cell)}
+    centre = (cell[1] - 1) // 2
+    for move in range(25):
+        row, column = 1 + move // 5 * cell[1], 3 + move % 5 * cell[0]
+        assert {point_at(5, row + r, column + c, cell) for r in range(cell[1]) for c in range(cell[0])} == {move}
+        drawn = "".join(line.plain[column : column + cell[0]] for line in lines[row : row + cell[1]])
+        assert ("█" in drawn) == bool(STONES.flat[move]) or move == at("C3")[0]
+        assert (lines[row + centre].plain[column] == "[") == (move == at("D2")[0])
+    assert point_at(5, 0, 5, cell) is None and point_at(5, 1 + 5 * cell[1], 5, cell) is None
+    assert [largest_cell(9, 80, 40, one) for one in (theme, DARK)] == [(6, 3), (2, 1)]
+    assert largest_cell(9, 50, 20, theme) == (4, 2) and "○" not in "".join(line.plain for line in lines)
 
 
 def test_a_config_may_name_each_theme_that_there_is():

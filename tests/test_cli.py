@@ -359,6 +359,28 @@ def test_ctrl_c_keeps_what_was_played_and_says_how_to_go_on(tmp_path: Path, even
     assert f"{kept[1]} games" in arena("games", "-n", "1000", folder=tmp_path).stdout
 
 
+def test_the_first_ctrl_c_finishes_the_games_under_way_and_the_second_does_not(tmp_path: Path) -> None:
+    for presses in (1, 2):
+        folder = tmp_path / str(presses)
+        folder.mkdir()
+        match = ("match", "mcts:playouts=1500", "mcts:playouts=1501", "-n", "50", "--size", "7", "--workers", "1")
+        process = arena_begun(*match, folder=folder)
+        live = folder / "results" / "arena.db.live"
+        end = monotonic() + 120
+        while not (live.exists() and '"moves":[' in live.read_text()):
+            assert monotonic() < end
+            Event().wait(0.05)
+        process.send_signal(signal.SIGINT)
+        told = next(line for line in process.stdout if "under way" in line)
+        assert "Finishing the games under way" in told
+        if presses == 2:
+            process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (130, "")
+        kept = re.search(r"Stopped\. (\d+) of 50 games are stored", rest)
+        assert kept is not None and (int(kept[1]) > 0) == (presses == 1)
+
+
 def match_begun(folder: Path, **more: Any) -> subprocess.Popen[str]:
     """A long match in a process of its own, once some of its games are stored."""
     process = arena_begun("match", "random", "fast-random", "-n", "3000", *ONE, folder=folder, **more)

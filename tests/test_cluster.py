@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from socket import create_server
 from threading import Thread
 from time import monotonic, sleep
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from commandline import ARENA, arena, refused
 from scripted_bots import scripted
 from test_value import untrained
@@ -24,7 +29,7 @@ from test_value import untrained
 from arena import ConfigError, StoreError, UserError
 from arena.contract.bot import Limits
 from arena.events import cluster
-from arena.events.cluster import Cluster
+from arena.events.cluster import Cluster, Stage
 from arena.events.runner import Update, play_event
 from arena.events.schedule import Match
 from arena.events.terms import Terms
@@ -33,9 +38,13 @@ from arena.go.game import Ending, Rules
 from arena.go.record import Record
 from arena.players.registry import Registry
 from arena.results.store import Store
-from trainers.settings import Distill
+from bots.nets.checkpoint import Checkpoint
+from trainers import outcomes, rl, zero
+from trainers.lent import Lent, connected
+from trainers.replay import Replay
+from trainers.settings import RL_PRESETS, ZERO_PRESETS, Distill, Value, change
 from trainers.teachers import Recipe
-from trainers.teaching import Lent, make_games, read_findings
+from trainers.teaching import make_games, read_findings
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'arena[cluster]'")
 utils = pytest.importorskip("ray.cluster_utils")
@@ -276,7 +285,8 @@ def learner(folder: Path, **changes: Any) -> Distill:
 def taught(config: Distill, cache: Path, lent: Lent | None, each: Callable[[Any], None] = lambda _: None) -> bytes:
     """All that is in the games of a teacher, in the order of their numbers."""
     recipe = Recipe.of(config, Registry())
-    make_games(config, recipe, cache, each, lent)
+    with connected(lent, [recipe.teacher], recipe.rules) as cores:
+        make_games(config, recipe, cache, each, cores)
     found = read_findings(config, recipe, cache)
     assert len(found.games) == config.games
     games = found.games
@@ -290,8 +300,10 @@ def test_a_teacher_is_not_played_by_another_version_or_where_nothing_answers(
     config = learner(tmp_path, games=10)
     with pytest.raises(UserError, match=r"127\.0\.0\.1:1: no Ray cluster answers"):
         taught(config, tmp_path / "nowhere", Lent("127.0.0.1:1"))
-    monkeypatch.setattr(cluster, "__version__", "9.9")
-    with pytest.raises(UserError, match=r"can be used: .+: it has arena \S+ on Python \S+, not arena 9.9 on"):
+    monkeypatch.setattr(cluster, "platform", SimpleNamespace(python_version=lambda: "3.99.1"))
+    with pytest.raises(
+        UserError, match=r"can be used: .+: it has arena \S+ on Python \S+, not arena \S+ on Python 3.99.1"
+    ):
         taught(config, tmp_path / "nowhere", Lent(nodes.address))
     assert not (tmp_path / "nowhere").exists()
 
@@ -335,6 +347,103 @@ def test_a_teacher_that_is_stopped_leaves_nothing_on_the_nodes_and_keeps_what_is
     while on_nodes() and monotonic() < until:
         sleep(0.2)
     assert on_nodes() == [] and len(list(tmp_path.glob("results/cache/distill-games-*/*.npz"))) > 1
+
+
+# --- Other trainers ---
+
+
+def lossy(nodes: Any, second: list[Any], news: list[str]) -> Callable[[Any], None]:
+    """What takes the second node away when a trainer first tells something."""
+
+    def kill(_: Any) -> None:
+        if second:
+            nodes.remove_node(second.pop(), allow_graceful=False)
+
+    return kill
+
+
+@pytest.mark.slow
+def test_value_plays_the_same_files_here_and_on_two_nodes_one_of_which_goes(nodes: Any, tmp_path: Path) -> None:
+    net = str(untrained(tmp_path / "net", 1))
+    config = Value("tiny", policy=net, size=5, komi=2.5, games=400, games_per_file=20, policy_moves=8)
+    files, news = [], list[str]()
+    for where in (None, Lent(nodes.address, 0, news.append)):
+        recipe, cache = outcomes.Recipe.of(config, tmp_path), tmp_path / ("here" if where is None else "there")
+        kill = lossy(nodes, [nodes.add_node(num_cpus=1)] if where else [], news)
+        entry = Registry().resolve(f"checkpoint:{net}")
+        with connected(where, [entry], recipe.rules) as cores:
+            outcomes.make_games(config, recipe, cache, torch.device("cpu"), kill, cores)
+        files.append({path.name: path.read_bytes() for path in cache.glob("*/*.npz")})
+    assert len(files[0]) == 20 and files[0] == files[1]
+    assert any("was lost" in line for line in news)
+
+
+@pytest.mark.slow
+def test_rl_learns_the_same_here_and_on_two_nodes_one_of_which_goes(nodes: Any, tmp_path: Path) -> None:
+    start = str(untrained(tmp_path / "net", 1))
+    config = RL_PRESETS["tiny"]
+    config = replace(config, start=start, size=5, komi=2.5, games=64, max_iterations=3, eval_every=9, eval_opponent="")
+    nets, news = [], list[str]()
+    for where in (None, Lent(nodes.address, 0, news.append)):
+        results = tmp_path / ("here" if where is None else "there")
+        kill = lossy(nodes, [nodes.add_node(num_cpus=1)] if where else [], news)
+        nets.append(Checkpoint.open(rl.train(config, results, Registry(), kill, where)).identity)
+    assert nets[0] == nets[1] and any("was lost" in line for line in news)
+
+
+@pytest.mark.slow
+def test_zero_goes_on_without_a_node_and_plays_no_game_twice(nodes: Any, tmp_path: Path) -> None:
+    tiny = {
+        "max_games": 600,
+        "parallel_games": 8,
+        "round_rows": 40,
+        "batch_size": 16,
+        "visits": 8,
+        "eval_opponents": [],
+    }
+    config, news = change(ZERO_PRESETS["tiny"], tiny, "test"), list[str]()
+    kill = lossy(nodes, [nodes.add_node(num_cpus=1)], news)
+    folder = zero.train(config, tmp_path, Registry(), kill, Lent(nodes.address, 0, news.append))
+    assert Checkpoint.open(folder).manifest.metrics["games"] >= 600 and any("was lost" in line for line in news)
+    games = Replay(tmp_path / "training" / config.name / zero.GAMES, config.size, 10_000).findings.games
+    played = {games.moves[begin:end].tobytes() for begin, end in pairwise(games.starts)}
+    assert len(played) > 0.95 * len(games)  # short ones may be the same by chance
+
+
+def fell(numbers: Sequence[int], stage: Stage) -> Iterator[tuple[int, int]]:
+    """Work that takes its node's process down at one number, and is done with those before."""
+    for number in numbers:
+        if number == 5:
+            os._exit(1)
+        yield number, number
+
+
+@pytest.mark.slow
+def test_work_that_fells_node_after_node_is_given_up(nodes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "AGAIN", 0.1)
+    done: list[int] = []
+    with connected(Lent(nodes.address, 1), [], NINE.rules) as cores:
+        assert cores is not None
+        with pytest.raises(UserError, match="5 nodes in a row were lost over the same games"):
+            done.extend(cores.play(fell, deque(range(8)), 4))
+    assert sorted(done) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "zero --max-games 10",
+        *(
+            pytest.param(other, marks=pytest.mark.slow)
+            for other in ("distill", "value --set games=20", "rl --set max_iterations=1")
+        ),
+    ],
+)
+def test_a_trainer_that_finds_no_cluster_stores_nothing(command: str, tmp_path: Path) -> None:
+    trainer, *others = shlex.split(command)
+    done = arena("train", trainer, "--cluster", "127.0.0.1:1", "--players", "2", *others, folder=tmp_path)
+    refused(done, "--cluster 127.0.0.1:1: no Ray cluster answers")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 # --- Faults ---

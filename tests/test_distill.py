@@ -8,17 +8,17 @@ import math
 import re
 import signal
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from fractions import Fraction
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from commandline import arena
+from lent_cores import CoresHere
 from test_selfplay import random_games
 from test_training import Killed, killed_at
 from test_value import untrained
@@ -264,19 +264,10 @@ def test_what_is_played_beside_a_game_does_not_change_it(recipe: Recipe) -> None
 
 def test_games_in_parts_are_the_same_and_those_that_do_not_go_on_are_left(recipe: Recipe) -> None:
     """What the nodes of a cluster are asked for, asked here."""
-    asked: list[list[int]] = []
-
-    class Cluster:
-        most = 3
-
-        def share(self, work: Any, items: deque[int], most: int, goes_on: Any) -> Iterator[list[Finished]]:
-            while items:
-                asked.append([items.popleft() for _ in range(min(most, len(items)))])
-                yield work(asked[-1], goes_on)
-
-    course = teachers.course_on(Cluster(), recipe, 2)  # type: ignore[arg-type]  # all that is asked of it
+    cores = CoresHere()
+    course = teachers.course_on(cores, recipe, 2)  # type: ignore[arg-type]  # all that is asked of it
     over = list(course(deque(range(5)), lambda: True))
-    assert asked == [[0, 1], [2, 3], [4]]
+    assert cores.asked == [[0, 1], [2, 3], [4]]
     (here,) = teachers.courses(recipe, 5, 1)
     wanted = sorted(here(deque(range(5)), lambda: True), key=lambda game: game.number)
     for one, other in zip(sorted(over, key=lambda game: game.number), wanted, strict=True):
@@ -533,8 +524,8 @@ def test_games_of_earlier_rounds_are_learned_from_but_test_nothing(
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"teacher": "mcts"}, "only tells its move; choose an alphago"),
-        ({"teacher": "alphago@seconds=1"}, "thinks by the clock"),
+        ({"teacher": "mcts"}, "returns only a move; choose an alphago"),
+        ({"teacher": "alphago@seconds=1"}, "uses limits in seconds"),
         ({"teacher": "alphago:visit=3"}, "did you mean 'visits'"),
         ({"teacher": "checkpoint:nobody"}, "no checkpoint 'nobody'"),
         ({"test_split": 0.9, "validation_split": 0.1}, "no games to learn from"),

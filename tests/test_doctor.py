@@ -63,7 +63,7 @@ def test_all_is_looked_at_and_the_exit_code_says_whether_something_failed(tmp_pa
     found = {row["step"]: row for row in rows}
     assert list(found)[:4] == ["versions", "training", "processor", "terminal"]
     assert "arena 0." in found["versions"]["text"] and "numba" in found["versions"]["text"]
-    assert found["nets"]["verdict"] == "ok" and "where it was exported" in found["nets"]["text"]
+    assert found["nets"]["verdict"] == "ok" and "when exported" in found["nets"]["text"]
     assert "the first match makes them" in found["results"]["text"]
     assert os.listdir(tmp_path) == ["arena.toml"]  # it leaves nothing
 
@@ -141,7 +141,7 @@ def test_engines_on_the_path_are_told_with_the_lines_that_make_them_bots(
     config = f'[bots.k]\nkind = "gtp"\ncommand = "{tmp_path}/katago-of-the-tests gtp"\n'
     found = {one.text.split(":")[0]: one for one in findings(place(tmp_path, config), "engines")}
     assert found["gnugo"].verdict is NOTE and "exit code 3" in found["gnugo"].text
-    assert found["katago"].text.endswith(f"a bot of {tmp_path / 'arena.toml'}")
+    assert found["katago"].text.endswith(f"in {tmp_path / 'arena.toml'}")
 
 
 CPU = "processor : 0\nmodel name : Toy {}\nflags : fpu {}\n\nprocessor : 1\nmodel name : Other\nflags : none\n"

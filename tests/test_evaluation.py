@@ -10,7 +10,8 @@ from torch.nn import functional
 from typer.testing import CliRunner
 
 from arena.cli import app
-from arena.go.game import Rules
+from arena.go.game import Ending, Outcome, Rules
+from arena.go.moves import BLACK
 from arena.go.planes import find_encoder
 from arena.go.record import Record
 from bots.nets.network import SCORE_UNIT, Network, NetworkConfig
@@ -56,6 +57,7 @@ def test_the_figures_are_those_of_a_loop_over_positions(games: data.Games, netwo
     assert answer.ownership is not None and answer.score is not None
     for first, last in ((0, PLIES - 1), (5, 20)):
         ranks, losses, errors, results, off, right, points = [], [], [], [], [], 0, 0
+        surprises, sizes = [], []
         for i in range(len(rows)):
             if not first <= rows.plies[i] <= last:
                 continue
@@ -64,6 +66,8 @@ def test_the_figures_are_those_of_a_loop_over_positions(games: data.Games, netwo
             losses.append(float(-functional.log_softmax(answer.policy[i], 0)[move]))
             win, _draw, loss = answer.value[i].softmax(0).tolist()
             result = [1, 0, -1][rows.results[i]]
+            surprises.append(-float(functional.log_softmax(answer.value[i], 0)[int(rows.results[i])]))
+            sizes.append(abs(float(rows.scores[i])))
             results.append(result)
             errors.append((win - loss - result) ** 2)
             off.append(abs(SCORE_UNIT * float(answer.score[i]) - float(rows.scores[i])))
@@ -79,6 +83,13 @@ def test_the_figures_are_those_of_a_loop_over_positions(games: data.Games, netwo
         assert figures.value_error == pytest.approx(np.mean(errors), rel=1e-4)
         assert figures.value_floor == pytest.approx(np.var(results))
         assert figures.score_error == pytest.approx(np.mean(off), rel=1e-4)
+        assert figures.score_floor == pytest.approx(np.mean(sizes))
+        assert figures.value_loss == pytest.approx(np.mean(surprises), rel=1e-4)
+        shares = [results.count(result) / len(results) for result in (1, 0, -1) if result in results]
+        assert figures.value_loss_floor == pytest.approx(-sum(share * np.log(share) for share in shares))
+        games_there = sum(int(length) > first for length in games.lengths)
+        assert (figures.games, figures.result_games, figures.scored_games) == (games_there,) * 3
+        assert figures.results == figures.scored == figures.positions
         assert figures.ownership == pytest.approx(right / points)
 
 
@@ -135,6 +146,32 @@ def test_the_command_shows_tables_and_draws(folder: Path, records: list[Record],
     assert "no game is of 2019-01-01 or later" in str(late.exception)
     wrong = CliRunner().invoke(app, [*told, "--from", "yesterday"])
     assert "'yesterday' is not a day; write it like 2018-03-01" in str(wrong.exception)
+
+
+def test_the_command_says_on_what_its_figures_rest(folder: Path, records: list[Record], tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    resigned = [replace(record, outcome=Outcome(BLACK, Ending.RESIGN)) for record in records[:3]]
+    archive = tmp_path / "games.sgfs"
+    archive.write_text("".join(f"{record.to_sgf()}\n" for record in [*resigned, *records[3:]]))
+    told = ["eval", str(folder), "--data", str(archive), "--size", str(SIZE), "--results", str(tmp_path)]
+    shown = " ".join(CliRunner().invoke(app, told, catch_exceptions=False).stdout.split())
+    assert "8 of 8 games have a winner" in shown and "Margin and ownership rest on 5 of 8 games" in shown
+    assert "even game" in shown and "differs from the net's own" not in shown
+    archive.write_text("".join(f"{replace(r, rules=replace(r.rules, komi=5.5)).to_sgf()}\n" for r in resigned))
+    shown = " ".join(CliRunner().invoke(app, [*told, "--dead-stones"], catch_exceptions=False).stdout.split())
+    assert "half of the games have komi 5.5 or more, and the net learned with 7" in shown
+
+
+def test_dead_stones_are_marked_where_that_gives_the_recorded_margin(records: list[Record]) -> None:
+    from dataclasses import replace
+
+    wrong = replace(records[0], outcome=Outcome.scored(records[0].outcome.margin + 2))
+    owners = np.ones(SIZE * SIZE, np.int8)
+    kept = data.games_from_records([(0, wrong), (0, records[1])], SIZE, lambda record: owners)
+    assert kept.scored.tolist() == [True, True] and (kept.owners[0] == 1).all()
+    assert not (kept.owners[1] == 1).all()
+    assert data.games_from_records([(0, wrong)], SIZE, lambda record: None).scored.tolist() == [False]
 
 
 def test_playouts_foresee_the_end_better_the_nearer_it_is(games: data.Games, network: Network) -> None:

@@ -247,9 +247,9 @@ def test_of_games_played_on_those_that_ended_otherwise_are_counted(store: Store)
     assert (report.check.adjudicated, report.check.played_on, report.check.otherwise) == (4, 6, 1)
     assert report.check.interval == share_interval(1, 6)
     lines = facts(report)
-    assert lines["Check"].startswith("of 6 games played on after the rule had named a winner, 1 ended otherwise")
+    assert lines["Check"].startswith("6 games played to the end after adjudication, 1 with another winner")
     low, high = (100 * end for end in share_interval(1, 6))
-    assert lines["Check"].endswith(f"wrong in {low:.1f} to {high:.1f} % (95 %)")
+    assert lines["Check"].endswith(f"an error rate of {low:.1f} to {high:.1f} % (95 %)")
 
 
 def test_a_draw_that_was_adjudged_to_somebody_ended_otherwise(store: Store) -> None:
@@ -346,11 +346,11 @@ def test_the_report_tells_by_what_was_played(store: Store) -> None:
     league = league_of("a", "b", entries=(player("a"), limited), games_each=4, plies=6, seed=3)
     store_event(store, league, games_of(league, earlier_wins(league)))
     lines = facts(read_report(store))
-    assert lines["Event"] == "league, a tournament made on 2026-11-20"
+    assert lines["Event"] == "league, a tournament created on 2026-11-20"
     assert lines["Rules"] == "7x7, cgos rules, komi 7, at most 147 moves"
-    assert lines["Openings"] == "6 plies drawn by seed 3, a new one for each pair of games"
+    assert lines["Openings"] == "6 random moves, seed 3; a new opening for each pair of games"
     assert lines["Limits"] == "a: none; b: seconds=1"
-    assert lines["Adjudged"].startswith("once both sides report at most 2 % for the loser for 3 turns")
+    assert lines["Early end"].startswith("when both sides report at most 2 % for the loser for 3 turns")
 
 
 def test_a_match_is_reported_with_pairs_and_both_kinds_of_elo(store: Store) -> None:
@@ -359,7 +359,7 @@ def test_a_match_is_reported_with_pairs_and_both_kinds_of_elo(store: Store) -> N
     report = read_report(store)
     lines, text = facts(report), printed(report)
     assert text.splitlines()[0] == "new beat old 16-4 in 20 games"
-    assert lines["Pairs"] == "by the points of new: 0: 0, 1/2: 0, 1: 4, 1 1/2: 0, 2: 6"
+    assert lines["Pairs"] == "0: 0, 1/2: 0, 1: 4, 1 1/2: 0, 2: 6 (points of new: number of pairs)"
     assert report.comparison is not None
     assert lines["Elo"].startswith(f"{report.comparison.elo} (95 %) for new, from 10 pairs; LOS ")
     assert lines["Normalised"].startswith(str(report.comparison.normalised))
@@ -395,7 +395,7 @@ def test_repeated_games_are_warned_of(store: Store) -> None:
     records[2] = replace(records[2], moves=records[0].moves)
     records[3] = replace(records[3], outcome=replace(records[3].outcome, winner=WHITE, margin=-2.0))  # type: ignore[type-var]
     store_event(store, match, records)
-    assert "new against old, 3 of 4" in facts(read_report(store))["Warning"]
+    assert "new against old: 3 of 4" in facts(read_report(store))["Warning"]
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -34,7 +34,8 @@ REQUIRED = "protocol_version name version known_command list_commands quit board
 OPTIONAL = (
     "undo time_settings time_left fixed_handicap place_free_handicap set_free_handicap final_score final_status_list "
     "loadsgf showboard reg_genmove set_random_seed kgs-genmove_cleanup kgs-time_settings kgs-rules kata-set-rules "
-    "is_legal all_legal cputime"
+    "is_legal all_legal cputime list_stones get_komi kata-get-rules kata-search rectangular_boardsize stop "
+    "cgos-opponent_name cgos-opponent_rating cgos-gameover gogui-analyze_commands"
 )
 
 
@@ -100,7 +101,7 @@ def stones(server: Server) -> str:
 
 def test_every_command_that_the_protocol_requires_is_there() -> None:
     listed = ask(server_of(), "list_commands").splitlines()
-    assert set(listed) == {*REQUIRED.split(), *OPTIONAL.split()}
+    assert set(listed) == {*REQUIRED.split(), *OPTIONAL.split(), "printsgf"}
     for command in listed:
         assert ask(server_of(), f"known_command {command}") == "true"
     assert ask(server_of(), "known_command lz-analyze") == ask(server_of(), "known_command") == "false"
@@ -131,6 +132,11 @@ def test_numbers_comments_control_signs_and_empty_lines() -> None:
         ("boardsize 20", "unacceptable size"),
         ("boardsize -9", "unacceptable size"),
         ("boardsize 13", "unacceptable size"),
+        ("boardsize 9 7", "unacceptable size: the board must be square"),
+        ("rectangular_boardsize 9 7", "unacceptable size: the board must be square"),
+        ("rectangular_boardsize 9 x", "syntax error"),
+        ("list_stones", "syntax error"),
+        ("printsgf /no/such/folder/game.sgf", "cannot write file"),
         ("komi", "syntax error"),
         ("komi nan", "syntax error"),
         ("komi inf", "syntax error"),
@@ -354,10 +360,85 @@ def test_a_game_that_breaks_our_rules_is_loaded_by_its_own(tmp_path: Path) -> No
     assert "cgos rules" in ask(server, "clear_board", "showboard")
 
 
-@pytest.mark.parametrize("text", ["", "(;", "(;SZ[5]" * 5000, "(;SZ[9];B[aa];B[bb])", "(;SZ[9];B[zz])", "\0\0"])
+@pytest.mark.parametrize(
+    "text", ["", "(;", "(;SZ[5]" * 5000, "(;SZ[9];B[aa];W[aa])", "(;SZ[9];B[zz])", "\0\0", "(;SZ[1])"]
+)
 def test_a_file_that_is_no_game_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "x.sgf").write_text(text)
     assert refused(server_of(), f"loadsgf {tmp_path}/x.sgf") == "cannot load file"
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "to_play"),
+    [
+        ("(;SZ[5];B[aa];B[bb];W[cc]W[dd])", "X.... .X... ..O.. ...O. .....", "Black"),
+        ("(;SZ[5];B[aa];AB[bb]AW[cc]AE[aa];W[dd])", "..... .X... ..O.. ...O. .....", "Black"),
+        ("(;SZ[5]AB[aa:ba]PL[B])", "XX... ..... ..... ..... .....", "Black"),
+        ("(;SZ[5];B[aa];AW[cc]PL[B])", "X.... ..... ..O.. ..... .....", "Black"),
+        ("(;SZ[5];B[aa]W[bb])", "X.... .O... ..... ..... .....", "Black"),
+        ("(;SZ[2];B[aa])", "X. ..", "White"),
+        ("(;SZ[3]HA[2];W[bb])", "... .O. ...", "Black"),
+    ],
+)
+def test_a_file_of_an_editor_is_loaded_as_the_editor_shows_it(
+    text: str, rows: str, to_play: str, tmp_path: Path
+) -> None:
+    """Stones set up after a move, a colour that plays twice, two moves in a node, handicap without stones."""
+    (tmp_path / "x.sgf").write_text(text)
+    server = server_of()
+    ask(server, f"loadsgf {tmp_path}/x.sgf")
+    assert stones(server).split() == rows.split()
+    assert f"\n{to_play} to play" in ask(server, "showboard")
+    (tmp_path / "again.sgf").write_text(ask(server, "printsgf"))
+    again = server_of()
+    ask(again, f"loadsgf {tmp_path}/again.sgf")
+    assert ask(again, "showboard") == ask(server, "showboard")
+
+
+def test_a_file_is_read_up_to_the_move_that_is_asked_for(tmp_path: Path) -> None:
+    """What stands behind it doesn't matter; stones set up before it are there. Without a size the board is 19x19."""
+    (tmp_path / "x.sgf").write_text("(;;B[aa];AW[cc];W[dd];B[dd])")
+    server = server_of()
+    assert refused(server, f"loadsgf {tmp_path}/x.sgf") == "cannot load file"
+    for number, black, white in ((1, "", ""), (2, "A19", "C17"), (3, "A19", "D16 C17")):
+        ask(server, f"loadsgf {tmp_path}/x.sgf {number}")
+        assert ask(server, "list_stones b") == black
+        assert set(ask(server, "list_stones w").split()) == set(white.split())
+
+
+def test_superko_holds_on_after_a_position_that_a_file_repeats(tmp_path: Path) -> None:
+    """A file that repeats a position once switched superko off."""
+    ko = [f";{move[0].upper()}[{'abcde'['ABCDE'.index(move[2])]}{'edcba'[int(move[3]) - 1]}]" for move in KO]
+    retaken = [";B[]", ";W[]", ";B[cd]"]  # Black takes the ko back where superko forbids it
+    (tmp_path / "x.sgf").write_text(f"(;SZ[5]RU[Japanese]{''.join(ko + retaken)})")
+    server = server_of()
+    ask(server, f"loadsgf {tmp_path}/x.sgf")
+    assert ", cgos rules" in ask(server, "showboard")
+    ask(server, "play w pass", "play b pass")
+    assert refused(server, "play w B2") == "illegal move"
+    ask(server, "undo", "undo", "play w pass")
+    assert refused(server_of(rules="japanese"), "boardsize 4") == "unacceptable size"
+    ask(free := server_of(rules="japanese"), f"loadsgf {tmp_path}/x.sgf", "play w pass", "play b pass", "play w B2")
+    assert "japanese rules" in ask(free, "showboard")
+
+
+def test_a_game_is_printed_and_written_as_sgf(tmp_path: Path) -> None:
+    server = server_of(size=5)
+    ask(server, "set_free_handicap A1 E5", "play w C3", "play w C2", "play b pass", f"printsgf {tmp_path}/game.sgf")
+    assert ask(server, "printsgf").endswith(";W[cc];W[cd];B[])")
+    assert (tmp_path / "game.sgf").read_text().strip() == ask(server, "printsgf", "printsgf -")
+
+
+def test_what_the_controller_may_ask_of_the_game() -> None:
+    server = server_of(size=5)
+    ask(server, "play b A1", "play w B2", "play b C3")
+    assert set(ask(server, "list_stones black").split()) == {"A1", "C3"}
+    assert ask(server, "komi 0.5", "get_komi") == "0.5"
+    assert ask(server, "rectangular_boardsize 7 7", "list_stones w") == ""
+    rules = json.loads(ask(server, "kata-get-rules"))
+    assert (rules["ko"], rules["scoring"], rules["suicide"]) == ("POSITIONAL", "AREA", False)
+    assert ask(server, f"kata-set-rules {json.dumps(rules)}", "kata-get-rules") == json.dumps(rules)
+    assert ask(server, "cgos-opponent_name x 1", "cgos-opponent_rating 1800?", "cgos-gameover B+R", "stop") == ""
 
 
 # Rules, time and chance.
@@ -493,6 +574,120 @@ def test_analysis_of_a_net_tells_priors_and_the_rate_of_who_is_to_move() -> None
             assert 0 < sum(priors) <= 10_100
 
 
+def facts(info: str) -> dict[str, list[str]]:
+    """What a candidate's report says, by key."""
+    keys = "move visits winrate scoreMean scoreLead prior lcb order pv movesOwnership rootInfo ownership".split()
+    found: dict[str, list[str]] = {}
+    for word in info.split():
+        if word in keys:
+            key = word
+            found[key] = []
+        else:
+            found[key].append(word)
+    return found
+
+
+def test_analysis_tells_score_ownership_and_the_root() -> None:
+    with closing(Registry().resolve("alphago").build()) as bot:
+        server = server_of(bot, analyses=True, has_net=True, size=5)
+        ask(server, "komi 0.5", *(f"play w {column}{row}" for column in "BD" for row in (2, 4)))
+        line = talk(server, "kata-analyze b 99 rootInfo true ownership true movesOwnership true")[0].splitlines()[1]
+    head, _, tail = line.partition(" rootInfo ")
+    for info in head.split("info ")[1:]:
+        told = facts(info)
+        assert float(told["scoreLead"][0]) < 0 and float(told["winrate"][0]) < 0.5
+        assert len(told["movesOwnership"]) == 25 and sum(map(float, told["movesOwnership"])) < 0
+    root, _, ownership = tail.partition(" ownership ")
+    words = root.split()
+    told_root = dict(zip(words[::2], map(float, words[1::2]), strict=True))
+    assert told_root["visits"] > 1 and told_root["winrate"] < 0.5 and told_root["scoreLead"] < 0
+    owners = [float(value) for value in ownership.split()]
+    assert len(owners) == 25 and all(-1 <= value <= 1 for value in owners) and sum(owners) < 0
+
+
+@pytest.mark.parametrize("name", ["alphago", "mcts", "sl"])
+def test_analysis_keeps_to_the_moves_that_are_allowed(name: str) -> None:
+    with closing(Registry().resolve(name).build()) as bot:
+        server = server_of(bot, analyses=True, has_net=name != "mcts", size=5)
+
+        def moves(words: str) -> set[str]:
+            return set(re.findall(r"info move (\w+)", talk(server, f"lz-analyze {words}")[0]))
+
+        everything = moves("b 1")
+        assert len(everything) > 3
+        assert moves("b 1 allow b C3,B2 1") == {"C3", "B2"}
+        assert moves("b 1 avoid b C3,B2 1 avoid b D4 30 avoid w A1 1").isdisjoint({"C3", "B2", "D4"})
+        assert moves("b 1") >= everything - {"pass"}
+        assert ask(server, "lz-genmove_analyze b 9999 allow b A1 1").splitlines()[-1] == "play A1"
+        assert refused(server, "lz-analyze b allow b A1 1") == "no legal move is allowed"
+        assert refused(server, "lz-analyze b avoid b A2") == "syntax error"
+        assert (
+            refused(server, "lz-analyze b avoid b A2 1 allow b A3 1") == "allow can be given once, and not with avoid"
+        )
+
+
+@pytest.mark.parametrize("command", ["kata-genmove_analyze b 9999", "lz-genmove_analyze b", "cgos-genmove_analyze b"])
+def test_a_move_is_chosen_played_and_explained(command: str) -> None:
+    with closing(Registry().resolve("mcts:playouts=200").build()) as bot:
+        server = server_of(bot, analyses=True, size=5)
+        [answer] = talk(server, f"4 {command}")
+        head, report, play = answer.splitlines()
+        assert head.strip() == "=4" and play.startswith("play ")
+        assert ask(server, "list_stones b") == play.removeprefix("play ")
+        if command.startswith("cgos"):
+            told = json.loads(report)
+            assert told["moves"][0]["move"] in play and told["visits"] >= 200 and len(told["ownership"]) == 25
+            assert told["moves"][0]["pv"].split()[:1] != [told["moves"][0]["move"]]
+        else:
+            assert report.startswith("info move ") and ("scoreLead" in report) is False
+        again = talk(server, "kata-search_analyze w")[0].splitlines()[-1]
+        assert again.startswith("play ") and ask(server, "list_stones w") == ""
+
+
+def test_a_bot_that_ponders_reports_what_it_decided_by() -> None:
+    with closing(Registry().resolve("mcts:playouts=200,ponder=true").build()) as bot:
+        server = server_of(bot, analyses=True, size=5)
+        for colour in "bw":
+            report = talk(server, f"kata-genmove_analyze {colour} 9999 rootInfo true")[0].splitlines()[1]
+            assert int(facts(report.split("info ")[1])["visits"][0]) > 20
+            assert int(report.split("rootInfo visits ")[1].split()[0]) >= 100
+
+
+def test_a_move_by_the_clock_is_reported_on_meanwhile() -> None:
+    with closing(Registry().resolve("mcts").build()) as bot:
+        server = server_of(bot, analyses=True, size=5, limits=Limits(seconds=0.2))
+        *reports, play = talk(server, "lz-genmove_analyze b 5")[0].splitlines()[1:]
+    assert len(reports) > 2 and all(report.startswith("info move ") for report in reports)
+    assert play.startswith("play ")
+
+
+def test_a_net_without_search_is_asked_for_policy_win_rate_and_ownership() -> None:
+    with closing(Registry().resolve("sl").build()) as bot:
+        server = server_of(bot, analyses=True, has_net=True, size=5)
+        assert ask(server, "gogui-analyze_commands").splitlines() == [
+            "string/Win rate/arena-win_rate",
+            "dboard/Ownership/arena-ownership",
+            "dboard/Policy/arena-policy",
+        ]
+        ask(server, "play b C3", "play w pass")
+        assert re.fullmatch(
+            r"Black \d+\.\d %, White \d+\.\d %, expected score B\+\d+(\.\d)?", ask(server, "arena-win_rate")
+        )
+        for command, low in (("arena-ownership", -1), ("arena-policy", 0)):
+            rows = [line.split() for line in ask(server, command).strip().splitlines()]
+            assert [len(row) for row in rows] == [5] * 5
+            assert all(low <= float(value) <= 1 for row in rows for value in row)
+        raw = ask(server, "kata-raw-nn 3").split()
+        policy = raw[raw.index("policy") + 1 : raw.index("policyPass")]
+        assert len(policy) == 25 and policy[12] == "NAN"
+        total = sum(float(share) for share in policy if share != "NAN") + float(raw[raw.index("policyPass") + 1])
+        assert total == pytest.approx(1, abs=1e-3)
+        assert ask(server, "kata-raw-nn w all").count("symmetry") == 8
+        white = float(re.findall(r"whiteLead (\S+)", ask(server, "kata-raw-nn 0"))[0])
+        assert white < 0 and refused(server, "kata-raw-nn 8") == "syntax error"
+        assert "visits 1 " in talk(server, "kata-analyze 1")[0]
+
+
 def test_analysis_that_fails_is_refused() -> None:
     class Failing(Scripted):
         def analyse(self, game: Game, limits: Limits) -> list:  # type: ignore[type-arg]
@@ -500,7 +695,6 @@ def test_analysis_that_fails_is_refused() -> None:
 
     server = server_of(Failing(), analyses=True)
     assert refused(server, "lz-analyze 10") == "the bot failed: RuntimeError: no idea"
-    assert refused(server, "lz-analyze avoid b d4 3") == "avoid and allow are not supported"
 
 
 def test_a_search_by_time_ends_where_every_line_ends_the_game() -> None:
@@ -564,6 +758,13 @@ def test_the_command_serves_until_quit_the_end_of_input_or_ctrl_c(peer: Opener) 
         assert (arena.process.returncode, errors) == (status, "")
         if command:
             assert output.endswith("\n= \n\n")
+
+
+def test_quit_ends_the_process_at_once(peer: Opener) -> None:
+    arena = peer([*ARENA, "gtp", "random"])
+    assert arena.ask("genmove b").startswith("=")
+    assert arena.ask("quit") == "="
+    assert arena.process.wait(timeout=1) == 0
 
 
 def test_the_command_serves_a_bot_within_the_limits_behind_its_name(peer: Opener, tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ HOMES = {
     "safetensors": ("bots/nets/", "trainers/"),
     "scipy": ("arena/ratings/figure.py",),
     "sgfmill": ("arena/go/record.py", "arena/go/remarks.py", "arena/go/collection.py"),
+    "starlette": ("arena/screen/site.py",),
     "tensorboard": ("trainers/",),
     "tomlkit": ("arena/players/bot_file.py",),
     "torch": (
@@ -72,6 +73,7 @@ HOMES = {
         "trainers/",
     ),
     "typer": ("arena/cli/",),
+    "uvicorn": ("arena/cli/serve.py",),
     "wandb": ("trainers/",),
 }
 """Where each third party may be imported; annotations may name any."""

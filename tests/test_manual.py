@@ -7,14 +7,19 @@ from collections.abc import Iterator
 from dataclasses import fields
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import typer
-from commandline import ROOT, arena, arena_alone
+from commandline import ROOT, arena, arena_alone, refused
 from played import match_of, record_of
 
 from arena.cli import app, complete, manual
+from arena.cli.topics import TOPICS
+from arena.contract.bot import Limits
 from arena.contract.code import Player
+from arena.go.game import Game, Rules
+from arena.go.moves import BLACK, WHITE
 from arena.players.registry import Registry
 from arena.results.store import Event, Store
 from trainers.settings import RENAMED, RL, SL, SL_PRESETS, Distill, Ownership, Value, change
@@ -60,7 +65,9 @@ GUIDES = [ROOT / "README.md", ROOT / "trainers" / "README.md", *sorted((ROOT / "
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
 def test_every_command_of_a_guide_is_one_that_arena_understands(path: Path) -> None:
-    blocks = re.findall(r"```sh\n(.*?)```", path.read_text(), re.DOTALL)
+    text = path.read_text()
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    blocks += re.findall(r"\| `(arena .*?)` \| \d{4}-", text)  # the tables of figures
     lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
     told = [line for line in lines if line.startswith("arena ")]
     assert len(told) >= 3
@@ -79,6 +86,60 @@ def test_guides_are_linked_from_the_readme_and_their_links_lead_somewhere(path: 
         assert not heading or heading in [
             re.sub(r"[^a-z0-9 -]", "", each.lower()).replace(" ", "-") for each in headings
         ]
+
+
+def test_the_help_fits_a_screen_and_names_values_by_words(tmp_path: Path) -> None:
+    assert len(arena("--help", folder=tmp_path, columns=80).stdout.strip().splitlines()) <= 40
+    for words in (["match"], ["play"], ["data", "build"], ["train", "sl"]):
+        shown = arena(*words, "--help", folder=tmp_path, columns=140).stdout
+        assert not re.search(r"<\w+>|\{\w+\}|\[\[", shown)
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_a_topic_is_explained_in_lines_that_fit(topic: str, tmp_path: Path) -> None:
+    shown = arena("help", topic, folder=tmp_path).stdout
+    assert shown == TOPICS[topic] and max(map(len, shown.splitlines())) <= 80 and len(shown.splitlines()) < 40
+
+
+def test_help_knows_commands_too_and_lists_topics(tmp_path: Path) -> None:
+    assert "Usage: arena match" in arena("help", "match", folder=tmp_path).stdout
+    listed = arena("help", folder=tmp_path).stdout
+    assert [line.split()[2] for line in listed.splitlines()] == list(TOPICS)
+    wrong = arena("help", "nothing", folder=tmp_path)
+    refused(wrong, "no topic or command 'nothing'; topics are bots, limits, ")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["match", "sl"], "missing argument 'B'; see 'arena match --help'"),
+        (
+            ["match", "sl", "rl", "--plies", "x"],
+            "invalid value for '--plies': expected a valid integer; see 'arena match",
+        ),
+        (["elo", "--siez", "9"], "no such option: --siez"),
+        (["macht"], "no such command 'macht'"),
+    ],
+)
+def test_a_line_that_is_not_understood_is_refused_like_any_error(words: list[str], told: str, tmp_path: Path) -> None:
+    done = arena(*words, folder=tmp_path)
+    stderr = done.stderr
+    assert done.returncode == 2
+    assert stderr.startswith(f"arena: {told}") and stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("page", ["tutorial", "add-a-bot"])
+def test_the_bot_that_a_page_shows_plays(page: str, tmp_path: Path) -> None:
+    (source,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / f"{page}.md").read_text(), re.DOTALL)
+    (tmp_path / "corner.py").write_text(source)
+    (tmp_path / "arena.toml").write_text('[bots.corner]\nkind = "corner.py:BOT"\n')
+    player = Registry(tmp_path / "arena.toml").resolve("corner").build()
+    game = Game(Rules.preset("cgos", 5))
+    for _ in range(4):
+        move = player.choose(game, Limits()).move
+        assert move is not None
+        game.play(move)
+    assert [game.board.stone(point) for point in range(4)] == [BLACK, WHITE, BLACK, WHITE]
 
 
 @pytest.mark.parametrize("width", [40, 80, 140])
@@ -111,17 +172,31 @@ def test_examples_stand_below_each_other_and_paragraphs_above() -> None:
     assert manual("Nothing else.") == "Nothing else."
 
 
-def test_the_reference_of_the_site_has_every_command_and_setting() -> None:
+@pytest.fixture(scope="module")
+def pages() -> ModuleType:
+    """docs/pages.py, which makes pages from the code and from docs/measurements.toml."""
     spec = spec_from_file_location("pages", ROOT / "docs" / "pages.py")
     assert spec is not None and spec.loader is not None
-    pages = module_from_spec(spec)
-    spec.loader.exec_module(pages)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/figures.md"])
+def test_figures_of_a_page_are_those_of_the_measurements(pages: ModuleType, name: str) -> None:
+    text = (ROOT / name).read_text("utf-8")
+    assert text == pages.measured(text), "run: python docs/pages.py"
+    assert text.count("\n|") > 6
+
+
+def test_the_reference_of_the_site_has_every_command_and_setting(pages: ModuleType) -> None:
     text = pages.reference()
     assert [name for name in NAMED if f"\n### {name}\n" not in text] == []
     options = {word for command in NAMED.values() for each in command.params for word in each.opts if word[:2] == "--"}
     settings = {item.name for kind in (SL, RL, Value, Distill, Ownership) for item in fields(kind)}
     settings |= {item.name for entry in Registry().entries for item in entry.bot_kind.settings}
     assert {word for word in options | settings if f"`{word}`" not in text} <= {"--help"}
+    assert "\nCREATE TABLE games (\n" in text and "black_seconds REAL NOT NULL" in text
     assert "\nExample" not in text and all("| |" not in line for line in text.splitlines() if "`--" in line)
 
 

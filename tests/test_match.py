@@ -15,7 +15,8 @@ from arena.events.pairing import Pairing
 from arena.events.room import Room, Turn, lost_record
 from arena.go.game import Ending, Game, Rules
 from arena.go.moves import BLACK, WHITE
-from arena.go.record import Record
+from arena.go.record import UNKNOWN, Record
+from arena.go.remarks import read_remarks
 from arena.players.registry import Registry
 
 SEVEN = Rules.preset("cgos", 7)
@@ -345,6 +346,23 @@ def test_a_table_keeps_what_the_bots_tell_of_it_as_blacks() -> None:
         rates = [0.5, None, 0.99, None] if black == "a" else [None, 0.01, None, 0.01]
         assert table.win_rates[:6] == [None, None, *[pytest.approx(rate) for rate in rates]]
         assert np.frombuffer(table.ownership, np.int8).tolist() == [98] + [0] * 48
+
+
+def test_a_record_keeps_what_the_bots_reported_of_each_move_and_nothing_where_they_did_not() -> None:
+    bots = {"a": scripted("PUNDIT", at=3).build(), "b": scripted("GOOD").build()}
+    for names in ("ab", "bb"):
+        room = Room(bots, SEVEN, dict.fromkeys(bots, LIMITS))
+        room.seat(pairing(1, *names))
+        record = next(record for _ in range(500) for record in room.play_round())
+        if names == "bb":
+            assert record.facts == ()
+            continue
+        assert len(record.facts) == len(record.moves)
+        assert record.facts[:2] == (UNKNOWN, UNKNOWN)
+        assert [fact.win_rate for fact in record.facts[2:6]] == [0.5, None, 0.99, None]
+        assert all(fact.seconds is not None for fact in record.facts[2:])
+        assert record.notes[5]["SBKV"] == ["99.00"] and record.notes[5]["C"][0].startswith("Black wins 99.0%")
+        assert read_remarks(record.to_sgf(record.notes), record)[5].win_rate == 0.99
 
 
 def test_a_game_is_the_same_whatever_is_played_beside_it() -> None:

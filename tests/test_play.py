@@ -271,6 +271,9 @@ def test_a_bot_that_has_changed_goes_on_and_the_game_is_unrated(tmp_path: Path, 
         (("--resume", "--size", "9"), ("--resume", "keeps")),
         (("--resume",), ("no unfinished game", "arena play alphago")),
         (("--resume", "7"), ("no game 'play/00007'",)),
+        (("random", "--from", "none.sgf"), ("--from: none.sgf: no such file",)),
+        (("random", "--move", "3"), ("--move needs --from FILE",)),
+        (("random", "--from", "g.sgf", "--size", "9"), ("--from takes board, komi and rules from the file",)),
     ],
 )
 def test_wrong_options_are_refused_in_one_line(
@@ -278,6 +281,15 @@ def test_wrong_options_are_refused_in_one_line(
 ) -> None:
     refused(typed("", *options), *words)
     assert not list(tmp_path.rglob("*.sgf"))
+
+
+def test_a_game_goes_on_from_a_move_of_a_file_and_is_unrated(tmp_path: Path, typed: Callable[..., Done]) -> None:
+    (tmp_path / "old.sgf").write_text("(;SZ[5]KM[5.5]RU[chinese];B[cc];W[bb];B[dd];W[cb])")
+    done = typed("d2", "human:name=bob", "--as", "ada", "--from", "old.sgf", "--move", "3")
+    assert "5x5, chinese rules, komi 5.5" in done.stdout and "unrated: komi 5.5, begun in a position" in done.stdout
+    assert "It continues after move 3. Black plays D2." in done.stdout
+    assert "There is no move" not in done.stdout and "a stone lies there already" in done.stdout
+    refused(typed("", "random", "--from", "old.sgf", "--move", "5"), "--move 5: the game in old.sgf has 4 moves")
 
 
 def test_a_handicap_puts_stones_on_the_board_and_a_drawn_colour_is_explained(typed: Callable[..., Done]) -> None:

@@ -183,9 +183,9 @@ def test_what_a_move_would_take_is_shown_and_a_ko_is_explained(sit: Sit):
     assert "B1 takes 1." in text(seat)
     assert " 1  ◦[•]· · ·" in text(seat)
     press(seat, "enter")
-    assert "took 1" in text(seat)
+    assert "captures 1" in text(seat)
     seat = sit("B3 C3 C4 D4 C2 D2 E1 E3 D3")
-    assert "took 1" in text(seat)
+    assert "captures 1" in text(seat)
     press(seat, "c", "3")
     for _ in ("before Enter", "after it"):
         assert "C3 retakes the ko at once: play elsewhere first." in text(seat) and len(moves(seat)) == 9
@@ -205,17 +205,65 @@ def test_what_cant_be_done_is_told_in_a_line(sit: Sit):
 def test_a_game_is_given_up_or_left_when_that_was_meant(sit: Sit):
     seat = sit("C3")
     type_in(seat, "resign")
-    assert "Enter resigns the game, any other key plays on." in text(seat)
+    assert "Resign the game? y resigns, anything else plays on." in text(seat)
     press(seat, "left", "enter")
     assert seat.snapshot.phase is Phase.PLAY
     type_in(seat, "resign")
-    press(seat, "enter")
+    press(seat, "enter", "y")
+    assert seat.snapshot.phase is Phase.PLAY and "> y_" in text(seat)
+    press(seat, "escape")
+    type_in(seat, "resign")
+    press(seat, "y")
     assert "Black won by resignation" in text(seat)
     press(seat, "r")
     assert seat.wants_review
+    press(seat, "n")
+    assert seat.wants_rematch
     assert not seat.do(Press("q"))
     press(seat := sit(), *"quit")
     assert not any(map(seat.do, (Press("enter"), Press("ctrl-d"), Gone())))
+
+
+def test_a_q_leaves_when_no_letter_follows(sit: Sit):
+    seat = sit("C3", clock=(clock := Clock()))
+    press(seat, "q")
+    assert "Leaving; the game is saved." in text(seat) and not seat.has_left
+    press(seat, "u")
+    clock.now += 5
+    assert not seat.has_left and "> qu_" in text(seat)
+    press(seat, "escape", "q")
+    clock.now += 1
+    assert seat.has_left
+
+
+def test_help_that_makes_a_game_unrated_is_asked_for_twice(sit: Sit):
+    for typed, words in (("hint", "A hint makes"), ("=", "A score makes")):
+        seat, keys = sit("C3 B2"), (typed if typed == "=" else [*typed, "enter"])
+        press(seat, *keys)
+        assert f"{words} this game unrated. y goes ahead, anything else doesn't." in text(seat)
+        press(seat, "enter")
+        assert not seat.snapshot.unrated and not seat.snapshot.advising and not seat.shows_score
+        press(seat, *keys, "y")
+        settled(seat)
+        assert seat.snapshot.unrated == {"=": "score"}.get(typed, typed)
+        type_in(seat, "score")
+        assert "makes" not in seat.message
+
+
+def test_brackets_of_the_last_move_and_of_a_cursor_beside_it_do_not_collide(sit: Sit):
+    seat = sit("C3")
+    press(seat, "enter", "right")
+    assert " 3  · · ●[◦]·" in text(seat)
+    press(seat, "right")
+    assert " 3  · ·(●)·[◦]" in text(seat)
+
+
+def test_the_end_of_a_game_is_told_in_whole_words(sit: Sit):
+    seat = sit("C3", time="main=60", clock=(clock := Clock()))
+    clock.now += 70
+    lines = screen(seat, 50, 24)
+    at = next(number for number, line in enumerate(lines) if "Black won on time" in line)
+    assert " ".join(line[17:].strip() for line in lines[at : at + 2]) == "Black won on time (bob: out of time)"
 
 
 def test_help_is_a_page_that_any_key_leaves(sit: Sit):
@@ -272,7 +320,7 @@ def test_clocks_are_shown_and_run(sit: Sit):
     clock = Clock()
     seat = sit(time="main=600,byoyomi=30,stones=5", clock=clock)
     clock.now += 19
-    assert "took 0     9:41" in text(seat) and "took 0    10:00" in text(seat)
+    assert "captures 0     9:41" in text(seat) and "captures 0    10:00" in text(seat)
     assert seat.patience == pytest.approx(0.2)
     clock.now += 700
     assert "White won on time (ada: out of time)" in text(seat)
@@ -284,11 +332,11 @@ def test_clocks_are_shown_and_run(sit: Sit):
 
 def test_hints_stay_on_and_follow_the_game(sit: Sit):
     seat = sit(bot=Scripted("B4", "A4"))
-    press(seat, "!")
+    press(seat, "!", "y")
     settled(seat)
     assert screen(seat)[2:11] == [
-        "    A B C D E    ● ada                             took 0",
-        " 5  · · · · ·    ○ bob                             took 0",
+        "    A B C D E    ● ada                         captures 0",
+        " 5  · · · · ·    ○ bob                         captures 0",
         " 4  · · · · ·    no move yet",
         " 3  · · · A ·    your turn (●)",
         " 2  · B · · ·",
@@ -312,8 +360,8 @@ def test_hints_stay_on_and_follow_the_game(sit: Sit):
 def test_a_hint_asked_for_again_is_thought_about_longer_and_an_estimate_can_be_switched_off(sit: Sit):
     seat = sit("C3 pass C2 pass C1 pass C4 pass C5 pass")
     advice = []
-    for _ in range(2):
-        type_in(seat, "hint")
+    for words in (("hint", "y"), ("hint",)):
+        type_in(seat, *words)
         settled(seat)
         advice.append(seat.snapshot.advice)
     assert advice[1] is not advice[0] and seat.shows_hints
@@ -334,8 +382,8 @@ def test_dead_stones_are_marked_changed_and_counted(sit: Sit):
     if not seat.snapshot.dead:  # what the program takes for dead is not this test's affair
         type_in(seat, "a3", "e3")
     assert screen(seat)[2:8] == [
-        "    A B C D E    ● ada                             took 0",
-        " 5  ▪ ▪ ● ○ ▫    ○ bob                             took 0",
+        "    A B C D E    ● ada                         captures 0",
+        " 5  ▪ ▪ ● ○ ▫    ○ bob                         captures 0",
         " 4  ▪ ▪ ● ○ ▫    move 14: ○ pass",
         " 3  ◦ ▪ ● ○ •    which stones are dead?",
         " 2  ▪ ▪ ● ○ ▫",
@@ -361,8 +409,8 @@ def test_a_terminal_of_80_columns_has_all_beside_the_board(sit: Sit):
     assert screen(seat) == [
         "5x5 · chinese rules · komi 7",
         "",
-        "    A B C D E    ● ada                    took 0     5:00",
-        " 5  · · · · ·    ○ bob                    took 0     5:00",
+        "    A B C D E    ● ada                captures 0     5:00",
+        " 5  · · · · ·    ○ bob                captures 0     5:00",
         " 4  · · · · ·    move 3: ● B2",
         " 3  · · · · ·    bob to play (○)",
         " 2  ●(●)· · ·",
@@ -386,8 +434,8 @@ def test_a_terminal_of_40_columns_has_all_below_the_board(sit: Sit):
         " 3  . . X . .",
         " 2  .(O). . .",
         " 1  . . . . .",
-        "X ada                             took 0",
-        "O bob                             took 0",
+        "X ada                         captures 0",
+        "O bob                         captures 0",
         "move 2: O B2",
         "ada to play (X)",
         *[""] * 7,
@@ -483,7 +531,7 @@ def test_a_person_plays_with_keys_mouse_and_words_through_a_resize(tmp_path: Pat
     with Terminal(*PLAY, cwd=tmp_path) as terminal:
         terminal.until("your turn (●)")
         terminal.press("\x1b[200~c3\x1b[201~")
-        terminal.until("·[•]·")
+        terminal.until("[▐██▌]")  # large points
         terminal.press("\r")
         terminal.until("move 2: ○")
         terminal.resize(40, 24)
@@ -493,7 +541,7 @@ def test_a_person_plays_with_keys_mouse_and_words_through_a_resize(tmp_path: Pat
         for button in (35, 0):
             terminal.press(f"\x1b[<{button};{free[1] + 1};{free[0] + 1}M")
         terminal.until("move 4: ○")
-        terminal.press("resign\r\r")
+        terminal.press("resign\ry")
         terminal.until("White won by resignation")
         terminal.press("q")
         assert terminal.until_it_ends() == 0

@@ -1,6 +1,7 @@
 """Pictures of ratings: in the terminal, as PNG, as SVG in a page that needs nothing else; and the page itself."""
 
 import hashlib
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -20,9 +21,9 @@ from arena.players.registry import Entry
 from arena.ratings import Bound, Estimate, Interval
 from arena.results.event import Moment, Place, Report
 from arena.results.store import Store
-from arena.results.stored import Trained, read_report, trained_players
+from arena.results.stored import EMBEDDED, Trained, last_games, read_report, trained_players
 from arena.screen.chart import EloBars, EloCourse
-from arena.screen.pages import MOST_SGF, draw_png, draw_svgs, page, write_page
+from arena.screen.pages import draw_png, draw_svgs, page, write_page
 from bots.nets.checkpoint import MODEL, WEIGHTS, Manifest, save
 
 RULES = Rules.preset("cgos", 7)
@@ -205,7 +206,7 @@ class Outline(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
-        if tag not in ("meta",):
+        if tag not in ("meta", "link"):
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -228,16 +229,18 @@ def outline(html: str) -> Outline:
 
 def test_a_page_needs_nothing_else(store: Store, tmp_path: Path) -> None:
     report = report_of(store, "a", "b", "c")
-    path = write_page(report, draw_svgs(report, []), tmp_path / "deep" / "league.html")
+    games = last_games(store, report.id)
+    path = write_page(report, draw_svgs(report, []), games, tmp_path / "deep" / "league.html")
     assert list(path.parent.iterdir()) == [path]
     html = path.read_text("utf-8")
     found = outline(html)
     tags = {tag for tag, _ in found.tags}
-    assert tags & {"script", "link", "img", "iframe", "object"} == set()
-    assert "url(" not in re.sub(r"url\(#", "", html) and "http" not in html and "@import" not in html
+    assert tags & {"img", "iframe", "object"} == set()
+    assert not re.sub(r"url\((#|%23|[\"']?data:)", "", html).count("url(") and "@import" not in html
+    assert {found for found in re.findall(r"https?://[\w.]+", html)} == {"http://www.w3.org"}  # names, not addresses
     for _, attributes in found.tags:
         for name in ("src", "href", "xlink:href"):
-            assert (attributes.get(name) or "#").startswith("#")
+            assert (attributes.get(name) or "#").startswith(("#", "data:"))
     assert "prefers-color-scheme: dark" in html and "width=device-width" in html
     names = [attributes["id"] for _, attributes in found.tags if "id" in attributes]
     assert len(names) == len(set(names)), "an id is there twice"
@@ -257,27 +260,38 @@ def test_names_and_reasons_are_text_in_a_page(store: Store) -> None:
     records[0] = finished(league, pairing, pairing.black, Ending.CRASH, reason="<script>alert(1)</script> \x1b[31m")
     store_event(store, league, records)
     report = read_report(store)
-    html = page(report, draw_svgs(report, []))
+    html = page(report, draw_svgs(report, []), last_games(store, report.id))
     found = outline(html)
-    assert "<b>" not in html and "<script" not in html and "\x1b" not in html
+    assert "<b>" not in html and "<script>alert" not in html and "\x1b" not in html
     assert NASTY in found.text and "<script>alert(1)</script>" in found.text
+
+
+def test_a_page_names_no_folder_of_this_machine(store: Store) -> None:
+    league = Tournament("league", (player("net:checkpoint=/home/ada/nets/strong"), player("plain")), Terms(RULES), 4)
+    records = games_of(league, earlier_wins(league))
+    records[0] = replace(records[0], reason="it ran ~/bin/engine and C:\\go\\bot.exe")
+    store_event(store, league, records)
+    report = read_report(store)
+    html = page(report, draw_svgs(report, []), last_games(store, report.id))
+    assert "checkpoint=strong" in html
+    assert "/home" not in html and "~/bin" not in html and "C:\\" not in html
 
 
 def test_a_page_has_the_report_the_players_and_the_games(store: Store) -> None:
     report = report_of(store, "a", "b", "c")
-    found = outline(page(report, draw_svgs(report, [])))
-    for words in ("Standings", "Points", "Who is stronger", "Endings", "Time", "Players", "All games", "name=a"):
+    found = outline(page(report, draw_svgs(report, []), last_games(store, report.id)))
+    for words in ("Standings", "Points", "Who is stronger", "Endings", "Time", "Players", "All 30 games", "name=a"):
         assert words in found.text
-    summaries = sum(tag == "details" for tag, _ in found.tags)
-    assert summaries == len(report.games) == 30
-    assert report.games[7].to_sgf() in found.text
+    assert all(json.dumps(game.to_sgf()) in found.text for game in store.games())
     assert sum(tag == "svg" for tag, _ in found.tags) == 2
+    assert re.search(r"<title>a: \+.+ in 20 games</title>", page(report, draw_svgs(report, []), []))
 
 
-def test_a_long_event_is_listed_without_moves_and_one_without_games_has_a_page(store: Store) -> None:
+def test_a_page_has_the_last_games_of_a_long_event_and_one_without_games_has_a_page(store: Store) -> None:
     store_event(store, Match(player("a"), player("b"), Terms(RULES), 10))
-    assert "no pair of games is finished yet" in outline(page(read_report(store), [])).text
-    report = report_of(store, "a", "b", games_each=MOST_SGF + 2)
-    found = outline(page(report, []))
-    assert sum(tag == "details" for tag, _ in found.tags) == 1
-    assert report.games[0].id in found.text and "(;" not in found.text
+    assert "no pair of games is finished yet" in outline(page(read_report(store), [], [])).text
+    report = report_of(store, "a", "b", games_each=EMBEDDED + 2)
+    found = outline(page(report, [], last_games(store, "league"))).text
+    assert f"The last {EMBEDDED} of {EMBEDDED + 2} games." in found and "arena games --event league --sgf" in found
+    ids = [game.id for game in store.games(event="league")]
+    assert (ids[0] in found, ids[1] in found, ids[2] in found, ids[-1] in found) == (False, False, True, True)

@@ -152,7 +152,7 @@ def test_who_can_not_repeat_himself_is_said_or_refused(store: Store, tmp_path: P
     assert casting.cast(record).doubts == ("mcts@seconds=1 thinks by the clock", "engine is an engine from outside")
     late = replace(record, outcome=Outcome(BLACK, Ending.TIME))
     assert "a game was lost on time" in casting.cast(late).doubts
-    with pytest.raises(ReplayError, match="somebody can't play again: the store doesn't know who it was"):
+    with pytest.raises(ReplayError, match="somebody can't play again: its settings are not stored"):
         casting.cast(replace(record, black="somebody", black_player="unknown"))
     person = scripted("PERSON")
     match = Match(person, engine, Terms(SEVEN), 2)

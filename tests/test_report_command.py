@@ -67,7 +67,7 @@ def test_events_are_listed_and_can_be_asked_for(played: Path) -> None:
     assert re.search(r"league +tournament .* 18/18 ", listed)
     text = report(name, folder=played)
     assert re.match(r"fast-random (beat|lost to|and) random", text)
-    assert re.search(r"Pairs +by the points of fast-random", text)
+    assert re.search(r"Pairs +0: .*points of fast-random", text)
 
 
 def test_an_event_of_an_older_arena_is_reported(played: Path, tmp_path: Path) -> None:

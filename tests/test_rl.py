@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from commandline import arena
+from lent_cores import CoresHere
 from test_training import Killed, killed_after_saving, steps_logged
 
 from arena import BotFault, CheckpointError, ConfigError
@@ -31,9 +32,9 @@ from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator, sample_planes
 from trainers import data, rl
 from trainers.export import describe, export
-from trainers.progress import Iteration, Rating
+from trainers.progress import RATINGS_FILE, Iteration, Rating
 from trainers.rl import Config, Learner, Moves, Pool
-from trainers.selfplay import NetPlayer, Uniform, by_colour, draw_seeds, play
+from trainers.selfplay import NetPlayer, Uniform, by_colour, draw_seeds, gathered, play
 from trainers.settings import METRICS_FILE
 from trainers.sparring import Sparring, spar
 
@@ -301,6 +302,22 @@ def train(config: Config, results: Path, on_progress: Callable[[rl.Progress], No
     return rl.train(config, results, Registry(results=results), on_progress)
 
 
+def test_games_in_parts_on_lent_cores_are_the_same(beginner: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rl, "AT_ONCE", 5)
+    nets, rules = (load_network(beginner).eval(), load_network(beginner).eval()), Rules.preset("cgos", SIZE, 0.5)
+    openings = [opening for opening in draw_openings(rules, 6, 2, 1) for _ in range(2)]
+    match = rl.Match(nets, "arena-17", rules, 1.0, draw_seeds(12, 3), openings)
+    far = match.played_on(CoresHere())  # type: ignore[arg-type]  # all that is asked of it
+    players = [NetPlayer(net, ENCODER, torch.device("cpu")) for net in nets]
+    course = match.course(np.arange(12), players)
+    here = gathered(rules, list(course.play()), match.seeds, course.speed)
+    for name in ("moves", "starts", "winners"):
+        assert np.array_equal(getattr(far.games, name), getattr(here.games, name))
+    for name in ("margins", "openings", "deciders", "seeds"):
+        assert np.array_equal(getattr(far, name), getattr(here, name))
+    assert far.speed.positions == here.speed.positions
+
+
 def test_a_run_leaves_a_player_its_figures_and_its_games(small: Config, beginner: Checkpoint, tmp_path: Path) -> None:
     seen: list[rl.Progress] = []
     folder = train(
@@ -392,7 +409,7 @@ def test_a_run_that_has_another_start_or_damaged_ratings_is_refused(
     folder = train(short, tmp_path)
     with pytest.raises(CheckpointError, match="this run has learning_rate"):
         train(replace(short, learning_rate=0.1), tmp_path)
-    (tmp_path / "training" / short.name / rl.RATINGS_FILE).write_text("iteration,games\n1,4\n")
+    (tmp_path / "training" / short.name / RATINGS_FILE).write_text("iteration,games\n1,4\n")
     with pytest.raises(CheckpointError, match=r"ratings\.csv: holds no ratings \('against'\); remove it"):
         train(replace(small, max_iterations=2), tmp_path)
     with pytest.raises(CheckpointError, match="this run has start"):

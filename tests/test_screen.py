@@ -44,10 +44,10 @@ from arena.results.frames import ratings_table
 from arena.results.league import Crosstable
 from arena.results.store import Store
 from arena.screen import style
-from arena.screen.board import THEMES, Theme, board_height, board_width, draw_board
+from arena.screen.board import DARK, THEMES, Theme, board_height, board_width, draw_board
 from arena.screen.events import MatchView, show
 from arena.screen.live import show_event
-from arena.screen.progress import show_training
+from arena.screen.progress import Start, show_training
 from arena.screen.report import first_sections, title
 from arena.screen.running import HOLD, SOME_MOVES
 from arena.screen.style import Console
@@ -131,21 +131,6 @@ def test_a_board_takes_the_room_that_it_says(size: int):
     assert {line.cell_len for line in lines} == {board_width(size)}
 
 
-def test_stones_differ_from_each_other_and_from_the_wood_in_luminance():
-    def luminance(red: int, green: int, blue: int) -> float:
-        linear = [(c / 255 / 12.92 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4) for c in (red, green, blue)]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    console = Console(force_terminal=True, color_system="truecolor")
-    for share in (0, 100, -100):
-        line = draw_board(np.array([[1, 2] + [0] * 3] * 5, np.uint8), ownership=bytes([share % 256]) * 25)[1]
-        segments = {segment.text: segment.style for segment in line.render(console) if segment.text in ("●", "○")}
-        black, white = (luminance(*segments[sign].color.triplet) for sign in ("●", "○"))
-        wood = luminance(*segments["●"].bgcolor.triplet)
-        assert (wood + 0.05) / (black + 0.05) > 3  # WCAG 2.1, contrast of graphical objects
-        assert (white + 0.05) / (wood + 0.05) > 3
-
-
 def owned(*rows: str) -> bytes:
     """Per cent of Black at each point, in rows as ``"90 -80 0"``."""
     return np.array([[int(word) for word in row.split()] for row in rows], np.int8).tobytes()
@@ -160,7 +145,7 @@ def test_a_board_shows_whose_each_point_will_be_without_colours():
         " 4  ▪ ▪ · · · ",
         " 3  · · · ▫ · ",
         " 2  · · · · ▫ ",
-        " 1  · · · ▫ ○ ",
+        " 1  · · · ▫ ◦ ",  # a stone that is likely to be lost
     ]
     in_ascii = lines_of(Group(*draw_board(stones, ownership=ownership)), 40, 9, encoding="ascii")
     assert in_ascii[2:5] == [" 4  x x . . .", " 3  . . . o .", " 2  . . . . o"]
@@ -190,10 +175,69 @@ def test_a_frame_fits_the_terminal_and_has_the_figures(width: int, height: int, 
     words = words_of(lines)
     for fact in ("42 of 100", "0:30", "left", "+39 =1 -2", "94.0 %", "LOS > 99.9 %", "games/s"):
         assert fact in words
-    labels = ["as Black", "as White", "Black takes", "score", "resign", "time", "move limit", "illegal", "crash"]
-    for label in labels[: 1 if height < 20 else 7 if height < 24 else None]:
+    labels = ["as Black", "as White", "Black takes", "score", "resign", "time", "move limit"]
+    for label in labels[: 1 if height < 20 else None]:
         assert any(line.strip().startswith(label) for line in lines)
+    assert not any(line.strip().startswith(("illegal", "crash")) for line in lines)  # no game ended so
     assert f"Elo {view.tally.comparison().elo} 95 %" in words
+
+
+def test_a_narrow_terminal_shows_whole_figures_or_none():
+    view = running_view(match_of(), Clock())
+    lines = lines_of(screen_of(view), 20, 24)
+    elo = str(view.comparison.elo)
+    assert "Elo …" in words_of(lines) and "Score +39 =1 -2" in words_of(lines) and "94." not in words_of(lines)
+    assert any(line.endswith("0:30") for line in lines)
+    assert f"Elo {elo}" in words_of(lines_of(screen_of(view), 30, 24))
+
+
+def test_a_wall_shows_many_games_at_once_and_one_key_leads_there_and_back():
+    match = match_of()
+    view = MatchView(match, Clock())
+    view.add(Update(glances=tuple(glance_of(match, number, "E5 C3") for number in range(20)), workers=1))
+    live = screen_of(view)
+    live.press("w")
+    lines = lines_of(live, 100, 60)
+    assert len(lines) < 60 and all(len(line) <= 100 for line in lines)
+    assert [words_of(lines).count(words) for words in ("game 1, move 2", "game 16, move 2", "game 17,")] == [1, 1, 0]
+    assert sum(line.count("(○)") for line in lines) == 16 and "w one board" in lines[-1]
+    assert sum(line.count("(○)") for line in lines_of(live, 40, 20)) == 1
+    live.press("w")
+    assert sum(line.count("(○)") for line in lines_of(live, 100, 50)) == 1
+
+
+def test_a_wide_terminal_with_colours_shows_large_points_and_a_high_one_the_curve_of_the_elo():
+    view = running_view(match_of(), Clock())
+    lines = lines_of(screen_of(view, None, replace(DARK, colours=True)), 120, 40)
+    assert len(lines) < 40 and all(len(line) <= 120 for line in lines) and any("▟██▙" in line for line in lines)
+    assert not any("▟██▙" in line for line in lines_of(screen_of(view), 120, 40))
+    for records in (range(42, 46), range(46, 50)):
+        view.add(Update(records_of(view.match, records, "alphago")))
+    lines = lines_of(screen_of(view), 120, 50)
+    assert any("Elo of alphago over the games" in line for line in lines) and any("50 games" in line for line in lines)
+
+
+def test_a_start_says_what_is_compiled_and_how_long_that_took_last_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("arena.go.jit.CACHE", tmp_path / "kernels-1")
+    (tmp_path / "kernels-1").mkdir()
+    clock = Clock()
+    start = Start(["uct", "uct"], clock)
+    assert start.words == "may compile for a minute"
+    for number in range(4):
+        (tmp_path / "kernels-1" / f"{number}.nbi").touch()
+    clock.now += 52
+    assert start.words == "compiled 4 kernels in 0:52; may take a minute"
+    start.end()
+    monkeypatch.setattr("arena.go.jit.CACHE", tmp_path / "kernels-2")
+    (tmp_path / "kernels-2").mkdir()
+    again = Start(["uct"], clock)
+    assert again.words == "compiling took 0:52 last time" and Start(["alphago"], clock).words.startswith("may")
+    (tmp_path / "kernels-2" / "0.nbi").touch()
+    clock.now += 7
+    assert again.words == "compiled 1 of 4 kernels in 0:07; last time 0:52"
+    for text in ("[]", "{", '{"uct": [1]}', '{"uct": ["4", 2]}'):
+        (tmp_path / "first-starts.json").write_text(text)
+        assert Start(["uct"], clock).words == "may compile for a minute"
 
 
 def test_the_figures_are_those_of_the_records():
@@ -606,10 +650,10 @@ def test_the_end_tells_what_happened():
     assert re.fullmatch(r"\+338 \(-\d+ to \+\d+\) \(95 %\) for alphago, from 4 pairs; LOS 9\d\.\d %", lines["Elo"])
     assert lines["Score"] == "+7 =0 -1, 87.5 %"
     assert lines["By colour"] == "as Black +3 =0 -1 (75.0 %), as White +4 =0 -0 (100.0 %)"
-    assert lines["Black"].startswith("took 37.5 %")
+    assert lines["Black"].startswith("scored 37.5 %")
     assert lines["Endings"] == "score 7, 87.5 % (alphago 6, sl 1), crash 1, 12.5 % (alphago 1)"
-    assert lines["Length"].startswith("24.0 moves a game")
-    assert lines["Time"].startswith("alphago 0.") and lines["Time"].endswith(" a move")
+    assert lines["Length"].startswith("24.0 moves per game")
+    assert lines["Time"].startswith("alphago 0.") and lines["Time"].endswith(" per move")
     assert "Warning" not in lines
     (crash,) = (section.body for section in first_sections(found) if section.title == "Forfeits")
     assert crash.rows == [(f"{match.event}/00004", "crash", "sl: ValueError: no such point\n")]

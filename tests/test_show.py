@@ -1,5 +1,6 @@
 """A game is stepped through: what keys and the mouse do, what is seen at every size, what a pipe gets."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from terminal import Terminal
 
 from arena.go.game import Ending, Outcome
 from arena.go.moves import BLACK, move_from_gtp
-from arena.go.record import read_sgf
+from arena.go.record import UNKNOWN, Fact, read_sgf
 from arena.go.remarks import Remark, read_remarks
 from arena.results.store import Event, Store
 from arena.screen.board import HIGH_CONTRAST, result_words
@@ -249,7 +250,9 @@ def folder(tmp_path: Path) -> Path:
     match = match_of("alphago", "sl", size=5)
     with Store.open(tmp_path / "results" / "arena.db", write=True) as store:
         store.add_event(Event(match.event, "2026-01-01", "{}", "{}"))
-        store.append([record_of(match, 7, "sl")])
+        game = record_of(match, 7, "sl")
+        told = [Fact(0.75, 3.5, 1200, 0.25) if number == 5 else UNKNOWN for number in range(1, len(game.moves) + 1)]
+        store.append([replace(game, facts=tuple(told))])
     return tmp_path
 
 
@@ -282,6 +285,11 @@ def test_a_pipe_gets_a_diagram_and_the_moves(folder: Path):
 def test_a_stored_game_is_shown_by_its_number(folder: Path):
     done = arena("show", "8", "--theme", "light", folder=folder)
     assert done.returncode == 0 and "● " in done.stdout and "alphago" in done.stdout
+    told = arena("show", "8", "--move", "5", folder=folder).stdout
+    assert "Black wins 75%, Black leads by 3.5" in told and "1,200 visits, 0.25 s" in told
+    assert arena("games", "--sgf", "sgf", folder=folder).returncode == 0
+    (path,) = (folder / "sgf").rglob("*.sgf")
+    assert "C[Black wins 75.0%, B+3.5, 1200 visits, 0.25 s]SBKV[75.00]V[3.5]" in path.read_text()
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def test_the_bot_answers_and_all_of_it_is_in_the_snapshot() -> None:
         now = play(sitting, "C3", "C4")
         assert played(now) == "C3 B3 C4 D3"
         assert (now.phase, now.to_play, now.is_persons_turn, now.thinking) == (Phase.PLAY, BLACK, True, None)
-        assert now.names == ("ada", "bot") and now.turns[1].win_rate == 0.4 and now.turns[0].win_rate is None
+        assert now.names == ("ada", "bot") and now.turns[1].fact.win_rate == 0.4 and now.turns[0].fact.win_rate is None
         assert now.stones.sum() == 6 and now.stones[2, 2] == BLACK
         assert len(heard) == 4 and now.unrated == ""
         with pytest.raises(ValueError):
@@ -279,8 +279,39 @@ def test_a_bot_that_overruns_its_clock_loses() -> None:
         now = play(sitting, "C3")
         assert now.outcome == Outcome(BLACK, Ending.TIME)
         assert now.record.reason == "bot: out of time: 11.00 s used of 10 s main time"
+        assert now.clocks[1] == TimeLeft(0.0, 0)
         limits = bot.asked[0]
         assert limits.left == TimeLeft(10, 0) and limits.seconds is not None and 0 < limits.seconds < 10
+
+
+def test_the_clock_of_a_bot_that_overran_byo_yomi_shows_no_new_period() -> None:
+    clock = Clock()
+
+    def spend() -> None:
+        clock.now += 90
+
+    bot = Deliberate("B3", spend=spend)
+    bot.let.set()
+    with sat(kifu_of(), bot, Limits(byoyomi=60), now=clock) as sitting:
+        now = play(sitting, "C3")
+        assert now.outcome == Outcome(BLACK, Ending.TIME)
+        assert now.clocks[1] is not None and now.clocks[1].seconds == 0.0
+
+
+class Owner(Oracle):
+    """Knows whose the points are."""
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        return Decision(0, win_rate=0.9, ownership=np.full(25, 0.5), score=6.5)
+
+
+def test_an_estimate_is_the_analysts_own_where_it_has_one() -> None:
+    with sat(kifu_of(people=(WHITE,)), Scripted("C3"), analyst=Analyst("owner", Owner)) as sitting:
+        settled(sitting)
+        sitting.score()
+        estimate = settled(sitting, lambda now: now.estimate is not None).estimate
+        assert estimate is not None and (estimate.margin, estimate.by) == (-6.5, "owner")
+        assert np.frombuffer(estimate.ownership, np.int8).tolist() == [-50] * 25
 
 
 def test_a_bot_makes_ready_before_its_clock_runs() -> None:
@@ -416,7 +447,7 @@ def test_every_change_is_told_to_the_keeper_and_is_enough_to_go_on() -> None:
     assert kifu.to_sgf() == kept[-1].to_sgf() and kifu.clocks == before.clocks
     with sat(kifu, Scripted(), time, now=clock) as again:
         now = again.snapshot()
-        assert now.turns == tuple(replace(turn, win_rate=None) for turn in before.turns)
+        assert now.turns == before.turns
         assert (now.clocks, now.helps, now.points) == (before.clocks, before.helps, before.points)
 
 
@@ -489,3 +520,32 @@ def test_who_guesses_right_is_black() -> None:
     assert [Nigiri(7, True).colour, Nigiri(8, True).colour, Nigiri(8, False).colour] == [BLACK, WHITE, BLACK]
     drawn = {Nigiri.draw(random.Random(seed)).colour for seed in range(20)}
     assert drawn == {BLACK, WHITE}
+
+
+def test_redo_plays_again_what_undo_took_and_a_new_move_ends_that() -> None:
+    with sat(kifu_of(), Scripted("B2", "D4", "A1")) as sitting:
+        play(sitting, "C3", "C4")
+        sitting.undo()
+        sitting.undo()
+        with pytest.raises(Refused, match="no move of yours"):
+            sitting.undo()
+        for moves in ("C3 B2", "C3 B2 C4 D4"):
+            sitting.redo()
+            assert played(settled(sitting)) == moves
+        with pytest.raises(Refused, match=r"There is nothing to redo\."):
+            sitting.redo()
+        sitting.undo()
+        play(sitting, "E5")
+        with pytest.raises(Refused, match=r"There is nothing to redo\."):
+            sitting.redo()
+
+
+def test_a_move_undone_while_the_bot_thinks_is_redone_and_answered() -> None:
+    bot = Deliberate("B2", "D4")
+    with sat(kifu_of(), bot) as sitting:
+        sitting.play(move_from_gtp("C3", 5))
+        assert bot.begun.wait(PATIENCE)
+        sitting.undo()
+        sitting.redo()
+        bot.let.set()
+        assert played(settled(sitting)).startswith("C3 ") and len(settled(sitting).turns) == 2

@@ -27,7 +27,7 @@ from arena import StoreBusy, StoreError
 from arena.contract.code import Player
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, symmetry_table
-from arena.go.record import Record
+from arena.go.record import UNKNOWN, Fact, Record
 from arena.results.store import Event, ResultRow, Store
 from arena.results.stored import read_report
 
@@ -99,6 +99,8 @@ FULL = finished(
     black_seconds=1.25,
     white_seconds=0.1,
     unrated="undo, hint",
+    facts=(UNKNOWN, Fact(0.1234, -12.5, 600, 1.025), Fact(1.0, 0.0, 0, 0.0), Fact(visits=4_000_000_000))
+    + 26 * (UNKNOWN,),
 )
 
 
@@ -446,7 +448,7 @@ def test_an_older_schema_is_read_as_it_is_and_brought_up_to_date_to_be_written(p
     change(path, "DROP INDEX games_of_players", "ALTER TABLE games DROP COLUMN unrated")
     change(path, "CREATE INDEX games_of_players ON games (black_player, white_player, canonical, black_score, size)")
     change(path, "ALTER TABLE games DROP COLUMN adjudged")
-    change(path, "ALTER TABLE games DROP COLUMN checksum")
+    change(path, "ALTER TABLE games DROP COLUMN facts", "ALTER TABLE games DROP COLUMN checksum")
     change(path, "ALTER TABLE games DROP COLUMN arena", "ALTER TABLE players DROP COLUMN code")
     change(path, "ALTER TABLE events DROP COLUMN plan")
     change(path, "PRAGMA user_version = 1")
@@ -465,6 +467,25 @@ def test_an_older_schema_is_read_as_it_is_and_brought_up_to_date_to_be_written(p
         assert store.event("e").plan == "two games"
 
 
+def test_games_stored_before_facts_were_stay_sound_beside_games_with_them(path: Path) -> None:
+    old, told = finished(1), finished(2, facts=(Fact(0.5, visits=9), *[UNKNOWN] * 29))
+    with Store.open(path, write=True) as store:
+        store.append([old])
+    change(path, "ALTER TABLE games DROP COLUMN facts", "PRAGMA user_version = 5")
+    with Store.open(path) as store:
+        assert (list(store.games()), store.damage()) == ([old], "")
+    with Store.open(path, write=True) as store:
+        store.append([told])
+        assert (list(store.games()), store.damage()) == ([old, told], "")
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT facts IS NULL FROM games ORDER BY seq").fetchall() == [(1,), (0,)]
+    change(path, "UPDATE games SET facts = (SELECT facts FROM games WHERE facts NOT NULL)")
+    with Store.open(path) as store:
+        assert old.id in store.damage()
+        with refused(old.id, "changed after being stored"):
+            list(store.games())
+
+
 def test_a_damaged_file_is_told_in_one_line(path: Path, store: Store) -> None:
     store.append([finished(number) for number in range(200)])
     store.close()
@@ -481,7 +502,16 @@ def test_a_damaged_file_is_told_in_one_line(path: Path, store: Store) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    ["ending = 'tea'", "moves = X'01'", "rules = '{'", "rules = '{}'", "first = 7", "setup = '[1'", "seed = ''"],
+    [
+        "ending = 'tea'",
+        "moves = X'01'",
+        "rules = '{'",
+        "rules = '{}'",
+        "first = 7",
+        "setup = '[1'",
+        "seed = ''",
+        "facts = X'0102'",
+    ],
 )
 def test_a_damaged_game_is_named(path: Path, store: Store, damage: str) -> None:
     store.append([finished(1)])

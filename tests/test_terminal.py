@@ -225,7 +225,7 @@ def test_the_hint_names_the_keys_that_there_are(controlled: bool) -> None:
     assert "q quit" not in words_of(lines_of(screen, 80, 24))
     screen.has_keys = True
     hint = lines_of(screen, 80, 24)[-1]
-    assert hint == f"n/p other board · {'space pause · ' if controlled else ''}q quit · ? keys"
+    assert hint == f"n/p other board · w all boards · {'space pause · ' if controlled else ''}q quit · ? keys"
     assert lines_of(screen, 40, 24)[-1].startswith("n/p ")
     assert "q quit" not in words_of(lines_of(screen, 40, 12))  # the figures come first
     screen.press(HELP)
@@ -265,7 +265,7 @@ except KeyboardInterrupt:
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (140, 50)])
 def test_a_person_at_a_terminal_looks_around_pauses_and_quits(width: int, height: int) -> None:
     with Terminal("-c", LIVE, width=width, height=height) as terminal:
-        terminal.until("n/p other board · space pause · q quit")
+        terminal.until("n/p other board · w all boards · space pause · q quit")
         terminal.until("game 4")
         for key, game in (("n", 1), ("n", 2), ("\x1b[D", 1), ("p", 4), ("\x1bOC", 1)):
             terminal.press(key)
@@ -286,7 +286,7 @@ def test_a_person_at_a_terminal_looks_around_pauses_and_quits(width: int, height
 
 @pytest.mark.parametrize("end", ["Ctrl-C", "SIGTERM", "error"])
 def test_the_terminal_is_as_it_was_found_after_any_end(end: str) -> None:
-    with Terminal("-c", LIVE, *["fail"] * (end == "error"), width=60, height=30) as terminal:
+    with Terminal("-c", LIVE, *["fail"] * (end == "error"), width=100, height=45) as terminal:
         if end == "Ctrl-C":
             terminal.until("q quit")
             terminal.press("\x03")

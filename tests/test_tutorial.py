@@ -148,4 +148,4 @@ def test_whom_to_play_is_checked_before_the_lessons(tmp_path: Path) -> None:
     refused(arena("play", "human", "--tutorial", folder=tmp_path), "a person can't play here")
     refused(arena("play", "leela", "--tutorial", folder=tmp_path), "unknown bot")
     refused(arena("play", "mcts", "--tutorial", "--size", "9", folder=tmp_path), "BOT, --from and --plain only")
-    refused(arena("play", "mcts", "--from", "3", folder=tmp_path), "--from needs --tutorial")
+    refused(arena("play", "mcts", "--from", "3", folder=tmp_path), "--from 3 is a screen, which needs --tutorial")

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from lent_cores import CoresHere
 from test_training import Killed, killed_at, random_game
 from torch.nn import functional
 
@@ -26,6 +27,7 @@ from trainers.export import describe, export
 from trainers.loop import Target
 from trainers.outcomes import Positions, Probe, Recipe
 from trainers.progress import Made, Progress
+from trainers.selfplay import Speed, gathered
 from trainers.settings import METRICS_FILE, SETTINGS_FILE
 from trainers.settings import Value as Config
 
@@ -160,8 +162,9 @@ def test_a_game_has_three_phases_and_keeps_the_position_after_the_random_move(
     tiny: Config, nets: tuple[Path, Path], tmp_path: Path, other: bool
 ) -> None:
     recipe = Recipe.of(replace(tiny, finisher=str(nets[1]) if other else ""), tmp_path)
-    played = recipe.play(5, 25, recipe.players(torch.device("cpu"), 1), slots=8, threads=1)
-    lengths = recipe.lengths(5, 25)
+    ended = list(recipe.play(range(5, 25), recipe.players(torch.device("cpu"), 1), slots=8))
+    played = gathered(recipe.rules, ended, np.zeros(20), Speed(0, 0, 0, 0.0, 0.0, 0.0))
+    lengths = recipe.lengths(np.arange(5, 25))
     assert lengths.min() >= 1 and lengths.max() <= 12 and len(set(lengths.tolist())) > 5
     cut = outcomes.cut(played.games, lengths + 1)
     assert len(cut) == len(played.games) == 20
@@ -177,6 +180,17 @@ def test_a_game_has_three_phases_and_keeps_the_position_after_the_random_move(
         assert prefix(cut, number) == whole[: u + 2]  # the kept position is that before the last of these
     batch = data.OneEach(cut, ENCODER, last=True).batch(0, 20)
     assert sorted(batch.plies) == sorted(lengths + 1)
+
+
+def test_games_in_parts_on_lent_cores_are_the_same_files(
+    tiny: Config, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outcomes, "AT_ONCE", 7)  # so that parts end within files
+    recipe, seen = Recipe.of(tiny, tmp_path), list[Made]()
+    outcomes.make_games(tiny, recipe, tmp_path, torch.device("cpu"), seen.append, CoresHere())  # type: ignore[arg-type]
+    assert [made.games for made in seen] == [20, 40, 60]
+    played = {path.name: path.read_bytes() for path in tmp_path.glob("*/*.npz")}
+    assert played == {path.name: path.read_bytes() for path in results.glob("cache/value-games-*/*.npz")}
 
 
 def test_a_game_that_ended_before_the_kept_position_gives_none(games: Games) -> None:

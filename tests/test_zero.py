@@ -1,17 +1,21 @@
 """Learning from one's own searches: the games, their files, and what a run promises."""
 
+import json
 import logging
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import replace
+from io import StringIO
 from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from lent_cores import CoresHere
 from test_gumbel import odd_net
 
 from arena import ConfigError
@@ -19,6 +23,8 @@ from arena.contract.bot import Limits
 from arena.go.game import Game, Rules
 from arena.go.planes import find_encoder
 from arena.players.registry import Registry
+from arena.screen.progress import EloCurve, LookedAt
+from arena.screen.style import Console
 from bots.alphago import Config as Search
 from bots.nets import vnni
 from bots.nets.catalogue import named_network
@@ -28,11 +34,12 @@ from bots.nets.network import Network
 from bots.search import puct
 from bots.search.tree import knowledge_of
 from trainers import zero
+from trainers.far import FarPlayer, SentNet
 from trainers.live import LiveNet
-from trainers.players import LEVELS, Played, Player, Players, Style, Table
-from trainers.progress import Round
+from trainers.players import LEVELS, Chances, Played, Player, Players, Style, Table
+from trainers.progress import Rating, Round, strengths
 from trainers.replay import Replay, findings_of, stored_form, window
-from trainers.settings import ZERO_PRESETS, change
+from trainers.settings import METRICS_FILE, ZERO_PRESETS, change
 from trainers.teaching import from_levels
 
 SIZE = 5
@@ -91,6 +98,24 @@ class Failing(Odd):
         raise RuntimeError("no more")
 
 
+def test_lent_cores_play_with_the_weights_that_were_sent_last() -> None:
+    komi = 0.5
+    network, planes = named_network("arena-1x16", ENCODER.planes, SIZE).eval(), sample_planes(ENCODER, SIZE)
+    net = SentNet(lambda: Chances(komi, 0.0, SIZE**2, 0.5, 3))
+    net.take(network, planes)
+    table = Table(SIZE, LIMIT, lambda: (0.5, 1, 0), STYLE, KNOWLEDGE)
+    cores = CoresHere()
+    with Players([FarPlayer(cores, table, net, ENCODER, 6)]) as players:  # type: ignore[arg-type]  # what is asked of it
+        games = players.take(60)
+        assert {game.komi for game in games} == {0.5}
+        komi = 7.0
+        net.take(network, planes)
+        while games[-1].komi != 7.0:
+            games += players.take(1)
+        assert players.pace.moves >= sum(len(game.moves) for game in games)
+    assert cores.asked == [[0]] and len({game.moves.tobytes() for game in games}) == len(games)
+
+
 def test_what_goes_wrong_in_a_player_is_raised_where_its_games_are_taken() -> None:
     table = Table(SIZE, LIMIT, lambda: (0.5, 1, 0), STYLE, KNOWLEDGE)
     with pytest.raises(RuntimeError, match="no more"), Players([Player(table, Failing(), 2)]) as players:
@@ -113,6 +138,34 @@ def test_the_policy_to_learn_is_of_legal_moves(played: list[Played]) -> None:
                 assert not (game.levels[at] > 0)[~referee.legal_moves()].any()
                 at += 1
             referee.play(move)
+
+
+def test_forked_games_begin_as_an_earlier_one_and_follow_the_rules() -> None:
+    with Players([player(style=STYLE._replace(fork_game_prob=1.0))]) as players:
+        games = players.take(300)
+    begun: set[bytes] = set()
+    forked = 0
+    for game in games:
+        referee = Game(Rules.preset("cgos", SIZE, game.komi, move_limit=LIMIT), seed=1)
+        for move in game.moves.tolist():
+            referee.play(move)
+        assert referee.outcome is not None and referee.outcome.margin == game.margin
+        forked += game.moves[:3].tobytes() in begun and bool(len(game.plies)) and game.plies[0] > 3
+        begun.add(game.moves[:3].tobytes())
+    assert forked > 0.2 * len(games)
+
+
+def test_a_position_under_way_can_be_looked_at_any_time() -> None:
+    with Players([player()]) as players:
+        looks = []
+        for _ in range(20):
+            players.take(10)
+            looks.append(players.look())
+    seen = [look for look in looks if look is not None]
+    assert seen and all(look.shares.sum() == pytest.approx(1) and 0 <= look.win_rate <= 1 for look in seen)
+    show = StringIO()
+    Console(file=show, width=60).print(LookedAt(seen[-1]))
+    assert "to move" in show.getvalue() and len(show.getvalue().splitlines()) > SIZE
 
 
 def test_files_of_games_are_read_as_they_were_written(played: list[Played], tmp_path: Path) -> None:
@@ -253,11 +306,71 @@ def test_a_run_ends_and_goes_on_and_its_net_plays(tmp_path: Path) -> None:
     assert bot.choose(Game(Rules.preset("cgos", SIZE), seed=1), Limits()).visits
 
 
+def test_a_curriculum_goes_through_its_sizes_and_is_resumed_within_it(tmp_path: Path) -> None:
+    assert zero.stages_of(replace(ZERO_PRESETS["tiny"], size=9, sizes="5:0.1,7:0.2,9")) == [
+        (5, pytest.approx(0.1)),
+        (7, pytest.approx(0.3)),
+        (9, pytest.approx(1.0)),
+    ]
+    config = change(ZERO_PRESETS["tiny"], TINY | {"name": "z", "size": 6, "sizes": "5,6", "eval_opponents": []}, "test")
+    results, registry, half = tmp_path / "results", Registry(results=tmp_path / "results"), config.max_games or 0
+    zero.train(replace(config, max_games=20 * half), results, registry, stop_after(1))
+    small, large = (Replay(results / "training" / "z" / name, size, 10_000) for name, size in FOLDERS)
+    assert small.games and not large.games
+    zero.train(replace(config, max_games=6 * half), results, registry)
+    again, large = (Replay(results / "training" / "z" / name, size, 10_000) for name, size in FOLDERS)
+    assert again.games >= small.games and large.games and large.rows
+    metrics = [json.loads(line) for line in (results / "training" / "z" / METRICS_FILE).read_text().splitlines()]
+    assert [line["size"] for line in metrics] == sorted(line["size"] for line in metrics)
+    assert {line["size"] for line in metrics} == {5, 6}
+    assert Checkpoint.open(results / "checkpoints" / "z").manifest.size == 6
+
+
+FOLDERS = (("games-5x5", 5), ("games", 6))
+
+
+def stop_after(rounds: int) -> Callable[[Round], None]:
+    """Ask this process to stop after so many rounds."""
+    told: list[Round] = []
+
+    def stop(progress: Round) -> None:
+        told.append(progress)
+        if len(told) == rounds:
+            signal.raise_signal(signal.SIGTERM)
+
+    return stop
+
+
+def test_elo_is_fitted_to_all_matches_and_drawn() -> None:
+    def match(step: int, against: str, points: list[float]) -> Rating:
+        return Rating.of(step, against, np.array(points))
+
+    ratings = (
+        match(10, "random", [1, 0.5, 0, 1]),
+        match(10, "mcts", [0, 0, 0, 0]),
+        match(20, "random", [1, 1, 0.5, 1]),
+        match(20, "mcts", [1, 0, 0.5, 0]),
+    )
+    curve = strengths(ratings)
+    assert list(curve) == [10, 20]
+    values = [elo.value for elo in curve.values()]
+    assert values[0] is not None and values[1] is not None and values[1] > values[0] + 100
+    show = StringIO()
+    Console(file=show, width=70).print(EloCurve(ratings))
+    assert "20 steps" in show.getvalue() and "0 is random" in show.getvalue() and "against mcts" in show.getvalue()
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"max_games": None, "max_minutes": None}, "needs an end"),
         ({"eval_games": 3}, "even number"),
+        ({"sizes": "5,x"}, "not a list of sizes"),
+        ({"sizes": "5,7"}, "must be the board size 5"),
+        ({"sizes": "7:0.5,7,5"}, "each size once"),
+        ({"sizes": "21,5"}, "each size once"),
+        ({"sizes": "7:1,5"}, "with a sum of 1"),
+        ({"sizes": "7:0.3,5:0.3"}, "with a sum of 1"),
         ({"net": "gocnn-5x64"}, "choose arena-"),
         ({"start": "nowhere"}, "nowhere"),
         ({"start": "rollout-9x9"}, "rollout policy"),

@@ -108,7 +108,7 @@ def run(
     deadline = begun + 60 * minutes
     stop = deadline - min(ENDING_SECONDS, ENDING_SHARE * 60 * minutes)
     record = results / "training" / RECORD
-    states = read_json(record, error=ConfigError, hint="remove it to begin anew") if record.exists() else {}
+    states = read_json(record, error=ConfigError, hint="remove it to start again") if record.exists() else {}
 
     def tell(words: str) -> str:
         line = f"{(time.monotonic() - begun) / 60:5.1f} min  {words}"
@@ -162,7 +162,7 @@ def _end(child: subprocess.Popen[bytes], deadline: float) -> None:
 
 def _ending(code: int, was_stopped: bool, log: Path) -> str:
     if was_stopped or code == 0:
-        return "stopped, to go on" if was_stopped else "done"
+        return "stopped; run the same command to resume" if was_stopped else "done"
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return f"failed ({code}): {lines[-1] if lines else 'without a word'}"
 

@@ -132,12 +132,18 @@ def digest_of(paths: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-def games_from_records(records: Iterable[tuple[int, Record]], size: int) -> Games:
+def games_from_records(
+    records: Iterable[tuple[int, Record]],
+    size: int,
+    settle: Callable[[Record], np.ndarray | None] | None = None,
+) -> Games:
     """The usable games of (source, record): this size, no setup stones, Black first, no game twice under symmetry.
 
-    A record's place in ``Games`` keeps the order of ``records``; of two twins the first stays.
+    A record's place in ``Games`` keeps the order of ``records``; of two twins the first stays. ``settle``
+    tells the owners (size²,) of games whose last position doesn't give the recorded margin; None where it can't.
     """
     moves: list[np.ndarray] = []
+    taken: list[Record] = []
     komis, winners, dates, sources, margins = [], [], [], [], []
     seen: set[bytes] = set()
     for source, record in records:
@@ -154,10 +160,16 @@ def games_from_records(records: Iterable[tuple[int, Record]], size: int) -> Game
         dates.append(_date(record.date))
         sources.append(source)
         margins.append(_margin(record))
+        if settle is not None:
+            taken.append(record)
     starts = np.concatenate([[0], np.cumsum([len(flat) for flat in moves])]).astype(np.int64)
     flat = np.concatenate(moves) if moves else np.empty(0, np.uint16)
     owners = np.empty((len(moves), size * size), np.int8)
     final_owners(size, flat, starts, owners)
+    scored = owners.sum(1) == np.array(margins, np.float64)  # NaN equals nothing
+    for game, record in enumerate(taken):
+        if not scored[game] and settle is not None and (settled := settle(record)) is not None:
+            owners[game], scored[game] = settled, True
     return Games(
         size,
         flat,
@@ -166,7 +178,7 @@ def games_from_records(records: Iterable[tuple[int, Record]], size: int) -> Game
         np.array(winners, np.uint8),
         np.array(dates, np.int32),
         np.array(sources, np.uint8),
-        owners.sum(1) == np.array(margins, np.float64),  # NaN equals nothing
+        scored,
         owners,
     )
 
@@ -192,22 +204,29 @@ def _date(text: str) -> int:
     return year * 10000 + month * 100 + day
 
 
-def load_games(paths: Sequence[Path], size: int, cache: Path) -> Games:
-    """The usable games of whatever ``read_path`` reads; kept in ``cache`` under a name made from their contents.
+def load_games(paths: Sequence[Path], size: int, cache: Path, dead_stones: bool = False) -> Games:
+    """The usable games of whatever ``read_path`` reads; kept in ``cache`` under a name made from their contents. With
+    ``dead_stones``, those of unfinished boards are marked as ``settling`` does it.
 
     Raises RecordError when a path can't be read or holds no usable game. Games that can't be read are left out.
     """
-    name = hashlib.sha256(f"{FORMAT} {size} {digest_of(paths)}".encode()).hexdigest()[:24]
+    name = hashlib.sha256(f"{FORMAT} {size} {digest_of(paths)}{' settled' * dead_stones}".encode()).hexdigest()[:24]
     stored = cache / f"games-{name}.npz"
     if stored.exists():
         with np.load(stored, allow_pickle=False) as arrays:
             return Games(size, **{field.name: arrays[field.name] for field in fields(Games) if field.name != "size"})
-    games = games_from_records(_read(paths), size)
+    games = games_from_records(_read(paths), size, _settler() if dead_stones else None)
     if not len(games):
         named = ", ".join(str(path) for path in paths)
         raise RecordError(f"{named}: no {size}x{size} game without setup stones; give other files or another size")
     save_arrays(stored, {field.name: getattr(games, field.name) for field in fields(Games) if field.name != "size"})
     return games
+
+
+def _settler() -> Callable[[Record], np.ndarray | None]:
+    from trainers.settling import judges, settle  # playouts are compiled
+
+    return lambda record: settle(record, judges())[1]
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

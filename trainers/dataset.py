@@ -1,4 +1,4 @@
-"""A dataset: a folder of moves that many records came to, sifted, without duplicates, split by game, ready to map.
+"""A dataset: a folder of filtered moves from records, without duplicates, split by game, memory-mapped.
 
 Holds moves, not planes: ``trainers.data`` makes rows of them. Reads no nets, knows no losses.
 """
@@ -212,7 +212,7 @@ class _Parsed:
 
 
 def parse(sieve: Sieve, texts: Sequence[tuple[int, Text]]) -> _Parsed:
-    """Parse and sift some games; twins among them are one."""
+    """Parse and filter some games; duplicates count once."""
     records: list[tuple[int, Record]] = []
     rejects: Counter[str] = Counter()
     seen: set[bytes] = set()
@@ -259,7 +259,7 @@ def build(
 ) -> Dataset:
     """Read records into a new dataset at ``folder``; ``on_progress`` hears how many were read and kept.
 
-    What comes out depends on the records and settings only (and with ``dead_stones`` on whether GNU Go is installed),
+    The result depends on the records and settings only (and with ``dead_stones`` on whether GNU Go is installed),
     not on ``processes``. The complete folder gets its name at
     the end: stopped before, this leaves nothing. Raises RecordError when ``folder`` exists, a path can't be read, or no
     game is left, and ConfigError for settings that can't be.
@@ -268,7 +268,7 @@ def build(
         raise RecordError(f"{folder} exists already; choose another --out or remove it")
     names = [path.name for path in paths]
     if len(set(names)) < len(names) or len(names) > 255:
-        raise ConfigError("sources are told apart by their names: give at most 255, no two alike")
+        raise ConfigError("sources need different names, at most 255")
     sources = {path.name: digest_of([path]) for path in paths if _exists(path)}
     kept: dict[str, list[tuple[Games, np.ndarray]]] = {part: [] for part in PARTS}
     rejects: Counter[str] = Counter()
@@ -491,5 +491,7 @@ def read_split(settings: Records, cache: Path) -> Split:
         day = day_of(settings.test_from)
         split = split_by_game(load_games(paths, settings.size, cache), day, settings.validation_split)
     if not len(split.train):
-        raise RecordError("no games are left to learn from; choose a later test_from, or other records")
+        raise RecordError(
+            "no training games: all are of test_from or later; set a later test_from, or run arena data build first"
+        )
     return split

@@ -24,6 +24,7 @@ from arena.go.planes import Encoder
 from arena.players.registry import Registry
 from bots.nets.network import SCORE_UNIT, Answer, expected_result
 from trainers import data, dataset, sl, supervised
+from trainers.lent import Lent, connected
 from trainers.loop import Target, moved, to_tensors
 from trainers.progress import Made, Progress
 from trainers.settings import Distill as Config
@@ -33,7 +34,6 @@ from trainers.teachers import Recipe
 from trainers.teaching import (
     Findings,
     FoundRows,
-    Lent,
     PlayedRows,
     Split,
     Taught,
@@ -42,6 +42,7 @@ from trainers.teaching import (
     read_earlier,
     read_findings,
     split_findings,
+    what_is_missing,
 )
 
 # --- The loss ---
@@ -129,14 +130,14 @@ class Score:
     win_rate_mse: float = 0.0
     """The value's beside the teacher's."""
     ownership: float = 0.0
-    """The share of points whose owner at the end was foreseen; points of no one's aside."""
+    """The share of owned points whose final owner was predicted; neutral points don't count."""
     score_error: float = 0.0
     """The mean absolute error of the score, in points."""
 
 
 def measure(ask: Ask, batches: Iterable[Taught]) -> Score:
     """Ask about every batch."""
-    sums = dict.fromkeys(("right", "loss", "floor", "value", "teacher", "rate", "points", "foreseen", "error"), 0.0)
+    sums = dict.fromkeys(("right", "loss", "floor", "value", "teacher", "rate", "points", "predicted", "error"), 0.0)
     positions = results = rates = both = scored = 0
     for batch in batches:
         with torch.no_grad():
@@ -159,7 +160,7 @@ def measure(ask: Ask, batches: Iterable[Taught]) -> Score:
             owners, scores = torch.from_numpy(batch.owners), torch.from_numpy(batch.scores)
             scored += int((~scores.isnan()).sum())
             sums["points"] += float((owners != 0).sum())
-            sums["foreseen"] += float(((ownership > 0) == (owners > 0))[owners != 0].sum())
+            sums["predicted"] += float(((ownership > 0) == (owners > 0))[owners != 0].sum())
             sums["error"] += float((SCORE_UNIT * score - scores).abs().nansum())
     return Score(
         positions=positions,
@@ -170,7 +171,7 @@ def measure(ask: Ask, batches: Iterable[Taught]) -> Score:
         value_mse=sums["value"] / max(1, results),
         teacher_mse=sums["teacher"] / max(1, both),
         win_rate_mse=sums["rate"] / max(1, rates),
-        ownership=sums["foreseen"] / max(1.0, sums["points"]),
+        ownership=sums["predicted"] / max(1.0, sums["points"]),
         score_error=sums["error"] / max(1, scored),
     )
 
@@ -242,8 +243,10 @@ def train(
     """
     check(config, results)
     recipe = Recipe.of(config, registry)
-    supervised.claim(config, results)
-    make_games(config, recipe, results / "cache", on_made, lent)
+    missing, _ = what_is_missing(config, recipe, results / "cache")
+    with connected(lent if missing else None, [recipe.teacher], recipe.rules) as cores:
+        supervised.claim(config, results)
+        make_games(config, recipe, results / "cache", on_made, cores)
     return supervised.train(config, results, partial(lesson_of, config, recipe, results), on_progress)
 
 

@@ -43,6 +43,7 @@ class Figures:
     """What was found over some positions; a figure is NaN without a head that tells it, or anything to judge it by."""
 
     positions: int
+    games: int
     top1: float
     top3: float
     top5: float
@@ -52,10 +53,22 @@ class Figures:
     """Mean squared error of the expected result, on the scale from -1 (lost) to 1 (won)."""
     value_floor: float
     """That of the best constant."""
+    value_loss: float
+    """Mean cross entropy of win, draw and loss, in nats."""
+    value_loss_floor: float
+    """That of the best constant."""
+    results: int
+    """Positions of games whose winner is known, and these games."""
+    result_games: int
     score_error: float
     """Mean absolute error of the margin, in points."""
+    score_floor: float
+    """That of who calls every game even."""
+    scored: int
+    """Positions of games whose last position gives the recorded margin, and these games; ownership rests on them."""
+    scored_games: int
     ownership: float
-    """The share of points whose owner was foreseen; points of no one's aside."""
+    """The share of owned points whose owner was predicted; neutral points don't count."""
     brier: float
     """Mean squared error of a point's probability."""
     by_stone: float
@@ -73,7 +86,7 @@ class Evaluation:
     sums: np.ndarray  # (PLIES, SUMS) float64
     moves: np.ndarray  # (BINS, 3): forecasts of the likeliest move: count, sum of probabilities, how many came true
     wins: np.ndarray  # (BINS, 3): the same of the win rate
-    by_game: np.ndarray  # (games, 2): positions whose move was foreseen, and all of them
+    by_game: np.ndarray  # (games, 2): positions whose move was predicted, and all positions
 
     @property
     def top1_error(self) -> float:
@@ -85,7 +98,8 @@ class Evaluation:
         return float(1.96 * np.sqrt((off**2).sum() * len(off) / (len(off) - 1)) / positions.sum())
 
     def figures(self, first: int = 0, last: int = PLIES - 1) -> Figures:
-        """Over the positions before plies ``first`` to ``last``."""
+        """Over the positions before plies ``first`` to ``last``. A game counts that has the first of them."""
+        g = dict(zip(_SUMS, self.sums[first], strict=True))
         s = dict(zip(_SUMS, self.sums[first : last + 1].sum(0), strict=True))
 
         def mean(name: str, count: str) -> float:
@@ -94,13 +108,21 @@ class Evaluation:
         average = mean("result", "results")
         return Figures(
             positions=int(s["positions"]),
+            games=int(g["positions"]),
             top1=mean("top1", "moves"),
             top3=mean("top3", "moves"),
             top5=mean("top5", "moves"),
             policy_loss=mean("policy_loss", "moves"),
             value_error=mean("value_error", "results"),
             value_floor=mean("result_squared", "results") - average**2,
+            value_loss=mean("value_loss", "results"),
+            value_loss_floor=_entropy([s["won"], s["drawn"], s["lost"]]),
+            results=int(s["results"]),
+            result_games=int(g["results"]),
             score_error=mean("score_error", "scored"),
+            score_floor=mean("score_size", "scored"),
+            scored=int(s["counted"]),
+            scored_games=int(g["counted"]),
             ownership=mean("owned", "points"),
             brier=mean("brier", "points"),
             by_stone=mean("by_stone", "points"),
@@ -110,9 +132,15 @@ class Evaluation:
 
 
 _SUMS = (
-    "positions moves top1 top3 top5 policy_loss results result result_squared value_error "
-    "scored score_error points owned brier by_stone by_nearest played by_playouts"
+    "positions moves top1 top3 top5 policy_loss results result result_squared value_error value_loss won drawn lost "
+    "counted scored score_error score_size points owned brier by_stone by_nearest played by_playouts"
 ).split()
+
+
+def _entropy(counts: Sequence[float]) -> float:
+    """Of the shares that these counts are, in nats; NaN of none."""
+    total = sum(counts)
+    return float(-sum(n / total * np.log(n / total) for n in counts if n)) if total else float("nan")
 
 
 def calibration_error(forecasts: np.ndarray) -> float:
@@ -132,7 +160,7 @@ def evaluate(
     """Ask ``network`` about every position of ``games``; ``on_progress`` gets the number of positions done.
 
     With ``symmetries`` its answer is the mean over the 8 symmetries (Silver et al. 2016, Extended Data Table 3). With
-    ``playouts`` so many of the rollout policy are played from each position, to compare.
+    ``playouts`` of the rollout policy are played from each position, for comparison.
     """
     sums = np.zeros((PLIES, len(_SUMS)))
     moves, wins = np.zeros((BINS, 3)), np.zeros((BINS, 3))
@@ -201,7 +229,7 @@ def owners_by_playouts(games: data.Games, playouts: int) -> Iterator[np.ndarray]
 def _judge(answer: Answer, batch: data.Batch, stones: np.ndarray, by_playouts: np.ndarray | None) -> np.ndarray:
     """(B, SUMS): what each position adds to the sums; ``stones`` and ``by_playouts`` (B, n²) are 1, -1 and 0 for the
     side to move."""
-    columns: dict[str, np.ndarray] = {"positions": np.ones(len(batch))}
+    columns: dict[str, np.ndarray] = {"positions": np.ones(len(batch)), "counted": ~np.isnan(batch.scores)}
     if answer.policy is not None:
         moves = torch.from_numpy(batch.moves)
         best = answer.policy.topk(5, 1).indices == moves[:, None]
@@ -221,11 +249,19 @@ def _judge(answer: Answer, batch: data.Batch, stones: np.ndarray, by_playouts: n
             "result": result,
             "result_squared": result**2,
             "value_error": np.where(known, (expected - result) ** 2, 0),
+            "value_loss": functional.cross_entropy(
+                answer.value, torch.from_numpy(np.where(known, batch.results, -100).astype(np.int64)), reduction="none"
+            ).numpy(),
+            **{name: batch.results == place for place, name in enumerate(("won", "drawn", "lost"))},
         }
     if answer.score is not None:
         scored = ~np.isnan(batch.scores)
         error = np.abs(SCORE_UNIT * answer.score.numpy() - np.nan_to_num(batch.scores))
-        columns |= {"scored": scored, "score_error": np.where(scored, error, 0)}
+        columns |= {
+            "scored": scored,
+            "score_error": np.where(scored, error, 0),
+            "score_size": np.abs(np.nan_to_num(batch.scores)),
+        }
     if answer.ownership is not None:
         owned = batch.owners != 0
         own = batch.owners > 0

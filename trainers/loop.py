@@ -147,7 +147,7 @@ class Run:
 
     def update(self, rows: int, figures: Mapping[str, Tensor], waited: float = 0.0) -> Progress:
         """Learn from the gradients that there are. ``figures`` are scalars on the device, always the same ones: "loss"
-        and, where something is foreseen, "right", and what else is to be logged. Nothing here waits for a GPU unless
+        and, for predictions, "right", and what else is to be logged. Nothing here waits for a GPU unless
         figures are due."""
         self._rate = self.plan.rate(self.done)
         for optimizer in self.optimizers:
@@ -259,9 +259,9 @@ class Run:
                 metadata = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}
         except (OSError, SafetensorError) as error:
-            raise CheckpointError(f"{path}: can't be read ({error}); start the run anew in another folder") from error
+            raise CheckpointError(f"{path}: can't be read ({error}); start again in another folder") from error
         if metadata.get("format") != STATE_FORMAT:
-            raise CheckpointError(f"{path}: the state has another format; start the run anew in another folder")
+            raise CheckpointError(f"{path}: the state has another format; start again in another folder")
         counters = json.loads(metadata["counters"])
         if counters["settings"] != self.settings:
             before = counters["settings"]
@@ -271,7 +271,7 @@ class Run:
                 if before.get(key) != value
             ]
             raise CheckpointError(
-                f"{path}: this run has {', '.join(wrong)}; resume it with its settings, or start anew with --new"
+                f"{path}: this run has {', '.join(wrong)}; resume it with its settings, or start again with --new"
             )
         self.network.load_state_dict(_with_prefix(tensors, "network."))
         for name, tensor in _with_prefix(tensors, "averaged.").items():

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from arena import ConfigError
+from arena.contract.code import SENT
 from arena.go.game import Rules
 from arena.go.kernels import BOARD, new_board, referee
 from arena.go.planes import Encoder, final_owners, find_encoder
@@ -29,11 +33,15 @@ from bots.search.rollouts import run_policy_playouts
 from bots.search.tree import point_from_move
 from trainers import dataset
 from trainers.data import NO_RESULT, UNKNOWN, Games, Split, one_each, results_of, save_arrays, sides_of
+from trainers.lent import Cores
 from trainers.progress import Made
-from trainers.selfplay import NetPlayer, Played, Player, Uniform, draw_seeds, groups_on, play
+from trainers.selfplay import Course, Ended, NetPlayer, Player, Uniform, draw_seeds, games_from_moves, groups_on
 from trainers.settings import Value as Config
 from trainers.settling import playout_weights
 from trainers.workers import refuse_to_play_under_torchrun
+
+if TYPE_CHECKING:
+    from arena.events.cluster import Stage
 
 FORMAT = 1
 """Written into the name of every folder of games; a change of what is in its files raises it."""
@@ -41,6 +49,8 @@ FORMAT = 1
 ASKED = 32
 """Positions that a thread asks an exported net about at a time."""
 
+AT_ONCE = 128
+"""Games that a core of a cluster plays at once."""
 
 # --- Games in three phases ---
 
@@ -73,9 +83,10 @@ class Recipe:
         told = (FORMAT, self.policy.identity, self.finisher.identity, *rules, self.policy_moves, self.seed)
         return hashlib.sha256(repr(told).encode()).hexdigest()[:24]
 
-    def lengths(self, first: int, last: int) -> np.ndarray:
-        """U of the games ``first`` to ``last``: (last - first,) int64."""
-        return (draw_seeds(last, self.seed, 1)[first:] % np.uint64(self.policy_moves)).astype(np.int64) + 1
+    def lengths(self, numbers: np.ndarray) -> np.ndarray:
+        """U of the games of these ``numbers`` (games,), of which the last is the highest: (games,) int64."""
+        drawn = draw_seeds(int(numbers[-1]) + 1, self.seed, 1)[numbers]
+        return (drawn % np.uint64(self.policy_moves)).astype(np.int64) + 1
 
     def players(self, device: torch.device, threads: int, bf16: bool = False) -> list[Player]:
         """The policy, the random one and, where it is another, the finisher."""
@@ -90,16 +101,35 @@ class Recipe:
         return [player(self.policy), Uniform(), *others]
 
     def play(
-        self, first: int, last: int, players: Sequence[Player], slots: int, threads: int, groups: int = 1
-    ) -> Played:
-        """The games ``first`` to ``last``; whatever is played before, they are the same."""
-        lengths = self.lengths(first, last)
+        self, numbers: Sequence[int], players: Sequence[Player], slots: int, threads: int = 1, groups: int = 1
+    ) -> Iterator[Ended]:
+        """The games of these rising numbers, as they end; whatever else is played, each is the same."""
+        which = np.array(numbers)
+        lengths = self.lengths(which)
         finisher = len(players) - 1 if len(players) > 2 else 0
 
         def seats(games: np.ndarray, plies: np.ndarray) -> np.ndarray:
             return np.where(plies < lengths[games], 0, np.where(plies == lengths[games], 1, finisher))
 
-        return play(players, seats, self.rules, draw_seeds(last, self.seed)[first:], (), slots, threads, groups)
+        seeds = draw_seeds(int(which[-1]) + 1, self.seed)[which]
+        for game in Course(players, seats, self.rules, seeds, (), slots, threads, groups).play():
+            yield game._replace(number=numbers[game.number])
+
+    def moved(self) -> Recipe:
+        """The same where checkpoints have been sent to, if they have."""
+
+        def there(checkpoint: Checkpoint) -> Checkpoint:
+            folder = SENT / checkpoint.identity
+            return Checkpoint.open(folder) if folder.is_dir() else checkpoint
+
+        return replace(self, policy=there(self.policy), finisher=there(self.finisher))
+
+
+def play_there(recipe: Recipe, numbers: Sequence[int], stage: Stage) -> Iterator[tuple[int, Ended]]:
+    """Play the games of these rising numbers on a node of a cluster."""
+    players = stage.once(lambda: recipe.moved().players(torch.device("cpu"), 1))
+    for game in recipe.play(numbers, players, len(numbers)):
+        yield game.number, game
 
 
 class Exported:
@@ -111,33 +141,60 @@ class Exported:
     def __init__(self, checkpoint: Checkpoint, threads: int = 1):
         self._evaluator = Evaluator(checkpoint)
         self.encoder: Encoder | None = self._evaluator.encoder
-        self._pool = ThreadPoolExecutor(threads)
+        self._map = map if threads == 1 else ThreadPoolExecutor(threads).map
 
     def logits(self, planes: np.ndarray) -> np.ndarray:
         parts = [planes[first : first + ASKED] for first in range(0, len(planes), ASKED)]
-        return np.concatenate([policy for policy, _ in self._pool.map(self._evaluator.evaluate, parts)])
+        return np.concatenate([policy for policy, _ in self._map(self._evaluator.evaluate, parts)])
 
 
 def make_games(
-    config: Config, recipe: Recipe, cache: Path, device: torch.device, on_made: Callable[[Made], None] = lambda _: None
+    config: Config,
+    recipe: Recipe,
+    cache: Path,
+    device: torch.device,
+    on_made: Callable[[Made], None] = lambda _: None,
+    cores: Cores | None = None,
 ) -> None:
-    """Play the games that aren't in ``cache`` yet. A file of them appears when all of its games are over, so a command
-    that was stopped goes on with the first file that isn't there."""
-    missing = [(first, last) for first, last in _chunks(config) if not _file(cache, recipe, first, last).exists()]
+    """Play the games that aren't in ``cache`` yet, here or on ``cores`` of a cluster. A file of them appears when all
+    of its games are over, so a command that was stopped goes on with the first file that isn't there."""
+    missing = what_is_missing(config, recipe, cache)
     if not missing:
         return
-    refuse_to_play_under_torchrun(sum(last - first for first, last in missing))
-    threads = max(config.num_workers, config.processes * config.threads)
-    players = recipe.players(device, threads, config.bf16)
-    ready, started, played_here = config.games - sum(last - first for first, last in missing), time.monotonic(), 0
-    for first, last in missing:
-        played = recipe.play(first, last, players, config.parallel_games, threads, groups_on(device))
-        games = {item.name: getattr(played.games, item.name) for item in fields(Games) if item.name != "size"}
-        save_arrays(_file(cache, recipe, first, last), games)
-        played_here += last - first
-        left = config.games - ready - played_here
-        minutes = (time.monotonic() - started) / 60 * left / played_here
-        on_made(Made(ready + played_here, config.games, played_here, played.speed.per_second, minutes))
+    count = sum(last - first for first, last in missing)
+    refuse_to_play_under_torchrun(count)
+    parts: Iterator[list[Ended]]
+    if cores is None:
+        threads = max(config.num_workers, config.processes * config.threads)
+        players, at_once = recipe.players(device, threads, config.bf16), (config.parallel_games, threads)
+        parts = (list(recipe.play(range(*one), players, *at_once, groups_on(device))) for one in missing)
+    else:
+        parts = _parts_from(cores, recipe, missing)
+    begun, played, moves = time.monotonic(), 0, 0
+    for part in parts:
+        part.sort(key=lambda game: game.number)
+        games = games_from_moves(recipe.rules, [game.moves for game in part], np.array([game.margin for game in part]))
+        arrays = {item.name: getattr(games, item.name) for item in fields(Games) if item.name != "size"}
+        save_arrays(_file(cache, recipe, part[0].number, part[-1].number + 1), arrays)
+        played, moves, spent = played + len(part), moves + len(games.moves), time.monotonic() - begun
+        ready = config.games - count + played
+        on_made(Made(ready, config.games, played, moves / spent, spent / 60 * (count - played) / played))
+
+
+def _parts_from(cores: Cores, recipe: Recipe, missing: Sequence[tuple[int, int]]) -> Iterator[list[Ended]]:
+    """The games of each file that is ``missing``, as soon as all of them have come."""
+    files = {number: file for file in missing for number in range(*file)}
+    parts: dict[tuple[int, int], list[Ended]] = {file: [] for file in missing}
+    for game in cores.play(partial(play_there, recipe), deque(files), AT_ONCE):
+        first, last = file = files[game.number]
+        parts[file].append(game)
+        if len(parts[file]) == last - first:
+            yield parts.pop(file)
+
+
+def what_is_missing(config: Config, recipe: Recipe, cache: Path) -> list[tuple[int, int]]:
+    """Of each file of games that is to be played the first game, and the first after the last."""
+    return [(first, last) for first, last in _chunks(config) if not _file(cache, recipe, first, last).exists()]
 
 
 def _chunks(config: Config) -> Iterator[tuple[int, int]]:
@@ -153,7 +210,7 @@ def read_games(config: Config, recipe: Recipe, cache: Path) -> Iterator[tuple[Ga
     """The games that ``make_games`` made, whole, file by file, and U of each: (games,) int64."""
     for first, last in _chunks(config):
         with np.load(_file(cache, recipe, first, last), allow_pickle=False) as arrays:
-            yield Games(recipe.rules.size, **dict(arrays)), recipe.lengths(first, last)
+            yield Games(recipe.rules.size, **dict(arrays)), recipe.lengths(np.arange(first, last))
 
 
 def cut(games: Games, plies: np.ndarray) -> Games:
@@ -202,7 +259,7 @@ def records_split(config: Config, cache: Path) -> Split:
     parts = (split.train, split.validation, split.test)
     train, validation, test = (part.select(part.winners != UNKNOWN) for part in parts)
     if not len(train):
-        raise ConfigError("no game of the records has a known result; give records that say who won")
+        raise ConfigError("no game of the records has a known result; give records with results")
     return Split(train, validation, test)
 
 

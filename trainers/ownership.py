@@ -25,7 +25,7 @@ from trainers.supervised import Answering, Ask, Weighed
 
 def loss(answer: Answer, target: Target, squared: bool) -> tuple[Tensor, Tensor]:
     """The mean over points and scored rows of the squared error of the probability that a point will be the side to
-    move's, or of its cross entropy; and the share of owned points that were foreseen.
+    move's, or of its cross entropy; and the share of owned points that were predicted.
 
     A point of no one's is half of each side's.
     """
@@ -43,7 +43,7 @@ def loss(answer: Answer, target: Target, squared: bool) -> tuple[Tensor, Tensor]
 
 
 def measure(ask: Ask, batches: Iterable[data.Batch]) -> Mapping[str, float]:
-    """Over the scored positions: how many they are, the share of owned points foreseen, and the mean squared error of
+    """Over the scored positions: their number, the share of owned points predicted, and the mean squared error of
     their probabilities (Brier score)."""
     positions = points = right = 0
     squares = 0.0

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields
@@ -25,18 +26,24 @@ from arena.go.planes import HISTORY, NO_MOVE, Encoder
 from bots.search import puct
 from bots.search.gumbel import best_move, draw_gumbel, improved_policy
 from bots.search.tree import CELLS, MAX_DEPTH, ROOT, Nodes, clear_tree
+from trainers.progress import Look
 
 PRIOR, CHEAP, FULL = range(3)
 """How a move is decided: drawn from the net's policy, by few visits, or by all of them."""
 
 LEVELS = 255
-"""The improved policy is kept in so many steps of its largest share."""
+"""The improved policy is stored in this many steps of its largest share."""
 
 HOPELESS, TURNS, RARELY = 0.05, 5, 0.25
-"""After so many turns in a row with a win rate this near to 0 or 1, a full search is this many times as likely."""
+"""Turns in a row, distance of the win rate from 0 or 1, and the factor on the probability of a full search then."""
 
 BACK = 6
 """Steps of niceness by which players step back."""
+
+NOTHING = np.empty(0, np.uint16)
+
+WIDE, WIDER = 0.1, 5.0
+"""The share of games whose komi varies this many times as much, so that the net knows all kinds of komi."""
 
 _SHARE = 2.0**-53
 _S11 = np.uint64(11)
@@ -80,8 +87,9 @@ class Style(NamedTuple):
     full_search_prob: float
     visits: int
     cheap_search_visits: int
-    first_pass: int  # no pass before so many moves
+    first_pass: int  # nobody passes before this move
     gumbel_scale: float
+    fork_game_prob: float = 0.0
 
 
 @kernel
@@ -127,15 +135,24 @@ def _prepare(field, nodes, slot, style):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def begin(field, nodes, slot, size, komi, seed, drawn, style):  # type: ignore[no-untyped-def]
-    """Begin a game in a slot, whose first ``drawn`` moves are drawn from the policy."""
-    clear(field.boards[slot], size)
+def begin(field, nodes, slot, size, komi, seed, moves, drawn, style):  # type: ignore[no-untyped-def]
+    """Begin a game in a slot with some ``moves``, (moves,) uint16 of points. Up to move ``drawn`` the next ones are
+    drawn from the policy."""
+    board = field.boards[slot]
+    clear(board, size)
     root = field.roots[slot]
     root.superko = 1
     root.area = 1
     root.komi = komi
-    field.hashes[slot, 0] = field.boards[slot].hash
-    field.lengths[slot] = 0
+    field.hashes[slot, 0] = board.hash
+    for ply in range(moves.shape[0]):
+        move = np.int64(moves[ply])
+        play_any(board, (move // size + 1) * WIDTH + move % size + 1, 1 + ply % 2)
+        field.moves[slot, ply] = moves[ply]
+        field.kinds[slot, ply] = PRIOR
+        field.win_rates[slot, ply] = 0.5
+        field.hashes[slot, ply + 1] = board.hash
+    field.lengths[slot] = moves.shape[0]
     field.drawn[slot] = drawn
     field.clear[slot] = 0
     field.states[slot] = seeded(seed)
@@ -253,6 +270,28 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
+class Chances:
+    """What the beginnings of games are drawn from."""
+
+    komi: float
+    """Its mean."""
+    komi_stdev: float
+    most: int
+    """Of komi, on either side."""
+    policy_init_prob: float
+    policy_init_moves: int
+
+    def draw(self, random: np.random.Generator) -> tuple[float, int, int]:
+        """A new game's komi, its seed, and how many moves are drawn from the policy."""
+        stdev = self.komi_stdev * (WIDER if random.random() < WIDE else 1.0)
+        komi = np.clip(round(2 * random.normal(self.komi, stdev)) / 2, -self.most, self.most)
+        drawn = 0
+        if random.random() < self.policy_init_prob:
+            drawn = int(random.integers(self.policy_init_moves + 1))
+        return float(komi), int(random.integers(2**62)), drawn
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """What is played: the board, and how each game begins."""
 
@@ -277,6 +316,7 @@ class Player:
         self._owners = np.zeros((slots, CELLS), np.int32)
         self._slots = np.arange(slots)
         self._over, self._margins = np.zeros(slots, np.bool_), np.zeros(slots)
+        self._earlier: deque[np.ndarray] = deque(maxlen=slots)  # the moves of the latest games
         self.pace = Pace()
         """Of all that was played so far."""
         for slot in range(slots):
@@ -284,15 +324,39 @@ class Player:
 
     def _begin(self, slot: int) -> None:
         komi, seed, drawn = self._table.begin()
-        begin(self._field, self._nodes, slot, self._table.size, komi, seed, drawn, self._table.style)
+        moves = self._fork(seed)
+        if len(moves):
+            drawn = len(moves) + 1
+        begin(self._field, self._nodes, slot, self._table.size, komi, seed, moves, drawn, self._table.style)
+
+    def _fork(self, seed: int) -> np.ndarray:
+        """The first moves of an earlier game, up to a random one before half of it and before the first pass; mostly
+        none."""
+        random = np.random.default_rng(seed)
+        if not self._earlier or random.random() >= self._table.style.fork_game_prob:
+            return NOTHING
+        moves = self._earlier[random.integers(len(self._earlier))]
+        moves = moves[: random.integers(1 + len(moves) // 2)]
+        return moves[: int(np.argmax(np.append(moves, self._table.size**2) == self._table.size**2))]
+
+    def look(self) -> Look | None:
+        """The latest position of a game under way that was searched in full; None before there is one."""
+        field = self._field
+        plies = np.flatnonzero(field.kinds[0, : int(field.lengths[0])] == FULL)
+        if not len(plies):
+            return None
+        ply = int(plies[-1])
+        win_rate = float(field.win_rates[0, ply])
+        moves, levels = field.moves[0, :ply].copy(), field.levels[0, ply].astype(np.float32)
+        komi = float(field.roots[0]["komi"])
+        return Look(self._table.size, moves, komi, win_rate if ply % 2 == 0 else 1 - win_rate, levels / levels.sum())
 
     def play(self, goes_on: Callable[[], bool], finish: Callable[[Played], None]) -> None:
         """Play while it ``goes_on``, which is asked after every batch, and ``finish`` games that are over. On Linux the
         thread steps back behind others: who learns must not wait for who plays."""
         if sys.platform == "linux" and threading.current_thread() is not threading.main_thread():
-            os.setpriority(
-                os.PRIO_PROCESS, threading.get_native_id(), min(19, os.getpriority(os.PRIO_PROCESS, 0) + BACK)
-            )
+            usual = os.getpriority(os.PRIO_PROCESS, os.getpid())
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), min(19, usual + BACK))
         table, field, nodes = self._table, self._field, self._nodes
         trees = (field.boards, field.roots, field.hashes, nodes)
         shape, turns = (-1, self._net.encoder.planes, table.size, table.size), symmetry_table(table.size)
@@ -302,7 +366,9 @@ class Player:
             take_turns(field, nodes, self._slots, table.knowledge, table.style, table.limit, self._over, self._margins)
             moves = int(field.lengths.sum()) - before
             for slot in np.flatnonzero(self._over).tolist():
-                finish(self._finished(slot))
+                game = self._finished(slot)
+                self._earlier.append(game.moves)
+                finish(game)
                 self._begin(slot)
             count = puct.select_leaves(*trees, self._slots, table.limit * 2**16, 1, table.knowledge, self._leaves)
             asked = answered = 0.0
@@ -332,10 +398,21 @@ class Player:
         )
 
 
+class Playing(Protocol):
+    """Whoever plays in a thread; see ``Player``."""
+
+    @property
+    def pace(self) -> Pace: ...
+
+    def play(self, goes_on: Callable[[], bool], finish: Callable[[Played], None]) -> None: ...
+
+    def look(self) -> Look | None: ...
+
+
 class Players:
     """Players in threads, which play as long as the context lasts, whatever else is done meanwhile."""
 
-    def __init__(self, players: Sequence[Player]):
+    def __init__(self, players: Sequence[Playing]):
         self._players = players
         self._pool = ThreadPoolExecutor(len(players), "players")
         self._changed = threading.Condition()
@@ -362,7 +439,7 @@ class Players:
             self._changed.notify_all()
 
     def take(self, rows: int, goes_on: Callable[[], bool] = lambda: True) -> list[Played]:
-        """The games that are over and weren't taken yet, once they have so many rows or it no longer ``goes_on``.
+        """Finished games that weren't taken yet, once they have ``rows`` rows or it no longer ``goes_on``.
         Raises what a player raised."""
         while goes_on():
             for working in self._working:
@@ -375,6 +452,10 @@ class Players:
         with self._changed:
             taken, self._finished, self._rows = self._finished, [], 0
         return taken
+
+    def look(self) -> Look | None:
+        """A position of a game under way; see ``Player.look``."""
+        return self._players[0].look()
 
     @property
     def pace(self) -> Pace:

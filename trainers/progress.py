@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import csv
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
-from arena.ratings import PairCounts, compare, expected_score
+from arena import CheckpointError
+from arena.ratings import Estimate, PairCounts, Result, compare, expected_score, rate
+
+RATINGS_FILE = "ratings.csv"
+"""The matches of a run that learns from its own games, beside its state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,19 @@ class Rating:
         return cls(iteration, against, len(points), won, drawn, lost, float(points.mean()), low, high)
 
 
+@lru_cache(maxsize=4)
+def strengths(ratings: tuple[Rating, ...]) -> dict[int, Estimate]:
+    """By iteration, the Elo of a run's nets from a joint fit of all its matches; 0 is the first opponent."""
+    if not ratings:
+        return {}
+    matches = [
+        Result(str(match.iteration), f" {match.against}", match.share * match.games, match.games) for match in ratings
+    ]
+    fit = rate(matches, black_advantage=False)
+    anchor = f" {ratings[0].against}"
+    return {number: fit.difference(str(number), anchor) for number in sorted({match.iteration for match in ratings})}
+
+
 @dataclass(frozen=True, slots=True)
 class Iteration:
     """How a run is doing that learns from its own games: the figures of an iteration, and all matches so far."""
@@ -90,6 +110,19 @@ class Iteration:
     """Black's share of the points."""
     minutes_left: float | None
     ratings: tuple[Rating, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A position of a game under way and what its search found."""
+
+    size: int
+    moves: np.ndarray  # (moves,) uint16 before the position
+    komi: float
+    win_rate: float
+    """Black's."""
+    shares: np.ndarray
+    """(size² + 1,) of the improved policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,3 +158,41 @@ class Round:
     """The mean age of the rows learned from, in rows played since."""
     minutes_left: float | None
     ratings: tuple[Rating, ...]
+    look: Look | None = None
+
+
+def write_rating(folder: Path, rating: Rating) -> None:
+    """Append a line to a run's ratings."""
+    path = folder / RATINGS_FILE
+    new = not path.exists()
+    with path.open("a", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [item.name for item in fields(Rating)], lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerow(
+            {name: float(f"{getattr(rating, name):.5g}") for name in ("share", "low", "high")}
+            | {name: getattr(rating, name) for name in ("iteration", "against", "games", "won", "drawn", "lost")}
+        )
+
+
+def read_ratings(folder: Path) -> list[Rating]:
+    """A run's ratings by iteration, of each match the last; none where there is no file. Raises CheckpointError for a
+    file of something else."""
+    path = folder / RATINGS_FILE
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    try:
+        ratings = {
+            (int(line["iteration"]), line["against"]): Rating(
+                int(line["iteration"]),
+                line["against"],
+                *(int(line[name]) for name in ("games", "won", "drawn", "lost")),
+                *(float(line[name]) for name in ("share", "low", "high")),
+            )
+            for line in lines
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path}: holds no ratings ({error}); remove it to start the curve again") from error
+    return sorted(ratings.values(), key=lambda rating: rating.iteration)

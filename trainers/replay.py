@@ -102,7 +102,7 @@ class Replay:
     def _claim(self) -> None:
         path, mine = self.folder / RULES_FILE, {"format": FORMAT, "size": self.size, "rules": "cgos"}
         if path.exists():
-            found = read_json(path, error=ConfigError, hint="start the run anew with --new")
+            found = read_json(path, error=ConfigError, hint="start again with --new")
             if found != mine:
                 raise ConfigError(f"{path}: its games are {found}, and this run plays {mine}; give it another name")
         else:
@@ -147,7 +147,7 @@ class Replay:
         self._forget()
 
     def _forget(self) -> None:
-        """Let go of the oldest games that are no longer in the window, but for one file."""
+        """Drop the oldest games outside the window, except one file."""
         while len(self._parts) > 1 and self._kept - len(self._parts[0][1]) >= window(self.rows, self._begin):
             path, found = self._parts.popleft()
             self._kept -= len(found)

@@ -6,19 +6,20 @@ against one opponent, drawn from a pool of snapshots, and one step: moves after 
 get likelier, the others less likely. What was expected may be the net's own forecast, and how it went that of the next
 positions rather than the result alone (Schulman et al. 2016, "High-dimensional continuous control using generalized
 advantage estimation"). The other heads go on learning from the same games, or they would no longer understand the tower
-that they share. In one process, on one device.
+that they share. In one process, on one device; games may be played on the cores of a cluster.
 """
 
 from __future__ import annotations
 
-import csv
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -28,7 +29,7 @@ from safetensors.torch import save as serialised
 from torch import Tensor, nn
 
 from arena import CheckpointError, ConfigError
-from arena.events.openings import draw_openings
+from arena.events.openings import Opening, draw_openings
 from arena.files import replacing
 from arena.go.game import Rules
 from arena.go.moves import SYMMETRIES
@@ -40,16 +41,32 @@ from bots.nets.network import Answer, expected_result
 from trainers import data, sl
 from trainers.data import DRAW, LOSS, WIN
 from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
+from trainers.lent import Cores, Lent, connected
 from trainers.loop import Run, to_tensors
 from trainers.optimizers import Plan
-from trainers.progress import Iteration, Rating
-from trainers.selfplay import NetPlayer, Played, by_colour, draw_seeds, groups_on, play, sensible_moves
+from trainers.progress import Iteration, Rating, read_ratings, write_rating
+from trainers.selfplay import (
+    Course,
+    Ended,
+    NetPlayer,
+    Played,
+    Player,
+    Speed,
+    by_colour,
+    draw_seeds,
+    gathered,
+    groups_on,
+    sensible_moves,
+)
 from trainers.settings import ADJUSTABLE, write_file
 from trainers.settings import RL as Config
 from trainers.sparring import Sparring, spar
 from trainers.supervised import CALIBRATION, PARITY_ROWS, QUICK_ROWS
 from trainers.tracking import profiled, tracked
 from trainers.workers import Workers, pick_device, prepare, refuse_torchrun
+
+if TYPE_CHECKING:
+    from arena.events.cluster import Stage
 
 LEARNER, OPPONENT = 0, 1
 """Who is who among the players of a game."""
@@ -60,7 +77,9 @@ MEMORY = 0.9
 SHORT = 32
 """Games of the last match of a run that was stopped."""
 
-RATINGS_FILE = "ratings.csv"
+AT_ONCE = 32
+"""Games that a core of a cluster plays at once."""
+
 GAMES_FILE = "games.sgfs"
 POOL = "pool"
 
@@ -170,10 +189,15 @@ class Learner(nn.Module):
 
 
 def train(
-    config: Config, results: Path, registry: Registry, on_progress: Callable[[Iteration], None] = lambda _: None
+    config: Config,
+    results: Path,
+    registry: Registry,
+    on_progress: Callable[[Iteration], None] = lambda _: None,
+    lent: Lent | None = None,
 ) -> Path:
     """Train, or go on where a run of this name stopped, and return the checkpoint's folder. The bot that it is rated
-    against is one of ``registry``.
+    against is one of ``registry``. Games are played here, or on the cores that are ``lent``: the same ones, where nets
+    play on a CPU here, too.
 
     Files go under ``results``: training/NAME/ and checkpoints/NAME/. Stopped by SIGINT, SIGTERM or SIGHUP it ends its
     iteration, saves its state and a checkpoint after a short last match, and returns as always. On a CPU, with a
@@ -186,7 +210,8 @@ def train(
     bot = registry.resolve(config.eval_opponent) if config.eval_opponent else None
     if bot is not None:
         bot.checked(config.size)
-    return _Training(config, results, bot, on_progress).run()
+    with connected(lent, [], rules_of(config)) as cores:
+        return _Training(config, results, bot, on_progress, cores).run()
 
 
 def check(config: Config, results: Path) -> None:
@@ -257,7 +282,7 @@ class Pool:
             try:
                 self._loaded[iteration] = load_file(path)
             except (OSError, SafetensorError) as error:
-                raise CheckpointError(f"{path}: can't be read ({error}); start the run anew with --new") from error
+                raise CheckpointError(f"{path}: can't be read ({error}); start again with --new") from error
         network.load_state_dict(self._loaded[iteration])
 
     def keep(self, iteration: int) -> None:
@@ -272,11 +297,58 @@ class Pool:
         return self._folder / f"{iteration:06}.safetensors"
 
 
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Games of the learner, who is the first of the ``nets``, with an opponent. By its number each is the same wherever
+    it is played on a CPU; the learner has Black in those with even numbers."""
+
+    nets: tuple[Net, Net]
+    encoder: str
+    rules: Rules
+    temperature: float
+    seeds: np.ndarray  # (games,) uint64
+    openings: Sequence[Opening]
+
+    def course(self, numbers: np.ndarray, players: Sequence[Player], threads: int = 1, groups: int = 1) -> Course:
+        """Some of the games."""
+        is_black = numbers % 2 == 0
+        seats = by_colour(np.where(is_black, LEARNER, OPPONENT), np.where(is_black, OPPONENT, LEARNER))
+        openings = [self.openings[number] for number in numbers.tolist()]
+        return Course(players, seats, self.rules, self.seeds[numbers], openings, threads=threads, groups=groups)
+
+    def played_on(self, cores: Cores) -> Played:
+        """All games, on the cores of a cluster."""
+        first, second = (deepcopy(net).cpu() for net in self.nets)
+        sent, started = replace(self, nets=(first, second)), time.perf_counter()
+        ended = list(cores.play(play_there, deque(range(len(self.seeds))), AT_ONCE, sent=lambda: sent))
+        moves = sum(len(game.moves) - game.given for game in ended)
+        speed = Speed(moves, 0, 0, time.perf_counter() - started, 0.0, 0.0)  # no node tells of its nets
+        return gathered(self.rules, ended, self.seeds, speed)
+
+
+def play_there(numbers: Sequence[int], stage: Stage) -> Iterator[tuple[int, Ended]]:
+    """Play some games of the match that was sent to a node of a cluster."""
+    torch.set_num_threads(1)
+    match: Match = stage.sent
+    encoder, device = find_encoder(match.encoder), torch.device("cpu")
+    players = [NetPlayer(net, encoder, device, match.temperature) for net in match.nets]
+    for game in match.course(np.array(numbers), players).play():
+        number = numbers[game.number]
+        yield number, game._replace(number=number)
+
+
 class _Training:
     """What one call of ``train`` works with."""
 
-    def __init__(self, config: Config, results: Path, bot: Entry | None, on_progress: Callable[[Iteration], None]):
-        self.config, self.on_progress = config, on_progress
+    def __init__(
+        self,
+        config: Config,
+        results: Path,
+        bot: Entry | None,
+        on_progress: Callable[[Iteration], None],
+        cores: Cores | None,
+    ):
+        self.config, self.on_progress, self.cores = config, on_progress, cores
         self.rules = rules_of(config)
         self.device = prepare(config, Workers())
         self.start = Checkpoint.open(find(config.start, results))
@@ -328,7 +400,7 @@ class _Training:
 
     def _iterate(self) -> None:
         config, state = self.config, self.state
-        iteration, begun = state.step_count, state.seconds
+        iteration, begun = state.step_count, time.monotonic()
         is_black = np.arange(config.games) % 2 == 0
         self.pool.load(met := self.pool.draw(iteration, config.seed), self.opponent)
         nets = (self.learner.network, self.opponent)
@@ -336,10 +408,9 @@ class _Training:
         played = self._play(nets, config.games, config.temperature, seed, draw_seeds(config.games, seed))
         figures = self._learn(played, is_black, iteration)
         figures = {
-            "games_per_second": config.games / (state.seconds - begun),
+            "games_per_second": config.games / (time.monotonic() - begun),
             "positions_per_second": played.speed.per_second,
-            "net_share": played.speed.net_share,
-            "fill": played.speed.fill,
+            **({} if self.cores else {"net_share": played.speed.net_share, "fill": played.speed.fill}),
             "opponent": met,
             "share": float(played.points(is_black).mean()),
             "black": float(played.points(np.ones_like(is_black)).mean()),
@@ -385,13 +456,15 @@ class _Training:
     def _play(self, nets: tuple[Net, Net], games: int, temperature: float, seed: int, seeds: np.ndarray) -> Played:
         """Games of the learner, who is ``nets[0]``, with an opponent; two after another share an opening, and the
         learner has Black in the first."""
-        is_black = np.arange(games) % 2 == 0
-        seats = by_colour(np.where(is_black, LEARNER, OPPONENT), np.where(is_black, OPPONENT, LEARNER))
-        players = [self._player(net, temperature) for net in nets]
         openings = draw_openings(self.rules, games // 2, self.config.plies, seed)
         twice = [opening for opening in openings for _ in range(2)]
-        threads, groups = self.config.num_workers, groups_on(self.device)
-        return play(players, seats, self.rules, seeds, twice, threads=threads, groups=groups)
+        match = Match(nets, self.encoder.name, self.rules, temperature, seeds, twice)
+        if self.cores is not None:
+            return match.played_on(self.cores)
+        players = [self._player(net, temperature) for net in nets]
+        course = match.course(np.arange(games), players, self.config.num_workers, groups_on(self.device))
+        ended = list(course.play())
+        return gathered(self.rules, ended, seeds, course.speed)
 
     def _player(self, net: Net, temperature: float) -> NetPlayer:
         """A player with the weights that the net has now; always the same one, so that a GPU captures it once."""
@@ -587,40 +660,3 @@ def moves_of(played: Played, places: np.ndarray, gained: np.ndarray) -> Moves:
         sensible=torch.from_numpy(sensible_moves(played.games, played.rules)[places]),
         advantages=torch.from_numpy(gained),
     )
-
-
-def write_rating(folder: Path, rating: Rating) -> None:
-    """Append a line to a run's ratings."""
-    path = folder / RATINGS_FILE
-    new = not path.exists()
-    with path.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [item.name for item in fields(Rating)], lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow(
-            {name: float(f"{getattr(rating, name):.5g}") for name in ("share", "low", "high")}
-            | {name: getattr(rating, name) for name in ("iteration", "against", "games", "won", "drawn", "lost")}
-        )
-
-
-def read_ratings(folder: Path) -> list[Rating]:
-    """A run's ratings by iteration, of each match the last; none where there is no file. Raises CheckpointError for a
-    file of something else."""
-    path = folder / RATINGS_FILE
-    if not path.exists():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
-        lines = list(csv.DictReader(file))
-    try:
-        ratings = {
-            (int(line["iteration"]), line["against"]): Rating(
-                int(line["iteration"]),
-                line["against"],
-                *(int(line[name]) for name in ("games", "won", "drawn", "lost")),
-                *(float(line[name]) for name in ("share", "low", "high")),
-            )
-            for line in lines
-        }
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path}: holds no ratings ({error}); remove it, and their curve begins anew") from error
-    return sorted(ratings.values(), key=lambda rating: rating.iteration)

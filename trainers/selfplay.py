@@ -2,15 +2,15 @@
 
 Who decides a move is up to the caller (``Seats``): two nets with a colour each, or one net up to some ply, then a
 random move, then another net. A game depends on its seed, its opening and the players alone, whatever is played beside
-it, as far as a net's sums do (in torch their last bits may depend on the size of a batch). Not here: search, clocks,
-resignation, setup stones, rules that count prisoners.
+it, as far as a net's sums do (in torch on a GPU their last bits may depend on the size of a batch). Not here: search,
+clocks, resignation, setup stones, rules that count prisoners.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -24,6 +24,10 @@ from bots.nets.catalogue import Net
 from bots.nets.gpu import TorchModel
 from trainers.data import BLACK_WON, DRAWN, WHITE_WON, Games
 from trainers.slots import Law, Tables, Threads, all_sensible, in_turn, look, put_game, take_turns
+
+TOGETHER = 16
+"""Positions that a net in torch evaluates at once on a processor, no more and no fewer: the last bits of its answers
+depend on their number."""
 
 GIVEN = -1
 """Who decided the moves of an opening."""
@@ -69,13 +73,20 @@ class NetPlayer:
         self.encoder: Encoder | None = encoder
         self.temperature = temperature
         self._model = TorchModel(network, device, bf16)
+        self._parts = device.type == "cpu"
 
     def refresh(self) -> None:
         """Take over what the net has learned."""
         self._model.refresh()
 
     def logits(self, planes: np.ndarray) -> np.ndarray:
-        return self._model.run(["policy"], planes)[0]
+        if not self._parts:
+            return self._model.run(["policy"], planes)[0]
+        filled = np.zeros((-(-len(planes) // TOGETHER) * TOGETHER, *planes.shape[1:]), np.float32)
+        filled[: len(planes)] = planes
+        starts = range(0, len(filled), TOGETHER)
+        parts = [self._model.run(["policy"], filled[first : first + TOGETHER])[0] for first in starts]
+        return np.concatenate(parts)[: len(planes)]
 
 
 class Uniform:
@@ -234,31 +245,58 @@ class _Question(NamedTuple):
     planes: np.ndarray  # (k, planes, n, n) float32
 
 
-class _Course:
+class Ended(NamedTuple):
+    """A game that is over."""
+
+    number: int
+    """Among the seeds."""
+    moves: np.ndarray  # (moves,) uint16
+    deciders: np.ndarray  # (moves,) int8
+    margin: float
+    """Black's, komi counted."""
+    given: int
+    """Moves of its opening."""
+
+
+class Course:
     """Games on their way through the slots, which are parted into groups: who is asked what, and what became of it."""
 
     def __init__(
         self,
-        room: _Room,
         players: Sequence[Player],
         seats: Seats,
+        rules: Rules,
         seeds: np.ndarray,
-        openings: Sequence[Opening],
-        groups: int,
+        openings: Sequence[Opening] = (),
+        slots: int = 1024,
+        threads: int = 1,
+        groups: int = 1,
     ):
-        count = len(seeds)
-        self.finished: list[np.ndarray] = [np.empty(0, np.uint16)] * count
-        self.deciders: list[np.ndarray] = [np.empty(0, np.int8)] * count
-        self.margins, self.given = np.zeros(count), np.zeros(count, np.int64)
-        self.positions = self.questions = 0
-        self.encoding_seconds = 0.0
-        self._room, self._players, self._seats, self._seeds, self._openings = room, players, seats, seeds, openings
-        self._groups = np.array_split(np.arange(room.slots), groups)
+        """See ``play``."""
+        slots = max(1, min(slots, len(seeds)))
+        groups = min(groups, slots)
+        self._players, self._seats, self._rules, self._seeds, self._openings = players, seats, rules, seeds, openings
+        self._threads = threads
+        self._groups = np.array_split(np.arange(slots), groups)
         self._begun = 0
-        self._game = np.full(room.slots, -1)  # of each slot
-        self._decided = np.empty((room.slots, room.rules.move_limit), np.int8)
+        self._game = np.full(slots, -1)  # of each slot
+        self._given = np.zeros(slots, np.int64)
+        self._decided = np.empty((slots, rules.move_limit), np.int8)
+        self._over: list[Ended] = []
+        self.speed = Speed(0, 0, -(-slots // groups), 0.0, 0.0, 0.0)
+        """Of what was played so far."""
 
-    def ask(self, group: int) -> _Question | None:
+    def play(self) -> Iterator[Ended]:
+        """The games, as they end; to be called once."""
+        started = time.perf_counter()
+        with Threads(self._threads) as pool:
+            self._room = _Room(self._rules, len(self._game), pool)
+            for _ in in_turn(len(self._groups), self._ask, self._consult, self._take):
+                self.speed = replace(self.speed, seconds=time.perf_counter() - started)
+                yield from self._over
+                self._over.clear()
+
+    def _ask(self, group: int) -> _Question | None:
         """The next question about a group, whose free slots take new games first; None when all of them are over."""
         slots, lengths = self._groups[group], self._room.tables.lengths
         for slot in slots[self._game[slots] < 0][: len(self._seeds) - self._begun].tolist():
@@ -271,7 +309,8 @@ class _Course:
         which = waiting[seated == player]
         started = time.perf_counter()
         planes = self._room.planes(which, self._players[player].encoder)
-        self.encoding_seconds += time.perf_counter() - started
+        spent = self.speed.encoding_seconds + time.perf_counter() - started
+        self.speed = replace(self.speed, encoding_seconds=spent)
         return _Question(player, which, planes)
 
     def _begin(self, slot: int) -> None:
@@ -279,21 +318,30 @@ class _Course:
         room = self._room
         put_game(room.tables, slot, room.law, room.rules.size, int(self._seeds[self._begun]), opening)
         self._decided[slot, : len(opening)] = GIVEN
-        self._game[slot], self.given[self._begun] = self._begun, len(opening)
+        self._game[slot], self._given[slot] = self._begun, len(opening)
         self._begun += 1
 
-    def take(self, question: _Question, logits: np.ndarray) -> None:
+    def _consult(self, question: _Question) -> tuple[np.ndarray, float]:
+        """The answer, and the seconds that it took: in another thread, where there are groups."""
+        asked = time.perf_counter()
+        return self._players[question.player].logits(question.planes), time.perf_counter() - asked
+
+    def _take(self, question: _Question, answer: tuple[np.ndarray, float]) -> None:
         """Play what a player has said; games that are over leave their slots."""
-        which, lengths = question.which, self._room.tables.lengths
+        which, lengths, (logits, seconds) = question.which, self._room.tables.lengths, answer
         self._decided[which, lengths[which]] = question.player
         over, margins = self._room.take_turns(which, logits, self._players[question.player].temperature)
-        self.positions += len(which)
-        self.questions += 1
+        speed = self.speed
+        self.speed = replace(
+            speed,
+            positions=speed.positions + len(which),
+            questions=speed.questions + 1,
+            net_seconds=speed.net_seconds + seconds,
+        )
         for slot, margin in zip(which[over].tolist(), margins[over].tolist(), strict=True):
-            game, length = self._game[slot], lengths[slot]
-            self.finished[game] = self._room.tables.moves[slot, :length].copy()
-            self.deciders[game] = self._decided[slot, :length].copy()
-            self.margins[game] = margin
+            length = lengths[slot]
+            moves, deciders = self._room.tables.moves[slot, :length].copy(), self._decided[slot, :length].copy()
+            self._over.append(Ended(int(self._game[slot]), moves, deciders, margin, int(self._given[slot])))
             self._game[slot] = -1
 
 
@@ -316,28 +364,19 @@ def play(
     positions encoded, so that neither waits. Raises ConfigError for rules that count prisoners and IllegalMove for an
     opening that can't be played.
     """
-    count, started = len(seeds), time.perf_counter()
-    slots = max(1, min(slots, count))
-    groups = min(groups, slots)
-    net_seconds = 0.0
+    course = Course(players, seats, rules, seeds, openings, slots, threads, groups)
+    ended = list(course.play())
+    return gathered(rules, ended, seeds, course.speed)
 
-    def consult(question: _Question) -> np.ndarray:
-        nonlocal net_seconds
-        asked = time.perf_counter()
-        logits = players[question.player].logits(question.planes)
-        net_seconds += time.perf_counter() - asked
-        return logits
 
-    with Threads(threads) as pool:
-        course = _Course(_Room(rules, slots, pool), players, seats, seeds, openings, groups)
-        for _ in in_turn(groups, course.ask, consult, course.take):
-            pass
-    seconds = time.perf_counter() - started
-    in_batch = -(-slots // groups)
-    speed = Speed(course.positions, course.questions, in_batch, seconds, net_seconds, course.encoding_seconds)
-    games = games_from_moves(rules, course.finished, course.margins)
-    everyone = np.concatenate(course.deciders) if count else np.empty(0, np.int8)
-    return Played(rules, games, course.margins, course.given, everyone, np.asarray(seeds, np.uint64), speed)
+def gathered(rules: Rules, ended: Sequence[Ended], seeds: np.ndarray, speed: Speed) -> Played:
+    """All games of ``seeds``, in the order of their numbers."""
+    ended = sorted(ended, key=lambda game: game.number)
+    margins = np.array([game.margin for game in ended], np.float64)
+    games = games_from_moves(rules, [game.moves for game in ended], margins)
+    deciders = np.concatenate([game.deciders for game in ended]) if ended else np.empty(0, np.int8)
+    given = np.array([game.given for game in ended], np.int64)
+    return Played(rules, games, margins, given, deciders, np.asarray(seeds, np.uint64), speed)
 
 
 def games_from_moves(rules: Rules, finished: Sequence[np.ndarray], margins: np.ndarray) -> Games:

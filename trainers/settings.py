@@ -121,7 +121,7 @@ class Loop(Settings):
     lr_schedule: str = option(
         "cosine",
         LEARNING,
-        "Decay of the learning rate; wsd holds it, and lowers it in the last fifth",
+        "Decay of the learning rate; wsd keeps it constant and lowers it in the last fifth",
         choices=("cosine", "linear", "constant", "wsd"),
     )
     warmup_ratio: float = option(0.02, LEARNING, "Share of the budget in which the learning rate rises", 0, 0.9)
@@ -137,7 +137,7 @@ class Loop(Settings):
     )
     tensorboard: bool = option(False, WATCHING, "Log to TensorBoard, too")
     wandb: bool = option(False, WATCHING, "Log to Weights & Biases, too")
-    profile: int = option(0, WATCHING, "Steps to profile once the run is warm, into trace.json.gz beside its state", 0)
+    profile: int = option(0, WATCHING, "Steps to profile after the warm-up, into trace.json.gz in the run's folder", 0)
     threads: int = option(1, MACHINE, "Threads of torch in each process", 1)
     num_workers: int = option(1, MACHINE, "Threads that prepare rows, in each process", 1)
     device: str = option("auto", MACHINE, "Device; auto takes cuda where there is one", choices=("auto", "cpu", "cuda"))
@@ -301,7 +301,7 @@ class RL(Loop):
     )
     eval_opponent_games: int = option(40, WATCHING, "Games of that match, half with each colour", 2)
     final_eval_games: int = option(400, WATCHING, "Games of the last match, whose score is in the manifest", 2)
-    save_games: bool = option(False, WATCHING, "Save the games of those matches as SGF beside the state")
+    save_games: bool = option(False, WATCHING, "Save the games of those matches as SGF in the run's folder")
     micro_batch_size: int = option(512, MACHINE, "Rows in memory at once; all rows of an iteration make one step", 1)
 
 
@@ -368,7 +368,7 @@ class Value(Supervised):
     records_share: float = option(0.5, SOURCE, "Both: share of the rows that come from records", 0.01, 0.99)
     net: str = option("arena-6x56", NET, "Net: arena-BLOCKSxCHANNELS")
     start: str = option(
-        "sl-9x9", NET, "Checkpoint to train on from, whose policy stays; its net may be smaller; '' for none"
+        "sl-9x9", NET, "Checkpoint to start from; its policy stays; its net may be smaller; '' for none"
     )
     loss: str = option(
         "wdl",
@@ -427,7 +427,15 @@ class Distill(Supervised):
     SHOWN = ("data", "name", "teacher", "start", "play_minutes", "max_minutes")
 
     teacher: str = option(
-        "alphago:visits=200", SOURCE, "Bot that plays the games: an alphago, or checkpoint:NAME for a net alone"
+        "alphago:visits=200",
+        SOURCE,
+        "Bot to learn from: an alphago, checkpoint:NAME for a net alone, or an engine with an analysis mode",
+    )
+    teacher_license: str = option("", SOURCE, "Licence of the teacher's net, for the manifest")
+    player: str = option(
+        "",
+        SOURCE,
+        "Bot that plays the moves, such as checkpoint:NAME; '' for the teacher. The teacher then judges only",
     )
     games: int = option(2_000, SOURCE, "Number of games, each from an opening of its own", 10)
     play_minutes: float | None = option(
@@ -448,7 +456,7 @@ class Distill(Supervised):
     validation_split: float = option(0.03, SOURCE, "Share of the games held out for validation", 0, 1)
     records_share: float = option(0.25, SOURCE, "With --data: share of the rows that imitate records", 0, 1)
     net: str = option("arena-8x64", NET, "Net: arena-BLOCKSxCHANNELS")
-    start: str = option("distilled-9x9", NET, "Checkpoint to train on from, whose net may be smaller; '' for none")
+    start: str = option("distilled-9x9", NET, "Checkpoint to start from; its net may be smaller; '' for none")
     learning_rate: float = option(0.01, LEARNING, "Peak learning rate, after the warmup", 0)
     sharpening: float = option(1.0, LEARNING, "Exponent of the visit shares in targets; over 1 sharpens them", 0.1)
     outcome_share: float = option(
@@ -503,15 +511,21 @@ DISTILL_PRESETS = {
 class Zero(Loop):
     """What ``trainers.zero`` is told, which learns from nothing but its own games."""
 
-    SHOWN = ("name", "size", "start", "max_minutes", "max_games")
+    SHOWN = ("name", "size", "sizes", "start", "max_minutes", "max_games")
 
+    sizes: str = option(
+        "",
+        PLAYING,
+        "Curriculum: board sizes in turn, such as 5,7,9, each with its share of the budget if given: 5:0.1,7:0.2,9. "
+        "The last one is --size",
+    )
     net: str = option("arena-4x32", NET, "Net: arena-BLOCKSxCHANNELS")
     encoder: str = option("", NET, "Encoder of positions; '' for the usual one of the net")
-    visits: int = option(64, PLAYING, "Visits for a move that is searched in full, which is learned from", 2)
+    visits: int = option(32, PLAYING, "Visits for a move that is searched in full, which is learned from", 2)
     full_search_prob: float = option(
-        0.25, PLAYING, "Playout cap randomization: share of moves searched in full; 1 searches all of them so", 0.01, 1
+        0.3, PLAYING, "Playout cap randomization: share of moves searched in full; 1 searches all of them so", 0.01, 1
     )
-    cheap_search_visits: int = option(16, PLAYING, "Playout cap randomization: visits for the other moves", 2)
+    cheap_search_visits: int = option(12, PLAYING, "Playout cap randomization: visits for the other moves", 2)
     gumbel_sample_size: int = option(16, PLAYING, "Moves considered at the root", 2, 362)
     gumbel_scale: float = option(1.0, PLAYING, "Scale of the Gumbel noise at the root", 0, 10)
     gumbel_c_visit: float = option(50.0, PLAYING, "c_visit of the scale of results", 0)
@@ -524,7 +538,14 @@ class Zero(Loop):
     )
     policy_init_prob: float = option(0.5, PLAYING, "Share of games whose first moves are drawn from the policy", 0, 1)
     policy_init_moves: int = option(3, PLAYING, "Maximum number of opening moves drawn from the policy", 0, 60)
-    first_pass: float = option(0.3, PLAYING, "Moves before which nobody passes, as a share of the points", 0, 1)
+    fork_game_prob: float = option(
+        0.05,
+        PLAYING,
+        "Share of games that begin with the first moves of an earlier game and a move drawn from the policy",
+        0,
+        1,
+    )
+    first_pass: float = option(0.3, PLAYING, "Moves before the first allowed pass, as a share of the points", 0, 1)
     max_games: int | None = option(None, BUDGET, "Games", 1)
     max_minutes: float | None = option(60, BUDGET, "Minutes of play and training, all sittings together", 0)
     batch_size: int = option(256, LEARNING, "Rows a step", 1)
@@ -536,7 +557,7 @@ class Zero(Loop):
     lr_schedule: str = option(
         "wsd",
         LEARNING,
-        "Decay of the learning rate; wsd holds it, and lowers it in the last fifth",
+        "Decay of the learning rate; wsd keeps it constant and lowers it in the last fifth",
         choices=("cosine", "linear", "constant", "wsd"),
     )
     warmup_ratio: float = option(0.01, LEARNING, "Share of the budget in which the learning rate rises", 0, 0.9)
@@ -587,6 +608,9 @@ ZERO_PRESETS = {
     "gpu": Zero(
         "zero-large",
         net="arena-6x96",
+        visits=64,
+        full_search_prob=0.25,
+        cheap_search_visits=16,
         max_minutes=25,
         batch_size=1024,
         round_rows=20_000,

@@ -1,4 +1,4 @@
-"""Supervised learning: a net that imitates strong games and foresees how they end. No self-play, no search.
+"""Supervised learning: a net that imitates strong games and predicts how they end. No self-play, no search.
 
 Learns the next move (cross entropy, as AlphaGo's SL policy: Silver et al. 2016, "Mastering the game of Go with deep
 neural networks and tree search", Methods) and, from the same rows where the record tells and where the net has a head
@@ -34,7 +34,7 @@ Measure = Callable[[Ask, Iterable[data.Batch]], Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """The parts of the loss, each a scalar, and the share that was foreseen: of rows, their likeliest move."""
+    """The parts of the loss, each a scalar, and the top-1 accuracy."""
 
     policy: Tensor
     value: Tensor
@@ -120,9 +120,9 @@ class Score:
     value_floor: float = 0.0
     """What the best constant would get: the value has learned something when its loss is below."""
     scored: int = 0
-    """Positions whose game was scored, where the net foresees ownership."""
+    """Positions whose game was scored, if the net predicts ownership."""
     ownership: float = 0.0
-    """The share of their points whose owner was foreseen; points of no one's aside."""
+    """The share of their owned points whose owner was predicted; neutral points don't count."""
     score_error: float = 0.0
     """The mean absolute error of the score, in points."""
 

@@ -37,7 +37,7 @@ from bots.search.puct import Leaves, select_leaves, settle
 from bots.search.tree import ROOT, Nodes, best_child, clear_tree, kept_nodes, set_root
 
 LEVELS = 65535
-"""Shares of visits are kept in so many steps."""
+"""Visit shares are stored in this many steps."""
 
 _SHARE = 2.0**-53
 _STEP = np.uint64(0x9E3779B97F4A7C15)

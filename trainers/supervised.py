@@ -53,7 +53,7 @@ class Weighed(NamedTuple):
 
     loss: Tensor
     right: Tensor
-    """The share that was foreseen; see ``Progress``."""
+    """The share that was predicted; see ``Progress``."""
     parts: Mapping[str, Tensor] = MappingProxyType({})
     """What is logged of the loss beside: of each head, without its weight."""
 
@@ -63,7 +63,7 @@ class Weighed(NamedTuple):
 
 
 Loss = Callable[[Answering, Tensor, Wanted], Weighed]
-"""Asks the net about planes (B, P, n, n), and weighs what it says by what it should say."""
+"""Evaluates planes (B, P, n, n) with the net, and computes the loss against the targets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ def ask_with(network: Net, device: torch.device) -> Ask:
 
 
 def ask_start(config: Supervised, results: Path) -> Ask | None:
-    """Ask the net that the run began with; None when it knew nothing."""
+    """Evaluate the net that the run started from; None for random weights."""
     if not config.start:
         return None
     device = pick_device(config.device, Workers())  # that of the first of the workers, who alone measures
@@ -282,7 +282,7 @@ class Learning:
         speed = {"rows_per_second": progress.rows_per_second, "waiting": progress.waiting}
         self._run.log(**self._run.figures(), **speed, **figures)
         if (config.keep_best or config.early_stopping_patience) and self._lesson.judged not in figures:
-            raise ConfigError("no games are held out that tell the best net; set validation_split higher")
+            raise ConfigError("no games are held out to choose the best net; raise validation_split")
         losses = self._run.logged(self._lesson.judged)
         if config.keep_best and losses[-1] == min(losses):
             save_checkpoint(config, self._results, self._lesson, self.learned(figures), f"{config.name}-best", False)

@@ -28,11 +28,12 @@ from arena.go.kernels import area_of
 from arena.go.moves import pass_move, symmetry_table
 from arena.go.planes import Encoder, Positions
 from arena.players.registry import Entry, Registry
-from bots import alphago
+from bots import alphago, gtp
 from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.inference import Evaluator, Precision
 from bots.search.puct import Knowledge, Leaves, expand_leaves
 from bots.search.tree import MAX_DEPTH, knowledge_of
+from trainers import engines
 from trainers.selfplay import draw_seeds
 from trainers.settings import Distill as Config
 from trainers.slots import (
@@ -52,7 +53,8 @@ from trainers.slots import (
 )
 
 if TYPE_CHECKING:
-    from arena.events.cluster import Cluster
+    from arena.events.cluster import Stage
+    from trainers.lent import Cores
 
 FORMAT = 2
 """Written into the name of every folder of games; a change of what is in its files, or of who plays what, raises it."""
@@ -85,6 +87,8 @@ class Recipe:
     temperature: float
     temperature_moves: int
     seed: int
+    player: Entry | None = None
+    """Who plays the moves; None for the teacher."""
 
     @classmethod
     def of(cls, config: Config, registry: Registry) -> Recipe:
@@ -92,13 +96,27 @@ class Recipe:
         teacher = registry.resolve(config.teacher)
         if not teacher.bot_kind.teachers:
             raise ConfigError(
-                f"teacher = {config.teacher} only tells its move; choose an alphago, or checkpoint:NAME for a net alone"
+                f"teacher = {config.teacher} returns only a move; choose an alphago, or checkpoint:NAME for a net alone"
             )
-        if teacher.limits.seconds is not None or teacher.limits.time is not None:
+        if isinstance(teacher.config, gtp.Config):
+            if not teacher.config.analysis:
+                raise ConfigError(
+                    f"teacher = {config.teacher} has no analysis mode: give its entry in arena.toml "
+                    "analysis = 'katago analysis -config ... -model ...'"
+                )
+            engines.Analyst(teacher.config)  # or the command is refused after the first games
+        else:
+            teacher.checked(config.size)
+        player = registry.resolve(config.player).checked(config.size) if config.player else None
+        if player is not None and (not player.bot_kind.teachers or player.bot_kind.external):
             raise ConfigError(
-                f"teacher = {config.teacher} thinks by the clock, and games wouldn't be the same; give visits"
+                f"player = {config.player} does not weigh all moves; choose an alphago or checkpoint:NAME"
             )
-        teacher.checked(config.size)
+        for name, bot in (("teacher", teacher), ("player", player)):
+            if bot is not None and (bot.limits.seconds is not None or bot.limits.time is not None):
+                raise ConfigError(
+                    f"{name} = {getattr(config, name)} uses limits in seconds, so games would differ; give visits"
+                )
         return cls(
             teacher,
             Rules.preset("cgos", config.size, config.komi),
@@ -108,12 +126,15 @@ class Recipe:
             config.temperature,
             config.temperature_moves,
             config.seed,
+            player,
         )
 
     @property
     def key(self) -> str:
         """A name for games by this recipe."""
-        told = [FORMAT, self.teacher.identity, self.rules, *(getattr(self, item.name) for item in fields(self)[2:])]
+        told = [FORMAT, self.teacher.identity, self.rules, *(getattr(self, item.name) for item in fields(self)[2:-1])]
+        if self.player is not None:
+            told.append(self.player.identity)
         return hashlib.sha256(repr(told).encode()).hexdigest()[:24]
 
     def folder(self, cache: Path) -> Path:
@@ -170,18 +191,23 @@ class _Unfinished:
         chance, self._share = chances(self.game.move_seed())
         self.is_deep = chance < self._recipe.full_search_prob
 
-    def play(self, weights: np.ndarray, win_rate: float) -> None:
-        """Note what was found of the present position, where it was thought over in full, and play a move."""
-        ply = len(self.game.moves)
-        weights = weights * self.game.legal_moves()  # who hasn't tried a move doesn't know that superko forbids it
+    def _legal(self, weights: np.ndarray) -> np.ndarray:
+        """Who hasn't tried a move doesn't know that superko forbids it."""
+        weights = weights * self.game.legal_moves()
         if not weights.any():
             weights[-1] = 1
-        if self.is_deep:
-            levels = np.empty(len(weights), np.uint16)
-            to_levels(weights, levels)
-            self._found.append((ply, levels, win_rate))
-        temperature = self._recipe.temperature if ply < self._recipe.temperature_moves else 0.0
-        self.game.play(int(draw_move(weights, temperature, self._share)))
+        return weights
+
+    def note(self, weights: np.ndarray, win_rate: float) -> None:
+        """Keep what was found of the present position."""
+        levels = np.empty(len(weights), np.uint16)
+        to_levels(self._legal(weights), levels)
+        self._found.append((len(self.game.moves), levels, win_rate))
+
+    def play(self, weights: np.ndarray) -> None:
+        """Play a move."""
+        temperature = self._recipe.temperature if len(self.game.moves) < self._recipe.temperature_moves else 0.0
+        self.game.play(int(draw_move(self._legal(weights), temperature, self._share)))
         self._draw()
 
     def finished(self) -> Finished:
@@ -199,13 +225,18 @@ class _Unfinished:
 
 
 def play_games(
-    teacher: Teacher, recipe: Recipe, numbers: deque[int], slots: int, goes_on: Callable[[], bool]
+    teacher: Teacher,
+    recipe: Recipe,
+    numbers: deque[int],
+    slots: int,
+    goes_on: Callable[[], bool],
+    player: Teacher | None = None,
 ) -> Iterator[Finished]:
     """Play the games of ``numbers``, which are taken from its left, ``slots`` at once; a game that ends makes place
     for the next.
 
     As long as ``goes_on``, which is asked before every round of moves; then the games in progress are lost. A game is
-    the same whatever is played beside it, as far as the teacher's answers are.
+    the same whatever is played beside it, as far as the teacher's answers are. With a ``player`` the moves are its.
     """
     live: list[_Unfinished] = []
     while goes_on():
@@ -217,14 +248,24 @@ def play_games(
         if not live:
             return
         deep, cheap = ([one for one in live if one.is_deep is wanted] for wanted in (True, False))
-        for some, visits in ((deep, recipe.visits), (cheap, recipe.cheap_search_visits)):
-            if some:
-                limits = Limits(simulations=visits)
-                answers = zip(*teacher.weigh_all([one.game for one in some], limits), strict=True)
-                for one, (weights, win_rate) in zip(some, answers, strict=True):
-                    one.play(weights, float(win_rate))
+        for one, weights, win_rate in _weighed(teacher, deep, recipe.visits):
+            one.note(weights, win_rate)
+            if player is None:
+                one.play(weights)
+        limits = recipe.player.limits.simulations if recipe.player else recipe.cheap_search_visits
+        for one, weights, _ in _weighed(player or teacher, live if player else cheap, limits):
+            one.play(weights)
         yield from (one.finished() for one in live if one.game.is_over)
         live = [one for one in live if not one.game.is_over]
+
+
+def _weighed(
+    teacher: Teacher, some: Sequence[_Unfinished], visits: int | None
+) -> Iterator[tuple[_Unfinished, np.ndarray, float]]:
+    """Games, how the teacher weighs their moves, and the win rates."""
+    if some:
+        weights, win_rates = teacher.weigh_all([one.game for one in some], Limits(simulations=visits))
+        yield from zip(some, weights, win_rates.tolist(), strict=True)
 
 
 # --- A search ---
@@ -385,9 +426,10 @@ def courses(recipe: Recipe, slots: int, threads: int) -> list[Course]:
     at once. A net in bfloat16, which is for a GPU, plays all the games itself, and the threads are for the trees.
     Raises CheckpointError for a net that can't be loaded."""
     config = recipe.teacher.config
-    if not isinstance(config, alphago.Config) or config.dirichlet_weight > 0 or config.gumbel:
-        teachers = [cast(Teacher, recipe.teacher.build()) for _ in range(threads)]
-        return [partial(_play_with, teacher, recipe, slots) for teacher in teachers]
+    in_slots = isinstance(config, alphago.Config) and not (config.dirichlet_weight > 0 or config.gumbel)
+    if not in_slots or recipe.player is not None:
+        return [partial(_play_with, recipe, slots) for _ in range(threads)]
+    assert isinstance(config, alphago.Config)
     checkpoint = Checkpoint.open(find(config.checkpoint))
 
     def net() -> Evaluator:
@@ -398,25 +440,24 @@ def courses(recipe: Recipe, slots: int, threads: int) -> list[Course]:
     return [Searches(recipe, net(), slots).play for _ in range(threads)]
 
 
-def _play_with(
-    teacher: Teacher, recipe: Recipe, slots: int, numbers: deque[int], goes_on: Callable[[], bool]
-) -> Iterator[Finished]:
-    return play_games(teacher, recipe, numbers, slots, goes_on)
+def _play_with(recipe: Recipe, slots: int, numbers: deque[int], goes_on: Callable[[], bool]) -> Iterator[Finished]:
+    config = recipe.teacher.config
+    teacher = engines.Analyst(config) if isinstance(config, gtp.Config) else recipe.teacher.build()
+    player = recipe.player.build() if recipe.player else None
+    try:
+        yield from play_games(cast(Teacher, teacher), recipe, numbers, slots, goes_on, cast("Teacher | None", player))
+    finally:
+        teacher.close()
 
 
-def play_there(recipe: Recipe, numbers: Sequence[int], goes_on: Callable[[], bool]) -> list[Finished]:
+def play_there(recipe: Recipe, numbers: Sequence[int], stage: Stage) -> Iterator[tuple[int, Finished]]:
     """Play the games of these numbers at once, on a machine that was sent the teacher; those that are over."""
     (course,) = courses(replace(recipe, teacher=recipe.teacher.moved(SENT)), len(numbers), 1)
-    return list(course(deque(numbers), goes_on))
+    for game in course(deque(numbers), lambda: not stage.is_over):
+        yield game.number, game
 
 
-def course_on(cluster: Cluster, recipe: Recipe, slots: int) -> Course:
+def course_on(cores: Cores, recipe: Recipe, slots: int) -> Course:
     """Who plays on the cores of a cluster, up to ``slots`` games at once on each."""
-
-    def course(numbers: deque[int], goes_on: Callable[[], bool]) -> Iterator[Finished]:
-        each = min(slots, -(-len(numbers) // max(1, cluster.most)))
-        work = partial(play_there, replace(recipe, teacher=recipe.teacher.packed()))
-        for games in cluster.share(work, numbers, each, goes_on):
-            yield from games
-
-    return course
+    work = partial(play_there, replace(recipe, teacher=recipe.teacher.packed()))
+    return lambda numbers, goes_on: cores.play(work, numbers, slots, goes_on)

@@ -10,12 +10,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
-from typing import TYPE_CHECKING, cast
+from typing import cast
 from zipfile import BadZipFile
 
 import numpy as np
@@ -25,15 +25,13 @@ from arena.go.game import Rules
 from arena.go.moves import pass_move, symmetry_table
 from arena.go.planes import Encoder
 from trainers.data import TRAIN, UNKNOWN, Batch, Games, Rows, encode_positions, save_arrays, sides_of
+from trainers.lent import Cores
 from trainers.outcomes import joined
 from trainers.progress import Made
 from trainers.selfplay import games_from_moves
 from trainers.settings import Distill as Config
 from trainers.teachers import Course, Finished, Recipe, course_on, courses
 from trainers.workers import refuse_to_play_under_torchrun
-
-if TYPE_CHECKING:
-    from arena.events.cluster import Cluster
 
 # --- What was found ---
 
@@ -83,34 +81,23 @@ def from_levels(levels: np.ndarray) -> np.ndarray:
 # --- The files of games ---
 
 
-@dataclass(frozen=True, slots=True)
-class Lent:
-    """A Ray cluster whose cores play, and how many of them at most, 0 for all; who is told what happens there."""
-
-    address: str
-    players: int = 0
-    on_news: Callable[[str], None] = lambda _: None
-
-
 def make_games(
     config: Config,
     recipe: Recipe,
     cache: Path,
     on_made: Callable[[Made], None] = lambda _: None,
-    lent: Lent | None = None,
+    cores: Cores | None = None,
 ) -> None:
-    """Play the games that aren't in ``cache`` yet, here or where it is ``lent``, or begin no more once ``play_minutes``
-    are over.
+    """Play the games that aren't in ``cache`` yet, here or on ``cores`` of a cluster, or begin no more once
+    ``play_minutes`` are over.
 
     A file appears when ``games_per_file`` games are over, and at the end. After SIGINT or SIGTERM it ends the present
     round, writes all games that are over and raises KeyboardInterrupt; a later call goes on with those that aren't
     there.
     """
     folder = recipe.folder(cache)
-    there, seconds = _inventory(folder)
-    missing = deque(number for number in range(config.games) if number not in there)
-    left = np.inf if config.play_minutes is None else 60 * config.play_minutes - seconds
-    if not missing or left <= 0:
+    missing, left = what_is_missing(config, recipe, cache)
+    if not missing:
         return
     refuse_to_play_under_torchrun(len(missing))
     ready, begun = config.games - len(missing), time.monotonic()
@@ -137,23 +124,16 @@ def make_games(
         written, marked = written + len(over), now
         over.clear()
 
-    with (
-        _cluster_of(recipe, lent) as cluster,
-        _noting_signals() as asked,
-        ThreadPoolExecutor(config.game_threads) as pool,
-    ):
-        if cluster is None:
+    with _noting_signals() as asked, ThreadPoolExecutor(config.game_threads) as pool:
+        if cores is None:
             playing = courses(recipe, config.parallel_games, config.game_threads)
         else:
-            playing = [course_on(cluster, recipe, config.parallel_games)]
+            playing = [course_on(cores, recipe, config.parallel_games)]
         working = [pool.submit(work, course) for course in playing]
         try:
             while not (all(future.done() for future in working) and finished.empty()):
                 if asked.is_set() or any(future.done() and future.exception() for future in working):
                     stopped.set()
-                if lent and cluster:
-                    for line in cluster.news():
-                        lent.on_news(line)
                 with suppress(Empty):
                     game = finished.get(timeout=0.2)
                     over.append(game)
@@ -177,13 +157,12 @@ def make_games(
         raise KeyboardInterrupt
 
 
-def _cluster_of(recipe: Recipe, lent: Lent | None) -> AbstractContextManager[Cluster | None]:
-    """To be entered where signals are heard: it may take a while."""
-    if lent is None:
-        return nullcontext()
-    from arena.events.cluster import Cluster
-
-    return Cluster(lent.address, lent.players, {recipe.teacher.name: recipe.teacher}, recipe.rules)
+def what_is_missing(config: Config, recipe: Recipe, cache: Path) -> tuple[deque[int], float]:
+    """The numbers of the games that are to be played, and the seconds that are left for them: none once these are
+    over."""
+    there, seconds = _inventory(recipe.folder(cache))
+    left = np.inf if config.play_minutes is None else 60 * config.play_minutes - seconds
+    return deque(number for number in range(config.games) if number not in there and left > 0), left
 
 
 @contextmanager

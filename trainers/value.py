@@ -21,9 +21,11 @@ from torch.nn import functional
 
 from arena import ConfigError
 from arena.go.planes import Encoder
+from arena.players.registry import Registry
 from bots.nets.catalogue import Net
 from bots.nets.network import Answer, Network, expected_result
 from trainers import data, outcomes, sl, supervised
+from trainers.lent import Lent, connected
 from trainers.loop import Target, to_tensors
 from trainers.outcomes import Positions, Probe, Recipe
 from trainers.progress import Made, Progress
@@ -46,7 +48,7 @@ def loss(answer: Answer, target: Target, before: Tensor | None, squared: bool) -
 
     Of the value it is the cross entropy of win, draw and loss, or the squared error of the expected result. Of the
     policy it is the divergence from ``before`` (B, n² + 1), the logits to be kept, or without them the cross entropy of
-    the moves that were played. What was foreseen is the winner, of decided games.
+    the moves that were played. The accuracy is of the winner, in decided games.
     """
     assert answer.policy is not None and answer.value is not None  # what ``check`` asks for
     usual = sl.loss(answer, target)
@@ -234,14 +236,20 @@ def train(
     results: Path,
     on_progress: Callable[[Progress], None] = lambda _: None,
     on_made: Callable[[Made], None] = lambda _: None,
+    lent: Lent | None = None,
 ) -> Path:
-    """Play the games that are still missing, then train, or go on where a run of this name stopped; the checkpoint's
-    folder. See ``supervised.train``; the games are in cache/, too."""
+    """Play the games that are still missing, here or on the cores that are ``lent``, then train, or go on where a run
+    of this name stopped; the checkpoint's folder. See ``supervised.train``; the games are in cache/, too."""
     check(config, results)
     if config.source != "records":
         recipe = Recipe.of(config, results)
-        supervised.claim(config, results)
-        outcomes.make_games(config, recipe, results / "cache", pick_device(config.device, Workers()), on_made)
+        cache, device = results / "cache", pick_device(config.device, Workers())
+        missing = outcomes.what_is_missing(config, recipe, cache)
+        nets = {net.identity: net.folder for net in (recipe.policy, recipe.finisher)} if missing else {}
+        entries = [Registry(results=results).resolve(f"checkpoint:{folder}") for folder in nets.values()]
+        with connected(lent if missing else None, entries, recipe.rules) as cores:
+            supervised.claim(config, results)
+            outcomes.make_games(config, recipe, cache, device, on_made, cores)
     return supervised.train(config, results, partial(lesson_of, config, results), on_progress)
 
 

@@ -4,14 +4,14 @@ Each round the averaged net plays against itself, with a Gumbel search at every 
 improvement by planning with Gumbel"), and then learns from the latest games: the improved policy, the result and the
 search's win rate, whose each point was at the end, and the score. What makes that cheap is KataGo's (Wu 2019,
 "Accelerating self-play learning in Go"): playout cap randomization, ownership and score, varied komi, a growing window.
-In one process, on one device, the players in threads of their own.
+In one process, on one device, the players in threads of their own or on the cores of a cluster.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import asdict, fields
@@ -25,6 +25,7 @@ from torch import Tensor
 from arena import ConfigError
 from arena.events.openings import draw_openings
 from arena.go.game import Rules
+from arena.go.moves import MAX_SIZE, MIN_SIZE
 from bots.alphago import AlphaGo
 from bots.alphago import Config as Search
 from bots.nets.catalogue import Net
@@ -35,13 +36,14 @@ from bots.search.tree import knowledge_of
 from trainers import data, distill, supervised
 from trainers.distill import TaughtTarget, to_taught
 from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
+from trainers.far import FarPlayer, SentNet
+from trainers.lent import Cores, Lent, connected
 from trainers.live import LiveNet
 from trainers.loop import Run
 from trainers.optimizers import Plan
-from trainers.players import Pace, Played, Player, Players, Style, Table
-from trainers.progress import Rating, Round
+from trainers.players import Chances, Pace, Played, Player, Players, Playing, Style, Table
+from trainers.progress import Look, Rating, Round, read_ratings, write_rating
 from trainers.replay import Replay
-from trainers.rl import read_ratings, write_rating
 from trainers.selfplay import draw_seeds
 from trainers.settings import ADJUSTABLE, write_file
 from trainers.settings import Zero as Config
@@ -53,9 +55,6 @@ from trainers.workers import ALONE, Workers, pick_device, prepare, refuse_torchr
 GAMES = "games"
 """The folder of a run's games, beside its state."""
 
-WIDE, WIDER = 0.1, 5.0
-"""The share of games whose komi varies this many times as much, so that the net knows all kinds of komi."""
-
 LEAST = 4
 """Batches of rows that there must be before anything is learned."""
 
@@ -66,9 +65,15 @@ PLIES = 4
 # --- The run ---
 
 
-def train(config: Config, results: Path, registry: Any, on_progress: Callable[[Round], None] = lambda _: None) -> Path:
+def train(
+    config: Config,
+    results: Path,
+    registry: Any,
+    on_progress: Callable[[Round], None] = lambda _: None,
+    lent: Lent | None = None,
+) -> Path:
     """Train, or go on where a run of this name stopped, and return the checkpoint's folder. The bots that it is rated
-    against are of ``registry``.
+    against are of ``registry``. Games are played here, or on the cores that are ``lent``.
 
     Files go under ``results``: training/NAME/, where the games are, too, and checkpoints/NAME/. Stopped by SIGINT,
     SIGTERM or SIGHUP it keeps the games that are over, saves its state and a checkpoint, and returns as always; killed
@@ -80,7 +85,8 @@ def train(config: Config, results: Path, registry: Any, on_progress: Callable[[R
     entries = [registry.resolve(name) for name in config.eval_opponents]
     for entry in entries:
         entry.checked(config.size)
-    return _Training(config, results, entries, on_progress).run()
+    with connected(lent, [], Rules.preset("cgos", config.size)) as cores:
+        return _Training(config, results, entries, on_progress, cores).run()
 
 
 def check(config: Config, results: Path) -> None:
@@ -105,8 +111,30 @@ def check(config: Config, results: Path) -> None:
             raise ConfigError(
                 f"{config.start} has the encoder {start.manifest.encoder}; give --set encoder={start.manifest.encoder}"
             )
+    stages_of(config)
     pick_device(config.device, Workers())
     supervised.build(config, results)
+
+
+def stages_of(config: Config) -> list[tuple[int, float]]:
+    """The board sizes of the curriculum in turn, each with the share of the budget at which it ends. A size without a
+    share has an equal part of what is left. Raises ConfigError."""
+    if not config.sizes:
+        return [(config.size, 1.0)]
+    try:
+        parts = [part.partition(":") for part in config.sizes.split(",")]
+        given = [(int(size), float(share) if share else None) for size, _, share in parts]
+    except ValueError:
+        raise ConfigError(f"sizes = '{config.sizes}' is not a list of sizes, such as 5,7,9 or 5:0.1,7:0.2,9") from None
+    if given[-1][0] != config.size:
+        raise ConfigError(f"the last size of sizes = '{config.sizes}' must be the board size {config.size} (--size)")
+    if len({size for size, _ in given}) < len(given) or not all(MIN_SIZE <= size <= MAX_SIZE for size, _ in given):
+        raise ConfigError(f"sizes = '{config.sizes}': give each size once, from {MIN_SIZE} to {MAX_SIZE}")
+    left, free = 1 - sum(share or 0.0 for _, share in given), sum(share is None for _, share in given)
+    shares = [left / free if share is None else share for _, share in given]
+    if min(shares) <= 0 or abs(sum(shares) - 1) > 1e-6:
+        raise ConfigError(f"sizes = '{config.sizes}': the shares must be above 0, with a sum of 1")
+    return [(size, float(end)) for (size, _), end in zip(given, np.cumsum(shares), strict=True)]
 
 
 class _Run(Run):
@@ -123,8 +151,16 @@ class _Run(Run):
 class _Training:
     """What one call of ``train`` works with."""
 
-    def __init__(self, config: Config, results: Path, opponents: list[Any], on_progress: Callable[[Round], None]):
+    def __init__(
+        self,
+        config: Config,
+        results: Path,
+        opponents: list[Any],
+        on_progress: Callable[[Round], None],
+        cores: Cores | None,
+    ):
         self.config, self.results, self.opponents, self.on_progress = config, results, opponents, on_progress
+        self.cores = cores
         self.device = prepare(config, ALONE)
         self.encoder = supervised.encoder_of(config)
         self.folder, self.saved = results / "training" / config.name, results / "checkpoints" / config.name
@@ -138,33 +174,69 @@ class _Training:
         }
         minutes = config.max_minutes if config.max_minutes is not None else np.inf
         self.state = _Run(self.network, Plan.of(config, max_minutes=minutes), self.folder, settings)
-        self.replay = Replay(self.folder / GAMES, config.size, config.replay_window)
-        self.live = LiveNet(self.encoder, self.device, config.bf16)
+        self.stages = stages_of(config)
+        self.replays = {
+            size: Replay(
+                self.folder / (GAMES if size == config.size else f"{GAMES}-{size}x{size}"), size, config.replay_window
+            )
+            for size, _ in self.stages
+        }
+        self.size = config.size  # of the boards that are played on now
+        self.live: LiveNet | SentNet = LiveNet(self.encoder, self.device, config.bf16)
         self.ratings: list[Rating] = []
         self.kept = time.monotonic()
         self.lock = threading.Lock()
-        self.random = np.random.default_rng([config.seed, self.replay.games])
+        self.random = np.random.default_rng([config.seed, self._total("games")])
+
+    def _size_due(self) -> int:
+        """The size that the curriculum has now."""
+        return next((size for size, end in self.stages if self.state.done < end), self.config.size)
+
+    @property
+    def replay(self) -> Replay:
+        """The games of this size."""
+        return self.replays[self.size]
+
+    def _total(self, name: str) -> int:
+        """Games, positions or rows of all sizes."""
+        return sum(getattr(replay, name) for replay in self.replays.values())
 
     def run(self) -> Path:
         config, state = self.config, self.state
         state.restore()
-        state.most, state.games = config.max_games, self.replay.games
+        state.most, state.games = config.max_games, self._total("games")
         self.ratings = [rating for rating in read_ratings(self.folder) if rating.iteration <= state.step_count]
         write_file(config, self.folder)
-        self._refresh()
-        table = self._table()
         with ExitStack() as stack:
             state.told = stack.enter_context(tracked(config, self.folder, ALONE))
             profile_step = stack.enter_context(profiled(config.profile, self.folder))
             stack.enter_context(state.stopping_on_signals())
-            players = Players([Player(table, self.live, config.parallel_games) for _ in range(config.game_threads)])
-            stack.enter_context(players)
             while state.done < 1 and not state.stop_asked:
-                self._round(players)
-                profile_step()
-            self._keep(players.take(0))
+                self._stage(profile_step)
             state.save()
         return self._finish()
+
+    def _stage(self, profile_step: Callable[[], None]) -> None:
+        """Play and learn on boards of one size."""
+        state = self.state
+        self.size = self._size_due()
+        with Players(self._players()) as players:
+            while state.done < 1 and not state.stop_asked and self._size_due() == self.size:
+                self._round(players)
+                profile_step()
+        self.replay.add(players.take(0))
+        state.games = self._total("games")
+
+    def _players(self) -> Sequence[Playing]:
+        """Who plays now, with the averaged weights."""
+        config, encoder, slots, table = self.config, self.encoder, self.config.parallel_games, self._table()
+        if self.cores is not None:
+            self.live = sent = SentNet(self._chances)
+            self._refresh()
+            return [FarPlayer(self.cores, table, sent, encoder, slots)]
+        self.live = live = LiveNet(encoder, self.device, config.bf16)
+        self._refresh()
+        return [Player(table, live, slots) for _ in range(config.game_threads)]
 
     # --- A round ---
 
@@ -172,7 +244,9 @@ class _Training:
         """Wait for games, keep them, learn, let the players have what was learned, and measure it now and then."""
         state, begun, before = self.state, time.monotonic(), players.pace
         played = players.take(self.config.round_rows, lambda: not state.stop_asked)
-        self._keep(played)
+        replay = self.replay
+        replay.add(played)
+        state.games = self._total("games")
         if state.stop_asked:
             return
         rows, learning = state.rows, time.monotonic()
@@ -183,10 +257,11 @@ class _Training:
         pace = players.pace - before
         figures = {
             **_figures(played, pace, refreshed - begun),
-            "games": self.replay.games,
-            "positions": self.replay.positions,
-            "new_rows": self.replay.rows,
-            "age": self.replay.age,
+            "size": replay.size,
+            "games": state.games,
+            "positions": self._total("positions"),
+            "new_rows": self._total("rows"),
+            "age": replay.age,
             "komi": self._komi(),
             "int8": float(self.live.is_int8),
             "refresh_seconds": refreshed - learned,
@@ -197,19 +272,14 @@ class _Training:
         state.save_when_due()
         if state.step_count and time.monotonic() - self.kept > 60 * self.config.snapshot_minutes:
             self._measure()
-        self._tell(figures)
-
-    def _keep(self, played: list[Played]) -> None:
-        """Write games to disk, from where they are learned from."""
-        self.replay.add(played)
-        self.state.games = self.replay.games
+        self._tell(figures, players.look())
 
     def _learn(self) -> None:
         """As many steps as the new rows allow, but no more than those of two rounds: players want new weights."""
         config, state, replay = self.config, self.state, self.replay
         if replay.rows < LEAST * config.batch_size:
             return
-        most = int(config.replay_ratio * replay.rows) - state.rows
+        most = int(config.replay_ratio * self._total("rows")) - state.rows
         most = min(most, int(2 * config.replay_ratio * config.round_rows))
         for _ in range(most // config.batch_size):
             if state.stop_asked or state.done >= 1:
@@ -226,9 +296,10 @@ class _Training:
 
     def _some_planes(self, count: int, key: int) -> np.ndarray:
         """Planes of positions that were played, (count, P, n, n); of random games before that."""
-        if self.replay.rows:
-            return self.replay.batch([self.config.seed, self.state.step_count, key], count, self.encoder).planes
-        planes = sample_planes(self.encoder, self.config.size)
+        replay = self.replay
+        if replay.rows:
+            return replay.batch([self.config.seed, self.state.step_count, key], count, self.encoder).planes
+        planes = sample_planes(self.encoder, self.size)
         return np.concatenate([planes] * (count // len(planes)))
 
     def _average(self) -> Net:
@@ -239,8 +310,8 @@ class _Training:
     # --- The games ---
 
     def _table(self) -> Table:
-        config = self.config
-        points = config.size**2
+        config, size = self.config, self.size
+        points = size**2
         search = Search(
             search="gumbel",
             gumbel_sample_size=config.gumbel_sample_size,
@@ -251,23 +322,26 @@ class _Training:
         )
         first_pass = int(config.first_pass * points)
         style = Style(
-            config.full_search_prob, config.visits, config.cheap_search_visits, first_pass, config.gumbel_scale
+            config.full_search_prob,
+            config.visits,
+            config.cheap_search_visits,
+            first_pass,
+            config.gumbel_scale,
+            config.fork_game_prob,
         )
-        return Table(config.size, 2 * points + 38, self._begin, style, knowledge_of(search, puct.Knowledge))
+        return Table(size, 2 * points + 38, self._begin, style, knowledge_of(search, puct.Knowledge))
 
     def _komi(self) -> float:
-        return self.config.komi if self.config.komi is not None else self.replay.margin
+        komi = self.config.komi
+        return komi if komi is not None and self.size == self.config.size else self.replay.margin
+
+    def _chances(self) -> Chances:
+        config = self.config
+        return Chances(self._komi(), config.komi_stdev, self.size**2, config.policy_init_prob, config.policy_init_moves)
 
     def _begin(self) -> tuple[float, int, int]:
-        """A new game's komi, its seed, and how many moves are drawn from the policy."""
-        config, most = self.config, self.config.size**2
         with self.lock:
-            stdev = config.komi_stdev * (WIDER if self.random.random() < WIDE else 1.0)
-            komi = np.clip(round(2 * self.random.normal(self._komi(), stdev)) / 2, -most, most)
-            drawn = 0
-            if self.random.random() < config.policy_init_prob:
-                drawn = int(self.random.integers(config.policy_init_moves + 1))
-            return float(komi), int(self.random.integers(2**62)), drawn
+            return self._chances().draw(self.random)
 
     # --- What becomes of it ---
 
@@ -304,15 +378,19 @@ class _Training:
         komi = None if self.config.komi is None else round(2 * self.config.komi) / 2
         return Rules.preset("cgos", self.config.size, komi)
 
-    def _tell(self, figures: Mapping[str, float]) -> None:
-        progress = self.state.progress()
+    def _tell(self, figures: Mapping[str, float], look: Look | None) -> None:
+        progress, most = self.state.progress(), self.config.max_games
+        left = [np.inf if progress.minutes_left is None else progress.minutes_left]
+        if most and figures["games_per_second"]:
+            left.append(max(0, most - self.state.games) / figures["games_per_second"] / 60)
         told: dict[str, Any] = {
             **figures,
             "step": self.state.step_count,
-            "rows": self.replay.rows,
+            "rows": self._total("rows"),
+            "look": look,
             "loss": progress.loss,
             "right": progress.right,
-            "minutes_left": progress.minutes_left,
+            "minutes_left": min(left),
             "ratings": tuple(self.ratings),
         }
         self.on_progress(Round(**{item.name: told[item.name] for item in fields(Round)}))
@@ -329,7 +407,8 @@ class _Training:
 
     def _save(self, metrics: Mapping[str, float], step: str = "") -> Checkpoint:
         """Export the averaged net; quickly, as a snapshot, with a ``step``."""
-        config, state, replay = self.config, self.state, self.replay
+        config, state = self.config, self.state
+        games, positions = self._total("games"), self._total("positions")
         network, name = deepcopy(self._average()).cpu(), f"{config.name}{step}"
         start = Checkpoint.open(find(config.start, self.results)) if config.start else None
         manifest = describe(
@@ -338,11 +417,11 @@ class _Training:
             self.encoder,
             self._rules(),
             trainer="zero",
-            data=f"{replay.games} games of its own search, {replay.rows} of {replay.positions} positions in full",
+            data=f"{games} games of its own search, {self._total('rows')} of {positions} positions in full",
             rows=state.rows,
             minutes=round(state.seconds / 60, 1),
             settings={**asdict(config), "start": Path(config.start).name},
-            metrics={"games": replay.games, "positions": replay.positions, **metrics},
+            metrics={"games": games, "positions": positions, **metrics},
             parent=start.identity if start else "",
         )
         rows = self._some_planes(PARITY_ROWS, 2)

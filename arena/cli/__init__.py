@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from importlib import import_module
 from inspect import cleandoc
@@ -14,10 +14,10 @@ from itertools import chain
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from arena import UserError, __version__
-from arena.cli import compete, doctor, engines, games, nets, play, results
+from arena.cli import compete, doctor, engines, games, nets, play, results, serve, topics
 
 
 def manual(docstring: str) -> str:
@@ -32,7 +32,9 @@ def manual(docstring: str) -> str:
             paragraphs.append(text)
     if not examples:
         return "\n\n".join(paragraphs)
-    listed = [f"Example{'s' * (len(examples) > 1)}:", *(f"  {example}" for example in examples)]
+    if len(examples) == 1:
+        return "\n\n".join([*paragraphs, f"Example: {examples[0]}"])
+    listed = ["Examples:", *(f"  {example}" for example in examples)]
     if len(paragraphs) == 1:
         listed.insert(0, "")  # Typer takes the indentation of its second paragraph away, unless that begins so
     return "\n\n".join([*paragraphs, "\n".join(listed)])
@@ -48,18 +50,57 @@ def add_manuals(app: typer.Typer) -> None:
             add_manuals(group.typer_instance)
 
 
-ABOUT = """Play Go bots against each other, rate them, and find out whether the new one is stronger.
+METAVARS = {"<bool>": "", "<int>": "NUMBER", "<float>": "NUMBER"}
+"""What stands for a value in the help. An option with text is named for itself, as in --rules RULES."""
 
-Every command has examples: [bold]arena match --help[/bold]. Exit codes: 2 for an error, explained in one line; 130
-after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
 
-Examples: [bold]arena doctor[/bold] · [bold]arena play --tutorial[/bold] · [bold]arena match sl alphago -n 100[/bold]
+def put_into_words(parameters: Sequence[Any], ctx: Any) -> None:
+    """Name an option's value by a word, and show a default once where its help states it."""
+    for each in parameters:
+        if each.param_type_name == "option" and each.metavar is None:
+            shape = each.display_type(ctx)
+            paths = "FOLDER" if (each.help or "").startswith("Folder") else "FILE"
+            each.metavar = METAVARS.get(
+                shape, paths if shape in ("<path>", "<file>", "<directory>") else each.name.upper()
+            )
+        if each.param_type_name == "argument":
+            each.display_type_rich = lambda ctx: None  # its name says what it is
+        if "(default" in (each.help or ""):
+            each.show_default = False
+
+
+class Command(TyperCommand):
+    """A command whose help names values and arguments by plain words."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        found: list[Any] = super().get_params(ctx)
+        put_into_words(found, ctx)
+        return found
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
+
+
+class Group(TyperGroup):
+    """The commands of the first level, whose help fits 40 lines."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        found: list[Any] = super().get_params(ctx)
+        put_into_words(found, ctx)
+        for each in found:
+            each.hidden = each.name in ("install_completion", "show_completion", "help")
+        return found
+
+
+ABOUT = """Play Go bots against each other and measure which one is stronger.
+
+Example: [bold]arena match sl alphago -n 100[/bold]
 """
 DATA = """Make datasets from game records, or generate games for them.
 
 Examples: [bold]arena data build games/ --out sets/strong[/bold] · [bold]arena data stats sets/strong[/bold]
 """
-TRAIN = """Train nets (needs: pip install 'arena\\[train]').
+TRAIN = """Train nets (pip install 'arena\\[train]').
 
 Examples: [bold]arena train sl --data games/ --name mine[/bold] · [bold]arena train rl --name rl[/bold]
 """
@@ -73,7 +114,7 @@ class Later(TyperGroup):
             loaded = typer.Typer(rich_markup_mode="rich")
             module = import_module(f"arena.cli.{self.name}")
             for name, command in module.COMMANDS.items():
-                loaded.command(name, context_settings=module.SETTINGS)(command)
+                loaded.command(name, cls=Command, context_settings=module.SETTINGS)(command)
             add_manuals(loaded)
             self.commands = typer.main.get_command(loaded).commands  # type: ignore[attr-defined]
         return list(self.commands)
@@ -84,6 +125,7 @@ class Later(TyperGroup):
 
 app = typer.Typer(
     name="arena",
+    cls=Group,
     help=manual(ABOUT),
     no_args_is_help=True,
     add_completion=True,
@@ -92,20 +134,18 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Play": (play.play, games.analyze),
-    "Compete": (compete.match, compete.tournament, results.watch),
-    "Results": (results.elo, results.report),
-    "Games": (games.games, games.show),
-    "Engines": (engines.bots, engines.check, engines.gtp),
+    "Play": (compete.match, compete.tournament, results.watch, serve.serve, play.play),
+    "Results and games": (results.elo, results.report, games.games, games.show, games.analyze),
     "Nets": (nets.gate,),
-    "Setup": (doctor.doctor,),
+    "Bots, setup, help": (engines.bots, engines.check, engines.gtp, engines.analysis, doctor.doctor),
 }
 for panel, commands in PANELS.items():
     for command in commands:
-        app.command(rich_help_panel=panel)(command)
-app.command("eval", rich_help_panel="Nets")(nets.evaluate)
+        app.command(cls=Command, rich_help_panel=panel)(command)
+app.command("eval", cls=Command, rich_help_panel="Nets")(nets.evaluate)
+app.command("help", cls=Command, rich_help_panel="Bots, setup, help")(topics.explain)
 
-app.add_typer(typer.Typer(cls=Later, no_args_is_help=True, help=manual(DATA)), name="data", rich_help_panel="Games")
+app.add_typer(typer.Typer(cls=Later, no_args_is_help=True, help=manual(DATA)), name="data", rich_help_panel="Nets")
 app.add_typer(typer.Typer(cls=Later, no_args_is_help=True, help=manual(TRAIN)), name="train", rich_help_panel="Nets")
 add_manuals(app)
 
@@ -155,14 +195,27 @@ def main() -> None:
             raise SystemExit(128 + came[0])
 
 
+MISUSE: Any = typer.BadParameter.__bases__[0]
+"""What Typer raises for a command line that it doesn't understand."""
+
+
 def _run() -> None:
     open_closed_streams()
     disarm_rich()
     try:
         try:
-            app(prog_name="arena")
+            code = app(prog_name="arena", standalone_mode=False)
         finally:
             sys.stdout.flush()  # else a full disk is met after everything
+        raise SystemExit(code or 0)
+    except typer.Abort:  # the end of input at a question
+        raise SystemExit(1) from None
+    except MISUSE as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
+            raise SystemExit(2) from None
+        named, words = getattr(error.ctx, "command_path", "arena"), error.format_message()
+        words = words.replace("Input should be", "expected").partition(", unable to parse")[0]
+        _fail(f"{words[0].lower()}{words[1:].rstrip('.')}; see '{named} --help'")
     except UserError as error:
         _fail(str(error))
     except BrokenPipeError:  # the reader of a pipe has left, as `head` does

@@ -11,7 +11,7 @@ import typer
 
 from arena import ConfigError
 from arena.cli import complete, events
-from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, registry_of, takes
+from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Json, Results, registry_of, takes
 from arena.players.tables import TermsTable, TournamentTable, first_given
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ SPRT_GAMES = 5_000
 """Where a sequential test ends at the latest unless told otherwise."""
 
 PILOT = 10
-"""Games that are played where there are fewer than ``FORETELLING``, to foretell the rest from."""
+"""Games that --plan plays if fewer are stored."""
 
 FORETELLING = 8
 
@@ -69,6 +69,7 @@ def match(
         float | None,
         typer.Option("--to-see", metavar="ELO", help="With --plan: the Elo difference to measure (default 30)."),
     ] = None,
+    as_json: Json = False,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
@@ -88,7 +89,7 @@ def match(
     from arena.results.store import Store
     from arena.screen.style import Console
 
-    console = Console()
+    console = Console(stderr=as_json)
     say = events.printer(console)
     if plan:
         extra = {"--sprt": sprt is not None, "--games": games is not None, "--new": new}
@@ -101,7 +102,7 @@ def match(
     test = None if sprt is None else events.sequential_test(sprt, alpha, beta)
     games = PILOT if plan else first_given(games, 100 if test is None else SPRT_GAMES)
     registry = registry_of(config, results)
-    live = events.Live.of(console, results, workers, cluster, registry)
+    live = replace(events.Live.of(console, results, workers, cluster, registry), as_json=as_json)
     agreed = events.read_terms(terms, say)
     one, other = (events.read_player(registry, name, terms, or_person=not plan) for name in (first, second))
     played = Match(one, other, agreed, games, test=test)
@@ -118,14 +119,13 @@ def match(
 def _plan(played: Match, to_see: float, live: events.Live) -> None:
     """Estimate from the match's stored games. Where there are hardly any, ``played`` is the pilot to play first."""
     from arena.results.store import Store, database
-    from arena.screen.tables import plan_sheet
 
     with live.lending(played) as lent:
         if database(live.results).exists():
             with Store.of(live.results) as store:
                 tally = _stored(store, played)
             if tally.games >= FORETELLING:
-                live.console.print(plan_sheet(tally, to_see, lent.at_once))
+                _print_plan(tally, to_see, lent)
                 return
         with Store.of(live.results, write=True) as store:
             played = replace(played, run=max(1, _runs(store, played)))
@@ -135,7 +135,20 @@ def _plan(played: Match, to_see: float, live: events.Live) -> None:
             lent.play(played, store)
             tally = _stored(store, played)
         live.console.print()
-        live.console.print(plan_sheet(tally, to_see, lent.at_once))
+        _print_plan(tally, to_see, lent)
+
+
+def _print_plan(tally: Tally, to_see: float, live: events.Live) -> None:
+    from arena.screen.tables import plan_figures, plan_sheet
+
+    if not live.as_json:
+        live.console.print(plan_sheet(tally, to_see, live.at_once))
+        return
+    from arena.results.lines import line
+
+    for until, games, seconds in plan_figures(tally, to_see, live.at_once):
+        shown = {"until": until, "games": round(games), "seconds": round(seconds, 1), "from_games": tally.games}
+        print(line("plan", {"first": tally.first, "second": tally.second, **shown}))
 
 
 def _runs(store: Store, played: Match) -> int:
@@ -175,7 +188,7 @@ Name = Annotated[
     ),
 ]
 Bots = Annotated[
-    list[str] | None, typer.Argument(metavar="[A B C ...]", help="Bots that take part.", autocompletion=complete.bots)
+    list[str] | None, typer.Argument(metavar="BOT", help="Bots that take part.", autocompletion=complete.bots)
 ]
 
 

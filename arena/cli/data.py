@@ -91,7 +91,7 @@ def data_generate(
     bots: Annotated[
         list[str],
         typer.Argument(
-            metavar="BOT...",
+            metavar="BOT",
             help="One bot to play itself, or several to play each other.",
             autocompletion=complete.bots,
         ),
@@ -143,7 +143,7 @@ def _generate(generation: Generation, kept: GamesFile, processes: int) -> None:
 
     with (
         show_counting("games", generation.games) as show,
-        closing(play_event(generation, kept, processes)) as updates,  # type: ignore[type-var]
+        closing(play_event(generation, kept, processes)) as updates,
     ):
         for _ in updates:
             show(kept.count())

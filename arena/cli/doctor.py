@@ -61,7 +61,7 @@ def doctor(
 
 
 def _write_example(folder: Path, force: bool) -> None:
-    """Write the arena.toml that explains itself. Raises ConfigError where it can't be, and where one is there already
+    """Write a commented arena.toml. Raises ConfigError where it can't be, and where one is there already
     unless ``force`` is true."""
     from arena.players.bot_file import ARENA_TOML
 

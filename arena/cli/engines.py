@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Generator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from arena import UserError
 from arena.cli import complete
-from arena.cli.options import RESULTS, ConfigFile, Results, registry_of
+from arena.cli.options import RESULTS, ConfigFile, Json, Results, registry_of
 
 if TYPE_CHECKING:
+    from arena.contract.bot import Bot
     from arena.contract.finding import Begun, Finding
     from arena.events.cluster import Cluster
     from arena.go.game import Rules
@@ -25,10 +28,11 @@ def bots(
     name: Annotated[
         str | None, typer.Argument(help="Explain this bot's settings.", autocompletion=complete.bots)
     ] = None,
+    as_json: Json = False,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """List the bots with settings, nets and ratings, or explain one bot's settings.
+    """List the bots, or explain the settings of one.
 
     Settings are changed inline, as in [bold]mcts:playouts=5000[/bold], or in arena.toml.
 
@@ -38,7 +42,7 @@ def bots(
     from arena.screen.style import Console
     from arena.screen.tables import bots_table, settings_table
 
-    if name is not None:
+    if name is not None and not as_json:
         Console().print(settings_table(registry_of(config, results).entry(name)))
         return
     rated = None
@@ -49,6 +53,13 @@ def bots(
             rated = player_ratings(store)
     pool, ratings = rated or (None, {})
     registry = registry_of(config, results)
+    if as_json:
+        from arena.results.lines import bot_line
+
+        listed = [*registry.entries, *registry.files] if name is None else [registry.resolve(name)]
+        for entry in listed:
+            print(bot_line(entry, ratings.get(entry.identity)))
+        return
     Console().print(bots_table([*registry.entries, *registry.files], ratings, pool))
 
 
@@ -56,7 +67,7 @@ def check(
     bots: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[BOT ...]",
+            metavar="BOT",
             help="Bots to check (default: all of arena.toml).",
             autocompletion=complete.bots,
         ),
@@ -72,7 +83,9 @@ def check(
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """Check that bots are ready for an event: each starts, plays a few moves against itself and ends.
+    """Check that bots start, play and agree on the score.
+
+    Each plays a few moves against itself.
 
     For an engine it also prints name and version, its time commands, and whether its scoring agrees. Without names,
     the bots of arena.toml are checked; its engines are only listed unless --run is given. With --cluster, one line for
@@ -181,28 +194,85 @@ def gtp(
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """Serve a bot over GTP 2 on stdin and stdout, for GoGui, Sabaki, CGOS and other controllers.
+    """Serve a bot over GTP, for GoGui, Sabaki or CGOS.
+
+    It speaks GTP 2 on stdin and stdout.
 
     Example: [bold]gogui-twogtp -black "arena gtp mcts" -white "arena gtp sl" -referee "arena gtp random"
     -size 9 -komi 7 -games 10 -alternate -auto -sgffile games[/bold]
     """
-    from contextlib import closing, redirect_stdout
     from random import SystemRandom
 
     from arena.go.game import Rules
     from arena.gtp.server import Server, serve
+    from arena.people.counting import agreed_fates
 
     entry = registry_of(config, results).resolve(bot)
     entry.checked(size)
     preset = Rules.preset(rules, size, komi)
     if seed is None:
         seed = SystemRandom().getrandbits(31)
+    with _on_pipes(entry) as (player, lines, output):
+        kind = entry.bot_kind
+        server = Server(
+            player,
+            preset,
+            f"arena {entry.name}",
+            seed,
+            entry.checked,
+            entry.limits,
+            kind.analyses,
+            "policy" in kind.heads,
+            agreed_fates,
+        )
+        serve(server, lines, output)
+
+
+def analysis(
+    bot: Annotated[
+        str,
+        typer.Argument(
+            metavar="BOT", help="NAME, NAME:setting=value,... or checkpoint:PATH.", autocompletion=complete.analysts
+        ),
+    ],
+    results: Results = Path(RESULTS),
+    config: ConfigFile = None,
+) -> None:
+    """Serve a bot over KataGo's JSON analysis, for KaTrain and others.
+
+    The protocol runs on stdin and stdout.
+
+    Examples: [bold]arena analysis alphago:visits=400[/bold] ·
+    [bold]echo '{"id":"1","moves":[],"rules":"cgos","boardXSize":9,"boardYSize":9}' | arena analysis sl[/bold]
+    """
+    import json
+
+    from arena.gtp.queries import Engine, converse
+    from arena.results.analysis import patient
+
+    entry = patient(registry_of(config, results).resolve(bot))
+    if not entry.bot_kind.analyses:
+        raise UserError(f"{entry.name}: this bot doesn't analyse; use one such as alphago, mcts or sl")
+    with _on_pipes(entry) as (player, lines, output):
+
+        def say(answer: dict[str, object]) -> None:
+            output.write(f"{json.dumps(answer, separators=(',', ':'))}\n")
+            output.flush()
+
+        has_net = "policy" in entry.bot_kind.heads
+        converse(Engine(player, say, f"arena {entry.name}", cache(entry.checked), entry.limits, has_net), lines)
+
+
+@contextmanager
+def _on_pipes(entry: Entry) -> Iterator[tuple[Bot, TextIO, TextIO]]:
+    """The bot with the lines that it is sent and where its answers go. The process ends at the end."""
+    from contextlib import closing, redirect_stdout
+
     lines = open(0, encoding="utf-8", errors="replace", newline="\n", closefd=False)
     output = open(1, "w", encoding="ascii", errors="backslashreplace", newline="\n", closefd=False)
     try:
         with redirect_stdout(sys.stderr), closing(entry.build()) as player:  # a bot that prints spoils no answer
-            kind = entry.bot_kind
-            server = Server(player, preset, f"arena {entry.name}", seed, entry.checked, entry.limits, kind.analyses)
-            serve(server, lines, output)
+            yield player, lines, output
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+    os._exit(0)  # taking the interpreter down takes half a second, in which a controller waits

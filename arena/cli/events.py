@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from arena.contract.code import Player
     from arena.events.hands import Hands
     from arena.events.openings import Opening
+    from arena.events.runner import Control, Update
     from arena.events.schedule import Ladder, Match, Sprt, Terms, Tournament
     from arena.players.registry import Entry, Registry
     from arena.results.store import Store
@@ -75,7 +78,7 @@ def printer(console: Console) -> Callable[[str], None]:
 
 
 def say_if_used_in_turn(terms: Terms, games: int, say: Callable[[str], None]) -> None:
-    """A book that is shorter than a meeting of so many games is played more than once."""
+    """Say that a book's openings repeat, if it has too few for ``games`` games."""
     openings, pairs = len(terms.book), (games + 1) // 2
     if openings and openings < min(terms.openings or pairs, pairs):
         say(f"The openings are used in turn: there are {openings} for {pairs} pairs of games.")
@@ -140,6 +143,7 @@ class Live:
     theme: Theme
     cluster: str | None = None
     hands: int | Hands = 0
+    as_json: bool = False
 
     @classmethod
     def of(cls, console: Console, results: Path, workers: int, cluster: str | None, registry: Registry) -> Live:
@@ -182,8 +186,63 @@ class Live:
         control, command = Control(), shlex.join(["arena", *sys.argv[1:]])
         with event_kept(event, store, self.console, self.results):
             updates = play_event(event, store, self.hands, control, seat_at(event, self.theme))
-            published = publish(updates, event, store.path, control=control, command=command)
-            return show(event, published, self.console, control=control, theme=self.theme)
+            published = publish(_told(updates, control), event, store.path, control=control, command=command)
+            with nullcontext() if any(entry.is_person for entry in event.players.values()) else _finishing(control):
+                view: Any = None
+                if self.as_json:
+                    print_games(event, published, store)
+                else:
+                    view = show(event, published, self.console, control=control, theme=self.theme)
+            if control.finishing and store.count(event=event.event) < event.games:
+                raise KeyboardInterrupt
+            return view
+
+
+FINISHING = "Finishing the games under way, then stopping. Ctrl-C again stops now."
+
+
+def _told(updates: Generator[Update, None, None], control: Control) -> Generator[Update, None, None]:
+    """The updates, the first after Ctrl-C with the news of it."""
+    is_told = False
+    with closing(updates):
+        for update in updates:
+            if control.finishing and not is_told:
+                is_told, update = True, replace(update, news=(*update.news, FINISHING))
+            yield update
+
+
+@contextmanager
+def _finishing(control: Control) -> Iterator[None]:
+    """The first Ctrl-C has the games under way finished; the second raises KeyboardInterrupt, and so does one where the
+    event is paused."""
+
+    def interrupt(number: int, frame: object) -> None:
+        if control.finishing or control.paused:
+            raise KeyboardInterrupt
+        control.finishing = True
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def print_games(event: Match | Tournament | Ladder, updates: Iterable[Update], store: Store) -> None:
+    """A line of JSON for each game as it ends, then one for what all games say."""
+    from arena.go.record import Record
+    from arena.results.lines import game_line, report_line
+    from arena.results.stored import read_report
+
+    for update in updates:
+        for record in () if update.resumed else update.records:
+            if isinstance(record, Record):
+                print(game_line(record), flush=True)
+    print(report_line(read_report(store, event.event, keep=False)), flush=True)
 
 
 @contextmanager

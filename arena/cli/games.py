@@ -16,7 +16,7 @@ import typer
 from arena import ConfigError, RecordError, UserError
 from arena.cli import complete
 from arena.cli.events import Workers, count_workers, printer
-from arena.cli.options import RESULTS, ConfigFile, Results, ThemeName, read_theme, registry_of
+from arena.cli.options import RESULTS, ConfigFile, Json, Results, ThemeName, read_theme, registry_of
 
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
@@ -56,11 +56,13 @@ def games(
         Path | None, typer.Option(metavar="FOLDER", help="Write an SGF file of each game here instead.")
     ] = None,
     replay: Annotated[bool, typer.Option("--replay", help="Replay the games and show where they differ.")] = False,
+    csv: Annotated[Path | None, typer.Option(help="Write a table of the games to this file.")] = None,
+    as_json: Json = False,
     workers: Workers = 0,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """List stored games, the newest first; or write them as SGF files; or replay them.
+    """List stored games, write them as SGF files, or replay them.
 
     With --replay the bots play each game again from its seed, with the original settings and nets. The exit code is 0
     if all games are identical, and 1 if one differs. The database is not changed.
@@ -72,19 +74,35 @@ def games(
     from arena.screen.style import Console
     from arena.screen.tables import games_table
 
-    if sgf is not None and replay:
-        raise UserError("--sgf and --replay can't be combined; choose one")
-    wanted: dict[str, Any] = {"event": event, "player": player, "forfeits": forfeits}
+    forms = {"--sgf": sgf is not None, "--replay": replay, "--csv": csv is not None, "--json": as_json}
+    if len(given := [option for option, is_given in forms.items() if is_given]) > 1:
+        raise UserError(f"{' and '.join(given)} can't be combined; choose one")
     with Store.of(results) as store:
+        if event is not None and not store.count(event=event):  # the games of people have no event
+            event = store.event(event).id
+        wanted: dict[str, Any] = {"event": event, "player": player, "forfeits": forfeits}
         total = store.count(**wanted)
         if sgf is not None:
             chosen = store.games(**wanted, limit=limit, newest_first=limit is not None)
             _write_sgf(chosen, sgf, total if limit is None else min(limit, total))
         elif replay:
             show_again(list(store.games(**wanted, spread=limit)), store, workers, results, config)
+        elif csv is not None:
+            from arena.results.frames import all_games, write_csv
+
+            write_csv(all_games(store.games(**wanted, limit=limit, newest_first=limit is not None)), csv)
+            print(f"{total if limit is None else min(limit, total)} games written to {csv}.")
+        elif as_json:
+            from arena.results.lines import game_line
+
+            for record in store.games(**wanted, limit=limit or LISTED, newest_first=True):
+                print(game_line(record))
         else:
+            from arena.results.stored import short_ids
+
             found = list(store.games(**wanted, limit=limit or LISTED, newest_first=True))
-            Console().print(games_table(found, total))
+            ids = short_ids([record.id for record in found], [one.id for one in store.events()])
+            Console().print(games_table(found, total, ids))
 
 
 def _write_sgf(games: Iterable[Record], folder: Path, total: int) -> None:
@@ -97,7 +115,7 @@ def _write_sgf(games: Iterable[Record], folder: Path, total: int) -> None:
         return folder.joinpath(*(re.sub(r"[^\w.-]|^\.+", "_", part) for part in f"{id}.sgf".split("/") if part))
 
     shown = track(games, "Writing", total=total, transient=True)
-    files.write_many((place(record.id), record.to_sgf() + "\n") for record in shown)
+    files.write_many((place(record.id), record.to_sgf(record.notes) + "\n") for record in shown)
     print(f"{total} games written to {folder}.")
 
 
@@ -129,7 +147,7 @@ def show(
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """Step through a game: a stored one by its id (see [bold]arena games[/bold]), or an SGF file.
+    """Step through a stored game or an SGF file.
 
     The arrows go one move, PgUp and PgDn ten, Home and End to the ends, g or a number to a move, m to the next mistake.
     A click on a stone goes to the move that placed it. Comments and win rates of the file are shown beside the board.
@@ -146,7 +164,7 @@ def show(
     from arena.results.store import Store
     from arena.screen.style import Console
     from arena.screen.terminal import Stage, has_stage
-    from arena.screen.viewer import Viewer, print_game, step_through
+    from arena.screen.viewer import Viewer, print_game, remarks_of_players, step_through
 
     colours = read_theme(theme, registry_of(config, results))
     record, path = read_game(game, results), Path(expanduser(game))
@@ -165,7 +183,7 @@ def show(
     if dossier or (lost and not at_terminal):
         _print_dossier(record, results, console)
         return
-    remarks = () if is_stored else read_remarks(path.read_bytes(), record)
+    remarks = remarks_of_players(record) if is_stored else read_remarks(path.read_bytes(), record)
     at = move if move is not None else 0 if at_terminal else len(record.moves)
     viewer = Viewer(record, remarks, at=at, theme=colours)
     if not at_terminal:
@@ -273,7 +291,7 @@ def analyze(
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """Analyse a game with a bot: win rate, score, the cost of each move and better moves.
+    """Analyse a game: win rates, what moves cost, better moves.
 
     Win rates and scores are Black's, losses those of the player who moved. The SGF file opens in Sabaki, which draws
     the win rates as a graph (SBKV), in KaTrain, GoGui and others. A, B and C mark the best moves of the side to move; a

@@ -81,7 +81,7 @@ def gate(
         str | None,
         typer.Option(
             metavar="ENTRY",
-            help="Show this entry's checkpoints over time instead, with the result of each gate.",
+            help="Show an entry's checkpoints over time instead, with each gate's result, or a training run's matches.",
             autocompletion=complete.trained,
         ),
     ] = None,
@@ -92,7 +92,9 @@ def gate(
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """Promote a checkpoint to an entry in arena.toml if a sequential test shows that it is stronger.
+    """Promote a checkpoint if a match shows that it is stronger.
+
+    The match is a sequential test against the net of an entry in arena.toml.
 
     Both nets play with the entry's own settings, each opening with both colours and no opening twice, until a
     sequential test is decided. The same command resumes.
@@ -309,11 +311,21 @@ def _show_history(entry: str, csv: Path | None, png: Path | None, results: Path,
     """Print an entry's checkpoints over time, what its gates said of them and how strong each is; write that, too."""
     from arena.results.gate import history as read_history
     from arena.results.store import Store, database
+    from arena.screen.progress import EloCurve
     from arena.screen.report import HistoryPlot, history_sheet
     from arena.screen.style import Console
+    from trainers.progress import RATINGS_FILE, read_ratings
 
     console = Console()
-    player = _entry(registry_of(config, results), entry)
+    registry, run = registry_of(config, results), results / "training" / entry
+    if not registry.knows(entry) and (run / RATINGS_FILE).exists():
+        if csv is not None or png is not None:
+            raise ConfigError(
+                f"{entry} is a training run: its matches are in {run / RATINGS_FILE}; leave out --csv and --png"
+            )
+        console.print(EloCurve(read_ratings(run)))
+        return
+    player = _entry(registry, entry)
     if database(results).exists():
         with Store.of(results) as store:
             found = read_history(player, store)
@@ -350,13 +362,19 @@ def evaluate(
             "--symmetries", help="Evaluate each position under all 8 symmetries, which takes 8 times as long."
         ),
     ] = False,
+    dead_stones: Annotated[
+        bool, typer.Option("--dead-stones", help="Mark dead stones where the board differs from the recorded result.")
+    ] = False,
     playouts: Annotated[int, typer.Option(help="Also estimate ownership by this many playouts.", min=0)] = 0,
     seed: Annotated[int, typer.Option(help="Random seed for drawing games.")] = 1,
     plot: Annotated[Path | None, typer.Option(help="Also plot the figures to this PNG file.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Also write the figures of each move to this CSV file.")] = None,
     results: Results = Path(RESULTS),
 ) -> None:
-    """Measure a net's policy, value and ownership on games that it was not trained on.
+    """Measure a net on games that it was not trained on.
+
+    It prints the accuracy of policy, value, margin and ownership, on how many positions and games each row rests, and
+    what a trivial baseline scores.
 
     Example: [bold]arena eval sl-9x9 --data games/ --from 2018-03-01 --positions 50000[/bold]
     """
@@ -372,13 +390,13 @@ def evaluate(
     from arena.screen.pages import draw_evaluation
     from arena.screen.progress import show_counting
     from arena.screen.style import Console
-    from arena.screen.tables import evaluation_sheets
+    from arena.screen.tables import doubts_of, evaluation_sheets
     from bots.nets.checkpoint import Checkpoint, find
 
     found = Checkpoint.open(find(checkpoint, results))
     found.require_size(size)
     with Console(stderr=True).status("reading the records"):
-        games = some_games(games_since(load_games(data, size, results / "cache"), since), positions, seed)
+        games = some_games(games_since(load_games(data, size, results / "cache", dead_stones), since), positions, seed)
     with show_counting(f"{found.manifest.name} on {len(games):,} games", len(games.moves)) as on_progress:
         evaluation = measure(
             load_network(found), find_encoder(found.manifest.encoder), games, symmetries, playouts, on_progress
@@ -387,6 +405,8 @@ def evaluate(
     for sheet in evaluation_sheets(evaluation, found.manifest.name):
         console.print(sheet)
         console.print()
+    for doubt in doubts_of(evaluation, games.komis.tolist(), found.manifest.komi, found.manifest.metrics):
+        console.print(doubt, soft_wrap=True, highlight=False)
     if csv is not None:
         files.write(csv, by_ply_as_csv(evaluation).encode())
         console.print(f"Written to {csv}.", soft_wrap=True, highlight=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import Field, fields
+from dataclasses import Field, fields, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +24,8 @@ RESULTS = "results"
 
 THEME_VARIABLE = "ARENA_THEME"
 
-Results = Annotated[Path, typer.Option("--results", help="Folder of the database, CSV files and checkpoints.")]
+Results = Annotated[Path, typer.Option("--results", help="Folder of the database and checkpoints (default: results).")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON Lines, as docs/json.md describes, and nothing else.")]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="File of bots (default: arena.toml in the current folder).")
 ]
@@ -109,7 +110,15 @@ def read_theme(name: str | None, registry: Registry) -> Theme:
         hint = suggest(wanted, THEMES)
         listed = f"; there are {', '.join(THEMES)}"
         raise ConfigError(f"--theme: unknown theme '{wanted}'{hint or listed}")
-    return THEMES[wanted]
+    return replace(THEMES[wanted], colours=has_colours())
+
+
+def has_colours() -> bool:
+    """Whether the terminal shows colours and more than ASCII."""
+    from rich.console import Console
+
+    console = Console()
+    return not (console.no_color or console.color_system is None or console.options.ascii_only)
 
 
 def read_limits(text: str) -> Limits:

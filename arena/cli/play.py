@@ -16,13 +16,14 @@ import typer
 from arena import ConfigError, StoreError, UserError
 from arena.cli import events
 from arena.cli.options import RESULTS, ConfigFile, Results, ThemeName, read_theme, registry_of, takes
-from arena.cli.seats import Wish, arranged, opponents_of
+from arena.cli.seats import Wish, arranged, begun_from, opened, opponents_of
 
 if TYPE_CHECKING:
     from arena.go.moves import Colour
     from arena.go.record import Record
     from arena.people.adviser import Analyst
     from arena.people.kifu import Kifu, KifuFile
+    from arena.people.sitting import Opponent
     from arena.players.registry import Entry, Registry
     from arena.results.analysis import Evaluation
     from arena.screen.viewer import Evaluate
@@ -39,7 +40,7 @@ def play(
     bot: Annotated[
         str | None,
         typer.Argument(
-            metavar="[BOT]",
+            metavar="BOT",
             help="Opponent: NAME, NAME:setting=value,... or checkpoint:PATH. human is a second person here. "
             "With --resume, the id of a game.",
         ),
@@ -58,10 +59,15 @@ def play(
         bool, typer.Option("--tutorial", help="Learn the rules of Go in ten screens, then play a first game.")
     ] = False,
     first: Annotated[
-        int | None,
+        str | None,
         typer.Option(
-            "--from", help="With --tutorial: the screen to begin with (default 1; 11 is the game).", min=1, max=11
+            "--from",
+            metavar="FILE",
+            help="An SGF file to play on from; with --tutorial, the screen to begin with (1 to 11; 11 is the game).",
         ),
+    ] = None,
+    move: Annotated[
+        int | None, typer.Option("--move", help="With --from FILE: the number of moves to keep (default: all).", min=0)
     ] = None,
     plain: Annotated[
         bool, typer.Option("--plain", help="Describe every change in words, for screen readers and logs.")
@@ -71,8 +77,9 @@ def play(
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
-    """Play a game against BOT: type [bold]d4[/bold], [bold]pass[/bold], [bold]undo[/bold], [bold]hint[/bold],
-    [bold]score[/bold], [bold]resign[/bold], [bold]help[/bold].
+    """Play against a bot, or another person, at this terminal.
+
+    Type d4, pass, undo, hint, score, resign or help.
 
     The game is saved after every move; --resume continues it. Finished games are stored with those of bots, and count
     for arena elo unless you used help (undo, hint, score), a handicap or another komi.
@@ -87,58 +94,92 @@ def play(
     [bold]arena play mcts --tutorial --from 11[/bold]
     """
     from arena.go.game import Game
+    from arena.go.moves import BLACK
     from arena.people.counting import estimated
     from arena.people.kifu import KifuFile
     from arena.people.sitting import Sitting
     from arena.screen.plain_play import Lines
     from arena.screen.play import Look, sit_down
+    from arena.screen.progress import show_start
     from arena.screen.style import Console
 
     is_own = fair or name is not None or wish != NO_WISH
     if tutorial:
-        if is_own or resume or ascii_only:
+        if is_own or resume or ascii_only or move is not None:
             raise ConfigError("the tutorial has its own board and rules; give BOT, --from and --plain only")
-        teach_rules(bot or "fast-random", first or 1, plain, results, config)
+        if first is not None and (not first.isdecimal() or not 1 <= int(first) <= 11):
+            raise ConfigError(f"--from {first}: with --tutorial it is a screen, 1 to 11")
+        teach_rules(bot or "fast-random", int(first or 1), plain, results, config)
         return
-    if first is not None:
-        raise ConfigError("--from needs --tutorial")
+    if first is not None and first.isdecimal() and not Path(first).exists():
+        raise ConfigError(f"--from {first} is a screen, which needs --tutorial; to play on from a game, give its file")
+    if move is not None and first is None:
+        raise ConfigError("--move needs --from FILE")
+    if first is not None and (resume or fair or wish.size or wish.komi or wish.rules or wish.handicap):
+        raise ConfigError("--from takes board, komi and rules from the file; leave out --resume, --fair and those")
     console = Console(ascii_only=ascii_only)
     say = events.printer(console)
     registry = registry_of(config, results)
     colours = read_theme(theme, registry)
-    _store_finished(results, say)
-    with ExitStack() as stack:
-        if resume:
-            if is_own:
-                raise ConfigError("a resumed game keeps its players, rules and clock; give only --resume and its id")
-            file = stack.enter_context(_file_to_resume(results, bot))
-            kifu = file.read()
-            if kifu.is_over:
-                raise UserError(f"{file.id} is over; 'arena games --event play' lists it")
-            kifu, bots = _recast(kifu, registry, say)
+    colours = replace(colours, colours=colours.colours and not ascii_only)
+    store_finished(results, say)
+
+    def made_ready(kifu: Kifu, bots: dict[Colour, Entry]) -> dict[Colour, Opponent]:
+        with show_start((entry.kind for entry in bots.values()), console):
             opponents = opponents_of(bots, kifu.rules)
-        else:
-            if bot is None:
-                raise ConfigError("name a bot to play, as in: arena play alphago; 'arena bots' lists them")
-            wish = replace(wish, fair=fair, seed=secrets.randbits(48) if wish.seed is None else wish.seed)
-            kifu, bots = arranged(registry, registry.resolve(bot), name, wish, results, say)
-            opponents = opponents_of(bots, kifu.rules)
-            file = stack.enter_context(KifuFile.create(results, _stored_ids(results)))
-            kifu = replace(kifu, record=replace(kifu.record, id=file.id))
-            file.write(kifu)
-        if kifu.time.time is not None:
-            estimated(Game(kifu.rules), playouts=2)  # what is compiled later would run on somebody's clock
-        advisers = list(_advisers(bots, registry, kifu.size))
-        sitting, code = Sitting(kifu, opponents, _analyst(advisers), file.write), 0
-        try:
-            with sitting:
-                lines, evaluate = Lines(sys.stdin), _evaluator(advisers)
-                look = Look(plain, colours)
-                sit_down(sitting, console, lines, look, kept=file.path, evaluate=evaluate)
-        except KeyboardInterrupt:
-            console.print()
-            code = 130
-        _part(file.read(), file, results, say)
+            if kifu.time.time is not None:
+                estimated(Game(kifu.rules), playouts=2)  # what is compiled later would run on somebody's clock
+        return opponents
+
+    def begun(wish: Wish) -> tuple[Kifu, dict[Colour, Entry]]:
+        if bot is None:
+            raise ConfigError("name a bot to play, as in: arena play alphago; 'arena bots' lists them")
+        wish = replace(wish, fair=fair, seed=secrets.randbits(48) if wish.seed is None else wish.seed)
+        entry = registry.resolve(bot)
+        if source is None:
+            return arranged(registry, entry, name, wish, results, say)
+        kifu, bots = arranged(registry, entry, name, replace(wish, size=source.rules.size), results, say)
+        return begun_from(source, kifu), bots
+
+    source = None if first is None else opened(Path(first), move)
+    again, code = True, 0
+    while again and not code:
+        with ExitStack() as stack:
+            if resume:
+                if is_own:
+                    raise ConfigError(
+                        "a resumed game keeps its players, rules and clock; give only --resume and its id"
+                    )
+                file = stack.enter_context(_file_to_resume(results, bot))
+                kifu = file.read()
+                if kifu.is_over:
+                    raise UserError(f"{file.id} is over; 'arena games --event play' lists it")
+                kifu, bots = recast(kifu, registry, say)
+                opponents = made_ready(kifu, bots)
+            else:
+                kifu, bots = begun(wish)
+                opponents = made_ready(kifu, bots)
+                file = stack.enter_context(KifuFile.create(results, stored_ids(results)))
+                kifu = file.begin(kifu)
+            judges = list(advisers(bots, registry, kifu.size))
+            sitting, lines, evaluate = (
+                Sitting(kifu, opponents, analyst(judges), file.write),
+                Lines(sys.stdin),
+                _evaluator(judges),
+            )
+            try:
+                with sitting:
+                    again = sit_down(sitting, console, lines, Look(plain, colours), kept=file.path, evaluate=evaluate)
+            except KeyboardInterrupt:
+                console.print()
+                code = 130
+            _part(file.read(), file, results, say)
+        if resume and again:
+            say(f"To play again: arena play {next((kifu.name(colour) for colour in bots), 'human')}")
+            break
+        if not kifu.handicap and not fair:
+            was_black = kifu.people[0] is BLACK if bots else wish.color != "white"
+            wish = replace(wish, color="white" if was_black else "black", seed=None)
     if not sitting.has_ended:  # Python would wait for threads of the bot's own
         sys.stdout.flush()
         os._exit(code)
@@ -162,7 +203,7 @@ def _file_to_resume(results: Path, id: str | None) -> KifuFile:
     return KifuFile.open(results, waiting[-1])
 
 
-def _recast(kifu: Kifu, registry: Registry, say: Callable[[str], None]) -> tuple[Kifu, dict[Colour, Entry]]:
+def recast(kifu: Kifu, registry: Registry, say: Callable[[str], None]) -> tuple[Kifu, dict[Colour, Entry]]:
     """The game with the bots that play it now. Raises UserError when one can't be had any more."""
     from arena.go.moves import BLACK, WHITE, Colour
     from arena.people.kifu import Help
@@ -181,7 +222,7 @@ def _recast(kifu: Kifu, registry: Registry, say: Callable[[str], None]) -> tuple
 # --- Playing ---
 
 
-def _advisers(bots: dict[Colour, Entry], registry: Registry, size: int) -> Iterator[Entry]:
+def advisers(bots: dict[Colour, Entry], registry: Registry, size: int) -> Iterator[Entry]:
     """Who may be asked about the game: the bots that are played, then the usual ones that play on this size."""
     yield from bots.values()
     for name in ANALYSTS:
@@ -189,18 +230,18 @@ def _advisers(bots: dict[Colour, Entry], registry: Registry, size: int) -> Itera
             yield registry.resolve(name).checked(size)
 
 
-def _analyst(advisers: Iterable[Entry]) -> Analyst | None:
+def analyst(judges: Iterable[Entry]) -> Analyst | None:
     """Who gives hints: another of the bot that is played where it can analyse, else the first that can."""
     from arena.people.adviser import Analyst
 
-    return next((Analyst(entry.name, entry.build) for entry in advisers if entry.bot_kind.analyses), None)
+    return next((Analyst(entry.name, entry.build) for entry in judges if entry.bot_kind.analyses), None)
 
 
-def _evaluator(advisers: Iterable[Entry]) -> Evaluate | None:
+def _evaluator(judges: Iterable[Entry]) -> Evaluate | None:
     """Who evaluates a game's positions for the review: the first that reports win rates."""
     from arena.results.analysis import analyse, patient
 
-    judge = next((entry for entry in advisers if entry.bot_kind.tells_win_rate), None)
+    judge = next((entry for entry in judges if entry.bot_kind.tells_win_rate), None)
     if judge is None:
         return None
 
@@ -220,7 +261,7 @@ def _part(kifu: Kifu, file: KifuFile, results: Path, say: Callable[[str], None])
     own = moves if kifu.record.first in kifu.people else moves // 2  # a bot may have begun
     if kifu.is_over:
         try:
-            _store([kifu], results)
+            store_games([kifu], results)
         except StoreError as error:
             say(f"{file.id} is saved in {file.path}; the next arena play will store it: {error}.")
             return
@@ -233,7 +274,7 @@ def _part(kifu: Kifu, file: KifuFile, results: Path, say: Callable[[str], None])
         say("You played no move, so nothing is saved.")
 
 
-def _store(kifus: list[Kifu], results: Path) -> None:
+def store_games(kifus: list[Kifu], results: Path) -> None:
     """Finished games into the results, and the ratings that follow. Raises StoreError."""
     from arena.results.store import Store
 
@@ -246,22 +287,22 @@ def _store(kifus: list[Kifu], results: Path) -> None:
             write_elo_csv(store, results / "elo.csv")
 
 
-def _store_finished(results: Path, say: Callable[[str], None]) -> None:
+def store_finished(results: Path, say: Callable[[str], None]) -> None:
     """Store what an earlier arena finished and had no time to store, or couldn't: as far as that goes now."""
     from arena.people.kifu import is_held, kept_games
 
-    stored = _stored_ids(results)
+    stored = stored_ids(results)
     left = [kifu for id, kifu in kept_games(results) if kifu.is_over and id not in stored and not is_held(results, id)]
     if left:
         try:
-            _store(left, results)
+            store_games(left, results)
         except StoreError as error:
             say(f"{len(left)} finished games still wait to be stored: {error}.")
         else:
             say(f"Stored now: {', '.join(kifu.record.id for kifu in left)}.")
 
 
-def _stored_ids(results: Path) -> set[str]:
+def stored_ids(results: Path) -> set[str]:
     """The ids of the games of people that are in the results."""
     from arena.people.kifu import EVENT
     from arena.results.store import Store, database

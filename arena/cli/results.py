@@ -1,4 +1,4 @@
-"""The commands about what came out: ratings, the report on an event, and an event that is running."""
+"""The commands about results: ratings, the report of an event, and watching a running one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from arena import UserError
 from arena.cli import complete
-from arena.cli.options import RESULTS, Results, read_theme, registry_of
+from arena.cli.options import RESULTS, Json, Results, read_theme, registry_of
 
 if TYPE_CHECKING:
     from arena.results.live import Look
@@ -22,9 +22,12 @@ def elo(
     rules: Annotated[str | None, typer.Option(help="Only games by these rules.")] = None,
     komi: Annotated[float | None, typer.Option(help="Only games with this komi.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Also write the table to this file.")] = None,
+    as_json: Json = False,
     results: Results = Path(RESULTS),
 ) -> None:
-    """Rate all players from all stored games: joint Bradley-Terry, 95 % intervals.
+    """Rate all players from all stored games.
+
+    Ratings are joint Bradley-Terry with 95 % intervals.
 
     Each combination of size, rules, komi and handicap has a table of its own, the one with most games first.
 
@@ -42,13 +45,22 @@ def elo(
             for pool in store.pools()
             if all(value is None or getattr(pool, key) == value for key, value in wanted.items())
         ]
-        for pool in pools:
-            console.print(elo_table(ratings_table(store, pool), pool))
-        if not pools:
-            console.print(elo_table(None))
+        if as_json:
+            from arena.results.league import league
+            from arena.results.lines import rating_lines
+
+            for pool in pools:
+                for words in rating_lines(league(store, pool), pool):
+                    print(words)
+        else:
+            for pool in pools:
+                console.print(elo_table(ratings_table(store, pool), pool))
+            if not pools:
+                console.print(elo_table(None))
         if csv is not None:
             write_elo_csv(store, csv)
-            print(f"Written to {csv}.")
+            if not as_json:
+                print(f"Written to {csv}.")
 
 
 def report(
@@ -68,9 +80,11 @@ def report(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write everything, with plots and games, as one HTML page.")
     ] = None,
+    as_json: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Write the files asked for and print nothing.")] = False,
     results: Results = Path(RESULTS),
 ) -> None:
-    """Report an event's results: ratings, likelihood of superiority, endings, times and faults.
+    """Report an event: ratings, LOS, endings, times and faults.
 
     This also works while the event is running.
 
@@ -79,18 +93,29 @@ def report(
     """
     from arena import UserError
     from arena.results.store import Store
-    from arena.results.stored import overviews, read_report
+    from arena.results.stored import last_games, overviews, read_report
     from arena.screen.report import overviews_sheet, print_plots, print_report
     from arena.screen.style import Console
 
     console = Console()
+    if plot and as_json:
+        raise UserError("--plot and --json can't be combined; choose one")
+    if quiet and not (csv or png or html):
+        raise UserError("--quiet needs a file to write: give --csv, --png or --html")
     with Store.of(results) as store:
         if listed:
             if event is not None or csv or plot or png or html:
                 raise UserError("--list can't be combined with an event or an output file")
-            console.print(overviews_sheet(overviews(store)))
+            if as_json:
+                from arena.results.lines import event_line
+
+                for one in overviews(store):
+                    print(event_line(one))
+            else:
+                console.print(overviews_sheet(overviews(store)))
             return
-        found = read_report(store, event, keep=csv is not None or html is not None)
+        found = read_report(store, event, keep=csv is not None)
+        shown = [] if html is None else last_games(store, found.id)
     written = []
     if csv is not None:
         from arena.results.frames import write_event_csv
@@ -104,7 +129,14 @@ def report(
         if png is not None:
             written.append(draw_png(found, trained, png))
         if html is not None:
-            written.append(write_page(found, draw_svgs(found, trained), html))
+            written.append(write_page(found, draw_svgs(found, trained), shown, html))
+    if quiet:
+        return
+    if as_json:
+        from arena.results.lines import report_line
+
+        print(report_line(found))
+        return
     if event is None:
         words = "This is the last event; 'arena report --list' lists all."
         console.print(words, highlight=False, soft_wrap=not console.is_terminal)
@@ -119,7 +151,7 @@ def watch(
     event: Annotated[
         str | None,
         typer.Argument(
-            metavar="[EVENT]", help="Event to watch (default: the one that is running).", autocompletion=complete.events
+            metavar="EVENT", help="Event to watch (default: the one that is running).", autocompletion=complete.events
         ),
     ] = None,
     results: Results = Path(RESULTS),

@@ -102,6 +102,33 @@ def arranged(
     return Kifu(record, people, limits, players=players), bots
 
 
+def opened(path: Path, moves: int | None) -> Record:
+    """The first game of a file, cut after ``moves`` moves. Raises UserError."""
+    from arena import RecordError, UserError
+    from arena.go.collection import read_path
+    from arena.go.record import Record
+
+    try:
+        record = next((found for found in read_path(path) if isinstance(found, Record)), None)
+        if record is None:
+            raise UserError(f"--from {path}: there is no game in it")
+        if moves is not None and moves > len(record.moves):
+            raise ConfigError(f"--move {moves}: the game in {path} has {len(record.moves)} moves")
+        record = replace(record, moves=record.moves[:moves], outcome=None)
+        record.replay()
+    except RecordError as error:
+        raise UserError(f"--from: {error}") from error
+    return record
+
+
+def begun_from(source: Record, kifu: Kifu) -> Kifu:
+    """A game before its first move, begun in the position that another one came to."""
+    from arena.people.kifu import Help
+
+    record = replace(kifu.record, rules=source.rules, setup=source.setup, first=source.first, moves=source.moves)
+    return replace(kifu, record=record, helps=(Help.POSITION,))
+
+
 def opponents_of(bots: Mapping[Colour, Entry], rules: Rules) -> dict[Colour, Opponent]:
     """The bots, ready to move: their kernels are compiled before any clock runs. Raises UserError for one that can't be
     had."""

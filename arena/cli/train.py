@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import fields
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ from arena import ConfigError, UserError
 from arena.cli.events import Cluster
 from arena.cli.options import RESULTS, Results, registry_of
 from arena.contract.settings import plain, suggest
+from trainers.lent import Lent
 from trainers.settings import (
     DISTILL_PRESETS,
     OWNERSHIP_PRESETS,
@@ -42,7 +44,7 @@ Set = Annotated[
 ]
 List = Annotated[bool, typer.Option("--settings", help="List all settings as TOML, and exit.")]
 Resume = Annotated[str, typer.Option(help="Name of a run to resume with all its settings.")]
-New = Annotated[bool, typer.Option("--new", help="Start anew where a run of this name was stopped.")]
+New = Annotated[bool, typer.Option("--new", help="Start again instead of resuming the run of this name.")]
 Gate = Annotated[bool, typer.Option("--gate", help="Then run arena gate: promote the net if it is stronger.")]
 
 Players = Annotated[int, typer.Option(help="With --cluster: most cores that play (default 0: all).")]
@@ -53,7 +55,8 @@ def command(
 ) -> Callable[[Callable[..., Path]], Callable[..., None]]:
     """Turn ``work(settings, results)`` into a command with options for the settings that are ``SHOWN``.
 
-    ``work`` gives the folder of the checkpoint; where it ``spreads``, it is told ``cluster`` and ``players``, too.
+    ``work`` gives the folder of the checkpoint; where it ``spreads``, it is told the cores of a cluster that it is
+    ``lent``, too, or None.
     Values come from the preset, the resumed run, --config, --set and the options; the last one counts.
     """
     kind = type(presets["cpu"])
@@ -63,7 +66,7 @@ def command(
             _refuse_unknown(ctx, kind)
             results, resume, file = given.pop("results"), given.pop("resume", ""), given.pop("config")
             new, gated, listed = given.pop("new", False), given.pop("gate", False), given.pop("settings")
-            spread = {name: given.pop(name) for name in ("cluster", "players") if spreads}
+            spread = [given.pop("cluster"), given.pop("players")] if spreads else []
             settings = choose_preset(presets, given.pop("preset"))
             pairs = _read_pairs(given.pop("set") or [])
             if resume:
@@ -84,7 +87,7 @@ def command(
                 for stale in (results / "training" / settings.name).rglob("*"):
                     if stale.is_file():
                         stale.unlink()
-            folder = work(settings, results, **spread)
+            folder = work(settings, results, *([_lent(settings, *spread)] if spreads else []))
             if gated:
                 _gate(folder, results)
 
@@ -128,6 +131,20 @@ def _read_pairs(texts: list[str]) -> dict[str, str]:
     return pairs
 
 
+def _lent(settings: Any, cluster: str | None, players: int) -> Lent | None:
+    """Raises ConfigError for players that can't be."""
+    if players < 0:
+        raise ConfigError(f"--players {players}: give 1 or more, or 0 for all cores")
+    if cluster is None and players:
+        threads = "game_threads" if hasattr(settings, "game_threads") else "num_workers"
+        raise ConfigError(f"--players {players}: that is for --cluster; here, give --set {threads}={players}")
+    return None if cluster is None else Lent(cluster, players, partial(_tell, settings.name))
+
+
+def _tell(name: str, line: object) -> None:
+    print(f"{name}: {line}", file=sys.stderr)
+
+
 def _gate(folder: Path, results: Path) -> None:
     """``arena gate`` with its exit code."""
     from arena.cli.nets import Wanted, run_gate
@@ -169,7 +186,7 @@ def _parameters(
 
 @command(SL_PRESETS)
 def train_sl(settings: Any, results: Path) -> Path:
-    """Learn a policy (and who wins) from game records, AlphaGo's first stage.
+    """Train a policy and value net on game records (AlphaGo's first stage).
 
     Ctrl-C saves a playable checkpoint; the same command resumes the run, and so does --resume NAME. Play the net as
     checkpoint:NAME. Settings come from the preset, --config, --set and the options; the last one counts.
@@ -188,9 +205,10 @@ def train_sl(settings: Any, results: Path) -> Path:
 
 @command(OWNERSHIP_PRESETS, plays=False)
 def train_ownership(settings: Any, results: Path) -> Path:
-    """Learn whose each point will be at the end, from any position of a scored game: Gilmer's GoCNN.
+    """Train an ownership net on scored games (Gilmer's GoCNN).
 
-    Only games teach whose recorded margin is that of the last position. The net plays no moves; arena eval measures it.
+    Only games whose recorded margin is that of the last position count. The net plays no moves; arena eval
+    measures it.
 
     Example: [bold]arena train ownership --data games/ --name territory[/bold]
     """
@@ -207,13 +225,13 @@ def train_ownership(settings: Any, results: Path) -> Path:
     return folder
 
 
-@command(RL_PRESETS)
-def train_rl(settings: Any, results: Path) -> Path:
-    """Get stronger by playing against earlier selves, AlphaGo's second stage. It needs no records.
+@command(RL_PRESETS, spreads=True)
+def train_rl(settings: Any, results: Path, lent: Lent | None) -> Path:
+    """Train a policy by games against its earlier versions (AlphaGo's second stage).
 
-    It begins with a net that imitates (--start, from arena train sl): moves of won games get likelier, those of lost
-    games less likely. Now and then it plays short matches against that net and a bot (--eval-opponent), whose scores
-    are drawn as curves. Ctrl-C saves a playable checkpoint; the same command resumes the run, and so does --resume
+    It starts from a net of arena train sl (--start). Moves of won games become more likely, those of lost
+    games less likely. It regularly plays short matches against that net and a bot (--eval-opponent), whose scores
+    are plotted as curves. Ctrl-C saves a playable checkpoint; the same command resumes the run, and so does --resume
     NAME.
 
     Example: [bold]arena train rl --start sl-9x9 --name rl --max-minutes 240[/bold]
@@ -222,7 +240,7 @@ def train_rl(settings: Any, results: Path) -> Path:
     from arena.screen.progress import show_self_play
 
     with show_self_play(settings.name) as on_progress:
-        folder = rl.train(settings, results, registry_of(None, results), on_progress)
+        folder = rl.train(settings, results, registry_of(None, results), on_progress, lent)
     metrics = _metrics(folder)
     print(
         f"{folder}: scored {metrics['share_against_start']:.1%} against {Path(settings.start).name} in "
@@ -235,7 +253,7 @@ def train_rl(settings: Any, results: Path) -> Path:
 
 @command(ROLLOUT_PRESETS, resumable=False)
 def train_rollout(settings: Any, results: Path) -> Path:
-    """Learn a quick policy for playouts from game records: AlphaGo's rollout policy. It takes minutes.
+    """Train a fast policy for playouts on game records (AlphaGo's rollout policy). It takes minutes.
 
     Example: [bold]arena train rollout --data games/ --name mine[/bold]
     """
@@ -245,7 +263,7 @@ def train_rollout(settings: Any, results: Path) -> Path:
     metrics = _metrics(folder)
     parts = [part for part in ("test", "validation") if f"{part}_top1" in metrics]
     if not parts:
-        print(f"{folder}: no games were kept aside to measure it by.")
+        print(f"{folder}: not measured, because no games were held out.")
     for part in parts[:1]:
         print(
             f"{folder}: {metrics[f'{part}_top1']:.1%} top-1 on {metrics[f'{part}_positions']:,.0f} {part} positions, "
@@ -254,13 +272,13 @@ def train_rollout(settings: Any, results: Path) -> Path:
     return folder
 
 
-@command(VALUE_PRESETS)
-def train_value(settings: Any, results: Path) -> Path:
-    """Learn who will win, from any position: AlphaGo's third stage. The policy stays as it was.
+@command(VALUE_PRESETS, spreads=True)
+def train_value(settings: Any, results: Path, lent: Lent | None) -> Path:
+    """Train a value head (AlphaGo's third stage). The policy stays as it was.
 
     First it plays games: 1 to 60 moves by --policy, one random move, the rest by the finisher. It learns from the
     position after the random move, with the result. Playing takes most of the time; the games stay in results/cache
-    for later runs, and a stopped command goes on with them. --source records learns from --data instead.
+    for later runs, and the same command reuses them. --source records learns from --data instead.
 
     Errors are mean squares on a scale from -1 (lost) to 1 (won), next to those of the best constant, of the score as it
     stands, and of playouts. A test error far above the training error is overfitting.
@@ -271,7 +289,7 @@ def train_value(settings: Any, results: Path) -> Path:
     """
     value = _trainer("value")
     with _plays_first(settings.name, "results") as (on_progress, tell):
-        folder = value.train(settings, results, on_progress, tell)
+        folder = value.train(settings, results, on_progress, tell, lent)
     metrics = _metrics(folder)
     for part in (f"{source}{part}" for source in ("", "records_") for part in ("test", "validation")):
         if f"{part}_mse" in metrics and (part.endswith("test") or f"{part[:-10]}test_mse" not in metrics):
@@ -300,7 +318,7 @@ def _plays_first(name: str, right: str) -> Iterator[tuple[Callable[[Any], None],
                 shown.append(stack.enter_context(_shown(name, right)))
             shown[0](progress)
 
-        yield on_progress, lambda made: print(f"{name}: {made}", file=sys.stderr)
+        yield on_progress, partial(_tell, name)
 
 
 def _errors(folder: Path, part: str, metrics: Mapping[str, float]) -> Iterator[str]:
@@ -323,11 +341,11 @@ def _errors(folder: Path, part: str, metrics: Mapping[str, float]) -> Iterator[s
 
 
 @command(DISTILL_PRESETS, spreads=True)
-def train_distill(settings: Any, results: Path, cluster: str | None, players: int) -> Path:
+def train_distill(settings: Any, results: Path, lent: Lent | None) -> Path:
     """Train a net on the visits, results and win rates of a search.
 
     First --teacher plays games against itself. Playing takes most of the time; the games stay in results/cache for
-    later runs, and a stopped command goes on with them. Then the net of --start learns from them. The teacher may be
+    later runs, and the same command reuses them. Then the net of --start learns from them. The teacher may be
     the search of the same net, a larger net's search, or a larger net alone (checkpoint:NAME,ensemble=true). With
     --data it goes on imitating records, too.
 
@@ -337,13 +355,8 @@ def train_distill(settings: Any, results: Path, cluster: str | None, players: in
     """
     distill = _trainer("distill")
     registry = registry_of(None, results)
-    if players < 0:
-        raise ConfigError(f"--players {players}: give 1 or more, or 0 for all cores")
-    if players and cluster is None:
-        raise ConfigError(f"--players {players}: that is for --cluster; here, give --set game_threads={players}")
     with _plays_first(settings.name, "teacher's move") as (on_progress, tell):
         try:
-            lent = None if cluster is None else distill.Lent(cluster, players, tell)
             folder = distill.train(settings, results, registry, on_progress, tell, lent)
         except KeyboardInterrupt:
             print(f"{settings.name}: stopped. The same command resumes and keeps the finished games.", file=sys.stderr)
@@ -359,7 +372,7 @@ def _distilled(folder: Path, metrics: Mapping[str, float]) -> Iterator[str]:
     """What a net has learned of its teacher, beside what it knew before, where games were kept aside to tell."""
     part = "test" if "test_top1" in metrics else "validation"
     if f"{part}_top1" not in metrics:
-        yield f"{folder}: no games were kept aside to measure it by."
+        yield f"{folder}: not measured, because no games were held out."
         return
     yield f"{folder}: on {metrics[f'{part}_positions']:,.0f} {part} positions (before)"
     figures = {
@@ -373,12 +386,12 @@ def _distilled(folder: Path, metrics: Mapping[str, float]) -> Iterator[str]:
         yield f"  {title} {metrics[f'{part}_{name}']:{spelled}}" + ("" if before is None else f" ({before:{spelled}})")
 
 
-@command(ZERO_PRESETS)
-def train_zero(settings: Any, results: Path) -> Path:
-    """Learn from nothing but the games of its own search, after AlphaGo Zero. It needs no records.
+@command(ZERO_PRESETS, spreads=True)
+def train_zero(settings: Any, results: Path, lent: Lent | None) -> Path:
+    """Train a net on games of its own search, from random weights (AlphaGo Zero).
 
-    It plays and learns in turn. Now and then it saves a checkpoint, whose search plays short matches against other
-    bots; their scores are drawn as curves. --start begins with a checkpoint instead of random weights. Ctrl-C saves a
+    Playing and learning alternate. It regularly saves a checkpoint, whose search plays short matches against other
+    bots; their scores are plotted as curves. --start begins with a checkpoint instead of random weights. Ctrl-C saves a
     playable checkpoint; the same command resumes the run, and so does --resume NAME.
 
     Example: [bold]arena train zero --preset tiny[/bold]
@@ -389,7 +402,7 @@ def train_zero(settings: Any, results: Path) -> Path:
     from arena.screen.progress import show_zero
 
     with show_zero(settings.name) as on_progress:
-        folder = zero.train(settings, results, registry_of(None, results), on_progress)
+        folder = zero.train(settings, results, registry_of(None, results), on_progress, lent)
     metrics = _metrics(folder)
     print(f"{folder}: {metrics['games']:,.0f} games, {metrics['positions']:,.0f} positions.")
     for name, share in metrics.items():
@@ -425,10 +438,11 @@ def train_auto(
     preset: Annotated[str, typer.Option(help="Preset of every trainer.")] = "gpu",
     results: Results = Path(RESULTS),
 ) -> None:
-    """Use a GPU for a while: prove every trainer, then train large nets, distil one, and go on the next time.
+    """Run all trainers on a GPU for a given time.
 
-    Needs a dataset of 9x9 games; others train nets for their sizes. Checkpoints, logs and states are written to --out
-    every minute, in up to 7 parts of 15 MB: cat auto.tar.* | tar x. The same command goes on where it ended.
+    It runs every trainer briefly, then trains large nets and distils one. It needs a dataset of 9x9 games; other sizes
+    get nets of their own. Checkpoints, logs and states are written to --out every minute, in up to 7 parts of 15 MB:
+    cat auto.tar.* | tar x. The same command resumes.
 
     Example: [bold]arena train auto --minutes 28 --out home --data sets/strong9 --data sets/g19[/bold]
     """

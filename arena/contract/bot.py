@@ -47,6 +47,7 @@ class Limits:
         LONGEST,
     )
     left: TimeLeft | None = None
+    moves: frozenset[Move] | None = None
 
     @classmethod
     def read(cls, text: str, where: str) -> Limits:
@@ -127,7 +128,8 @@ class Candidate:
     """A move that a bot weighs, and what speaks for it.
 
     ``win_rate`` is in [0, 1], of the side to move; ``prior`` is the move's probability before any search; ``line`` is
-    the play expected, the move itself first. ``score`` is the side to move's lead in points, where the bot knows it.
+    the play expected, the move itself first. Where the bot knows them, ``score`` is the side to move's lead in points
+    and ``ownership`` (size², -1 to 1) positive for it, after the move.
     """
 
     move: Move
@@ -136,6 +138,20 @@ class Candidate:
     line: tuple[Move, ...]
     prior: float | None = None
     score: float | None = None
+    ownership: np.ndarray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What a net says of a position without any search, of the side to move.
+
+    ``policy`` (size² + 1,) are the probabilities of the legal moves, 0 for others; ``win_rate`` is NaN where the net
+    has none; ``ownership`` is that of a Decision.
+    """
+
+    policy: np.ndarray
+    win_rate: float
+    ownership: np.ndarray | None = None
 
 
 def fault_words(error: Exception) -> str:
@@ -170,11 +186,26 @@ class Bot(ABC):
         return [self.choose(game, limits) for game in games]
 
     def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
-        """Think for so long, and tell what is known of the moves by then, the best first: only bots with a search do.
+        """Think for so long, and tell what is known of the moves by then, the best first.
 
-        A call goes on from what calls before learnt of the same game. The game is not to be changed.
+        A call goes on from what calls before learnt of the same game; ``simulations`` count those, too. A game whose
+        ``moves`` were limited once is always asked about with the same. The game is not to be changed.
         """
         return []
+
+    def analyse_all(self, games: Sequence[Game], limits: Limits) -> list[list[Candidate]]:
+        """``analyse`` for each game, in order: a bot with a net evaluates all the boards at once."""
+        return [self.analyse(game, limits) for game in games]
+
+    def overview(self, game: Game) -> Decision | None:
+        """The position as a whole, as ``analyse`` left it: the best move, its win rate, visits and ownership. None for
+        a game that it hasn't seen."""
+        return None
+
+    def glance(self, games: Sequence[Game], symmetry: int = 0) -> list[Glance]:
+        """What the net says of each position, evaluated under one of the 8 symmetries: for kinds that have the head
+        policy. The games are of one size."""
+        raise NotImplementedError
 
     def close(self) -> None:  # noqa: B027 (most bots hold nothing)
         """Free what the bot holds outside Python: processes, files. Called once, at the end."""
@@ -190,7 +221,8 @@ class BotKind:
     ``check(config, size)`` raises a UserError when such a player can't be built here or can't play on that size.
     ``interactive`` kinds talk to the person at the terminal. ``external`` kinds are engines over GTP
     (``bots.gtp.GtpBot``). Kinds with ``tells_win_rate`` have one in their decisions, unless a net is without. Kinds
-    with ``analyses`` weigh candidates (``analyse``); ``teachers`` weigh all moves of many games (``weigh_all``). A kind
+    with ``analyses`` weigh candidates (``analyse``, ``overview``); those whose ``heads`` include policy have a net to
+    ask (``glance``); ``teachers`` weigh all moves of many games (``weigh_all``). A kind
     whose config has a field ``checkpoint`` plays with what that folder holds, which must have the ``heads`` (policy,
     value; rollout for a rollout policy).
 

@@ -10,7 +10,7 @@ LAG = 0.2
 
 @dataclass(frozen=True, slots=True)
 class TimeSettings:
-    """Seconds of main time, then ``stones`` moves in each period of so many seconds; without stones main time only.
+    """Seconds of main time, then byo-yomi periods of ``stones`` moves; without stones main time only.
 
     With ``japanese`` byo-yomi a controller counts periods, not stones, and each is good for one move.
     """
@@ -23,7 +23,7 @@ class TimeSettings:
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """What a clock shows: so many seconds for so many moves; 0 stones stand for main time."""
+    """The state of a clock: seconds left and moves left in the period; 0 stones mean main time."""
 
     seconds: float
     stones: int
@@ -72,7 +72,7 @@ class Clock:
         self._left = max(self._left, 0.0)
 
     def overrun(self, seconds: float) -> str:
-        """What a move of so many seconds, more than ``available``, took of what: the end of a sentence."""
+        """The words for a move that took ``seconds``, more than ``available``: the end of a sentence."""
         settings = self._settings
         if self._stones:
             stones = f"{self._stones} move{'s' if self._stones > 1 else ''}"

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """What a step came to. A note is no fault: all works, but somebody should know."""
+    """The result of a step. A note is not a fault: everything works, but the user should know."""
 
     OK = "ok"
     NOTE = "note"
@@ -26,7 +26,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A step begins or goes on, and may take so many seconds until it is heard of again."""
+    """A step begins or continues. The next report comes within this many seconds."""
 
     step: str
     seconds: float

@@ -1,7 +1,7 @@
 """Hands on the machines of a Ray cluster: on each of its nodes an actor starts workers as a runner does on its own
 machine, and passes on what they are sent and send. Nets travel by their content.
 
-The runner plans, decides and writes as always. A node that is gone takes its workers along, which is no bot's fault;
+The runner plans, decides and writes as always. A node that is gone takes its workers along, which is not a bot's fault;
 nodes that come are used. Needs ``pip install 'arena[cluster]'``.
 """
 
@@ -55,6 +55,12 @@ AGAIN = 5.0
 TRIES = 2
 """How often a node may fail to make itself ready."""
 
+FALLS = 5
+"""How often in a row the same work may end with its node before it has made anything."""
+
+CHUNK = 1.0
+"""Seconds for which work collects what it has made before it sends it."""
+
 PATIENCE = 30.0
 """Seconds for the cluster to answer, and for a node to make itself ready."""
 
@@ -80,10 +86,41 @@ LOST = State(alive=False, lost=True)
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
-Work = Callable[[Sequence[Item], Callable[[], bool]], Sequence[Made]]
-"""Makes something of items, as long as it is told to go on; a function of a module, which the nodes import."""
+Own = TypeVar("Own")
 
 # --- On a node ---
+
+
+class Stage:
+    """What all the work of one kind on a node shares."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        """Whether the work is to stop."""
+        self.sent: Any = None
+        """What was sent to the work last."""
+        self._version = 0
+        self._own: Any = None
+        self._lock = Lock()
+
+    def take(self, version: int, sent: Any) -> None:
+        """Messages may pass each other: the highest version counts."""
+        with self._lock:
+            if version > self._version:
+                self._version, self.sent = version, sent
+
+    def once(self, make: Callable[[], Own]) -> Own:
+        """What the first call made."""
+        with self._lock:
+            if self._own is None:
+                self._own = make()
+            own: Own = self._own
+            return own
+
+
+Work = Callable[[Sequence[Item], Stage], Iterator[tuple[Item | None, Made]]]
+"""Makes something of items until its stage is over, and gives it with the item that it finishes, or None. A function of
+a module, which the nodes import."""
 
 
 class Node:
@@ -96,7 +133,7 @@ class Node:
         self._glances: dict[int, dict[str, Glance]] = {}  # the last look at each game, as far as it isn't told yet
         self._failed: dict[int, UserError] = {}
         self._told = 0.0  # when all was told
-        self._goes_on = True
+        self._stages: dict[int, Stage] = {}
         self._lock = Lock()  # reports come from another thread
 
     def hello(self, names: Collection[str]) -> tuple[str, str, list[str]]:
@@ -197,15 +234,38 @@ class Node:
                     told[number] = []
         return told
 
-    def work(self, work: Work[Any, Any], items: Sequence[Any]) -> Sequence[Any]:
-        return work(items, lambda: self._goes_on)
+    def work(
+        self, work: Work[Any, Any], items: Sequence[Any], number: int, version: int, sent: Any
+    ) -> Iterator[list[tuple[Any, Any]]]:
+        """What is made of items, in chunks."""
+        stage = self._stage(number)
+        stage.take(version, sent)
+        chunk: list[tuple[Any, Any]] = []
+        begun = monotonic()
+        for made in work(items, stage):
+            chunk.append(made)
+            if monotonic() - begun > CHUNK:
+                yield chunk
+                chunk, begun = [], monotonic()
+        yield chunk
 
-    def rest(self) -> None:
-        """Tell who works not to go on."""
-        self._goes_on = False
+    def take(self, number: int, version: int, sent: Any) -> None:
+        """Keep what is sent to the work of a stage."""
+        self._stage(number).take(version, sent)
+
+    def rest(self, number: int) -> None:
+        """Tell who works in a stage, or will be told to, that it is over, and forget those before."""
+        self._stage(number).is_over = True
+        with self._lock:
+            self._stages = {later: stage for later, stage in self._stages.items() if later >= number}
+
+    def _stage(self, number: int) -> Stage:
+        with self._lock:
+            return self._stages.setdefault(number, Stage())
 
     def close(self) -> None:
-        self.rest()
+        for number in list(self._stages):
+            self.rest(number)
         for number in list(self._hands):
             self.end(number, 0.0)
         self._local.__exit__()
@@ -386,6 +446,83 @@ class _Place:
             self._ray.kill(self.actor)
 
 
+class _Shift:
+    """Work that is shared among the nodes."""
+
+    def __init__(self, cluster: Cluster, items: deque[Any]):
+        self.under_way: dict[Any, tuple[_Place, dict[Any, None]]] = {}
+        """By Ray's generator of chunks: where, and the items that aren't finished yet, in their order."""
+        self._cluster, self._items = cluster, items
+        self._number = cluster.next_stage()
+        self._falls: Counter[Any] = Counter()
+        self._version = 0
+        self._sent: Any = None
+        self._put: Any = None
+
+    def working(self, place: _Place | None = None) -> int:
+        """How many cores work, there or in all."""
+        return sum(place is None or one is place for one, _ in self.under_way.values())
+
+    def send(self, sent: Any) -> None:
+        """Broadcast an object, through the cluster's store, unless it was the last."""
+        if sent is not self._sent:
+            self._sent, self._put = sent, self._cluster.ray.put(sent)
+            self._version += 1
+            for place in {place.node: place for place, _ in self.under_way.values()}.values():
+                place.order("take", self._number, self._version, self._put)
+
+    def begin(self, place: _Place, work: Work[Any, Any], taken: list[Any]) -> None:
+        method = place.actor.work.options(concurrency_group="work", num_returns="streaming")
+        self.under_way[method.remote(work, taken, self._number, self._version, self._put)] = place, dict.fromkeys(taken)
+
+    def made(self, seconds: float = 0.0) -> list[Any]:
+        """What has come, after a wait of at most this many seconds."""
+        if not self.under_way:
+            return []
+        done, _ = self._cluster.ray.wait(list(self.under_way), num_returns=len(self.under_way), timeout=0)
+        if not done and seconds:
+            done, _ = self._cluster.ray.wait(list(self.under_way), num_returns=1, timeout=seconds)
+        return [made for one in done for made in self._made(one)]
+
+    def _made(self, chunks: Any) -> Iterator[Any]:
+        """What is in the next chunk."""
+        place, left = self.under_way[chunks]
+        try:
+            chunk = self._cluster.ray.get(next(chunks))
+        except StopIteration:
+            self._give_back(chunks)
+        except Exception as error:
+            self._give_back(chunks)
+            why, raised = _why(error), isinstance(getattr(error, "cause", None), Exception)
+            if raised or why.startswith(UNLOADED):
+                place.refuse(why)
+            else:
+                place.lose(why)
+                self._count(left, why)
+        else:
+            if chunk:
+                for item in left:
+                    self._falls.pop(item, None)
+            for item, made in chunk:
+                left.pop(item, None)
+                yield made
+
+    def _give_back(self, chunks: Any) -> None:
+        self._items.extendleft(reversed(self.under_way.pop(chunks)[1]))
+
+    def _count(self, left: Collection[Any], why: str) -> None:
+        """Note that a node is gone that had these items. Raises UserError where that has happened too often."""
+        self._falls.update(list(left))
+        if left and max(self._falls[item] for item in left) >= FALLS:
+            raise UserError(
+                f"{FALLS} nodes in a row were lost over the same games ({why}); check their memory and logs"
+            )
+
+    def end(self) -> None:
+        for place in self._cluster.places.values():
+            place.order("rest", self._number)
+
+
 class Cluster:
     """Hands on the nodes of a Ray cluster."""
 
@@ -416,6 +553,7 @@ class Cluster:
         self._hired = 0
         self._looked = self._listened = 0.0
         self._put: dict[str, Any] = {}
+        self._stages = 0
 
     def __enter__(self) -> Self:
         """Raises UserError where no cluster answers, or none of its nodes can be used."""
@@ -448,6 +586,10 @@ class Cluster:
         with _handlers_kept():
             self.ray.shutdown()
         self.places.clear()
+
+    def next_stage(self) -> int:
+        self._stages += 1
+        return self._stages
 
     @property
     def most(self) -> int:
@@ -497,7 +639,8 @@ class Cluster:
         place.order("hire", hand.number, replace(job, players=self.players))
         return hand
 
-    def wait(self, hired: Collection[Hand], seconds: float) -> Collection[Hand]:
+    def wait(self, hired: Collection[Hand], seconds: float, others: Collection[Any] = ()) -> Collection[Hand]:
+        """Until a node reports, or one of ``others`` that Ray waits for is ready."""
         for place in self._present:
             if place.outbox:
                 place.order("send", [])
@@ -506,7 +649,7 @@ class Cluster:
         if not pending:
             time.sleep(seconds)
             return []
-        done, _ = self.ray.wait(list(pending), num_returns=1, timeout=seconds)
+        done, _ = self.ray.wait([*pending, *others], num_returns=1, timeout=seconds)
         if done:
             done, _ = self.ray.wait(list(pending), num_returns=len(pending), timeout=0)
         heard = [hand for one in done for hand in pending[one].hear()]
@@ -518,43 +661,33 @@ class Cluster:
         return heard
 
     def share(
-        self, work: Work[Item, Made], items: deque[Item], most: int, goes_on: Callable[[], bool]
-    ) -> Iterator[Sequence[Made]]:
-        """What is made of ``items``, which are taken from the left, up to ``most`` for a core at once. Those of a node
-        that is gone are put back. Once it doesn't go on, what was made of those that are under way is given, too.
-        Raises UserError where no node that is there can be used, or where the work fails on each of them."""
-        under_way: dict[Any, tuple[_Place, list[Item]]] = {}
-        while goes_on() and (items or under_way):
-            self._look()
-            for place in self._present:
-                free = place.slots - sum(one is place for one, _ in under_way.values()) if place.is_here else 0
-                for _ in range(min(free, self.most - len(under_way))):
-                    if taken := [items.popleft() for _ in range(min(most, len(items)))]:
-                        task = place.actor.work.options(concurrency_group="work").remote(work, taken)
-                        under_way[task] = place, taken
-            self.wait((), REPORT)
-            yield from self._made(under_way, items)
-        for place in self._present:
-            place.order("rest")
-        yield from self._made(under_way, items, PATIENCE)
+        self,
+        work: Work[Item, Made],
+        items: deque[Item],
+        most: int,
+        goes_on: Callable[[], bool],
+        sent: Callable[[], Any] = lambda: None,
+    ) -> Iterator[list[Made]]:
+        """What is made of ``items``, which are taken from the left, up to ``most`` for a core at once: now and then
+        what has come, which may be nothing. All work has what ``sent`` gives, and gets it anew when that is another
+        object.
 
-    def _made(
-        self, under_way: dict[Any, tuple[_Place, list[Item]]], items: deque[Item], seconds: float = 0.0
-    ) -> Iterator[Sequence[Any]]:
-        """The results so far, after a wait of at most this many seconds. The items of failed tasks go back."""
-        if not under_way:
-            return
-        done, _ = self.ray.wait(list(under_way), num_returns=len(under_way), timeout=seconds)
-        for task in done:
-            place, taken = under_way.pop(task)
-            try:
-                made = self.ray.get(task)
-            except Exception as error:
-                items.extendleft(reversed(taken))
-                why, raised = _why(error), isinstance(getattr(error, "cause", None), Exception)
-                (place.refuse if raised or why.startswith(UNLOADED) else place.lose)(why)
-            else:
-                yield made
+        The unfinished items of a node that is gone are put back. Once it doesn't go on, what was made of those that are
+        under way is given, too. Raises UserError where no node that is there can be used, where the work fails on each
+        of them, or where it takes its node down again and again."""
+        shift = _Shift(self, items)
+        while goes_on() and (items or shift.under_way):
+            self._look()
+            shift.send(sent())
+            for place in self._present:
+                while place.is_here and items and shift.working(place) < place.slots and shift.working() < self.most:
+                    shift.begin(place, work, [items.popleft() for _ in range(min(most, len(items)))])
+            self.wait((), REPORT, shift.under_way)
+            yield shift.made()
+        shift.end()
+        until = monotonic() + PATIENCE
+        while shift.under_way and monotonic() < until:
+            yield shift.made(REPORT)
 
     def look(self, entry: Entry) -> Iterator[Finding]:
         """What each node finds about one of the players, a line each as they come."""
@@ -665,7 +798,7 @@ def _require_answer(address: str) -> None:
             connection.settimeout(CONNECT)
             connection.sendall(GREETING)
             if not os.environ.get("RAY_USE_TLS") and connection.recv(4)[3:] != GREETING[-6:-5]:
-                raise ConnectionError(f"what answers there isn't Ray, whose port is {PORT} as a rule")
+                raise ConnectionError(f"the server there isn't Ray; its port is usually {PORT}")
     except OSError as error:
         raise UserError(_no_answer(address, error, started)) from error
 

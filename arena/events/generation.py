@@ -166,9 +166,7 @@ def _whole_games(path: Path, file: IO[bytes], event: str) -> dict[str, Record]:
     file.seek(0)
     content = file.read()
     end = content.rfind(b"\n") + 1
-    other = StoreError(
-        f"{path} holds other games; choose another --out, or give the bots and options that began the file"
-    )
+    other = StoreError(f"{path} holds other games; choose another --out, or give the bots and options of that file")
     records = {}
     for line in content[:end].splitlines():
         try:

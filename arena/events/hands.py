@@ -112,7 +112,7 @@ class Hands(Protocol):
         ...
 
     def wait(self, hired: Collection[Hand], seconds: float) -> Collection[Hand]:
-        """Those that have sent something, as soon as there is one, or nobody after so many seconds."""
+        """The workers that have sent something, or none after the timeout in seconds."""
         ...
 
 

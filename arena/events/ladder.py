@@ -57,7 +57,7 @@ class Ladder(OfMany):
 
     @property
     def games_each(self) -> int:
-        """The most games that two players can come to."""
+        """The maximum number of games between two players."""
         return self.games
 
     @property

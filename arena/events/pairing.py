@@ -17,7 +17,7 @@ from arena.go.record import Played
 from arena.players.registry import Entry
 
 PEOPLE = "play"
-"""What games of people are stored under, which is no name for an event."""
+"""The event id of games with people. No event can have this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +79,10 @@ class Course(Protocol):
 
 
 class FixedCourse:
-    """Of an event whose games are all planned before the first. It keeps a byte a game."""
+    """The course of an event whose games are all planned in advance. It keeps one byte per game."""
 
     def __init__(self, games: Sequence[Pairing], place: Callable[[str], int | None] | None = None):
-        """``place`` is where a game stands, by its id; None for one of others. Unless given, it is looked up."""
+        """``place`` gives a game's number by its id, None for a foreign id (default: a lookup table)."""
         self._games = games
         self._place = place or {pairing.id: place for place, pairing in enumerate(games)}.get
         self._missing = bytearray(b"\1") * len(games)

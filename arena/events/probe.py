@@ -1,6 +1,6 @@
-"""A look at one player before it plays in an event: does it start, move legally and in time, and end?
+"""Check one player before an event: does it start, move legally and in time, and end?
 
-The player runs in a process of its own, so that whatever it does is told and not suffered. No event, no storage.
+The player runs in a process of its own, so a crash is reported and harms nothing. No event, no storage.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from arena.events.worker import (
 from arena.files import scratch
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import gtp_from_move, pass_move
+from arena.go.record import UNKNOWN
 from arena.players.registry import Entry
 from bots.gtp import GtpBot, Refusal
 
@@ -42,7 +43,7 @@ STARTUP = 120.0
 """Seconds that a player may take to start, compiling included."""
 
 PATIENCE = 3.0
-"""Seconds for a command that is no move, and beyond a move's deadline before the player counts as hanging."""
+"""Seconds for a command other than a move, and grace after a move's deadline before the player counts as hanging."""
 
 PLIES = 6
 """Moves that the player makes for both sides."""
@@ -184,7 +185,7 @@ def _list_commands(bot: GtpBot, entry: Entry, report: Report) -> None:
     words = "; ".join(part for part in (f"has {has}" if has else "", f"lacks {lacks}" if lacks else "") if part)
     timed = (entry.limits.seconds or entry.limits.time) and "time_settings" not in bot.commands
     verdict = Verdict.NOTE if timed else Verdict.OK
-    report(Finding("commands", verdict, words + ("; it can't be told its time" if timed else "")))
+    report(Finding("commands", verdict, words + ("; it has no time commands" if timed else "")))
 
 
 def _move(bot: Bot, entry: Entry, rules: Rules, report: Report) -> None:
@@ -208,7 +209,7 @@ def _move(bot: Bot, entry: Entry, rules: Rules, report: Report) -> None:
     if not over:
         table = room.tables[0]
         table.game.play(pass_move(rules.size))
-        table.win_rates.append(None)
+        table.facts.append(UNKNOWN)
         over = list(room.play_round())
     outcome = over[0].outcome if over else None
     if outcome is not None and outcome.ending.is_forfeit:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from math import isfinite
 from numbers import Integral, Real
 from time import perf_counter
 
@@ -22,7 +23,7 @@ from arena.contract.clock import LAG, Clock
 from arena.events.pairing import Pairing
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, Colour, Move
-from arena.go.record import Record
+from arena.go.record import UNKNOWN, Fact, Record
 
 SHORTEST_STOP = 0.1
 """Seconds of a call below which nobody asks whether the process was stopped meanwhile."""
@@ -38,20 +39,25 @@ ROUNDING = 1e-3
 class Table:
     """A game under way between two named players.
 
-    ``clocks`` are of the sides that play on one. ``win_rates`` has one for each move, of the side that made it, where
-    it told; ``ownership`` is the last that a bot told: size² int8, in per cent, positive for Black. ``adjudged`` is
-    whom an adjudication gave the game to, played on or not.
+    ``clocks`` are of the sides that play on one. ``facts`` has one for each move; ``ownership`` is the last that a bot
+    told: size² int8, in per cent, positive for Black. ``adjudged`` is whom an adjudication gave the game to, played on
+    or not.
     """
 
     pairing: Pairing
     game: Game
     clocks: dict[Colour, Clock] = field(default_factory=dict)
     seconds: dict[Colour, float] = field(default_factory=lambda: {colour: 0.0 for colour in Colour})
-    win_rates: list[float | None] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
     ownership: bytes | None = None
     adjudged: Colour | None = None
     reason: str = ""
     dossier: str = ""
+
+    @property
+    def win_rates(self) -> list[float | None]:
+        """One for each move, of the side that made it, where it told."""
+        return [fact.win_rate for fact in self.facts]
 
     @property
     def on_move(self) -> str:
@@ -112,7 +118,7 @@ class Room:
 
     def seat(self, pairing: Pairing) -> None:
         """Begin a game: its opening is on the board."""
-        table = Table(pairing, _opened(pairing, self._rules), win_rates=[None] * len(pairing.opening))
+        table = Table(pairing, _opened(pairing, self._rules), facts=[UNKNOWN] * len(pairing.opening))
         for colour in Colour:
             time = self._limits[table.player(colour)].time
             if time is not None:
@@ -245,7 +251,7 @@ class Room:
             table.reason = f"{table.on_move}: illegal move {len(game.moves) + 1}: {error}"
             game.end(Outcome(colour.opponent, Ending.ILLEGAL))
             return
-        table.win_rates.append(None if decision.win_rate is None else float(decision.win_rate))
+        table.facts.append(_fact(decision, seconds))
         if decision.ownership is not None:
             black = decision.ownership if colour is BLACK else -decision.ownership
             table.ownership = np.rint(100 * np.clip(black, -1, 1)).astype(np.int8).tobytes()
@@ -253,7 +259,7 @@ class Room:
             self._adjudicate(table)
 
     def _late(self, table: Table, seconds: float) -> BotTimeout | None:
-        """What is to be said of a move of so many seconds that took too long."""
+        """The error for a move that took too many seconds; None if it was in time."""
         name = table.on_move
         limits, allowed = self._limits[name], self._allowed[name]
         clock = table.clocks.get(table.game.to_play)
@@ -284,7 +290,7 @@ def _takes_many(bot: Bot) -> bool:
 
 
 def check_decision(decision: Decision, size: int) -> None:
-    """Raise TypeError when a bot's answer is no decision."""
+    """Raise TypeError when a bot's answer is not a Decision."""
     if not isinstance(decision, Decision):
         raise TypeError(f"a {type(decision).__name__} is not a Decision")
     if decision.move is not None and not isinstance(decision.move, Integral):
@@ -292,8 +298,22 @@ def check_decision(decision: Decision, size: int) -> None:
     rate = decision.win_rate
     if rate is not None and not (isinstance(rate, Real) and -ROUNDING <= rate <= 1 + ROUNDING):
         raise TypeError(f"{rate!r} is not a win rate")
+    for name in ("visits", "score"):
+        value = getattr(decision, name)
+        if value is not None and not isinstance(value, Real):
+            raise TypeError(f"{value!r} is not a number of {name}" if name == "visits" else f"{value!r} is not a score")
     if decision.ownership is not None:
         _check_ownership(decision.ownership, size)
+
+
+def _fact(decision: Decision, seconds: float) -> Fact:
+    rate, score, visits = decision.win_rate, decision.score, decision.visits
+    return Fact(
+        None if rate is None else float(rate),
+        None if score is None or not isfinite(score) else float(score),
+        None if visits is None or not isfinite(visits) else int(visits),
+        seconds,
+    )
 
 
 def _check_ownership(ownership: object, size: int) -> None:
@@ -338,6 +358,16 @@ def _opened(pairing: Pairing, rules: Rules) -> Game:
     return game
 
 
+LONG = 1.0
+"""Seconds of a game from which the time of each move is kept though no bot reported anything."""
+
+
+def worth_keeping(facts: Sequence[Fact]) -> tuple[Fact, ...]:
+    """The facts of a game's moves; none where no bot reported anything and the game took no time."""
+    is_long = sum(fact.seconds or 0.0 for fact in facts) >= LONG
+    return tuple(fact.rounded for fact in facts) if is_long or any(fact.is_reported for fact in facts) else ()
+
+
 def _record(table: Table) -> Record:
     pairing, game = table.pairing, table.game
     return Record.from_game(
@@ -353,4 +383,5 @@ def _record(table: Table) -> Record:
         black_seconds=round(table.seconds[BLACK], 3),
         white_seconds=round(table.seconds[WHITE], 3),
         date=datetime.now(UTC).strftime("%Y-%m-%d"),
+        facts=worth_keeping(table.facts),
     )

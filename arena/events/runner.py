@@ -90,9 +90,11 @@ class Unstored(StoreError):
 
 @dataclass(slots=True)
 class Control:
-    """What may be asked of a running event, from any thread. While ``paused``, no bot is called and no clock runs."""
+    """What may be asked of a running event, from any thread. While ``paused``, no bot is called and no clock runs. Once
+    it is ``finishing``, no game is begun any more, and it ends when those under way are over."""
 
     paused: bool = False
+    finishing: bool = False
 
 
 class Keeper(Protocol):
@@ -115,14 +117,15 @@ def play_event(
     workers: int | Hands,
     control: Control | None = None,
     seat: Callable[[Pairing], Record] | None = None,
-) -> Iterator[Update]:
+) -> Generator[Update, None, None]:
     """Play what ``event`` is missing in ``store``, yielding updates several times a second until all is durable.
 
     The first updates carry what was played before. A match with a test ends with the update that decides it. Closing
     the generator stops the workers and stores every game they had finished. While another program holds the store,
     games are played on and wait. Games with a person in them are played by ``seat``, one at a time. ``workers``
-    are so many processes of this machine, or who lends them, entered. Raises UserError when a bot can't be built, and
-    Unstored when the event is ended while games wait.
+    is the number of processes of this machine, or an entered lender of processes.
+
+    Raises UserError when a bot can't be built, and Unstored when the event is ended while games wait.
     """
     course = event.course(store.scores(event=event.event))
     hands: AbstractContextManager[Hands] = Local(workers) if isinstance(workers, int) else nullcontext(workers)
@@ -152,6 +155,8 @@ def _rest(
         if missing := _missing(event, course):
             with hands as lent:
                 yield from _Crew(event, course, missing, store, lent, control).play()
+        if control.finishing:
+            return
         with_people = _missing(event, course, with_people=True)
         for pairing in with_people:
             record = _identified(seat(pairing), event)
@@ -174,14 +179,14 @@ def _resumed(course: Course, games: Iterator[Batch]) -> Iterator[Update]:
 
 
 def _missing(event: Event, course: Course, with_people: bool = False) -> list[Pairing]:
-    """What can be played now, by bots or with people: at most so many games that they don't fill the memory."""
+    """The games that can be played now, by bots or with people; a bounded number, to save memory."""
     people = {name for name, entry in event.players.items() if entry.is_person}
     found = (pairing for pairing in course.missing() if with_people is bool({pairing.black, pairing.white} & people))
     return list(islice(found, AHEAD))
 
 
 def _no_seat(pairing: Pairing) -> Record:
-    raise UserError(f"nobody can sit down to {pairing.id} here")
+    raise UserError(f"no person can play {pairing.id} here")
 
 
 def _appended(store: Keeper, records: Sequence[Record], patience: float) -> bool:
@@ -287,6 +292,8 @@ class _Crew:
                     )
                     glances.clear()
                     updated = monotonic()
+                if self._control.finishing and not any(worker.pairings for worker in self._workers):
+                    return
                 if not self._left:
                     self._plan(_missing(self._event, self._course))
             for worker in self._workers:
@@ -346,6 +353,8 @@ class _Crew:
 
     def _staff(self) -> None:
         """Hire whom is needed, keep everyone supplied, send home who has nothing left to do."""
+        if self._control.finishing:
+            return
         while self._hands.has_room([(worker.hand, worker.ready) for worker in self._workers]):
             regular = sum(not worker.solo for worker in self._workers)
             solo = sum(worker.solo and not worker.leaving for worker in self._workers)

@@ -1,4 +1,4 @@
-"""What the games of two players add up to, as the first of them sees it, and when a test of them is decided.
+"""Statistics of the games between two players, from the first one's view, and the decision of a test.
 
 No ratings of more than two.
 """
@@ -97,7 +97,7 @@ class Results:
 
 
 class Tally(Results):
-    """What a match's records add up to, as its first player sees them.
+    """Statistics of a match's records, from the first player's view.
 
     Identical games (the same players, colours and moves up to symmetry) count once in the Elo, but in full elsewhere.
     Games are best added many at once.
@@ -155,7 +155,7 @@ class Tally(Results):
         winner: int | None,
         ending: str,
     ) -> None:
-        """Count so many games that differ in nothing that counts here."""
+        """Count a number of games that are equal for these statistics."""
         white = self.second if black == self.first else self.first
         self._note(games, black, winner, ending)
         self.lengths[length] += games
@@ -319,7 +319,7 @@ class Pairs:
         self._points.add(points.tobytes(), [*map(hash, pairs)])
 
     def counts(self, end: int | None = None) -> PairCounts:
-        """Of all pairs, or of the first so many, those that are different."""
+        """The counts of all distinct pairs, or of those among the first ``end``."""
         return PairCounts(*(self.points.count(halves, 0, end) for halves in range(5)))
 
     def course(self, begin: int) -> np.ndarray:

@@ -51,7 +51,7 @@ class Terms:
 
     def openings_for(self, games: int) -> Sequence[Opening]:
         """The openings that two players use in turn in this many games, drawn as they are asked for. Raises ConfigError
-        when there are not so many to be drawn."""
+        when there are fewer."""
         pairs = (games + 1) // 2
         wanted = min(self.openings or pairs, pairs)
         if self.book:
@@ -59,7 +59,7 @@ class Terms:
         return Drawn(self.rules, wanted, self.plies, self.seed)
 
     def require_openings(self, games: int) -> None:
-        """Draw all that these games need. Raises ConfigError when there are not so many."""
+        """Draw all openings that these games need. Raises ConfigError when there are fewer."""
         self.openings_for(games)[-1:]
 
 

@@ -44,7 +44,7 @@ READY = "ready"
 """What a worker sends once its players are built and their kernels compiled."""
 
 PAUSE, RESUME = "pause", "resume"
-"""What a worker is sent so that no bot is called for a while; a call under way comes to its end."""
+"""The message that pauses a worker: no bot is called, but a call that has begun is finished."""
 
 
 @dataclass(frozen=True, slots=True)

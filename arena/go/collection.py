@@ -37,7 +37,7 @@ MAX_FILE = 256 << 20
 """The longest file of many games in brackets that is read; one with a game a line may have any length."""
 
 MAX_UNPACKED, MAX_RATIO = 256 << 20, 100
-"""An archive may hold so many bytes and, beyond, so many times its own size: games shrink to a tenth, bombs to less."""
+"""An archive may unpack to this many bytes, or to this multiple of its size. SGF shrinks to a tenth."""
 
 _DAMAGE = (
     OSError,

@@ -74,7 +74,7 @@ class Rules:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Rules:
-        """The rules whose ``asdict`` became JSON. Raises ValueError, TypeError or KeyError for what is no rules."""
+        """The rules whose ``asdict`` became JSON. Raises ValueError, TypeError or KeyError for other data."""
         rules = cls(**{**data, "scoring": Scoring(data["scoring"])})
         for name, usual in asdict(cls()).items():
             value = getattr(rules, name)
@@ -92,7 +92,7 @@ class Rules:
     def preset(
         cls, name: str = "cgos", size: int = 9, komi: float | None = None, move_limit: int | None = None
     ) -> Rules:
-        """The named rules. Komi is 7 up to 9x9 and 7.5 above (6.5 by Japanese rules) unless given; the move limit
+        """The named rules. Komi is 7 up to 9x9 and 7.5 above (6.5 by Japanese rules) by default; the move limit
         is 3 size². Raises ConfigError for a name, size, komi or limit that can't be."""
         if name not in PRESETS:
             raise ConfigError(f"unknown rules '{name}'; there are {', '.join(PRESETS)}")
@@ -187,7 +187,7 @@ class Game:
     """A game in progress: the only judge of superko and of the end.
 
     ``seed`` is where every random choice of the game starts: ``move_seed`` depends on it and on the moves played only,
-    so the same game comes out wherever and beside whatever else it is played.
+    so the game is the same on any machine and beside any other games.
     """
 
     __slots__ = ("rules", "seed", "board", "to_play", "moves", "outcome", "setup", "_hashes", "__weakref__")
@@ -243,6 +243,13 @@ class Game:
         twin.to_play, twin.outcome = self.to_play, self.outcome
         twin.moves = self.moves.copy()
         twin._hashes = self._hashes.copy()
+        return twin
+
+    def after(self, move: Move) -> Game:
+        """A copy with the move played, in which play goes on even after two passes. Raises IllegalMove."""
+        twin = self.copy()
+        twin.play(move)
+        twin.outcome = None
         return twin
 
     def move_seed(self) -> int:
@@ -339,6 +346,17 @@ class Game:
             points = board.territory_margin() + taken[WHITE] - taken[BLACK]
         compensation = self.handicap if self.rules.handicap_points else 0
         return points - compensation - self.rules.komi
+
+    def expected_margin(self, ownership: np.ndarray) -> float:
+        """Black's margin, komi counted, where each point will be Black's by ``ownership`` (size²,) in [-1, 1].
+
+        By territory rules that is the area less the stones that were played, exact but for who plays last.
+        """
+        points = float(ownership.sum()) - self.rules.komi
+        if self.rules.scoring is Scoring.TERRITORY:
+            black, white = (self.prisoners(colour) + self.board.count(colour) for colour in Colour)
+            points -= black - white
+        return points - (self.handicap if self.rules.handicap_points else 0)
 
     def __str__(self) -> str:
         return f"{self.board}\n{self.to_play.name.lower()} to play, move {len(self.moves) + 1}"

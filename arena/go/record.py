@@ -39,7 +39,36 @@ Stones = tuple[tuple[Move, ...], tuple[Move, ...]]
 
 
 Notes = Mapping[int, Mapping[str, Sequence[str]]]
-"""More SGF properties, as unescaped values by their names, of the node after so many moves; the root is node 0."""
+"""Additional SGF properties by node number and name, with unescaped values; the root is node 0."""
+
+
+class Fact(NamedTuple):
+    """What is known of a move besides the move: what its player reported, and the seconds that it took; None where that
+    isn't known. ``win_rate`` is in [0, 1] and ``score`` in points, both of the side that made the move."""
+
+    win_rate: float | None = None
+    score: float | None = None
+    visits: int | None = None
+    seconds: float | None = None
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether its player said anything."""
+        return self[:3] != (None, None, None)
+
+    @property
+    def rounded(self) -> Fact:
+        """As exactly as it is stored, and within what can be stored."""
+        rate, score, visits, seconds = self
+        return Fact(
+            None if rate is None else round(min(1.0, max(0.0, rate)), 4),
+            None if score is None else round(min(3000.0, max(-3000.0, score)), 1) + 0.0,
+            None if visits is None else min(4_000_000_000, max(0, visits)),
+            None if seconds is None else round(min(4e6, seconds), 3),
+        )
+
+
+UNKNOWN = Fact()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +80,7 @@ class Record:
     moves that were given, not chosen. ``reason`` tells in a line why a game was forfeited or adjudicated. ``adjudged``
     is whom an adjudication gave the game to: with another ending than that, it was played on to see whether that holds.
     ``seconds`` are what each side used. ``unrated`` tells in a few words why the game doesn't count for ratings.
+    ``facts`` has one for each move, or none where nothing is known of any.
     """
 
     rules: Rules
@@ -75,6 +105,7 @@ class Record:
     black_seconds: float = 0.0
     white_seconds: float = 0.0
     unrated: str = ""
+    facts: tuple[Fact, ...] = ()
 
     @classmethod
     def from_game(cls, game: Game, **fields: Any) -> Record:
@@ -130,6 +161,34 @@ class Record:
     def length(self) -> int:
         """Moves, the opening counted."""
         return len(self.moves)
+
+    def mover(self, number: int) -> Colour:
+        """Who made the move of this number, from 1."""
+        return self.first if number % 2 else self.first.opponent
+
+    @property
+    def notes(self) -> Notes:
+        """The facts as SGF properties: a comment in words, Black's win rate in per cent (SBKV, which Sabaki draws as a
+        graph) and Black's lead (V)."""
+        found: dict[int, dict[str, list[str]]] = {}
+        for number, fact in enumerate(self.facts, 1):
+            black, words = self.mover(number) is BLACK, []
+            node = found.setdefault(number, {})
+            if fact.win_rate is not None:
+                rate = 100 * (fact.win_rate if black else 1 - fact.win_rate)
+                words.append(f"Black wins {rate:.1f}%")
+                node["SBKV"] = [f"{rate:.2f}"]
+            if fact.score is not None:
+                lead = (fact.score if black else -fact.score) + 0.0
+                words.append(f"{'B' if lead >= 0 else 'W'}+{abs(lead):.1f}")
+                node["V"] = [f"{lead:.1f}"]
+            if fact.visits is not None:
+                words.append(f"{fact.visits} visits")
+            if fact.seconds is not None:
+                words.append(f"{fact.seconds:g} s")
+            if words:
+                node["C"] = [", ".join(words)]
+        return found
 
     def to_sgf(self, notes: Notes | None = None) -> str:
         """The game as SGF (FF[4]), one line unless a note has more; ``notes`` are added to its nodes.
@@ -387,19 +446,53 @@ def _text(root: Properties, name: str) -> str:
     return sgf_grammar.simpletext_value(root[name][0]).decode("utf-8", "replace").strip()
 
 
+class Node(NamedTuple):
+    """What one node of an editor's file does, in this order: stones put down and taken off, who is to move, moves."""
+
+    black: tuple[Move, ...]
+    white: tuple[Move, ...]
+    empty: tuple[Move, ...]
+    to_play: Colour | None
+    moves: tuple[tuple[Colour, Move], ...]
+
+    @property
+    def is_setup(self) -> bool:
+        return bool(self.black or self.white or self.empty)
+
+
+def read_nodes(text: str | bytes) -> tuple[Rules, list[Node]]:
+    """The main line of the first game of an SGF text, as an editor shows it: stones may be set up at any time, a colour
+    may play twice, and no move is judged. The rules are those of ``read_sgf``, on boards from 2x2; a missing size means
+    19x19. Raises RecordError."""
+    nodes = main_line(utf8(text))
+    root = nodes[0]
+    size = _size(root, smallest=2)
+    names = _moves_by_name(size)
+    found: list[Node] = []
+    for node in nodes:
+        black, white, empty = (tuple(sorted(_points(node.get(name, []), size))) for name in ("AB", "AW", "AE"))
+        moves = [(colour, value) for colour in Colour for value in node.get(colour.letter, [])]
+        if any(value not in names for _, value in moves):
+            raise RecordError(f"no point of the board: a move in node {len(found)}")
+        to_play = {"b": BLACK, "w": WHITE}.get(_text(node, "PL")[:1].lower())
+        found.append(Node(black, white, empty, to_play, tuple((colour, names[value]) for colour, value in moves)))
+    rules = _rules(root, size, 3 * size * size, handicap=bool(found[0].black and not found[0].white))
+    return rules, found
+
+
 def _usual_first(setup: Stones) -> Colour:
     """Who begins when nothing else is said: White when only Black has stones."""
     return WHITE if setup[0] and not setup[1] else BLACK
 
 
-def _size(root: Properties) -> int:
+def _size(root: Properties, smallest: int = MIN_SIZE) -> int:
     text = _text(root, "SZ") or str(MAX_SIZE)
     columns, _, rows = text.partition(":")
     if rows and columns.strip() != rows.strip():
         raise RecordError(f"rectangular board: {text[:20]!r}")
     if not re.fullmatch(r"\s*[0-9]{1,5}\s*", columns):
         raise RecordError(f"no size: SZ is {text[:20]!r}")
-    if not MIN_SIZE <= int(columns) <= MAX_SIZE:
+    if not smallest <= int(columns) <= MAX_SIZE:
         raise RecordError(f"size {int(columns)}")
     return int(columns)
 
@@ -490,7 +583,8 @@ def _rules(root: Properties, size: int, move_limit: int, handicap: bool) -> Rule
     if komi in (2.75, 3.25, 3.75):  # in stones, as in China, worth two points each
         komi *= 2
     try:
-        return Rules.preset(name, size, komi, max(1, move_limit))
+        rules = Rules.preset(name, max(size, MIN_SIZE), komi, max(1, move_limit))
+        return replace(rules, size=size)
     except ConfigError as error:
         raise RecordError(f"komi: {error}") from None
 

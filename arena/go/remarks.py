@@ -31,7 +31,7 @@ def read_remarks(text: str | bytes, record: Record) -> tuple[Remark, ...]:
     """One for each position of the record that was read from this text: before the first move, after it, and so on.
 
     Read are C, SBKV (Black's win rate in per cent, as Sabaki writes it), V, LB and TR. Values that make no sense are
-    left out. What our own files note of a game at its root is no comment. Raises RecordError for what is no SGF.
+    left out. What our own files note at the root is not a comment. Raises RecordError for text that is not SGF.
     """
     nodes = main_line(utf8(text))
     size, number = record.rules.size, 0

@@ -8,90 +8,36 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import cycle
 from os.path import expanduser
 from pathlib import Path
 from threading import Event, Thread
 from typing import TextIO
 
-from arena import ArenaError, ConfigError, IllegalMove, RecordError, UserError, __version__
+from arena import ConfigError, IllegalMove, RecordError, UserError, __version__
 from arena.contract.bot import Bot, Candidate, Decision, Limits, fault_words
 from arena.contract.clock import Clock, TimeSettings
-from arena.go.game import PRESETS, Game, Outcome, Rules, handicap_points
-from arena.go.moves import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, gtp_from_move, move_from_gtp, pass_move
-from arena.go.record import MAX_BYTES, Stones, read_sgf
-
-
-class Refused(ArenaError):
-    """A command fails; the text is GTP's for it."""
-
-
-class Position:
-    """A game as GTP has it: either colour may move at any time, and play may go on after two passes.
-
-    A Game alternates. When a colour moves out of turn, ``game`` gives way to a new one that begins with the stones as
-    they lie; what was taken until then and points for handicap stones stand in its komi, so that its margin is right.
-    Ko and superko look back to that moment only.
-    """
-
-    def __init__(self, rules: Rules, seed: int, setup: Stones = ((), ()), first: Colour | None = None):
-        """Raises ValueError as a Game does."""
-        self.rules = rules
-        self.seed = seed
-        self.setup = setup
-        self.moves: list[tuple[Colour, Move]] = []
-        self.game = Game(rules, seed, *setup, to_play=first)
-        self._first = first
-        self._aside: Game | None = None
-
-    def turn(self, colour: Colour) -> Game:
-        """The game with ``colour`` to move, for a bot to look at; the same object until a move is played."""
-        game = self.game
-        if game.to_play is not colour or len(game.moves) == game.rules.move_limit:
-            if self._aside is None or self._aside.to_play is not colour:
-                self._aside = _begun_anew(game, colour)
-            game = self._aside
-        game.outcome = None  # two passes end a game, but not play
-        return game
-
-    def play(self, colour: Colour, move: Move) -> None:
-        """Raises IllegalMove, and then has changed nothing."""
-        game = self.turn(colour)
-        game.play(move)
-        self.game, self._aside = game, None
-        self.moves.append((colour, move))
-
-    def again(
-        self, rules: Rules | None = None, seed: int | None = None, moves: Sequence[tuple[Colour, Move]] | None = None
-    ) -> Position:
-        """The same position reached anew, with something changed. Raises IllegalMove when that forbids a move."""
-        twin = Position(rules or self.rules, self.seed if seed is None else seed, self.setup, self._first)
-        for colour, move in self.moves if moves is None else moves:
-            twin.play(colour, move)
-        return twin
-
-    def taken(self, colour: Colour) -> int:
-        """How many stones of this colour have been taken off."""
-        passing = pass_move(self.rules.size)
-        placed = sum(mover is colour and move != passing for mover, move in self.moves)
-        return len(self.setup[colour - 1]) + placed - self.game.board.count(colour)
-
-
-def _begun_anew(game: Game, colour: Colour) -> Game:
-    """A game that begins where this one is, with ``colour`` to move and the same margin."""
-    stones = game.board.stones.reshape(-1)
-    black, white = ([int(move) for move in (stones == each).nonzero()[0]] for each in (BLACK, WHITE))
-    rules = replace(game.rules, komi=0.0, handicap_points=False)
-    margin = Game(rules, 0, black, white, colour).margin()
-    rules = replace(rules, komi=margin - game.margin())
-    return Game(rules, game.move_seed(), black, white, colour)
-
+from arena.go.game import Game, Outcome, Rules, handicap_points
+from arena.go.moves import (
+    BLACK,
+    MAX_SIZE,
+    MIN_SIZE,
+    SYMMETRIES,
+    WHITE,
+    Colour,
+    Move,
+    gtp_from_move,
+    move_from_gtp,
+    pass_move,
+)
+from arena.go.record import MAX_BYTES, Stones
+from arena.gtp.position import Position, read_position
+from arena.gtp.reports import Insight, Request, cgos, raw, report, rows
+from arena.gtp.words import COLOURS, Refused, colour_of, move_of, number_of, read_line, rules_of, whole_of
 
 PATIENCE = 86400.0
 """Seconds after which a move would be given up where nobody set a time."""
@@ -102,24 +48,15 @@ SLICE = 0.1
 FIRST_SLICES = 50
 """How many more slices the first report may take: a slow net has visited no move after one."""
 
-_CONTROL_SIGNS = {**dict.fromkeys([*range(32), 127]), ord("\t"): " "}
-_COLOURS = {"b": BLACK, "black": BLACK, "w": WHITE, "white": WHITE}
-_NUMBER = re.compile(r"-?[0-9]{1,9}(\.[0-9]{0,9})?|-?\.[0-9]{1,9}")
-_RULES = {
-    **{name: name for name in PRESETS},
-    **{"chinese-ogs": "chinese", "chinese-kgs": "chinese", "aga": "chinese", "bga": "chinese"},
-    **{"new_zealand": "tromp-taylor", "new-zealand": "tromp-taylor", "korean": "japanese"},
-}
-"""Names of rules on KGS and in KataGo, and the preset that each comes closest to."""
-
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a line of input is answered with: ``text`` at once, then ``reports`` until the next line comes, where there
-    are any. The last answer is that to ``quit``."""
+    """What a line of input is answered with: ``text`` at once, then ``reports``, where there are any: all of them, or
+    those of an analysis until the next line comes. The last answer is that to ``quit``."""
 
     text: str
     reports: Iterator[str] | None = None
+    is_endless: bool = False
     is_last: bool = False
 
 
@@ -128,7 +65,8 @@ class Server:
 
     ``check`` raises a UserError for a size of board that the bot can't play. Each new game takes the next seed after
     ``seed``, until ``set_random_seed`` sets another. ``limits`` are the bot's own; the controller's clock comes before
-    theirs and before their seconds, and nothing forfeits here. A bot that ``analyses`` reports candidates, too.
+    theirs and before their seconds, and nothing forfeits here. A bot that ``analyses`` reports candidates, one that
+    ``has_net`` what its net says. ``judge`` tells which stones are dead, and which live in a seki, by a game's rules.
     """
 
     def __init__(
@@ -140,8 +78,13 @@ class Server:
         check: Callable[[int], object] = lambda size: None,
         limits: Limits | None = None,
         analyses: bool = False,
+        has_net: bool = False,
+        judge: Callable[[Game], tuple[Sequence[Move], Sequence[Move]]] = lambda game: ((), ()),
     ):
         self._bot = bot
+        self._has_net = has_net
+        self._judge = judge
+        self._judged: tuple[tuple[object, ...], tuple[Sequence[Move], Sequence[Move]]] = ((), ((), ()))
         self._name = name
         self._check = check
         self._rules = rules
@@ -157,37 +100,58 @@ class Server:
             "list_commands": lambda words: "\n".join(sorted(self._commands)),
             "quit": lambda words: "",
             "boardsize": self._set_size,
+            "rectangular_boardsize": self._set_size,
             "clear_board": self._clear,
             "komi": self._set_komi,
+            "get_komi": lambda words: f"{self._rules.komi:g}",
             "play": self._play,
             "genmove": self._genmove,
             "reg_genmove": self._reg_genmove,
+            "kata-search": self._reg_genmove,
             "kgs-genmove_cleanup": self._genmove,  # all stones count as alive, so a bot takes dead ones off anyway
             "undo": self._undo,
-            "fixed_handicap": lambda words: self._place(self._handicap_points(_whole(words, 0))),
+            "fixed_handicap": lambda words: self._place(self._handicap_points(whole_of(words, 0))),
             "place_free_handicap": self._place_free_handicap,
             "set_free_handicap": self._set_free_handicap,
             "loadsgf": self._load,
+            "printsgf": self._print,
             "time_settings": self._set_time,
             "time_left": self._time_left,
             "kgs-time_settings": self._set_kgs_time,
             "kgs-rules": self._set_rules,
             "kata-set-rules": self._set_rules,
+            "kata-get-rules": lambda words: json.dumps({**self._rules.katago(), "friendlyPassOk": False}),
             "set_random_seed": self._set_seed,
             "showboard": lambda words: f"\n{self._board()}",
+            "list_stones": self._list_stones,
             "is_legal": self._is_legal,
             "all_legal": self._all_legal,
-            "final_score": lambda words: Outcome.scored(self._position.game.margin()).sgf,
+            "final_score": lambda words: Outcome.scored(self._position.game.margin(self._fates()[0])).sgf,
             "final_status_list": self._status_list,
             "cputime": lambda words: f"{time.process_time():.3f}",
+            **dict.fromkeys(("stop", "cgos-opponent_name", "cgos-opponent_rating", "cgos-gameover"), lambda words: ""),
+            "gogui-analyze_commands": lambda words: "\n".join(self._shown),
         }
+        self._shown: list[str] = []
         if analyses:
-            self._commands["lz-analyze"] = lambda words: self._analyse(words, lambda share: f"{share * 10000:.0f}")
-            self._commands["kata-analyze"] = lambda words: self._analyse(words, lambda share: f"{share:.6f}")
+            self._commands |= {
+                "lz-analyze": lambda words: self._analyse(words, kata=False),
+                "lz-genmove_analyze": lambda words: self._search(words, kata=False),
+                **dict.fromkeys(("kata-analyze", "analyze"), self._analyse),
+                **dict.fromkeys(("kata-genmove_analyze", "genmove_analyze"), self._search),
+                "kata-search_analyze": lambda words: self._search(words, plays=False),
+                "cgos-genmove_analyze": self._genmove_for_cgos,
+                "arena-win_rate": self._show_win_rate,
+                "arena-ownership": self._show_ownership,
+            }
+            self._shown += ["string/Win rate/arena-win_rate", "dboard/Ownership/arena-ownership"]
+        if has_net:
+            self._commands |= {"kata-raw-nn": self._show_net, "arena-policy": self._show_policy}
+            self._shown.append("dboard/Policy/arena-policy")
 
     def answer(self, line: str) -> Answer | None:
         """Carry out a line of input; None when there is nothing on it."""
-        number, words = _read(line)
+        number, words = read_line(line)
         if number is None and not words:
             return None
         command = words[0] if words else ""
@@ -199,7 +163,7 @@ class Server:
             return Answer(f"?{number or ''} {refusal}\n\n")
         if isinstance(said, str):
             return Answer(f"={number or ''} {said}\n\n", is_last=command == "quit")
-        return Answer(f"={number or ''}\n", said)
+        return Answer(f"={number or ''}\n", said, is_endless=command in _ENDLESS)
 
     # The game.
 
@@ -208,14 +172,17 @@ class Server:
         self._reset_clocks()
 
     def _set_size(self, words: list[str]) -> str:
-        self._rules = self._sized(_whole(words, 0))
+        size = whole_of(words, 0)
+        if len(words) > 1 and whole_of(words, 1) != size:
+            raise Refused("unacceptable size: the board must be square")
+        self._rules = self._sized(size)
         self._begin()
         return ""
 
-    def _sized(self, size: int) -> Rules:
+    def _sized(self, size: int, smallest: int = MIN_SIZE) -> Rules:
         """The rules in force on a board of this size. Raises Refused."""
         try:
-            if not MIN_SIZE <= size <= MAX_SIZE:
+            if not smallest <= size <= MAX_SIZE:
                 raise UserError(f"size {size}")
             self._check(size)
         except UserError:
@@ -227,13 +194,13 @@ class Server:
         return ""
 
     def _set_komi(self, words: list[str]) -> str:
-        komi = _number(words, 0)
+        komi = number_of(words, 0)
         self._rules = replace(self._rules, komi=komi)
         self._position = self._position.again(replace(self._position.rules, komi=komi))
         return ""
 
     def _play(self, words: list[str]) -> str:
-        colour, move = _colour(words, 0), self._move(words, 1)
+        colour, move = colour_of(words, 0), move_of(words, 1, self._size)
         try:
             self._position.play(colour, move)
         except IllegalMove:
@@ -241,44 +208,48 @@ class Server:
         return ""
 
     def _genmove(self, words: list[str]) -> str:
-        colour = _colour(words, 0)
-        start = time.monotonic()
-        decision = self._choose(colour)
-        if colour in self._clocks:
-            self._clocks[colour].spend(time.monotonic() - start)
-        if decision.move is None:
-            return "resign"
-        self._position.play(colour, decision.move)
-        return gtp_from_move(decision.move, self._size)
+        return self._done(colour_of(words, 0), self._choose)
 
     def _reg_genmove(self, words: list[str]) -> str:
-        move = self._choose(_colour(words, 0)).move
-        return "resign" if move is None else gtp_from_move(move, self._size)
+        return self._named(self._choose(colour_of(words, 0)))
 
-    def _choose(self, colour: Colour) -> Decision:
+    def _done(self, colour: Colour, choose: Callable[[Colour], Decision], plays: bool = True) -> str:
+        """The name of the move that is chosen, once it has been played and the clock has run for it."""
+        start = time.monotonic()
+        decision = choose(colour)
+        if plays and colour in self._clocks:
+            self._clocks[colour].spend(time.monotonic() - start)
+        if plays and decision.move is not None:
+            self._position.play(colour, decision.move)
+        return self._named(decision)
+
+    def _named(self, decision: Decision) -> str:
+        return "resign" if decision.move is None else gtp_from_move(decision.move, self._size)
+
+    def _limits_for(self, colour: Colour) -> Limits:
+        if colour not in self._clocks:
+            return replace(self._limits, deadline=PATIENCE, lag=None)
+        stones = int((self._position.game.board.stones > 0).sum())
+        return Limits(self._clocks[colour].share(self._size, stones), self._limits.simulations, deadline=PATIENCE)
+
+    def _choose(self, colour: Colour, limits: Limits | None = None) -> Decision:
         """The bot's decision: a legal one. Raises Refused with what the bot did instead."""
         game = self._position.turn(colour)
-        limits = replace(self._limits, deadline=PATIENCE, lag=None)
-        if colour in self._clocks:
-            share = self._clocks[colour].share(self._size, int((game.board.stones > 0).sum()))
-            limits = Limits(share, limits.simulations, deadline=PATIENCE)
-        try:
-            decision = self._bot.choose(game, limits)
+        with _told_in_a_line():
+            decision = self._bot.choose(game, limits or self._limits_for(colour))
             if decision.move is not None:
                 game.copy().play(decision.move)
-        except Exception as error:  # whatever a bot raises, the controller is told in GTP's way
-            raise _failed(error) from error
-        return decision
+            return decision
 
     def _undo(self, words: list[str]) -> str:
-        if not self._position.moves:
+        if not self._position.steps:
             raise Refused("cannot undo")
-        self._position = self._position.again(moves=self._position.moves[:-1])
+        self._position = self._position.again(steps=self._position.steps[:-1])
         return ""
 
     def _place_free_handicap(self, words: list[str]) -> str:
         """The points of fixed handicap, as far as there are any: fewer stones than asked for are allowed."""
-        wanted = _whole(words, 0)
+        wanted = whole_of(words, 0)
         if not 2 <= wanted < self._size**2:
             raise Refused("invalid number of stones")
         for stones in range(min(wanted, 9), 2, -1):
@@ -313,7 +284,7 @@ class Server:
             raise Refused("board not empty")
 
     def _load(self, words: list[str]) -> str:
-        """The file's size, komi and moves, by the rules in force; by the file's own where those forbid a move."""
+        """The file's size, komi and moves, by the rules in force as far as they go."""
         if not words:
             raise Refused("syntax error")
         number = int(words.pop()) if len(words) > 1 and re.fullmatch("[0-9]{1,9}", words[-1]) else None
@@ -322,26 +293,28 @@ class Server:
             if not path.is_file():
                 raise RecordError("no file")
             with path.open("rb") as file:
-                record = read_sgf(file.read(MAX_BYTES + 1))
+                position = read_position(file.read(MAX_BYTES + 1), self._rules, self._position.seed + 1, number)
         except (OSError, ValueError, RuntimeError, RecordError):
             raise Refused("cannot load file") from None
-        rules = replace(self._sized(record.rules.size), komi=record.rules.komi)
-        position = Position(rules, self._position.seed + 1, record.setup, record.first)
-        colours = cycle((record.first, record.first.opponent))
-        moves = list(zip(colours, record.moves[: None if number is None else max(number - 1, 0)], strict=False))
-        try:
-            position = position.again(moves=moves)
-        except IllegalMove:
-            position = position.again(record.rules, moves=moves)
-        self._rules, self._position = rules, position
+        self._rules = replace(self._sized(position.rules.size, smallest=2), komi=position.rules.komi)
+        self._position = position
         self._reset_clocks()
+        return ""
+
+    def _print(self, words: list[str]) -> str:
+        if not words or words == ["-"]:
+            return self._position.to_sgf()
+        try:
+            Path(expanduser(" ".join(words))).write_text(f"{self._position.to_sgf()}\n", encoding="utf-8")
+        except (OSError, ValueError, RuntimeError):
+            raise Refused("cannot write file") from None
         return ""
 
     # Rules, time and chance.
 
     def _set_rules(self, words: list[str]) -> str:
         try:
-            rules = _read_rules(" ".join(words), self._rules)
+            rules = rules_of(" ".join(words), self._rules)
             self._position = self._position.again(rules)
         except IllegalMove:
             raise Refused("a move of this game breaks these rules") from None
@@ -349,11 +322,11 @@ class Server:
         return ""
 
     def _set_seed(self, words: list[str]) -> str:
-        self._position = self._position.again(seed=_whole(words, 0))
+        self._position = self._position.again(seed=whole_of(words, 0))
         return ""
 
     def _set_time(self, words: list[str]) -> str:
-        main, period, stones = (_number(words, index) for index in range(3))
+        main, period, stones = (number_of(words, index) for index in range(3))
         unlimited = stones < 1 and (period > 0 or main <= 0)
         self._time = None if unlimited else TimeSettings(main, period, int(stones) if period > 0 else 0)
         self._reset_clocks()
@@ -364,11 +337,11 @@ class Server:
             case ["none", *_]:
                 self._time = None
             case ["absolute", *rest]:
-                self._time = TimeSettings(_number(rest, 0))
+                self._time = TimeSettings(number_of(rest, 0))
             case ["byoyomi", *rest]:
-                self._time = TimeSettings(_number(rest, 0), _number(rest, 1), stones=1, japanese=True)
+                self._time = TimeSettings(number_of(rest, 0), number_of(rest, 1), stones=1, japanese=True)
             case ["canadian", *rest]:
-                self._time = TimeSettings(_number(rest, 0), _number(rest, 1), max(1, _whole(rest, 2)))
+                self._time = TimeSettings(number_of(rest, 0), number_of(rest, 1), max(1, whole_of(rest, 2)))
             case _:
                 raise Refused("syntax error")
         self._reset_clocks()
@@ -378,7 +351,7 @@ class Server:
         self._clocks = {} if self._time is None else {colour: Clock(self._time) for colour in Colour}
 
     def _time_left(self, words: list[str]) -> str:
-        colour, seconds, stones = _colour(words, 0), _number(words, 1), _whole(words, 2)
+        colour, seconds, stones = colour_of(words, 0), number_of(words, 1), whole_of(words, 2)
         if colour in self._clocks:
             self._clocks[colour].set(seconds, stones)
         return ""
@@ -396,84 +369,188 @@ class Server:
             f"{position.game.board}\n"
             f"Black (X) has captured {taken[WHITE]} stones\n"
             f"White (O) has captured {taken[BLACK]} stones\n"
-            f"{position.game.to_play.name.title()} to play, move {len(position.moves) + 1}, "
+            f"{position.game.to_play.name.title()} to play, move {len(position.steps) + 1}, "
             f"{position.rules.name} rules, komi {position.rules.komi:g}"
         )
 
+    def _list_stones(self, words: list[str]) -> str:
+        stones = self._position.game.board.stones.reshape(-1) == int(colour_of(words, 0))
+        return " ".join(gtp_from_move(int(move), self._size) for move in stones.nonzero()[0])
+
     def _is_legal(self, words: list[str]) -> str:
-        colour, move = _colour(words, 0), self._move(words, 1)
+        colour, move = colour_of(words, 0), move_of(words, 1, self._size)
         return str(int(self._position.turn(colour).legal_moves()[move]))
 
     def _all_legal(self, words: list[str]) -> str:
-        legal = self._position.turn(_colour(words, 0)).legal_moves()[:-1]
+        legal = self._position.turn(colour_of(words, 0)).legal_moves()[:-1]
         return " ".join(gtp_from_move(int(move), self._size) for move in legal.nonzero()[0])
 
     def _status_list(self, words: list[str]) -> str:
-        """Every stone that lies on the board is alive: so all our rules score it."""
+        dead, seki = self._fates()
         match words[:1]:
             case ["alive"]:
-                stones = self._position.game.board.stones.reshape(-1).nonzero()[0]
-                return " ".join(gtp_from_move(int(move), self._size) for move in stones)
-            case ["dead" | "seki"]:
-                return ""
+                stones = self._position.game.board.stones.reshape(-1).nonzero()[0].tolist()
+                found: Sequence[Move] = [move for move in stones if move not in dead and move not in seki]
+            case ["dead"]:
+                found = dead
+            case ["seki"]:
+                found = seki
             case _:
                 raise Refused("syntax error")
+        return " ".join(gtp_from_move(move, self._size) for move in found)
 
-    def _move(self, words: list[str], index: int) -> Move:
-        try:
-            return move_from_gtp(words[index], self._size)
-        except (IndexError, ValueError):
-            raise Refused("syntax error") from None
+    def _fates(self) -> tuple[Sequence[Move], Sequence[Move]]:
+        """The dead stones and those in seki, judged once for each position."""
+        game = self._position.game
+        key = (game.board.hash, game.rules)
+        if self._judged[0] != key:
+            with _told_in_a_line():
+                self._judged = key, self._judge(game)
+        return self._judged[1]
 
     # Analysis.
 
-    def _analyse(self, words: list[str], share: Callable[[float], str]) -> Iterator[str]:
-        """Reports without end, a line each, the first one ready. Empty ones say nothing: they only give way.
-
-        ``words`` are as in ``[colour] [centiseconds] [key value]...``. The keys interval and maxmoves are heeded, avoid
-        and allow are refused, others are passed over. ``share`` writes a share: for Leela Zero in hundredths of a
-        percent, for KataGo from 0 to 1.
-        """
-        colour = self._position.game.to_play
-        interval, most = 1.0, self._size**2 + 1
-        if words and words[0].lower() in _COLOURS:
-            colour = _colour(words, 0)
-            words = words[1:]
-        if words and _NUMBER.fullmatch(words[0]):
-            words = ["interval", *words]
-        for index in range(0, len(words), 2):
-            match words[index].lower():
-                case "interval":
-                    interval = _number(words, index + 1) / 100
-                case "maxmoves":
-                    most = max(1, _whole(words, index + 1))
-                case "avoid" | "allow":
-                    raise Refused("avoid and allow are not supported")
+    def _insight(self, colour: Colour, moves: frozenset[Move] | None = None) -> Insight:
+        """What the bot may be asked of the position. Where only some moves are allowed, of a copy: what a bot learns of
+        them is no use to others."""
         game = self._position.turn(colour)
-        limits = Limits(min(SLICE, max(interval, 0.01)), deadline=PATIENCE)
+        return Insight(self._bot, game if moves is None else game.copy(), self._has_net)
 
-        def think() -> str:
-            try:
-                candidates = self._bot.analyse(game, limits)[:most]
-            except Exception as error:  # as in _choose
-                raise _failed(error) from error
-            return " ".join(_info(order, one, self._size, share) for order, one in enumerate(candidates))
+    def _analyse(self, words: list[str], kata: bool = True) -> Iterator[str]:
+        """Reports without end, a line each, the first one ready. Empty ones say nothing: they only give way."""
+        asked = Request.read(words, self._position.game.to_play, self._size)
+        moves = asked.among(self._position.turn(asked.colour))
+        insight = self._insight(asked.colour, moves)
+        limits = Limits(min(SLICE, max(asked.interval, 0.01)), deadline=PATIENCE, moves=moves)
 
-        def report(text: str) -> Iterator[str]:
+        def think() -> list[Candidate]:
+            with _told_in_a_line():
+                return self._bot.analyse(insight.game, limits)
+
+        def more() -> Iterator[str]:
             yield text
             last = time.monotonic()
             with suppress(Refused):  # it has been logged
                 while True:
-                    text = think()
-                    due = time.monotonic() >= last + interval
+                    begun = time.monotonic()
+                    found = think()
+                    due = time.monotonic() >= last + asked.interval
                     if due:
                         last = time.monotonic()
-                    yield text if due else ""
+                    yield self._reported(insight, found, asked, kata) if due else ""
+                    time.sleep(
+                        max(0.0, SLICE / 2 - (time.monotonic() - begun))
+                    )  # a bot without a search is done at once
 
-        first = think()
+        found = think()
         for _ in range(FIRST_SLICES):
-            first = first or think()
-        return report(first)
+            found = found or think()
+        text = self._reported(insight, found, asked, kata)
+        return more()
+
+    def _reported(self, insight: Insight, found: Sequence[Candidate], asked: Request, kata: bool) -> str:
+        with _told_in_a_line():
+            informed = insight.informed(found[: asked.most]) if kata else found
+            whole = insight.whole(informed) if kata and (asked.root or asked.ownership) else None
+            return report(informed, whole, asked, self._size, kata)
+
+    def _search(self, words: list[str], kata: bool = True, plays: bool = True) -> Iterator[str]:
+        """Reports while the bot chooses, as far as it is asked by time, then one of what it found, then its move."""
+        asked = Request.read(words, self._position.game.to_play, self._size)
+        moves = asked.among(self._position.turn(asked.colour))
+        insight = self._insight(asked.colour, moves)
+        limits = replace(self._limits_for(asked.colour), moves=moves)
+        left = limits.seconds or 0.0
+        until = time.monotonic() + left
+        lines: list[str] = []
+
+        def choose(colour: Colour) -> Decision:
+            remaining = (
+                limits if limits.seconds is None else replace(limits, seconds=max(0.001, until - time.monotonic()))
+            )
+            with _told_in_a_line():
+                if moves is None:
+                    decision = self._choose(colour, remaining)
+                    found = self._bot.analyse(insight.game, Limits(simulations=1))
+                else:
+                    found = self._bot.analyse(insight.game, remaining)
+                    decision = Decision(found[0].move if found else min(moves))
+            lines.extend(filter(None, [self._reported(insight, found, asked, kata)]))
+            return decision
+
+        def steps() -> Iterator[str]:
+            with suppress(Refused):  # it has been logged
+                while until - time.monotonic() > asked.interval:
+                    with _told_in_a_line():
+                        found = self._bot.analyse(insight.game, Limits(asked.interval, moves=moves))
+                    if found:
+                        yield self._reported(insight, found, asked, kata)
+                played = self._done(asked.colour, choose, plays)
+                yield from lines
+                yield f"play {played}"
+
+        if left > asked.interval > 0:
+            return steps()
+        played = self._done(asked.colour, choose, plays)
+        return iter((*lines, f"play {played}"))
+
+    def _genmove_for_cgos(self, words: list[str]) -> str:
+        colour = colour_of(words, 0)
+        insight = self._insight(colour)
+        told = []
+
+        def choose(colour: Colour) -> Decision:
+            decision = self._choose(colour)
+            with _told_in_a_line():
+                found = insight.informed(self._bot.analyse(insight.game, Limits(simulations=1)))
+                told.append(cgos(found, insight.whole(found), self._size))
+            return decision
+
+        played = self._done(colour, choose)
+        return f"\n{told[0]}\nplay {played}"
+
+    def _whole(self) -> tuple[Game, Decision]:
+        """The position and what the bot thinks of it as a whole, after a moment if it hasn't seen it."""
+        insight = self._insight(self._position.game.to_play)
+        with _told_in_a_line():
+            found = self._bot.analyse(insight.game, Limits(SLICE, deadline=PATIENCE))
+            return insight.game, insight.whole(insight.informed(found))
+
+    def _show_win_rate(self, words: list[str]) -> str:
+        game, whole = self._whole()
+        if whole.win_rate is None:
+            raise Refused("the bot reports no win rate")
+        black = whole.win_rate if game.to_play is BLACK else 1 - whole.win_rate
+        lead = whole.score if whole.score is None or game.to_play is BLACK else -whole.score
+        score = "" if lead is None else f", expected score {Outcome.scored(round(lead, 1)).sgf}"
+        return f"Black {100 * black:.1f} %, White {100 - 100 * black:.1f} %{score}"
+
+    def _show_ownership(self, words: list[str]) -> str:
+        game, whole = self._whole()
+        if whole.ownership is None:
+            raise Refused("the bot reports no ownership")
+        black = whole.ownership if game.to_play is BLACK else -whole.ownership
+        return "\n" + "\n".join(rows([f"{value:.3f}" for value in black.tolist()], self._size))
+
+    def _show_policy(self, words: list[str]) -> str:
+        with _told_in_a_line():
+            [glance] = self._bot.glance([self._position.turn(self._position.game.to_play)])
+        return "\n" + "\n".join(rows([f"{value:.4f}" for value in glance.policy[:-1].tolist()], self._size))
+
+    def _show_net(self, words: list[str]) -> str:
+        colour = self._position.game.to_play
+        if words and words[0].lower() in COLOURS:
+            colour, words = colour_of(words, 0), words[1:]
+        every = words[:1] == ["all"]
+        if not every and not 0 <= whole_of(words, 0) < SYMMETRIES:
+            raise Refused("syntax error")
+        game = self._position.turn(colour)
+        with _told_in_a_line():
+            symmetries = range(SYMMETRIES) if every else [whole_of(words, 0)]
+            return "\n" + "\n".join(raw(self._bot.glance([game], each)[0], game, each) for each in symmetries)
+
+
+_ENDLESS = frozenset({"lz-analyze", "kata-analyze", "analyze"})
 
 
 def serve(server: Server, lines: TextIO, output: TextIO) -> None:
@@ -487,10 +564,17 @@ def serve(server: Server, lines: TextIO, output: TextIO) -> None:
         if answer is None or answer.reports is None:
             line = "" if answer is not None and answer.is_last else lines.readline()
             continue
-        with _reporting(answer.reports, output):
-            line = lines.readline()
+        if answer.is_endless:
+            with _reporting(answer.reports, output):
+                line = lines.readline()
+        else:
+            for text in answer.reports:
+                output.write(f"{text}\n")
+                output.flush()
         output.write("\n")
         output.flush()
+        if not answer.is_endless:
+            line = lines.readline()
 
 
 @contextmanager
@@ -516,73 +600,14 @@ def _reporting(reports: Iterator[str], output: TextIO) -> Iterator[None]:
         writer.join()
 
 
-def _failed(error: Exception) -> Refused:
-    """One line on what a bot raised; the rest is logged."""
-    logging.getLogger(__name__).error("the bot failed", exc_info=error)
-    if isinstance(error, IllegalMove):
-        return Refused(f"the bot chose an illegal move: {fault_words(error)}")
-    return Refused(f"the bot failed: {fault_words(error)}")
-
-
-# A line's parts, and lines of analysis.
-
-
-def _read(line: str) -> tuple[str | None, list[str]]:
-    """The number of a command, None without one, and its words (GTP 2, section 3.1)."""
-    words = line.translate(_CONTROL_SIGNS).partition("#")[0].split(" ")
-    words = [word for word in words if word]
-    if words and re.fullmatch("[0-9]+", words[0]):
-        return words[0], words[1:]
-    return None, words
-
-
-def _colour(words: Sequence[str], index: int) -> Colour:
+@contextmanager
+def _told_in_a_line() -> Iterator[None]:
+    """Whatever a bot raises, the controller is told in GTP's way: a line, and the rest is logged."""
     try:
-        return _COLOURS[words[index].lower()]
-    except LookupError:
-        raise Refused("syntax error") from None
-
-
-def _number(words: Sequence[str], index: int) -> float:
-    if index >= len(words) or not _NUMBER.fullmatch(words[index]):
-        raise Refused("syntax error")
-    return float(words[index])
-
-
-def _whole(words: Sequence[str], index: int) -> int:
-    number = _number(words, index)
-    if not number.is_integer():
-        raise Refused("syntax error")
-    return int(number)
-
-
-def _read_rules(text: str, rules: Rules) -> Rules:
-    """The preset that ``text`` names, or that has the settings of its JSON; with the size and komi of ``rules``."""
-    name = _RULES.get(text.lower())
-    if name is None:
-        try:
-            settings = json.loads(text)
-        except (ValueError, RecursionError):
-            raise Refused("unknown rules") from None
-        name = next((name for name in PRESETS if isinstance(settings, dict) and _agree(settings, name)), None)
-        if name is None:
-            raise Refused("rules not supported")
-    same = Rules.preset(name, rules.size, move_limit=rules.move_limit)
-    return replace(same, komi=rules.komi)
-
-
-def _agree(settings: dict[str, object], name: str) -> bool:
-    """Whether KataGo's settings are those of the preset. What they don't say is as in our presets."""
-    return all(settings.get(key, value) == value for key, value in Rules.preset(name).katago().items())
-
-
-def _info(order: int, candidate: Candidate, size: int, share: Callable[[float], str]) -> str:
-    """One candidate. ``lcb`` is the lower end of a 95 % interval, its visits taken as independent games."""
-    rate, visits = candidate.win_rate, candidate.visits
-    lower = max(0.0, rate - 1.96 * math.sqrt(rate * (1 - rate) / visits))
-    prior = "" if candidate.prior is None else f" prior {share(candidate.prior)}"
-    line = " ".join(gtp_from_move(move, size) for move in candidate.line)
-    return (
-        f"info move {gtp_from_move(candidate.move, size)} visits {visits} winrate {share(rate)}{prior} "
-        f"lcb {share(lower)} order {order} pv {line}"
-    )
+        yield
+    except Refused:
+        raise
+    except Exception as error:
+        logging.getLogger(__name__).error("the bot failed", exc_info=error)
+        fault = "the bot chose an illegal move" if isinstance(error, IllegalMove) else "the bot failed"
+        raise Refused(f"{fault}: {fault_words(error)}") from error

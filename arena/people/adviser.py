@@ -9,6 +9,7 @@ from threading import Thread
 
 from arena.contract.bot import Bot, Candidate, Limits, fault_words
 from arena.go.game import Game
+from arena.people.counting import Estimate, estimate_of
 from arena.people.kifu import Advice
 
 PATIENCE = 86400.0
@@ -42,7 +43,7 @@ class Worker:
         self._jobs.put(job)
 
     def close(self, patience: float) -> None:
-        """Take no more jobs, and wait so many seconds for the last one to end."""
+        """Accept no more jobs, and wait at most this many seconds for the last one."""
         self._jobs.put(None)
         self._thread.join(patience)
 
@@ -63,14 +64,12 @@ class Adviser:
         """The analyst's candidates, or in ``fault`` why there are none. Asked again about the same position, it knows
         more. ``is_wanted`` says whether to retry."""
         name = "" if self.analyst is None else self.analyst.name
-        self._studied = caught_up(self._studied, game)
         candidates: list[Candidate] = []
         fault = ""
         try:
-            if self._bot is None and self.analyst is not None:
-                self._bot = self.analyst.build()
+            bot, studied = self._begun(game)
             for _ in range(ATTEMPTS):
-                candidates = self._bot.analyse(self._studied, replace(limits, deadline=PATIENCE)) if self._bot else []
+                candidates = bot.analyse(studied, replace(limits, deadline=PATIENCE)) if bot else []
                 if candidates or not is_wanted():
                     break
             else:
@@ -78,6 +77,23 @@ class Adviser:
         except Exception as error:  # as with a bot's choice of a move: whatever it raises is told
             fault = fault_words(error)
         return Advice(name, game.to_play, tuple(candidates), fault)
+
+    def estimate(self, game: Game, limits: Limits) -> Estimate | None:
+        """What the analyst takes the position for; None where it can't tell."""
+        try:
+            bot, studied = self._begun(game)
+            if bot is None or self.analyst is None or game.is_over:
+                return None
+            return estimate_of(game, bot.choose(studied, replace(limits, deadline=PATIENCE)), self.analyst.name)
+        except Exception:  # as above; the playouts tell instead
+            return None
+
+    def _begun(self, game: Game) -> tuple[Bot | None, Game]:
+        """The analyst's bot, built when it is first needed, and its own copy of the game."""
+        self._studied = caught_up(self._studied, game)
+        if self._bot is None and self.analyst is not None:
+            self._bot = self.analyst.build()
+        return self._bot, self._studied
 
     def close(self) -> None:
         if self._bot is not None:

@@ -81,6 +81,11 @@ class Clocks:
             self._clocks[colour] = clock
         self.begin(False)
 
+    def run_out(self, colour: Colour) -> None:
+        """A side has lost on time: its clock stands at 0."""
+        if clock := self._clocks.get(colour):
+            clock.set(0.0, clock.left.stones)
+
     def is_late(self, colour: Colour) -> bool:
         """Whether the running turn has used up this side's time."""
         clock = self._clocks.get(colour)

@@ -1,4 +1,4 @@
-"""What a position comes to: the points of both sides, groups, dead stones, and whose each point will be.
+"""Counting a position: the points of both sides, groups, dead stones, and ownership.
 
 Nothing is decided here: who plays marks the dead stones and agrees on the count.
 """
@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from arena.go.board import Board
-from arena.go.game import Game, Scoring
-from arena.go.moves import BLACK, WHITE, Colour, Move
+from arena.go.game import Game, Rules, Scoring
+from arena.go.kernels import BOARD
+from arena.go.moves import BLACK, SYMMETRIES, WHITE, Colour, Move
 
 if TYPE_CHECKING:
+    from arena.contract.bot import Decision
+    from bots.nets.inference import Evaluator
     from bots.search.rollouts import Weights
 
 PLAYOUTS = 400
@@ -44,12 +47,13 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What the present position comes to by so many playouts: ``margin`` is Black's, komi counted; ``ownership`` is
-    size² int8, in per cent, positive for Black (as ``screen.board.draw_board`` takes it)."""
+    """An estimate of the position by a number of playouts, or by the bot ``by``: ``margin`` is Black's, komi
+    counted; ``ownership`` is size² int8, in per cent, positive for Black (as ``screen.board.draw_board`` takes it)."""
 
     margin: float
     ownership: bytes
-    playouts: int
+    playouts: int = 0
+    by: str = ""
 
 
 def count(game: Game, dead: tuple[Move, ...] = ()) -> Count:
@@ -90,22 +94,106 @@ def _weights(size: int) -> Weights:
     return RolloutPolicy.open(SHIPPED / "rollout-9x9").weights(size, SHARPNESS)
 
 
-def dead_stones(board: Board) -> tuple[Move, ...]:
-    """What playouts of the shipped policy take for dead where both sides have passed."""
-    from bots.search.dead import judge
+AGREED = frozenset({"chinese", "japanese"})
+"""The rules by which dead stones are taken off."""
 
-    return judge(board, _weights(board.size)).moves
+NET = "distilled-9x9"
+"""A net that tells ownership. It learned on 9x9."""
+
+KNOWN_SIZE = 13
+"""Up to this size the net's word counts as much as the playouts'. On larger boards, where it takes the stones of an
+invasion for living ones, it can only condemn."""
+
+STAYING = 0.43
+"""The share of being there at the end, by playouts and net, below which stones are dead."""
+
+
+DOUBTFUL = 0.1
+"""The share from which a group that looks dead may live in a seki."""
+
+
+class Fates(NamedTuple):
+    """Which stones are dead where both sides have passed, and which live in a seki though they look dead."""
+
+    dead: tuple[Move, ...] = ()
+    seki: tuple[Move, ...] = ()
+
+
+def agreed_fates(game: Game) -> Fates:
+    """The fates of the stones by the game's rules: none is dead where they have it so."""
+    return fates(game.board) if game.rules.name in AGREED else Fates()
+
+
+def fates(board: Board) -> Fates:
+    """What playouts of the shipped policy and the net take for dead, but for what survives in a seki."""
+    from arena.people.seki import survives
+    from bots.search.dead import count_owners, mark_dead
+
+    boards = np.zeros(2, BOARD)
+    boards[0] = board.array[0]
+    counts = np.zeros((2, board.size**2), np.int32)
+    count_owners(boards, BLACK, WHITE, _weights(board.size), PLAYOUTS, 0, counts)
+    shares, owned = counts / PLAYOUTS, _owned(board)
+    both = np.sqrt(shares * np.stack([(1 + owned) / 2, (1 - owned) / 2]))
+    staying = both if board.size <= KNOWN_SIZE else np.minimum(shares, both)
+    marked = np.zeros(board.size**2, np.bool_)
+    mark_dead(boards, np.rint(staying * 1000).astype(np.int32), STAYING * 1000, marked)
+    dead, seki = set(np.flatnonzero(marked).tolist()), set[Move]()
+    left = set(dead)
+    while left:
+        group = group_at(board, min(left)) & dead
+        left -= group
+        share = staying[board.stone(min(group)) - 1, list(group)].mean()
+        if share >= DOUBTFUL and survives(board, group):
+            seki |= group
+    return Fates(tuple(sorted(dead - seki)), tuple(sorted(seki)))
+
+
+def dead_stones(board: Board) -> tuple[Move, ...]:
+    """The dead stones where both sides have passed."""
+    return fates(board).dead
+
+
+def _owned(board: Board) -> np.ndarray:
+    """(size²,) from -1 to 1: whose each point will be by the net, the mean over the symmetries and whoever is to move;
+    Black's view."""
+    net = _net()
+    black, white = (np.flatnonzero(board.stones.reshape(-1) == each).tolist() for each in (BLACK, WHITE))
+    total = np.zeros(board.size**2)
+    for colour in Colour:
+        game = Game(Rules(size=board.size, move_limit=board.size**2), 0, black, white, colour)
+        for symmetry in range(SYMMETRIES):
+            [(_, _, ownership)] = net.glance([game], symmetry)
+            if ownership is not None:
+                total += ownership if colour is BLACK else -ownership
+    return total / (2 * SYMMETRIES)
+
+
+@cache
+def _net() -> Evaluator:
+    from bots.nets.checkpoint import SHIPPED, Checkpoint
+    from bots.nets.inference import Evaluator
+
+    return Evaluator(Checkpoint.open(SHIPPED / NET))
 
 
 def estimated(game: Game, playouts: int = PLAYOUTS) -> Estimate:
-    """What a position comes to by so many playouts, in half of which either side begins."""
+    """An estimate of a position by playouts; each side moves first in half of them."""
     from bots.search.dead import judge
 
     shares = judge(game.board, _weights(game.rules.size), playouts, game.move_seed() >> 32).ownership
-    points = float(shares.sum())
-    if game.rules.scoring is Scoring.TERRITORY:  # who has placed a stone more has a point less
-        placed = {colour: game.prisoners(colour) + game.board.count(colour) for colour in Colour}
-        points -= placed[BLACK] - placed[WHITE]
-    bonus = game.handicap if game.rules.handicap_points else 0
-    margin = points - game.rules.komi - bonus
-    return Estimate(margin, np.rint(100 * shares).astype(np.int8).tobytes(), playouts)
+    return Estimate(game.expected_margin(shares), _per_cent(shares), playouts)
+
+
+def estimate_of(game: Game, decision: Decision, by: str) -> Estimate | None:
+    """What the bot ``by`` takes the position for, by its decision; None where that doesn't say whose each point is."""
+    if decision.ownership is None:
+        return None
+    sign = 1 if game.to_play is BLACK else -1
+    shares = sign * np.clip(decision.ownership, -1.0, 1.0)
+    margin = game.expected_margin(shares) if decision.score is None else sign * decision.score
+    return Estimate(margin, _per_cent(shares), by=by)
+
+
+def _per_cent(shares: np.ndarray) -> bytes:
+    return np.rint(100 * shares).astype(np.int8).tobytes()

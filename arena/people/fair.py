@@ -28,7 +28,7 @@ MOST = 9
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What the weaker player gets, as Black: so many handicap stones (0 for none) and this komi. ``gap`` are the Elo
+    """The handicap of the weaker player, as Black: stones (0 for none) and komi. ``gap`` are the Elo
     that this makes up for, as far as it can."""
 
     handicap: int
@@ -62,7 +62,7 @@ def fair_terms(gap: float, rules: Rules) -> Terms:
 
 
 def _start(stones: int, even: float, rules: Rules) -> float:
-    """The head start of so many stones, in points."""
+    """The value of handicap stones in points."""
     if stones < 2:
         return 0.0
     return (stones - 1) * 2 * even - (stones if rules.handicap_points else 0)

@@ -24,7 +24,7 @@ from arena.contract.code import Player
 from arena.events.pairing import PEOPLE
 from arena.go.game import Outcome, Rules
 from arena.go.moves import WHITE, Colour, Move, pass_move
-from arena.go.record import Record, read_sgf
+from arena.go.record import UNKNOWN, Fact, Record, read_sgf
 from arena.people.counting import Count, Estimate
 
 EVENT = PEOPLE
@@ -46,6 +46,7 @@ class Help(StrEnum):
     SCORE = "score"
     DEAD = "dead stones changed"
     OTHER_BOT = "another bot went on"
+    POSITION = "begun in a position"
 
 
 class Phase(StrEnum):
@@ -58,14 +59,13 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A move that was played. ``captured`` are the points it took off, of either colour; ``win_rate`` in [0, 1] is
-    what the bot that made it reported for itself."""
+    """A move that was played. ``captured`` are the points it took off, of either colour."""
 
     number: int
     colour: Colour
     move: Move
     captured: tuple[Move, ...] = ()
-    win_rate: float | None = None
+    fact: Fact = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +189,11 @@ class Kifu:
             words.append(f"komi {rules.komi:g}")
         return ", ".join([*words, *(help.value for help in self.helps)])
 
+    @property
+    def is_rated(self) -> bool:
+        """Whether the game counts for ratings, as far as it has gone."""
+        return self.record.event == EVENT and not self.unrated
+
     def to_sgf(self) -> str:
         """The game as any program reads it, with what only we understand in a property of the root."""
         text = self.record.to_sgf()
@@ -213,8 +218,9 @@ class Kifu:
             identities = dict(zip(("black_player", "white_player"), data["identities"], strict=True))
             seconds = dict(zip(("black_seconds", "white_seconds"), data["seconds"], strict=True))
             black, white = (None if left is None else TimeLeft(*left) for left in data["left"])
+            facts = tuple(Fact(*fact) for fact in data.get("facts", ()))  # older arenas kept none
             return cls(
-                record=replace(record, rules=rules, dossier=data["dossier"], **identities, **seconds),
+                record=replace(record, rules=rules, dossier=data["dossier"], facts=facts, **identities, **seconds),
                 people=tuple(Colour(colour) for colour in data["people"]),
                 time=Limits.read(data["time"], "the clock") if data["time"] else Limits(),
                 clocks=(black, white),
@@ -238,6 +244,7 @@ class Kifu:
             "time": str(self.time),
             "left": [None if left is None else [left.seconds, left.stones] for left in self.clocks],
             "seconds": [record.black_seconds, record.white_seconds],
+            "facts": record.facts,
             "helps": [help.value for help in self.helps],
             "dead": self.dead,
             "proposed": self.proposed,
@@ -333,6 +340,12 @@ class KifuFile:
             return Kifu.from_sgf(self.path.read_text("utf-8"))
         except (OSError, ValueError, RecordError) as error:
             raise UserError(f"{self.path} can't be resumed: {error}") from error
+
+    def begin(self, kifu: Kifu) -> Kifu:
+        """Write a new game, and return it with the file's id. Raises StoreError."""
+        kifu = replace(kifu, record=replace(kifu.record, id=self.id))
+        self.write(kifu)
+        return kifu
 
     def write(self, kifu: Kifu) -> None:
         """Write aside, then rename; on return it is on disk. Raises StoreError, and then the file is as it was."""

@@ -22,24 +22,21 @@ import numpy as np
 from arena import ArenaError, IllegalMove, UserError
 from arena.contract.bot import Bot, Limits
 from arena.events.pairing import Pairing
-from arena.events.room import Room, Table
+from arena.events.room import Room, Table, worth_keeping
 from arena.events.room import Turn as Call
 from arena.go.game import Ending, Game, Outcome
 from arena.go.moves import BLACK, WHITE, Colour, Move, pass_move
-from arena.go.record import Record
+from arena.go.record import UNKNOWN, Fact, Record
 from arena.people.adviser import PATIENCE, Adviser, Analyst, Worker, caught_up
 from arena.people.clocks import Clocks
-from arena.people.counting import PLAYOUTS, count, dead_stones, estimated, group_at
+from arena.people.counting import AGREED, PLAYOUTS, count, dead_stones, estimated, group_at
 from arena.people.kifu import Help, Kifu, Phase, Preview, Snapshot, Turn
-
-AGREED = frozenset({"chinese", "japanese"})
-"""The rules by which players agree on dead stones after two passes; by the others all stones on the board are alive."""
 
 HINT = Limits(seconds=1.0)
 """How long an analyst thinks about a hint unless told otherwise."""
 
 GRACE = 2.0
-"""Seconds that a bot has to come to its end when the sitting closes."""
+"""Seconds that a bot has to finish when the sitting closes."""
 
 
 class Refused(ArenaError):
@@ -76,6 +73,7 @@ class Sitting:
         self._keep = keep
         self._changed = Condition(RLock())
         self._listeners: list[Callable[[], None]] = []
+        self._undone: list[tuple[Move, ...]] = []  # what each undo took back, the last at the end
         self._ticket = 0  # of the position: what was asked about another one is thrown away
         self._player, self._helper = Worker("bot"), Worker("adviser")
         self._adviser = Adviser(analyst)
@@ -150,6 +148,7 @@ class Sitting:
                 self._carry_out(move)
             except IllegalMove as error:
                 raise IllegalMove(explained(error)) from None
+            self._undone.clear()
 
     def pass_turn(self) -> None:
         """Pass. Raises Refused as ``play`` does."""
@@ -183,7 +182,19 @@ class Sitting:
             if not own:
                 raise Refused("There is no move of yours to take back.")
             self._helped(Help.UNDO)
+            if taken := self._now.record.moves[own[-1] :]:
+                self._undone.append(taken)
             self._go_back(own[-1])
+
+    def redo(self) -> None:
+        """Play again what the last undo took back, the answer too. Raises Refused when there is nothing of the kind."""
+        with self._changing():
+            self._require(Phase.PLAY)
+            if not self._undone:
+                raise Refused("There is nothing to redo.")
+            self._stop_clock()
+            self._replay((*self._now.record.moves, *self._undone.pop()))
+            self._begin_turn()
 
     def hint(self, limits: Limits = HINT) -> None:
         """Ask the analyst about the present position; ``advice`` comes later, and asked again it knows more.
@@ -201,7 +212,7 @@ class Sitting:
             )
 
     def score(self, playouts: int = PLAYOUTS) -> None:
-        """Ask what the position comes to; ``estimate`` comes later.
+        """Ask for an estimate of the score, by the analyst if it can, else by playouts; ``estimate`` is set later.
 
         The game is unrated then, but for an estimate after its end. Raises Refused while dead stones are marked.
         """
@@ -210,7 +221,10 @@ class Sitting:
                 raise Refused("The count is shown already.")
             if self._now.phase is Phase.PLAY:
                 self._helped(Help.SCORE)
-            self._later(lambda game: {"estimate": estimated(game, playouts)}, "estimating")
+            self._later(
+                lambda game: {"estimate": self._adviser.estimate(game, HINT) or estimated(game, playouts)},
+                "estimating",
+            )
 
     def pause(self) -> None:
         """Stop the clocks, and hold the bot's answer back until ``go_on``."""
@@ -359,29 +373,33 @@ class Sitting:
         """Have exactly these moves on the board."""
         self._game = replace(self._now.record, moves=(), outcome=None).replay()
         known = {turn.number: turn for turn in self._now.turns}
+        facts = self._now.record.facts
         turns = []
         for number, move in enumerate(moves, 1):
-            turn = known.get(number) or Turn(number, self._game.to_play, move)
+            fact = facts[number - 1] if number <= len(facts) else UNKNOWN
+            turn = known.get(number) or Turn(number, self._game.to_play, move, fact=fact)
             turns.append(replace(turn, captured=_play(self._game, move)))
         self._place(tuple(turns))
 
     def _place(self, turns: tuple[Turn, ...]) -> None:
         """Show the position after these turns, which is the game's."""
         game = self._game
-        self._note(moves=tuple(game.moves))
+        self._note(moves=tuple(game.moves), facts=worth_keeping([turn.fact for turn in turns]))
         self._see(
             turns=turns,
             points=game.board.stones.tobytes(),
             prisoners=(game.prisoners(BLACK), game.prisoners(WHITE)),
         )
 
-    def _carry_out(self, move: Move, win_rate: float | None = None, timed: bool = False) -> None:
-        """Play for the side to move. Raises IllegalMove, and then has changed nothing."""
+    def _carry_out(self, move: Move, fact: Fact | None = None) -> None:
+        """Play for the side to move: a person, or a bot whose time is counted already. Raises IllegalMove, and then has
+        changed nothing."""
         colour = self._game.to_play
         captured = _play(self._game, move)
-        if not timed:
-            self._spend(colour, self._clocks.charge(colour))
-        self._place((*self._now.turns, Turn(len(self._game.moves), colour, move, captured, win_rate)))
+        if fact is None:
+            fact = Fact(seconds=self._clocks.charge(colour))
+            self._spend(colour, fact.seconds or 0.0)
+        self._place((*self._now.turns, Turn(len(self._game.moves), colour, move, captured, fact.rounded)))
         self._begin_turn()
 
     def _spend(self, colour: Colour, seconds: float) -> None:
@@ -389,7 +407,7 @@ class Sitting:
         self._note(**{key: round(getattr(self._now.record, key) + seconds, 3)})
 
     def _go_back(self, kept: int) -> None:
-        """Take back all but so many moves. The seconds of the running turn stay spent."""
+        """Take back all but the first ``kept`` moves. The clock of the running turn is not restored."""
         self._stop_clock()
         self._note(outcome=None, reason="", dossier="")
         self._see(dead=None, proposed=None, count=None)
@@ -432,6 +450,8 @@ class Sitting:
 
     def _end(self, outcome: Outcome, reason: str = "", dossier: str = "") -> None:
         self._stop_clock()
+        if outcome.ending is Ending.TIME and outcome.winner is not None:
+            self._clocks.run_out(outcome.winner.opponent)
         self._ticket += 1
         self._note(outcome=outcome, reason=reason, dossier=dossier)
         self._see(thinking=None, advising=0, estimating=0)
@@ -466,7 +486,7 @@ class Sitting:
             self._spend(colour, table.seconds[colour] - before)
             game = table.game
             if len(game.moves) > len(self._game.moves):
-                self._carry_out(game.moves[-1], table.win_rates[-1], timed=True)
+                self._carry_out(game.moves[-1], table.facts[-1])
             elif game.outcome is not None:
                 self._end(game.outcome, table.reason, table.dossier)
 

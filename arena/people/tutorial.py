@@ -224,7 +224,7 @@ LESSONS = (
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What an answer comes to: whether it was right, what is said, and the board then, the last move on it."""
+    """The result of an answer: whether it was right, the reply, the board after it, and the last move."""
 
     is_right: bool
     words: tuple[str, ...]
@@ -232,7 +232,7 @@ class Reply:
 
 
 def reply(lesson: Lesson, answer: str) -> Reply:
-    """Judge what was typed. Nothing is raised: whatever it is, there is something to say."""
+    """Judge what was typed. Raises nothing: any text gets a reply."""
     game = lesson.game()
     text = answer.strip()
     if lesson.number is not None:

@@ -1,4 +1,4 @@
-"""An arena.toml that explains itself, and one setting changed in one, with every other byte kept."""
+"""The commented example of arena.toml, and changes of one setting that keep every other byte."""
 
 from __future__ import annotations
 
@@ -43,20 +43,21 @@ ARENA_TOML = """\
 # [bots.corner]
 # kind = "corner.py:BOT"   # a bot of your own: a Python file beside this one, run when you name the bot
 
-# Engines from outside speak GTP. See by "arena check NAME" that one starts, moves and counts as we do.
+# Engines from outside speak GTP. "arena check NAME" checks one.
 
 # [bots.gnugo]
 # kind = "gtp"
 # command = "gnugo --mode gtp --level 10 --max-level 10 --chinese-rules --positional-superko --capture-all-dead"
-# limits = "main=60,byoyomi=5"   # without --max-level, GNU Go that is told its time would think above its level
+# limits = "main=60,byoyomi=5"   # without --max-level, GNU Go plays above its level when it gets a time
 
 # [bots.pachi]             # the Go engine; the Debian package of that name is another game
 # kind = "gtp"
-# command = "pachi -t =1000 threads=1 pass_all_alive"   # at least 500 playouts; it takes dead stones
+# command = "pachi -t =1000 threads=1 pass_all_alive"   # at least 500 playouts; it captures dead stones
 
 # [bots.katago]
 # kind = "gtp"
 # command = "katago gtp -model MODEL.bin.gz -config gtp.cfg"   # your paths; katago@simulations=50 sets its visits
+# analysis = "katago analysis -model MODEL.bin.gz -config analysis.cfg"   # for: arena train distill --teacher katago
 # startup = 120            # seconds: the first start tunes itself to the GPU
 
 # [bots.leela-zero]

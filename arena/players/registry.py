@@ -32,6 +32,11 @@ BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
     "sl": ("policy", {"checkpoint": "sl-9x9"}),
     "sl-19x19": ("policy", {"checkpoint": "sl-19x19"}),
     "rl": ("policy", {"checkpoint": "rl-9x9"}),
+    "zero": ("alphago", {"checkpoint": "zero-9x9", "search": "gumbel", "rollout_weight": 0.0}),
+    "level-1": ("policy", {"checkpoint": "sl-9x9", "temperature": 4.0}),
+    "level-2": ("policy", {"checkpoint": "sl-9x9", "temperature": 2.5}),
+    "level-3": ("policy", {"checkpoint": "sl-9x9", "temperature": 1.7}),
+    "level-4": ("policy", {"checkpoint": "sl-9x9", "temperature": 1.0}),
 }
 """Entries that ship: name -> (kind, settings). Each kind is an entry under its own name besides."""
 

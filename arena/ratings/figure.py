@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 # scipy.special is imported where it is used: it takes longer to load than the rest of this package and numpy together.
 
 K = 400 / math.log(10)  # Elo in one unit of log odds
-Z95 = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
+Z95 = 1.959963984540054  # 95 % of a normal distribution lie within this many standard deviations
 
 FloatArray = NDArray[np.float64]
 

@@ -1,1 +1,1 @@
-"""What came out: the store, tallies, leagues, reports, gates, replays. Nothing is printed here."""
+"""Results: the store, tallies, leagues, reports, gates, replays. Nothing is printed here."""

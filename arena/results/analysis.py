@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from arena import BotFault, UserError
 from arena.contract.bot import Bot, Candidate, Limits
-from arena.go.game import Game, Scoring
+from arena.go.game import Game
 from arena.go.moves import BLACK, Colour, Move, gtp_from_move, pass_move, sgf_from_move
 from arena.go.record import Record
 
@@ -35,7 +35,7 @@ AT_ONCE = 8
 """Positions that a bot is asked about in one call: a net answers on eight in little more time than on one."""
 
 MISTAKE = 0.05
-"""Win rate that a move must cost to count as a mistake: a search of a few hundred visits is no more exact."""
+"""Win rate that a move must cost to count as a mistake; a search of a few hundred visits is not more exact."""
 
 LABELS = "ABC"
 """How many candidates are labelled on the board of an SGF file, and how."""
@@ -115,7 +115,7 @@ def evaluation_count(record: Record) -> int:
 
 def analyse(record: Record, bot: Bot, limits: Limits | None = None, at_once: int | None = None) -> Iterator[Evaluation]:
     """Evaluate the positions of a game from its first to its last, each within ``limits`` and by itself: it doesn't
-    matter for one which others there are. Where the limits are simulations, the same comes out each time. Unless
+    matter for one which others there are. With simulations as limit, the result is the same each time. Unless
     ``at_once`` says otherwise, several are asked about in one call where that is quicker.
 
     Raises AnalysisError when the bot tells no win rates or fails, RecordError when the moves break the rules.
@@ -201,19 +201,10 @@ def _evaluation(game: Game, decision: Decision, weighed: Sequence[Candidate]) ->
 
 
 def _margin(game: Game, decision: Decision, ownership: np.ndarray | None) -> float | None:
-    """Black's expected margin: the score that the bot reports, else the sum of the ownership.
-
-    By territory rules that sum is the area less the stones that were played, exact but for who plays last.
-    """
+    """Black's expected margin: the score that the bot reports, else that of the ownership."""
     if decision.score is not None:
         return decision.score if game.to_play is BLACK else -decision.score
-    if ownership is None:
-        return None
-    points = float(ownership.sum()) - game.rules.komi
-    if game.rules.scoring is Scoring.AREA:
-        return points - (game.handicap if game.rules.handicap_points else 0)
-    black, white = (game.board.count(colour) + game.prisoners(colour) for colour in Colour)
-    return points - (black - white)
+    return None if ownership is None else game.expected_margin(ownership)
 
 
 # --- As files have it ---

@@ -123,9 +123,7 @@ def _versions(place: Place) -> Iterator[Finding]:
         yield Finding("training", Verdict.OK, ", ".join(f"{name} {number}" for name, number in training.items()))
     else:
         absent = ", ".join(name for name, number in training.items() if not number)
-        yield Finding(
-            "training", Verdict.OK, f"without {absent}: matches need none; training does: pip install 'arena[train]'"
-        )
+        yield Finding("training", Verdict.OK, f"without {absent}; only training needs them: pip install 'arena[train]'")
 
 
 def _version(package: str) -> str:
@@ -202,7 +200,7 @@ def _kernels(place: Place) -> Iterator[Finding]:
         yield Finding("kernels", Verdict.FAILED, f"the compiled board is wrong, {words}", fix)
         return
     if not _compiled(CACHE):
-        fix = "Every process compiles anew, for half a minute. Make it writable, or: export NUMBA_CACHE_DIR=FOLDER"
+        fix = "Every process compiles for half a minute. Make it writable, or: export NUMBA_CACHE_DIR=FOLDER"
         yield Finding("kernels", Verdict.NOTE, f"{CACHE} can't be written", fix)
         return
     if not before:
@@ -211,7 +209,7 @@ def _kernels(place: Place) -> Iterator[Finding]:
     size = sum(map(_size, old)) >> 20
     if size >= 100:
         pattern = CACHE.parent / "kernels-*"
-        fix = f"{_some(len(old), 'folder')} of other versions take {size} MB; all are made anew after: rm -r {pattern}"
+        fix = f"{_some(len(old), 'folder')} of other versions take {size} MB. To delete them all: rm -r {pattern}"
         yield Finding("kernels", Verdict.NOTE, words, fix)
     else:
         yield Finding("kernels", Verdict.OK, words)
@@ -257,13 +255,18 @@ def _answers(checkpoint: Checkpoint, precisions: Sequence[Precision], plays_int8
             np.concatenate(parts)
             for parts in zip(*(net.evaluate(planes[[n]]) for n in range(len(planes))), strict=True)
         ]
-        words.append(f"{precision} {1000 * (perf_counter() - start) / len(planes):.1f} ms a position")
+        words.append(f"{precision} {1000 * (perf_counter() - start) / len(planes):.1f} ms per position")
         if not all(np.isfinite(part).all() for part in together):
-            return Finding("nets", Verdict.FAILED, f"{manifest.name}: {precision} answers no numbers", REINSTALL)
+            return Finding(
+                "nets", Verdict.FAILED, f"{manifest.name}: {precision} returns values that are not numbers", REINSTALL
+            )
         if not all(np.array_equal(one, other) for one, other in zip(together, alone, strict=True)):
             fix = "Games may then depend on how many boards are played at once; another version of onnxruntime may not."
             return Finding(
-                "nets", Verdict.NOTE, f"{manifest.name}: {precision} answers in a batch otherwise than alone", fix
+                "nets",
+                Verdict.NOTE,
+                f"{manifest.name}: {precision} gives other results in a batch than for one position",
+                fix,
             )
         told[precision] = together[1]
     text = f"{manifest.name}: {', '.join(words)}"
@@ -271,9 +274,9 @@ def _answers(checkpoint: Checkpoint, precisions: Sequence[Precision], plays_int8
         return Finding("nets", Verdict.OK, text)
     apart = float(np.abs(np.subtract(*told.values())).mean())
     usual = manifest.metrics.get("int8_win_rate_difference")
-    text += f"; win rates {apart:.4f} apart" + ("" if usual is None else f", {usual:.4f} where it was exported")
+    text += f"; int8 win rates differ by {apart:.4f}" + ("" if usual is None else f" ({usual:.4f} when exported)")
     if apart > APART:
-        fix = "int8 isn't fp32 on this processor; bots see that and play in fp32."
+        fix = "int8 differs from fp32 on this processor, so bots play in fp32."
         return Finding("nets", Verdict.NOTE, text, fix)
     return Finding("nets", Verdict.OK, f"{text}; plays in {'int8' if plays_int8 else 'fp32'}")
 
@@ -288,7 +291,7 @@ def _gpu(place: Place) -> Iterator[Finding]:
         cards = _said([program, "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"])
     torch = _version("torch")
     if not cards:
-        yield Finding("GPU", Verdict.OK, "none found; matches need none, training takes longer without")
+        yield Finding("GPU", Verdict.OK, "none found; matches don't need one, training is faster with one")
         return
     listed = "; ".join(line.strip() for line in cards.splitlines())
     if not torch:
@@ -348,7 +351,7 @@ def _config(place: Place) -> Iterator[Begun | Finding]:
 
     if place.config is None:
         Registry(None, place.results)  # raises what is wrong with installed packages of bots
-        yield Finding("config", Verdict.OK, "no arena.toml here; 'arena doctor --init' writes one that explains itself")
+        yield Finding("config", Verdict.OK, "no arena.toml here; 'arena doctor --init' writes a commented one")
         return
     registry = Registry(place.config, place.results)
     own = [entry for entry in registry.entries if entry.source == str(place.config)]
@@ -408,10 +411,10 @@ def _engines(place: Place) -> Iterator[Begun | Finding]:
         if found is None:
             absent.append(name)
         elif program in used:
-            yield Finding("engines", Verdict.OK, f"{name}: {found}, a bot of {place.config}")
+            yield Finding("engines", Verdict.OK, f"{name}: {found}, in {place.config}")
         elif name in OWN_PATHS:
             lines = f"For arena.toml, with the paths of your files:\n{engine_table(name)}"
-            yield Finding("engines", Verdict.OK, f"{name}: {found}, no bot yet", lines)
+            yield Finding("engines", Verdict.OK, f"{name}: {found}, not in arena.toml yet", lines)
         else:
             yield Begun(name, PATIENCE)
             try:
@@ -420,7 +423,10 @@ def _engines(place: Place) -> Iterator[Begun | Finding]:
                 yield Finding("engines", Verdict.NOTE, f"{error}; the program is {found}")
             else:
                 yield Finding(
-                    "engines", Verdict.OK, f"{name}: {found}, no bot yet", f"For arena.toml:\n{engine_table(name)}"
+                    "engines",
+                    Verdict.OK,
+                    f"{name}: {found}, not in arena.toml yet",
+                    f"For arena.toml:\n{engine_table(name)}",
                 )
     if absent:
         yield Finding("engines", Verdict.OK, f"not found: {', '.join(absent)}; any that speaks GTP can play")

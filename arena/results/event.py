@@ -1,4 +1,4 @@
-"""What the games of one event add up to, and all that is known of a stored one. No words."""
+"""Statistics of one event, and everything that is stored about it. No words."""
 
 from __future__ import annotations
 
@@ -95,14 +95,14 @@ class AdjudicationCheck:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The ratings after so many games, by name."""
+    """The ratings after a number of games, by name."""
 
     games: int
     elo: dict[str, Estimate]
 
 
 class Findings:
-    """What the games of an event add up to, as far as ``table`` has counted them. A match is seen by its first player:
+    """Statistics of an event's games, as far as ``table`` has counted them. A match is seen by its first player:
     its Elo comes from pairs of games, that of all other events from joint ratings; either way ``anchor`` is the player
     at 0."""
 
@@ -257,5 +257,5 @@ class Report(Findings):
 
 
 def _ends(number: int) -> list[int]:
-    """The last games, or pairs, of so many equal parts."""
+    """The numbers of the last game, or pair, of each of MOMENTS equal parts."""
     return sorted({round(number * part / MOMENTS) for part in range(1, MOMENTS + 1)} - {0})

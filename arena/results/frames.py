@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from arena.go.game import Rules
-    from arena.go.record import Played
+    from arena.go.record import Played, Record
     from arena.results.event import Report
     from arena.results.store import Pool, Store
 
@@ -26,7 +26,7 @@ TERMS = ("size", "rules", "komi", "handicap")
 def ratings_table(store: Store, pool: Pool | None = None, *, anchor: str | None = None) -> pd.DataFrame:
     """The ratings in a pool, a row a player: rank, player, elo, low, high (95 %), games, score, the estimate as text.
 
-    Unless given, the pool is the one with the most games. Elo and its ends are missing where the games don't give them.
+    The default pool is the one with the most games. Elo and its ends are missing where the games don't give them.
     ``attrs`` has the anchor's name (``anchor``), the virtual games that each player drew (``prior``) and the text of
     what Black is worth (``black_advantage``).
     """
@@ -111,6 +111,14 @@ def games_table(games: Iterable[Played], event: str, rules: Rules) -> pd.DataFra
         "adjudged": ["" if game.adjudged is None else game.adjudged.letter for game in games],
     }
     return pd.DataFrame(columns, columns=GAME_COLUMNS)
+
+
+def all_games(games: Iterable[Record]) -> pd.DataFrame:
+    """Games of any events and rules, a row each, in the columns of ``games_table``."""
+    import pandas as pd
+
+    frames = [games_table([game], game.event, game.rules) for game in games]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=GAME_COLUMNS)
 
 
 # --- One event ---

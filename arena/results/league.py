@@ -35,7 +35,7 @@ class Surprise:
 
 
 class Crosstable:
-    """What a tournament's records add up to: a tally for each two players that have met.
+    """Statistics of a tournament: a tally for each two players that have met.
 
     ``players`` are the names by identity, in the order in which they are shown; a game counts for who played it, under
     whatever name it did so.
@@ -182,10 +182,10 @@ class League:
 def league(
     store: Store, pool: Pool | None = None, *, anchor: str | None = None, event: str | None = None
 ) -> League | None:
-    """Rate everybody by all games of a pool, identical ones once: unless given, the pool with the most games. Or by the
+    """Rate all players by the games of a pool (default: the one with the most games), identical ones once. Or by the
     games of one event. None without games.
 
-    ``anchor`` is a name or identity; unless given, it is the weakest of the largest group whose members have all beaten
+    ``anchor`` is a name or identity; by default it is the weakest of the largest group whose members have all beaten
     each other, directly or through others. Raises StoreError for an anchor without games.
     """
     if pool is None and event is None:

@@ -1,6 +1,6 @@
-"""A running event told to other processes: games through the store, boards under way through a file beside it.
+"""A running event as other processes see it: games through the store, current boards through a file beside it.
 
-The file is written by the one process that plays, and read by any number that look on. It promises nothing: it is not
+The file is written by the one process that plays, and read by any number of watchers. It is not
 durable, and a process that is killed leaves it behind. Nothing is drawn here.
 """
 
@@ -102,7 +102,7 @@ def publish(
 
 
 def _followed(live: Live, update: Update, seconds: float, paused: bool) -> Live:
-    """What is told after an update that came so many seconds after the last."""
+    """The state after an update, with the seconds since the previous one."""
     if update.resumed:
         return replace(live, resumed=live.resumed + len(update.records))
     elapsed, waited = live.elapsed + seconds, live.waited

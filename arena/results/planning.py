@@ -1,4 +1,4 @@
-"""How many games it takes to see a difference, foretold from a few; nothing is played and no clock is read here."""
+"""Estimates of how many games a difference takes, from a few games. Nothing is played, no clock is read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SURE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What some games foretell of more games of the same match, as the first player sees it.
+    """A forecast of more games of the same match from some, from the first player's view.
 
     ``score`` in (0, 1) is the expected one. ``spread`` is the variance of the mean score of a pair of games, in units
     of the variance of a single game without draws at that score: 1/2 for pairs of independent games, less with draws or
@@ -38,7 +38,7 @@ class Outlook:
         return self.spread * score * (1 - score)
 
     def difference(self, counts: PairCounts) -> float:
-        """The difference in Elo as it looks now: what the games say, or where that has no end, what is expected."""
+        """The current estimate of the Elo difference; the expected value if the games give no finite one."""
         found: Estimate = compare(counts).elo
         return elo(self.score) if found.value is None else found.value
 
@@ -59,7 +59,7 @@ def games_for_interval(outlook: Outlook, half_width: float) -> int:
 
 
 def games_to_show(outlook: Outlook, difference: float, chance: float = SURE) -> int:
-    """Games after which a true difference of so many Elo is shown with this chance: the 95 % interval excludes 0.
+    """Games after which a true difference is shown with this probability: the 95 % interval excludes 0.
 
     ValueError for a difference of 0.
     """

@@ -64,7 +64,7 @@ class Comparison:
 
 
 def _next(record: Record, number: int) -> str:
-    """What follows so many moves."""
+    """The position and what follows after a number of moves."""
     if number < len(record.moves):
         return gtp_from_move(record.moves[number], record.rules.size)
     return f"the end, {_end(record)}"
@@ -86,7 +86,7 @@ def _end(record: Record) -> str:
 class Cast:
     """Who plays a stored game again, by the names it carries, and on which terms.
 
-    ``notes`` tell who is another player now under the same name; ``doubts``, why the game needn't come out the same.
+    ``notes`` name players that have changed since; ``doubts`` say why the replay may differ.
     """
 
     players: tuple[tuple[str, Entry], ...]
@@ -145,7 +145,7 @@ class Casting:
         if key not in self._roles:
             entry = self._entry(event, name, identity)
             if entry.is_person:
-                raise ReplayError(f"{name} is a person, who can't be asked for the same moves again")
+                raise ReplayError(f"{name} is a person, who can't replay moves")
             entry = self._with_its_net(entry)
             self._roles[key] = Role(entry, tuple(self._changes(name, entry)), tuple(_doubts(name, entry)))
         return self._roles[key]
@@ -160,7 +160,7 @@ class Casting:
         )
         stored = self._stored.get(identity)
         if entry is None and stored is None:
-            raise ReplayError(f"{name} can't play again: the store doesn't know who it was")
+            raise ReplayError(f"{name} can't play again: its settings are not stored")
         if entry is None and stored is not None:
             settings = tuple(json.loads(stored.config).items())
             limits = _limits_of(name)

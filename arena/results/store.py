@@ -17,7 +17,8 @@ from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
-from zlib import crc32
+from zlib import compress, crc32, decompress
+from zlib import error as ZlibError
 
 from arena import ConfigError, StoreBusy, StoreError, __version__, files
 from arena.contract.code import Player
@@ -26,9 +27,9 @@ from arena.files import FOREIGN
 if TYPE_CHECKING:  # players and results are read without games: these pull in the compiler
     from arena.events.batch import Batch
     from arena.go.game import Rules
-    from arena.go.record import Record
+    from arena.go.record import Fact, Record
 
-SCHEMA = 5
+SCHEMA = 6
 _APPLICATION = 0x41524E41  # "ARNA" in the file's header, so that no other program's database is taken for results
 _OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
 _PATIENCE = 10.0  # seconds to wait for a program that holds the file for a moment, such as a backup
@@ -68,7 +69,8 @@ _CREATE = (
         date          TEXT NOT NULL,
         unrated       TEXT NOT NULL DEFAULT '',  -- why the game doesn't count for ratings; empty where it does
         arena         TEXT NOT NULL DEFAULT '',  -- the version of arena that stored it
-        checksum      INTEGER            -- of what counts for ratings; NULL only until the batch is complete
+        facts         BLOB,              -- what is known of each move, see _PACKED; NULL where that is nothing
+        checksum      INTEGER            -- of what counts for ratings, and the facts; NULL until the batch is complete
     ) STRICT
     """,
     _INDEX_OF_EVENTS,
@@ -102,6 +104,9 @@ _SUMMED = (
 )
 """What the checksum of a game is of, in UTF-8: all that says who played what, and how it ended."""
 
+_SUMMED_WITH_FACTS = _SUMMED.replace("hex(moves))", "hex(moves) || iif(facts IS NULL, '', '|' || hex(facts)))")
+"""Since schema 6; the same for a game without facts."""
+
 _NUMBERED = """
     SELECT events.id AS event, games.id AS id, CAST(substr(games.id, length(events.id) + 2) AS INTEGER) AS number
     FROM events CROSS JOIN games ON games.id > events.id || '/' AND games.id < events.id || '0'
@@ -109,7 +114,7 @@ _NUMBERED = """
 """
 """The games of matches with their numbers, from 1; by the index of ids alone."""
 
-_SUM_UP = f"UPDATE games SET checksum = crc32({_SUMMED}) WHERE checksum IS NULL"
+_SUM_UP = "UPDATE games SET checksum = crc32({}) WHERE checksum IS NULL"
 
 _UPGRADES = {
     1: (
@@ -127,10 +132,11 @@ _UPGRADES = {
     ),
     4: (
         "ALTER TABLE games ADD COLUMN checksum INTEGER",
-        _SUM_UP,
+        _SUM_UP.format(_SUMMED),
         "DROP INDEX games_of_event",
         _INDEX_OF_EVENTS,
     ),
+    5: ("ALTER TABLE games ADD COLUMN facts BLOB",),
 }
 """What makes the next schema of each older one."""
 
@@ -291,7 +297,7 @@ class Store:
                 )
                 if not added.rowcount:
                     raise StoreError(f"game '{row['id']}' is already in {self.path}; nothing of its batch was stored")
-            self._connection.execute(f"{_SUM_UP} AND seq >= ?", (first,))
+            self._connection.execute(f"{_SUM_UP.format(self._summed)} AND seq >= ?", (first,))
 
     def ids(self, event: str) -> set[str]:
         """The ids of an event's games."""
@@ -331,7 +337,7 @@ class Store:
         return self.game(found[0] if found else text)
 
     def latest_ids(self, beginning: str, most: int) -> list[str]:
-        """At most so many ids that begin so, the latest game first."""
+        """At most ``most`` ids with this beginning, the latest game first."""
         query = "SELECT id FROM games WHERE substr(id, 1, length(?1)) = ?1 ORDER BY seq DESC LIMIT ?2"
         with _in_one_line(self.path):
             return [row["id"] for row in self._connection.execute(query, (beginning, most))]
@@ -369,7 +375,7 @@ class Store:
         are asked for. Raises StoreError for one that was changed since it was stored."""
         condition, values = _condition(event=event)
         version, known = self._version(), self._checked(event)
-        is_sound = f"iif(seq <= {known}, 1, checksum = crc32({_SUMMED}))" if self._schema >= 5 else "NULL"
+        is_sound = f"iif(seq <= {known}, 1, checksum = crc32({self._summed}))" if self._schema >= 5 else "NULL"
         columns = [*self._since(*_SCORED), is_sound]
         query = f"SELECT {', '.join(columns)} FROM games WHERE {condition} ORDER BY seq"
         with _in_one_line(self.path):
@@ -405,7 +411,7 @@ class Store:
             condition, values = f"{condition} AND NOT ({known})", values | given
         if sound and sound == self._number("TRUE", {}):  # it isn't worth a look at each
             return []
-        query = f"SELECT id FROM games WHERE {condition} AND checksum <> crc32({_SUMMED}) ORDER BY seq"
+        query = f"SELECT id FROM games WHERE {condition} AND checksum <> crc32({self._summed}) ORDER BY seq"
         with _in_one_line(self.path):
             return [row["id"] for row in self._connection.execute(query, values)]
 
@@ -541,7 +547,11 @@ class Store:
     @property
     def _sum(self) -> str:
         """Whether a game is as it was stored; NULL where that isn't known."""
-        return f"checksum = crc32({_SUMMED}) AS is_sound" if self._schema >= 5 else "NULL AS is_sound"
+        return f"checksum = crc32({self._summed}) AS is_sound" if self._schema >= 5 else "NULL AS is_sound"
+
+    @property
+    def _summed(self) -> str:
+        return _SUMMED_WITH_FACTS if self._schema >= 6 else _SUMMED
 
     def damage(self) -> str:
         """What SQLite's integrity check finds wrong with the file, and which games were changed since they were stored,
@@ -565,8 +575,15 @@ class Store:
                 raise StoreError(f"event '{event.id}' is in {self.path} with other settings; take another name for it")
 
     def event(self, id: str) -> Event:
-        """The event of this id. Raises StoreError when there is none, with the nearest names."""
+        """The event of this id, or the only one whose id begins so. Raises StoreError when there is none, or more, with
+        the nearest names."""
         known = {event.id: event for event in self.events()}
+        fits = [one for one in known if id and one.startswith(id)]
+        if id not in known and len(fits) == 1:
+            return known[fits[0]]
+        if id not in known and fits:
+            listed = ", ".join(fits[:4]) + (", ..." if len(fits) > 4 else "")
+            raise StoreError(f"'{id}' fits {len(fits)} events in {self.path}: {listed}; give more of the id")
         if id not in known:
             close = get_close_matches(id, known, n=3, cutoff=0.4) or list(known)[-3:]
             listed = f"; there are {', '.join(close)}" if close else ""
@@ -804,7 +821,49 @@ def _row_from_record(record: Record) -> dict[str, Any]:
     for name in _NUMBERS:
         row[name] = getattr(record, name)
     row["arena"] = __version__
+    row["facts"] = _packed(record.facts)
     return row
+
+
+_PACKED = (("<u2", 1e4), ("<i2", 10), ("<u4", 1), ("<u4", 1e3))
+"""How the facts of all moves are packed: a byte for the form, 1, then with zlib a column for each field of ``Fact``, of
+this type and in these parts of its unit; the last value of the type that there is stands for an unknown one."""
+
+
+def _packed(facts: Sequence[Fact]) -> bytes | None:
+    """As they are stored; None where nothing is known of any move."""
+    import numpy as np
+
+    if not any(value is not None for fact in facts for value in fact):
+        return None
+    columns = []
+    for (form, parts), column in zip(_PACKED, zip(*facts, strict=True), strict=True):
+        unknown = np.iinfo(form).max
+        columns.append(np.array([unknown if one is None else round(one * parts) for one in column], form).tobytes())
+    return b"\1" + compress(b"".join(columns), 9)
+
+
+def _unpacked(packed: bytes | None) -> tuple[Fact, ...]:
+    """Raises ValueError for what isn't packed so."""
+    import numpy as np
+
+    from arena.go.record import Fact
+
+    if packed is None:
+        return ()
+    try:
+        data = decompress(packed[1:])
+    except ZlibError as error:
+        raise ValueError(str(error)) from None
+    if packed[:1] != b"\1" or len(data) % sum(np.dtype(form).itemsize for form, _ in _PACKED):
+        raise ValueError("its facts are in another form")
+    moves, begin, columns = len(data) // sum(np.dtype(form).itemsize for form, _ in _PACKED), 0, []
+    for form, parts in _PACKED:
+        values = np.frombuffer(data, form, moves, begin).tolist()
+        begin += moves * np.dtype(form).itemsize
+        unknown = np.iinfo(form).max
+        columns.append([None if one == unknown else one if parts == 1 else one / parts for one in values])
+    return tuple(map(Fact, *columns))
 
 
 def _record_from_row(row: sqlite3.Row) -> Record:
@@ -823,6 +882,7 @@ def _record_from_row(row: sqlite3.Row) -> Record:
         first=Colour(row["first"]),
         seed=int(row["seed"]),
         adjudged=colour_of(row["adjudged"]) if "adjudged" in columns else None,
+        facts=_unpacked(row["facts"]) if "facts" in columns else (),
         **{name: row[name] for name in (*_TEXTS, *_NUMBERS) if name in columns},
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from arena.events.batch import batches
 from arena.events.schedule import Match, event_from_json
 from arena.events.tally import Judge
 from arena.files import FOREIGN
+from arena.go.record import Record
 from arena.ratings import Estimate
 from arena.results.event import Kind, Participant, Report
 from arena.results.league import tell_apart
@@ -47,6 +48,27 @@ def read_report(store: Store, id: str | None = None, *, keep: bool = True) -> Re
         participants, planned = _participants(store, store.event(event.id))
         judge = _judge(event, participants) if Kind.of(json.loads(event.settings)) is Kind.MATCH else None
         return Report(event, participants, games, planned, judge, total=total, keep=keep)
+
+
+EMBEDDED = 200
+"""Games that a page of an event takes in."""
+
+
+def last_games(store: Store, event: str) -> list[Record]:
+    """The games of an event that can be stepped through on a page: the last ones, the newest first."""
+    return list(store.games(event=event, limit=EMBEDDED, newest_first=True))
+
+
+def short_ids(ids: Sequence[str], events: Sequence[str]) -> list[str]:
+    """The ids of stored games, as short as ``Store.find_game`` tells them apart by the names of all events: of a match
+    its digest and the number, else all but the zeros."""
+    short = []
+    for id in ids:
+        event, _, number = id.rpartition("/")
+        tail = "-".join(event.split("-")[-2:])
+        is_alone = event in events and sum(one.endswith(tail) for one in events) == 1 and tail[:8].isalnum()
+        short.append(f"{tail if is_alone else event}/{int(number)}" if number.isdecimal() else id)
+    return short
 
 
 @contextmanager

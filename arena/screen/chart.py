@@ -71,7 +71,7 @@ class Scale:
         return min(self.cells - 1, max(0, int((value - self.low) / (self.high - self.low) * self.cells)))
 
     def ticks(self, most: int) -> dict[int, str]:
-        """Round values by their cells, at most so many."""
+        """Round values by cell, at most ``most``."""
         rough = (self.high - self.low) / max(1, most)
         power = 10.0 ** floor(log10(rough))
         step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
@@ -174,7 +174,7 @@ def _labels(ticks: Mapping[int, str], cells: int) -> str:
 
 
 class Point(NamedTuple):
-    """A rating after so many games, where it has a value and two ends."""
+    """A rating after a number of games, with a value and both ends of its interval."""
 
     games: int
     value: float
@@ -201,6 +201,10 @@ class EloCourse:
     """By rank, the player at 0 among them."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from self.lines(options.max_width)
+
+    def lines(self, width: int, height: int = HEIGHT) -> Iterator[Text]:
+        """The chart in ``width`` columns, with ``height`` lines above its axis."""
         curves = {name: points for name in self.names[: len(MARKS)] if (points := points_of(self.moments, name))}
         of_two = len(self.names) == 2
         arrows = [
@@ -216,7 +220,7 @@ class EloCourse:
         if of_two:
             later = [point for points in curves.values() for point in points[len(points) // 4 :]]
             values += [end for point in later for end in (point.low, point.high)]
-        canvas = Canvas(Scale.over([*values, 0.0], HEIGHT), options.max_width)
+        canvas = Canvas(Scale.over([*values, 0.0], height), width)
         signs, games = canvas.signs, self.moments[-1].games
         for name, points in reversed(curves.items()):
             for column, point in _columns(points, games, canvas.columns):
@@ -230,7 +234,7 @@ class EloCourse:
         if not of_two:
             legend = [style.spell(f"{MARKS[self.names.index(name)]} {name}") for name in curves]
             in_one = "  ".join(legend)
-            for line in [in_one] if cell_len(in_one) <= min(WIDEST, options.max_width) else legend:
+            for line in [in_one] if cell_len(in_one) <= min(WIDEST, width) else legend:
                 yield Text(line, overflow="fold")
 
 

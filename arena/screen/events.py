@@ -21,11 +21,12 @@ from arena.go.game import Ending
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Played
 from arena.ratings import Comparison, Estimate, SprtState
-from arena.results.event import Findings
+from arena.results.event import Findings, Moment
 from arena.results.league import Crosstable, League, Standing
 from arena.results.live import End, Watch
 from arena.screen import style
-from arena.screen.board import DARK, Theme, board_height, board_width
+from arena.screen.board import DARK, SMALLEST, Theme
+from arena.screen.chart import HEIGHT, EloCourse
 from arena.screen.live import FACTS, GAP, Frame, LiveScreen, Room, setting_line, show_event
 from arena.screen.report import ALARM, print_summary
 from arena.screen.running import EventView, seconds_for_rest
@@ -44,6 +45,7 @@ class MatchView(EventView[Tally]):
         self._compared: tuple[int, Comparison | None] | None = None  # of so many pairs
         self.may_end_early = match.test is not None
         self._over = Results(*match.players)  # of all games that are over, in whatever order
+        self.course: list[Moment] = []  # the Elo after so many games
 
     @property
     def comparison(self) -> Comparison | None:
@@ -70,6 +72,9 @@ class MatchView(EventView[Tally]):
     def _count(self, games: Sequence[Played]) -> None:
         self.judge.add(games)
         self._over.add(games)
+        known = self.course[-1].games if self.course else 0
+        if self.tally.games >= known + max(2, known // APART) and self.comparison is not None:
+            self.course.append(Moment(self.tally.games, {next(iter(self.match.players)): self.comparison.elo}))
 
     @property
     def shown(self) -> Results:
@@ -102,7 +107,7 @@ class MatchView(EventView[Tally]):
         return ", ".join(parts + self.pace)
 
     def findings(self) -> Findings:
-        """What its games add up to."""
+        """Its statistics."""
         return Findings(self.match.event, Crosstable.of(self.tally), self.match.games, self.judge)
 
 
@@ -122,26 +127,34 @@ class MatchFrame(Frame[MatchView]):
         return [title.append_text(style.right(setting, space))] if space >= setting.cell_len + 2 else [title]
 
     def _facts(self, width: int, height: int) -> list[Text]:
-        """All figures, with empty lines between them as far as ``height`` goes; where it doesn't, without the endings
-        that no game had."""
-        blocks = [self._score(width), self._colours(width), self._endings(width, list(Ending))]
+        """All figures, with empty lines between them as far as ``height`` goes."""
+        blocks = [self._score(width), self._colours(width), self._endings(width)]
         spare = height - sum(map(len, blocks))
-        if 0 < height and spare < 0:
-            missing = [ending for ending in Ending if not self.view.shown.results(ending=ending).games]
-            left_out = missing[spare:]
-            blocks[2] = self._endings(width, [ending for ending in Ending if ending not in left_out])
         lines: list[Text] = []
         for block in blocks:
             if lines and spare > 0:
                 lines.append(Text())
                 spare -= 1
             lines += block
-        return lines
+        return lines + self._course(width, height - len(lines) - 2)
+
+    def _course(self, width: int, height: int) -> list[Text]:
+        """The curve of the Elo over the games, where there is room for one."""
+        rows = min(HEIGHT, height - CURVE_AROUND)
+        if rows < LEAST_CURVE or len(self.view.course) < 2:
+            return []
+        first, second = self.view.match.players
+        names = [self._text(f"Elo of {style.shorten(first, width - 20)} over the games", style.LABEL)]
+        return [Text(), *names, *EloCourse(self.view.course, [first, second]).lines(width, rows)]
 
     def _fact(self, label: str, value: Text, rest: str, width: int) -> Text:
-        end = self._text(rest)
-        line = self._left(label, LABELS, style.LABEL)
-        return line.append_text(style.pad(value, width - LABELS - end.cell_len)).append_text(end)
+        """A figure that has no room is left out whole: what is cropped reads as another one."""
+        labels = LABELS if LABELS + value.cell_len <= width else cell_len(label) + 1
+        if labels + value.cell_len > width:
+            value = self._text("…")
+        end = self._text(rest if labels + value.cell_len + cell_len(rest) < width else "")
+        line = self._left(label, labels, style.LABEL)
+        return line.append_text(style.pad(value, width - labels - end.cell_len)).append_text(end)
 
     def _score(self, width: int) -> list[Text]:
         counts, comparison = self.view.shown.results(), self.view.comparison
@@ -191,22 +204,36 @@ class MatchFrame(Frame[MatchView]):
         text = self._text(f"{points:g} of {games}")
         return [*lines, self._fact("Black takes", text, style.per_cent(points / games if games else None), width)]
 
-    def _endings(self, width: int, endings: list[Ending]) -> list[Text]:
+    def _endings(self, width: int) -> list[Text]:
+        """How games were won, in the ways that occurred; with room for two ways from the beginning."""
         named = (width - LABELS - 7) // 2
+        if named < SHORT_NAME // 2:
+            return []
         drawn = width - LABELS - 2 * named
         head = self._left("Won by", LABELS, style.LABEL)
         for index in (0, 1):
             head.append_text(style.right(self._name(self.names[index], named - 2), named))
         lines = [head.append_text(self._right("drawn", drawn, style.LABEL))]
-        for ending in endings:
+        for ending in Ending:
             counts = self.view.shown.results(ending=ending)
+            if not counts.games:
+                continue
             line = self._left(str(ending), LABELS, style.LABEL)
             for number, column in ((counts.wins, named), (counts.losses, named), (counts.draws, drawn)):
                 sign = self._text(str(number)) if number else self._text("–", style.LABEL)
                 line.append_text(style.right(sign, column))
             lines.append(line)
-        return lines
+        return lines + [Text()] * (USUAL_WAYS + 1 - len(lines))
 
+
+LEAST_CURVE, CURVE_AROUND = 6, 4
+"""Lines of the curve, at least, and those around it."""
+
+APART = 20
+"""The next point of the curve comes when there are more games by this part of them."""
+
+USUAL_WAYS = 2
+"""Lines that are kept for the ways to win, at least."""
 
 RECENT = 30
 """Finished games that are remembered for the screen."""
@@ -216,7 +243,7 @@ RATE_EVERY = 1.0
 
 RANK, ELO, SHORT_ELO, GAMES, SCORE = 3, 16, 12, 6, 8
 NAME, SHORT_NAME = 8, 12
-RECENT_LINES, FEW_RECENT = 8, 3
+RECENT_LINES, FEW_RECENT, RECENT_WIDTH = 8, 3, 36
 MEETING_LINES = 4
 COUNT, LEFT = 10, 13
 PANEL = 54
@@ -324,7 +351,7 @@ class TournamentView(EventView[Crosstable]):
         return ", ".join(parts + self.pace)
 
     def findings(self) -> Findings:
-        """What its games add up to; a ladder may end early."""
+        """Its statistics; a ladder may end early."""
         planned = self.event.games if isinstance(self.tournament, Tournament) else self.tally.games
         return Findings(self.tournament.event, self.tally, planned)
 
@@ -382,7 +409,9 @@ class TournamentFrame(Frame[TournamentView]):
 
     def __init__(self, view: TournamentView, room: Room):
         super().__init__(view, room)
+        self.width = min(room.width, self.widest)
         self.ranking = rank_players(view.tally, view.league)
+        self.cell = SMALLEST
         draws = float(view.tournament.terms.rules.komi).is_integer()
         most = view.tournament.games_each
         self._cell = max(len(f"{most}"), len(f"{most - 1}") + 2 * draws) + 1  # columns a cell of the crosstable
@@ -390,8 +419,9 @@ class TournamentFrame(Frame[TournamentView]):
         crossed = RANK + ELO + GAMES + SCORE + len(self.names) * self._cell
         self._least = max(FACTS, crossed + min(SHORT_NAME, named))
         self._wanted = max(FACTS, crossed + min(30, named))
-        without = max(100, self._wanted + GAP + max(40, board_width(view.event.terms.rules.size)))
-        has_board = self.height >= board_height(view.event.terms.rules.size) + 8  # else the panel stands nowhere
+        self.cell = self._largest(self._wanted + GAP)
+        without = max(100, self._wanted + GAP + max(40, self.board_size[0]))
+        has_board = self.height >= self.board_size[1] + 8  # else the panel stands nowhere
         self.panel = GAP + PANEL if self.width >= without + GAP + PANEL and has_board else 0
         self.width = min(self.width, without + self.panel)
 
@@ -427,6 +457,8 @@ class TournamentFrame(Frame[TournamentView]):
             return [*lines[: height - 1], self._text(f"and {hidden} more", style.LABEL)]
         room = height - len(lines)
         meetings = min(MEETING_LINES, self._pairs)
+        if width < RECENT_WIDTH:
+            return lines
         if not self.panel and room >= meetings + FEW_RECENT + 4:
             lines += [Text(), *self._meetings(width, meetings + 1)]
             room -= meetings + 2
@@ -481,11 +513,14 @@ class TournamentFrame(Frame[TournamentView]):
     def _standings(self, width: int) -> list[Text]:
         """A head and a line for each player, with the crosstable to the right where there is room for all of it."""
         elo_width = ELO if width >= FACTS else SHORT_ELO
-        plain = RANK + elo_width + GAMES + SCORE
+        columns = {"Elo": elo_width, "games": GAMES, "score": SCORE}
+        while columns and width < RANK + sum(columns.values()) + NAME:
+            columns.popitem()
+        plain = RANK + sum(columns.values())
         cross = len(self.names) * self._cell if width >= self._least else 0
         named = width - plain - cross
         head = self._text(" # ", style.LABEL).append_text(self._left("player", named, style.LABEL))
-        for words, column in (("Elo", elo_width), ("games", GAMES), ("score", SCORE)):
+        for words, column in columns.items():
             head.append_text(self._right(words, column, style.LABEL))
         if cross:
             for rank, _ in enumerate(self.ranking, 1):
@@ -495,9 +530,10 @@ class TournamentFrame(Frame[TournamentView]):
             counts = self.view.tally.meetings(name)
             line = self._right(f"{rank}", RANK - 1).append(" ")
             line.append_text(self._left(style.shorten(name, named - 1), named))
-            line.append_text(self._right("–" if standing is None else _short(standing.elo, elo_width - 1), elo_width))
-            line.append_text(self._right(f"{counts.games}", GAMES))
-            line.append_text(self._right(style.per_cent(counts.share), SCORE))
+            elo = "–" if standing is None else _short(standing.elo, elo_width - 1)
+            told = {"Elo": elo, "games": f"{counts.games}", "score": style.per_cent(counts.share)}
+            for words, column in columns.items():
+                line.append_text(self._right(told[words], column))
             if cross:
                 for other, _ in self.ranking:
                     line.append_text(style.right(self._met(name, other), self._cell))

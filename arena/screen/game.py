@@ -1,4 +1,4 @@
-"""One stored game, printed: its faults, how it came out when played again, its analysis."""
+"""One stored game, printed: its faults, its replay, its analysis."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def show_dossier(record: Record, players: Mapping[str, Player], command: str, co
         console.print()
         style.say("Only the reason was recorded.", console)
     console.print()
-    style.say(record.to_sgf(), console)
+    style.say(record.to_sgf(record.notes), console)
 
 
 def print_position(record: Record, number: int, console: Console) -> None:
-    """The board after so many moves of a game, the last of them marked and named, and who was to play."""
+    """The board after a number of moves, with the last move marked and the side to move."""
     moves, size = record.moves[:number], record.rules.size
     game = replace(record, moves=moves, outcome=None).replay()
     for line in draw_board(game.board.stones, moves[-1] if moves else None):
@@ -226,7 +226,7 @@ def _share(rate: float) -> str:
 
 
 def _fitted(rates: Sequence[float], width: int) -> list[float]:
-    """So many values, spread over the game, where there are more of them."""
+    """At most this many values, spread over the game."""
     if len(rates) <= width:
         return list(rates)
     return [rates[index * (len(rates) - 1) // max(1, width - 1)] for index in range(width)]

@@ -6,7 +6,7 @@ A frame draws progress, pace, the board that is watched, and the figures, which 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -15,7 +15,6 @@ from itertools import islice
 from time import monotonic
 from typing import Any, Generic, TypeVar
 
-import numpy as np
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.progress_bar import ProgressBar
@@ -26,10 +25,21 @@ from rich.text import Text
 
 from arena.events.runner import Control, Update
 from arena.events.schedule import Event
+from arena.events.worker import Glance
 from arena.go.game import Game, Rules
 from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move
 from arena.screen import style
-from arena.screen.board import DARK, Theme, board_height, board_width, draw_board, stone_sign
+from arena.screen.board import (
+    DARK,
+    SMALLEST,
+    Cell,
+    Theme,
+    board_height,
+    board_width,
+    draw_board,
+    largest_cell,
+    stone_sign,
+)
 from arena.screen.running import EventView, Watched
 from arena.screen.terminal import Press, Stage
 
@@ -40,6 +50,12 @@ FACTS = 50
 
 GAP = 4
 TIMES = 28
+
+AROUND = 12
+"""Lines above and below a board with large points."""
+
+WALL = 16
+"""Boards that are shown at once, at most."""
 
 PAUSED = ("PAUSED: no bot is asked for a move and no clock runs", "PAUSED")
 
@@ -63,19 +79,22 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a frame is drawn into: at most so many columns and lines, in which signs and colours."""
+    """The area that a frame is drawn into: maximum columns and lines, signs and colours."""
 
     width: int
     height: int
     spinner: Spinner
     hint: Hint = Hint()
     theme: Theme = DARK
+    has_wall: bool = False
 
 
 class Frame(ABC, Generic[V]):
     """One drawing of a view for any room. It keeps nothing."""
 
     widest = 100
+    figures = FACTS
+    """Columns that are kept for the figures before the points of the board are made larger."""
 
     panel = 0
     """Columns that are kept for more to the right of the board, with the gap before it."""
@@ -84,9 +103,24 @@ class Frame(ABC, Generic[V]):
         self.view = view
         self.event = view.event
         self.room = room
-        self.width = min(room.width, self.widest)
         self.height = room.height
+        self.size = view.event.terms.rules.size
+        self.cell = self._largest(self.figures + GAP)
+        self.width = min(room.width, self._widened(self.widest))
         self.names = list(view.event.players)
+
+    def _largest(self, beside: int) -> Cell:
+        """How large the points of the board are, with ``beside`` columns kept for the rest."""
+        return largest_cell(self.size, self.room.width - beside, self.height - AROUND, self.room.theme)
+
+    def _widened(self, width: int) -> int:
+        """The width, and what large points add to it."""
+        return width + board_width(self.size, self.cell) - board_width(self.size)
+
+    @property
+    def board_size(self) -> tuple[int, int]:
+        """Columns and lines of the board."""
+        return board_width(self.size, self.cell), board_height(self.size, self.cell)
 
     @abstractmethod
     def _title(self) -> list[Text]:
@@ -106,6 +140,10 @@ class Frame(ABC, Generic[V]):
         if self.view.finished:
             return Group(*head)
         lines = self.height - len(head)
+        if self.room.has_wall:
+            return Group(
+                *head, Text(), *self._wall(lines - 2), self._text(style.clip(WALL_HINT, self.width), style.LABEL)
+            )
         hint = next((words for words in self.room.hint.wordings if cell_len(words) <= self.width), "")
         below = [self._text(hint, style.LABEL)] if hint else []
         layout = self._layout(lines)
@@ -117,8 +155,7 @@ class Frame(ABC, Generic[V]):
 
     def _layout(self, lines: int) -> Layout:
         """Where the board stands below the head."""
-        board = board_width(self.event.terms.rules.size)
-        board_lines = board_height(self.event.terms.rules.size) + 3
+        board, board_lines = self.board_size[0], self.board_size[1] + 3
         width, room = self._facts_width(board), lines - 1
         if self.width - self.panel - width - GAP >= board and room >= board_lines:
             return Layout.BESIDE
@@ -129,19 +166,18 @@ class Frame(ABC, Generic[V]):
     @cached_property
     def _least_facts(self) -> int:
         """Lines that the figures take at least."""
-        return len(self._facts(self._facts_width(board_width(self.event.terms.rules.size)), 0))
+        return len(self._facts(self._facts_width(self.board_size[0]), 0))
 
     def _body(self, lines: int) -> list[RenderableType]:
         """All below the head, with an empty line between the two where there is room for it."""
-        size = self.event.terms.rules.size
-        width, room = self._facts_width(board_width(size)), lines - 1
+        width, room = self._facts_width(self.board_size[0]), lines - 1
         match self._layout(lines):
             case Layout.BESIDE:
                 beside = self.width - self.panel - width - GAP
-                board = self._board(min(beside, max(board_width(size), 40)))
+                board = self._board(min(beside, max(self.board_size[0], 40)))
                 return [Text(), self._columns((self._facts(width, room), width), (board, beside), room=room)]
             case Layout.BELOW:
-                facts = self._facts(width, room - board_height(size) - 4)
+                facts = self._facts(width, room - self.board_size[1] - 4)
                 return [Text(), *facts, Text(), *self._board(width)]
             case _:
                 facts = self._facts(width, room)
@@ -149,7 +185,7 @@ class Frame(ABC, Generic[V]):
                 return body[: max(0, lines)]
 
     def _columns(self, *blocks: tuple[list[Text], int], room: int) -> Table:
-        """Blocks of lines side by side, each in so many columns; the panel comes last."""
+        """Blocks of lines side by side with the given widths; the panel is last."""
         if self.panel:
             blocks = (*blocks, (self._panel(self.panel - GAP, room), self.panel - GAP))
         grid = Table.grid(padding=0)
@@ -218,6 +254,8 @@ class Frame(ABC, Generic[V]):
         rest = f"{about} {left} left"
         if len(rest) + 9 > width:
             rest = f"{left} left"
+        if len(rest) + 8 > width:
+            rest = ""
         return self._text(f"{spent:>7}" + rest.rjust(width - 7))
 
     def _note(self) -> RenderableType:
@@ -227,9 +265,7 @@ class Frame(ABC, Generic[V]):
             return self._text(words, style.WARNING)
         earlier = f"{view.resumed} of {self.event.games} played earlier" if view.resumed else ""
         if view.is_starting:
-            words = "starting; the first time, compiling takes up to a minute"
-            if self.width < 60:
-                words = "starting; may compile for a minute"
+            words = style.clip(f"starting; {view.start.words}", max(20, self.width - 2))
             self.room.spinner.update(text=self._text(f"starting · {earlier}" if earlier else words, style.LABEL))
             return self.room.spinner
         workers = style.some(view.workers, "worker") if view.workers else ""
@@ -268,15 +304,31 @@ class Frame(ABC, Generic[V]):
 
     def _board(self, width: int) -> list[Text]:
         """A caption, the position, and both players; as many lines before the first game as later."""
-        watched, rules = self.view.boards.watched, self.event.terms.rules
+        watched = self.view.boards.watched
         if watched is None:
-            empty = np.zeros((rules.size, rules.size), np.uint8)
-            return [Text(), *draw_board(empty, theme=self.room.theme), Text(), Text()]
-        last = watched.moves[-1] if watched.moves else None
-        stones = _stones(rules, watched.moves)
-        owners = watched.ownership
-        position = draw_board(stones, last, ownership=owners, theme=self.room.theme)
+            return [Text(), *_drawn(self.event.terms.rules, (), None, self.room.theme, self.cell), Text(), Text()]
+        position = _drawn(self.event.terms.rules, watched.moves, watched.ownership, self.room.theme, self.cell)
         return [self._caption(watched, width), *position, *(self._thinker(watched, colour, width) for colour in Colour)]
+
+    def _wall(self, height: int) -> list[RenderableType]:
+        """As many of the games under way as there is room for, each below its number and move."""
+        rules, width = self.event.terms.rules, board_width(self.size) + 2
+        across = max(1, (self.room.width + 2) // width)
+        down = max(1, height // (board_height(self.size) + 2))
+        watched = self.view.boards.watched
+        games: Sequence[Glance | Watched] = self.view.boards.seated[: min(WALL, across * down)]
+        if not games and watched is not None:
+            games = [watched]
+        lines: list[RenderableType] = []
+        for at in range(0, len(games), across):
+            row = games[at : at + across]
+            boards = [_drawn(rules, game.moves, game.ownership, self.room.theme, SMALLEST) for game in row]
+            heads = [f"game {game.pairing.number + 1}, move {len(game.moves)}" for game in row]
+            lines.append(Text("").join(self._left(style.clip(head, width - 2), width) for head in heads))
+            for parts in zip(*boards, strict=True):
+                lines.append(Text("  ").join(parts))
+            lines.append(Text())
+        return lines[: max(0, height)] or [self._text("No game is under way.", style.LABEL)]
 
     def _caption(self, watched: Watched, width: int) -> Text:
         """Which game, which of the boards, and what happened last: what there is room for."""
@@ -316,13 +368,16 @@ def _more(number: int) -> list[str]:
     return [f"{number} more"] if number else []
 
 
-@lru_cache(maxsize=4)
-def _stones(rules: Rules, moves: tuple[Move, ...]) -> np.ndarray:
-    """(size, size): the position after these moves."""
+@lru_cache(maxsize=2 * WALL)
+def _drawn(
+    rules: Rules, moves: tuple[Move, ...], ownership: bytes | None, theme: Theme, cell: Cell
+) -> tuple[Text, ...]:
+    """The position after these moves; most of a frame's boards are those of the frame before."""
     game = Game(rules)
     for move in moves:
         game.play(move)
-    return game.board.stones
+    last = moves[-1] if moves else None
+    return tuple(draw_board(game.board.stones, last, ownership=ownership, theme=theme, cell=cell))
 
 
 # --- The screen and its keys ---
@@ -334,17 +389,19 @@ LINE_EVERY = 5.0
 """Seconds between two plain lines, at least; a hundredth of the time played when that is more."""
 
 
-HINTS = ("n/p other board · space pause · q quit · ? keys", "n/p board · space pause · q quit")
+WALL_HINT = "w one board · q quit"
+
+HINTS = ("n/p other board · w all boards · space pause · q quit · ? keys", "n/p board · space pause · q quit")
 HELP = (
-    "n → next board · p ← previous board · space pause and resume · q quit, the same command resumes · ? fewer words",
-    "n → next board · p ← previous · space pause · q quit, stored games stay · ? less",
+    "n → next board · p ← previous · w all boards · space pause · q quit, the same command resumes · ? fewer words",
+    "n next · p previous · w all · space pause · q quit, stored games stay · ? less",
     "n → next, p ← previous board · space pause · q quit · ?",
     "n p board · space pause · q quit · ?",
 )
 """What can be pressed, the longest wording first."""
 
-WATCHER_HINTS = ("n/p other board · q quit · ? keys",)
-WATCHER_HELP = ("n → next board · p ← previous board · q quit · ? fewer words", "n p board · q quit · ?")
+WATCHER_HINTS = ("n/p other board · w all boards · q quit · ? keys", "n/p board · w all · q quit")
+WATCHER_HELP = ("n → next board · p ← previous board · w all boards · q quit · ? fewer words", "n p board · q quit · ?")
 """The same where nobody can pause."""
 
 SETTLED = 3
@@ -363,6 +420,7 @@ class LiveScreen(Generic[V]):
         self._theme = theme
         self.has_keys = False  # a person can press some, and is told which
         self.shows_help = False
+        self.has_wall = False
         self._spinner = Spinner("dots")
 
     def add(self, update: Update) -> None:
@@ -380,6 +438,8 @@ class LiveScreen(Generic[V]):
                 self.pause(not self.control.paused)
             case "?":
                 self.shows_help = not self.shows_help
+            case "w":
+                self.has_wall = not self.has_wall
             case "n" | "right":
                 self.view.boards.choose(1)
             case "p" | "left":
@@ -393,7 +453,7 @@ class LiveScreen(Generic[V]):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         hint = self._hint() if self.has_keys else Hint()
-        room = Room(options.max_width, console.height - 1, self._spinner, hint, self._theme)
+        room = Room(options.max_width, console.height - 1, self._spinner, hint, self._theme, self.has_wall)
         yield self._frame(self.view, room).draw()
 
     def _hint(self) -> Hint:
@@ -429,7 +489,7 @@ def _show_live(screen: LiveScreen[Any], updates: Iterator[Update], console: Cons
     was_paused, drawn = False, 0.0
 
     def rest() -> None:
-        """Before the process is stopped, the bots come to rest."""
+        """Before the process is stopped, the bots are paused."""
         nonlocal was_paused
         was_paused = screen.view.is_paused
         screen.pause(True)

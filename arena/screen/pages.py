@@ -1,12 +1,13 @@
 """What the arena draws for elsewhere: ratings as PNG, and an event's report as one HTML page with SVG.
 
-The page needs nothing else: no scripts, no requests. Curves also differ in their markers, and their colours are those
-that colour-blind people tell apart.
+The page is one file and makes no requests; its scripts stand in it. Curves also differ in their markers, and their
+colours are those that colour-blind people tell apart.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,13 +24,13 @@ from arena.go.record import Record
 from arena.ratings import Bound, Estimate
 from arena.results.event import Participant, Report
 from arena.results.gate import History, Over, Ruling, Version
-from arena.results.stored import MOST_SGF, Trained
+from arena.results.stored import Trained
 from arena.screen import style
 from arena.screen.chart import points_of
 from arena.screen.report import Section, sections, terms
 from arena.screen.report import title as headline
 from arena.screen.style import shorten
-from arena.screen.tables import Sheet, games_table
+from arena.screen.tables import Sheet
 
 # matplotlib is imported where it is used: loading it takes a second.
 if TYPE_CHECKING:
@@ -123,9 +124,11 @@ def _draw_intervals(axes: Axes, report: Report) -> None:
     """The strongest on top; an arrow where the games bound one side only."""
     rated = [(place, place.elo) for place in report.places if place.elo is not None]
     axes.axvline(0, color=COLOURS[-1], linewidth=0.8)
-    for row, (_, elo) in enumerate(rated):
+    for row, (place, elo) in enumerate(rated):
         _draw_estimate(axes, elo, row, COLOURS[0], "o", upright=False)
         axes.text(1.02, row, str(elo), transform=axes.get_yaxis_transform(), va="center")
+        if elo.value is not None:
+            _tell(axes, elo.value, row, f"{place.name}: {elo} in {place.games} games")
     axes.set_yticks(range(len(rated)), [shorten(place.name, NAME) for place, _ in rated])
     axes.set_ylim(len(rated) - 0.4, -0.6)
     axes.margins(x=0.08)
@@ -136,6 +139,15 @@ def _styles(report: Report) -> dict[str, tuple[str, str]]:
     """The colour and the marker of everybody who is rated, but for the player at 0."""
     names = [place.name for place in report.places if place.elo is not None and place.name != report.anchor]
     return {name: (COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]) for number, name in enumerate(names)}
+
+
+TIP = "tip: "
+"""What a name in a picture begins with that a page shows on hovering."""
+
+
+def _tell(axes: Axes, x: float, y: float, words: str) -> None:
+    """Have a page show these words where the mouse is on a point."""
+    axes.plot([x], [y], "o", markersize=12, alpha=0, gid=TIP + words)
 
 
 def _draw_estimate(axes: Axes, elo: Estimate, at: float, colour: str, marker: str, upright: bool) -> None:
@@ -168,6 +180,8 @@ def _draw_course(axes: Axes, report: Report) -> None:
             low, high = [point.low for point in points], [point.high for point in points]
             axes.fill_between(games, low, high, color=colour, alpha=0.15, linewidth=0)
         for after, elo in known:
+            if elo.value is not None:
+                _tell(axes, after, elo.value, f"{name} after {after} games: {elo}")
             if elo.bound in (Bound.BELOW, Bound.ABOVE):
                 _draw_estimate(axes, elo, after, colour, marker, upright=True)
         seen += [end for moment in later if name in moment.elo for end in moment.elo[name].ends]
@@ -330,7 +344,9 @@ def _for_page(svg: str, title: str) -> str:
     """What stands in a page: no header, no addresses, no names that a second drawing has too, no size, no ink."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.DOTALL)
+    svg = re.sub(rf'<g id="{TIP}([^"]*)">', r"<g><title>\1</title>", svg)
     svg = re.sub(r'<g id="[^"]*">', "<g>", svg)
+    svg = re.sub(r">[^<>]+<", lambda text: _without_paths(text[0]), svg)
     view = re.search(r'viewBox="[^"]*"', svg)
     head = f'<svg role="img" aria-label="{escape(title)}" {"" if view is None else view[0]}>'
     svg = re.sub(r"<svg[^>]*>", lambda _: head, svg, count=1)
@@ -339,50 +355,46 @@ def _for_page(svg: str, title: str) -> str:
 
 # --- The page ---
 
-STYLE = """
-:root { color-scheme: light dark; --ink: #1c1c1c; --paper: #ffffff; --soft: #666666; --line: #d8d8d8; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e4e4e4; --paper: #161616; --soft: #a0a0a0; --line: #3c3c3c; }
-}
-body { color: var(--ink); background: var(--paper); font: 1rem/1.5 system-ui, sans-serif; margin: 0 auto;
-  max-width: 52rem; padding: 1rem; }
-h1 { font-size: 1.4rem; line-height: 1.25; overflow-wrap: anywhere; }
-h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { border-bottom: 1px solid var(--line); padding: .25rem .75rem .25rem 0; text-align: left; vertical-align: top; }
-th { color: var(--soft); font-weight: normal; }
-.number { text-align: right; white-space: nowrap; }
-.long { min-width: 10rem; overflow-wrap: anywhere; }
-dl { display: grid; gap: .1rem 1rem; grid-template-columns: max-content 1fr; margin: 0; }
-dt, .note { color: var(--soft); }
-dd { margin: 0; overflow-wrap: anywhere; white-space: pre-wrap; }
-svg { display: block; max-width: 100%; }
-svg * { stroke-linecap: butt; stroke-linejoin: round; }
-summary { cursor: pointer; overflow-wrap: anywhere; }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; }
-"""
+WEB = Path(__file__).with_name("web")
+"""The scripts and styles of a page. ``LICENSE`` there names what was bundled."""
 
 
-def write_page(report: Report, drawings: Sequence[Drawing], path: Path) -> Path:
+def write_page(report: Report, drawings: Sequence[Drawing], games: Sequence[Record], path: Path) -> Path:
     """Write the page aside, then rename. Raises StoreError."""
-    files.write(path, page(report, drawings).encode("utf-8", "replace"))
+    files.write(path, page(report, drawings, games).encode("utf-8", "replace"))
     return path
 
 
-def page(report: Report, drawings: Sequence[Drawing]) -> str:
-    """All that is known of an event: the report, its plots, the players' settings, the games."""
-    return "\n".join(_page(report, drawings)) + "\n"
+def page(report: Report, drawings: Sequence[Drawing], games: Sequence[Record], *more: str) -> str:
+    """All that is known of an event: the report, its plots, the players' settings, and ``games`` to step through, the
+    last ones of it, the newest first. ``more`` scripts run at its end."""
+    return html_page(headline(report), _page(report, drawings, games), *more)
 
 
-def _page(report: Report, drawings: Sequence[Drawing]) -> Iterator[str]:
-    heading = _html(headline(report))
-    yield "<!DOCTYPE html>"
-    yield '<html lang="en">'
-    yield f'<head><meta charset="utf-8"><title>{heading}</title>'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<style>{STYLE}</style></head>"
-    yield f"<body><h1>{heading}</h1>"
+def html_page(title: str, body: Iterable[str], *more: str) -> str:
+    """A page of this house; ``more`` are the names of scripts in ``WEB`` besides those that show games."""
+    style, scripts = (
+        [(WEB / name).read_text("utf-8").strip() for name in names]
+        for names in (("board.min.css", "page.css"), ("board.min.js", "games.js", *more))
+    )
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en">',
+            f'<head><meta charset="utf-8"><title>{_html(title)}</title>',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<link rel="icon" href="data:,">',  # else browsers ask for one
+            *(f"<style>{text}</style>" for text in style),
+            "</head><body>",
+            *body,
+            *(f"<script>{text}</script>" for text in scripts),
+            "</body></html>\n",
+        ]
+    )
+
+
+def _page(report: Report, drawings: Sequence[Drawing], games: Sequence[Record]) -> Iterator[str]:
+    yield f'<main id="report"><h1>{_html(headline(report))}</h1>'
     yield from _list(terms(report))
     found = sections(report)
     for section in found[:1]:
@@ -394,14 +406,32 @@ def _page(report: Report, drawings: Sequence[Drawing]) -> Iterator[str]:
         yield '<p class="note">An arrow: the games bound the rating on one side only.</p>'
     for section in found[1:]:
         yield from _section(section)
-    yield from _section(Section("Players", _players(report.participants)))
-    yield from _games(report)
-    yield "</body></html>"
+    yield from _section(Section("Players", _players(report.participants)), "stacked")
+    yield "</main>"
+    if games:
+        yield from games_part(games, report.stored, report.id)
 
 
-def _section(section: Section) -> Iterator[str]:
+def games_part(games: Sequence[Record], total: int, event: str) -> Iterator[str]:
+    """Games to step through, and the number of all games."""
+    words = f"All {total} games." if len(games) >= total else f"The last {len(games)} of {total} games."
+    if len(games) < total:
+        words += f" All of them as SGF: arena games --event {event} --sgf FOLDER"
+    shown = [{"id": game.id, "sgf": _without_paths(style.spell(game.to_sgf(game.notes)))} for game in games]
+    yield "<h2>Games</h2>"
+    yield '<div id="viewer"><noscript>The games are shown by a script.</noscript></div>'
+    yield script_data("games", {"note": words, "games": shown})
+
+
+def script_data(id: str, data: object) -> str:
+    """Data for a page's scripts; nothing in it ends the element that it is in."""
+    text = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
+    return f'<script type="application/json" id="{id}">{text}</script>'
+
+
+def _section(section: Section, kind: str = "") -> Iterator[str]:
     yield f"<h2>{_html(section.title)}</h2>"
-    yield from _table(section.body) if isinstance(section.body, Sheet) else _list(section.body)
+    yield from _table(section.body, kind) if isinstance(section.body, Sheet) else _list(section.body)
 
 
 def _list(lines: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -411,9 +441,9 @@ def _list(lines: Iterable[tuple[str, str]]) -> Iterator[str]:
     yield "</dl>"
 
 
-def _table(sheet: Sheet) -> Iterator[str]:
+def _table(sheet: Sheet, kind: str = "") -> Iterator[str]:
     if sheet.rows:
-        yield '<div class="wide"><table>'
+        yield f'<div class="wide"><table class="{kind}">'
         yield _row("th", sheet, sheet.columns)
         for row in sheet.rows:
             yield _row("td", sheet, row)
@@ -436,29 +466,14 @@ def _players(participants: Sequence[Participant]) -> Sheet:
     return Sheet(("player", "kind", "settings", "limits", "net"), rows, flexible=(0, 2))
 
 
-def _games(report: Report) -> Iterator[str]:
-    """The games: with their moves, where there aren't too many."""
-    games = report.games
-    yield "<h2>All games</h2>"
-    if len(games) > MOST_SGF:
-        yield f"<details><summary>{len(games)} games</summary>"
-        yield from _table(games_table(games, len(games)))
-        yield "</details>"
-        return
-    for game in games:
-        if isinstance(game, Record):
-            yield f"<details><summary>{_html(_line(game))}</summary><pre>{_html(game.to_sgf())}</pre></details>"
+_FOLDERS = re.compile(r"(?<![\w./\\])(?:~|[A-Za-z]:)?[/\\]+(?:[^\s/\\,;:=()<>]+[/\\]+)+")
 
 
-def _line(record: Record) -> str:
-    """A game in a line."""
-    if record.outcome is None:
-        return record.id
-    result = record.outcome.brief
-    ending = f"{record.outcome.ending}, {record.reason}" if record.reason else f"{record.outcome.ending}"
-    return f"{record.id}: {record.black} (Black), {record.white} (White), {result}, {ending}, {len(record.moves)} moves"
+def _without_paths(words: str) -> str:
+    """The words, with the names of files in place of their paths: elsewhere nobody needs to know where they lie."""
+    return _FOLDERS.sub("", words)
 
 
 def _html(words: str) -> str:
     """As it may stand in HTML, in text and in quotes."""
-    return escape(style.spell(words))
+    return escape(_without_paths(style.spell(words)))

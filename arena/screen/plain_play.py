@@ -61,7 +61,7 @@ class Lines:
         self._heard.put(None)
 
     def next(self, seconds: float) -> str | None:
-        """The next line, empty when there are no more; None after so many seconds, or when woken."""
+        """The next line, empty when there are no more; None after the timeout in seconds, or when woken."""
         if not self._reads:
             self._reads = True
             Thread(target=lambda: self._heard.put(self._file.readline()), name="lines", daemon=True).start()
@@ -78,7 +78,7 @@ def show_plainly(sitting: Sitting, console: Console, manner: Manner, lines: Line
 
     At a terminal, commands are heard while the bot thinks, too; from a pipe, each when the one before is done.
     """
-    talk = Talk(sitting, _sayer(console), manner)
+    talk = Talk(sitting, _sayer(console), manner, asks=lines.at_terminal)
     sitting.subscribe(lines.wake)
     talk.begin()
     prompted = False
@@ -117,7 +117,8 @@ def _sayer(console: Console) -> Callable[[str], None]:
 class Talk:
     """Says what has happened in a sitting since it was last asked, and carries out what is typed."""
 
-    def __init__(self, sitting: Sitting, say: Callable[[str], None], manner: Manner):
+    def __init__(self, sitting: Sitting, say: Callable[[str], None], manner: Manner, asks: bool = False):
+        """``asks`` is for people, who confirm what can't be taken back."""
         self._sitting = sitting
         self._say = say
         self._manner = manner
@@ -131,7 +132,7 @@ class Talk:
             "board on": lambda: self._show_always(True),
             "board off": lambda: self._show_always(False),
         }
-        self._commands = Commands(sitting, manner.kept, more)
+        self._commands = Commands(sitting, manner.kept, more, asks)
         self._told = sitting.snapshot()
         self._thinks = -1  # the number of turns when it was said that the bot thinks
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from arena import IllegalMove
 from arena.go.game import Game
-from arena.go.moves import Colour, Move, gtp_from_move, move_from_gtp, pass_move
+from arena.go.moves import GTP_COLUMNS, Colour, Move, gtp_from_move, move_from_gtp, pass_move
 from arena.people.counting import estimated
 from arena.people.kifu import Phase, Preview
 from arena.people.sitting import Refused, Sitting
@@ -23,6 +23,7 @@ from arena.screen import style
 from arena.screen.board import DARK, Picture, Theme
 from arena.screen.plain_play import Lines, show_plainly
 from arena.screen.play_frame import PlayFrame
+from arena.screen.progress import show_start
 from arena.screen.sentences import COUNTING, PLAYING, UNRATED, Commands, Left, Manner, listed, result_words
 from arena.screen.style import folded
 from arena.screen.terminal import Act, Gone, Mouse, Paste, Press, Stage, Typed, has_stage
@@ -32,6 +33,9 @@ BUSY_EVERY = 0.1
 """Seconds between two frames while somebody thinks; and while clocks run."""
 CLOCK_EVERY = 0.2
 
+ALONE = 0.6
+"""Seconds after which a typed q leaves instead of beginning a word."""
+
 LONGEST_LINE = 100
 """Signs that can be typed, or pasted, into the line."""
 
@@ -40,6 +44,7 @@ STEPS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 HELP = f"""\
 Arrows or the mouse move the cursor; Enter, space or a second click plays there.
 !  =    turn hints or scores at every move on or off
+q       leave; play --resume continues
 
 {{}}
 
@@ -50,6 +55,7 @@ Any key goes back."""
 
 AFTER = {
     "r": "review the game with the bot",
+    "n": "play another game, colours changed",
     "undo": "undo the end of the game",
     "score": PLAYING["score"],
     "save": PLAYING["save"],
@@ -80,24 +86,26 @@ class Seat:
         self.shows_score = False
         self.shows_help = False
         self.wants_review = False
+        self.wants_rematch = False
         self._sitting = sitting
         more: dict[str, Callable[[], str | None]] = {
-            "resign": self._ask_to_resign,
             "hint": self._hint,
             "score": self._score,
             "!": self._switch_hints,
             "=": self._switch_score,
             "help": self._help,
             "review": self._review,
+            "rematch": self._rematch,
+            "q": lambda: self._commands.obey("quit"),
         }
-        self._commands = Commands(sitting, kept, more)
+        self._commands = Commands(sitting, kept, more, asks=True)
         self._can_review = can_review
         self._theme = theme
         self._clock = clock
         self._busy_with: tuple[Colour | None, int] | None = None  # who is waited for, and after which move
         self._busy_since = 0.0
         self._asked: tuple[int, ...] = ()  # the position that overlays were asked for last, and which
-        self._is_resigning = False  # and is asked whether that is meant
+        self._leaves_at: float | None = None  # a q that stays alone leaves then
         self._previewed: tuple[int, Preview] | None = None
         self.look()
 
@@ -108,11 +116,16 @@ class Seat:
         self._sitting.tick()
         before, self.snapshot = self.snapshot, self._sitting.snapshot()
         if self.snapshot.phase is not before.phase:
-            self.message, self._is_resigning = "", False
+            self.message, self._commands.asked = "", ""
         busy = (self.snapshot.thinking, len(self.snapshot.turns)) if self._is_busy else None
         if busy != self._busy_with:
             self._busy_with, self._busy_since = busy, self._clock()
         self._follow()
+
+    @property
+    def has_left(self) -> bool:
+        """Whether a q has stayed alone for long enough to mean that."""
+        return self.line == "q" and self._leaves_at is not None and self._clock() >= self._leaves_at
 
     @property
     def _is_busy(self) -> bool:
@@ -122,7 +135,7 @@ class Seat:
     @property
     def patience(self) -> float | None:
         """Seconds after which there is something new to see; None where nothing moves by itself."""
-        if self._is_busy:
+        if self._is_busy or self._leaves_at is not None:
             return BUSY_EVERY
         runs = self.snapshot.phase is Phase.PLAY and any(self.snapshot.clocks)
         return CLOCK_EVERY if runs else None
@@ -193,10 +206,14 @@ class Seat:
                 self.message = f"Click {gtp_from_move(point, self.snapshot.size)} again to play there."
 
     def _press(self, key: str) -> bool:
-        resigns, self._is_resigning = self._is_resigning and key == "enter", False
-        if resigns:
-            self._try(self._sitting.resign)
-        elif key in STEPS:
+        self._leaves_at = None
+        if self._commands.asked:
+            if key.lower() == "y":
+                return self._obey("y")
+            self._commands.asked = ""
+            if key in ("enter", " "):
+                return True
+        if key in STEPS:
             self.line = ""
             self._move_cursor(*STEPS[key])
         elif key == "enter" or (key == " " and not self.line):
@@ -218,14 +235,22 @@ class Seat:
             return self._obey(word)
         elif len(key) == 1:
             self.line = (self.line + key)[:LONGEST_LINE]
+            if self.line == "q":
+                self._ask_to_leave()
         return True
+
+    def _ask_to_leave(self) -> None:
+        """A q leaves, unless it is the first letter of something: on a wide board, of a point."""
+        if self.snapshot.size <= GTP_COLUMNS.index("Q"):
+            self._leaves_at = self._clock() + ALONE
+        self.message = "Leaving; the game is saved." if self._leaves_at else "Enter leaves; the game is saved."
 
     def _shortcut(self, key: str) -> str:
         """The word that a key stands for, if any: no word that can be typed has one of these signs, or begins so after
         the end."""
         words = {"?": "help", "!": "!", "=": "="}
         if self.snapshot.phase is Phase.OVER and not self.line:
-            words |= {"q": "quit", "r": "review"}
+            words |= {"q": "quit", "r": "review", "n": "rematch"}
         return words.get(key, "")
 
     def _enter(self) -> bool:
@@ -266,10 +291,6 @@ class Seat:
         self._follow()
         return True
 
-    def _ask_to_resign(self) -> str:
-        self._is_resigning = not self.snapshot.is_over
-        return "Enter resigns the game, any other key plays on." if self._is_resigning else "The game is over."
-
     def _switch_hints(self) -> None:
         self.shows_hints = not self.shows_hints
         self._asked = ()
@@ -295,6 +316,10 @@ class Seat:
 
     def _help(self) -> None:
         self.shows_help = True
+
+    def _rematch(self) -> str:
+        self.wants_rematch = self.snapshot.is_over
+        return "" if self.wants_rematch else "A rematch is available when the game is over."
 
     def _review(self) -> str:
         self.wants_review = self.snapshot.is_over and self._can_review
@@ -351,9 +376,6 @@ class Seat:
         return frame.scene().fit(width, height)
 
 
-STARTING = "Getting ready; the first time, compiling takes up to a minute."
-
-
 @dataclass(frozen=True, slots=True)
 class Look:
     """How a game is shown: ``plain`` in words, else in which colours."""
@@ -373,32 +395,31 @@ def sit_down(
     *,
     kept: Path | None = None,
     evaluate: Evaluate | None = None,
-) -> None:
+) -> bool:
     """Let people play in the way that suits where they are: on the whole terminal, or in words with ``plain`` and in a
-    pipe. Returns when the game is over, or left.
+    pipe. Returns when the game is over, or left, and
+    whether another one is wanted.
 
     ``kept`` is the game's file; ``evaluate`` is asked for a review after the end. Ctrl-C comes through as
     KeyboardInterrupt, a signal to end as SystemExit; whatever comes, the game is as the sitting has kept it.
     """
     if has_stage(console) and not look.plain:
-        _show(sitting, console, look, kept, evaluate)
-    else:
-        manner = Manner(look.plain, not look.plain, console.width, kept)
-        show_plainly(sitting, console, manner, lines)
+        return _show(sitting, console, look, kept, evaluate)
+    manner = Manner(look.plain, not look.plain, console.width, kept)
+    show_plainly(sitting, console, manner, lines)
+    return False
 
 
-def _show(sitting: Sitting, console: Console, look: Look, kept: Path | None, evaluate: Evaluate | None) -> None:
+def _show(sitting: Sitting, console: Console, look: Look, kept: Path | None, evaluate: Evaluate | None) -> bool:
     """Play on the whole terminal, as long as the game is looked at or until the terminal is gone."""
     theme = look.theme
     seat = Seat(sitting, kept=kept, can_review=evaluate is not None, theme=theme)
-    with Stage(console, sitting.pause, sitting.go_on) as stage:
-        sitting.subscribe(lambda: stage.tell(None))
-        seat.message = STARTING
-        stage.draw(Group(*seat.picture(*stage.size).lines))
+    with show_start(["score"], console):
         sitting.pause()
         estimated(Game(seat.snapshot.rules), playouts=2)  # a compiler at work would leave the screen dead later
         sitting.go_on()
-        seat.message = ""
+    with Stage(console, sitting.pause, sitting.go_on) as stage:
+        sitting.subscribe(lambda: stage.tell(None))
         while _play(seat, stage) and evaluate is not None:
             people = seat.snapshot.people
             whose = people[0] if len(people) == 1 else None
@@ -407,6 +428,7 @@ def _show(sitting: Sitting, console: Console, look: Look, kept: Path | None, eva
                 break
     if seat.snapshot.phase is Phase.OVER:
         console.print(Text(style.spell(result_words(seat.snapshot))))
+    return seat.wants_rematch
 
 
 def _play(seat: Seat, stage: Stage) -> bool:
@@ -417,6 +439,8 @@ def _play(seat: Seat, stage: Stage) -> bool:
         if not stage.is_behind:
             picture = seat.picture(*stage.size)
             stage.draw(Group(*picture.lines))
+        if seat.has_left or seat.wants_rematch:
+            return False
         typed: Any = stage.next(seat.patience)
         if isinstance(typed, Press | Paste | Mouse | Gone) and not seat.do(typed, picture):
             return False

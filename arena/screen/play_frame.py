@@ -16,7 +16,7 @@ from arena.go.board import Board
 from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move, pass_move
 from arena.people.kifu import Phase, Preview, Snapshot
 from arena.screen import style
-from arena.screen.board import DARK, Block, Overlay, Scene, Theme, draw_board, result_words, stone_sign
+from arena.screen.board import DARK, Block, Cell, Overlay, Scene, Theme, draw_board, result_words, stone_sign
 from arena.screen.sentences import count_words, estimate_words, points_words
 from arena.screen.style import folded
 
@@ -28,6 +28,12 @@ SHOWN_LINE, SHOWN_NUMBERS = 6, 9
 
 SCARCE = 10
 """Seconds from which tenths are shown, and that time is short."""
+
+LONGEST_END = 4
+"""Lines that the end of a game takes, at most."""
+
+NARROW = 26
+"""Columns below which a player's line has the clock alone."""
 
 PLAYER = 40
 """Columns of a player's line, at most."""
@@ -45,8 +51,8 @@ HINTS = {
         "? help",
     ),
     Phase.OVER: (
-        "r review · undo · = score · q leave · ? help",
-        "r review · q leave · ? help",
+        "r review · n rematch · undo · = score · q leave · ? help",
+        "r review · n rematch · q leave · ? help",
         "? help",
     ),
 }
@@ -77,18 +83,19 @@ class PlayFrame:
     def scene(self) -> Scene:
         return Scene(
             size=self.snapshot.size,
-            board=self._board(),
+            board=self._board,
             title=self._title,
             facts=self._facts,
             blocks=self._blocks(),
             status=self._status,
             prompt=self._prompt,
             hint=self._hint,
+            theme=self.theme,
         )
 
     # --- The board ---
 
-    def _board(self) -> list[Text]:
+    def _board(self, cell: Cell) -> list[Text]:
         snapshot = self.snapshot
         on_wood = self.target is not None and self.target != pass_move(snapshot.size)
         preview = self.preview
@@ -107,6 +114,7 @@ class PlayFrame:
                 letters=self._letters(),
             ),
             theme=self.theme,
+            cell=cell,
         )
 
     def _ownership(self) -> bytes | None:
@@ -155,44 +163,43 @@ class PlayFrame:
         turns = snapshot.turns
         if turns:
             last = turns[-1]
-            took = f", took {len(last.captured)}" if last.captured else ""
+            took = f", captured {len(last.captured)}" if last.captured else ""
             move = gtp_from_move(last.move, snapshot.size)
             lines += style.said(f"move {last.number}: {stone_sign(last.colour)} {move}{took}", width)
         else:
             lines += style.said("no move yet", width, self.theme.label)
-        lines.append(self._turn(width))
-        return lines
+        return lines + self._turn(width)
 
     def _player(self, colour: Colour, width: int) -> Text:
-        """Name, stones that were taken from the other side, clock."""
+        """Name, number of captured stones, clock."""
         snapshot, width = self.snapshot, min(width, PLAYER)
         took = snapshot.prisoners[colour.opponent - 1]
         clock = snapshot.clocks[colour - 1]
         is_up = snapshot.phase is Phase.PLAY and snapshot.to_play is colour
-        told = Text(f"took {took}")
+        told = Text(f"captures {took}" if clock is None or width >= NARROW else "")
         if clock is not None:
             told.append(f"  {clock_words(clock):>7}", style.WARNING if is_up and clock.seconds < SCARCE else "")
         name = style.shorten(snapshot.name(colour), max(4, width - told.cell_len - 4))
         line = Text().append(style.spell(f"{stone_sign(colour)} {name}"), "bold" if is_up else "")
         return line.append_text(style.right(told, width - line.cell_len))
 
-    def _turn(self, width: int) -> Text:
-        """Whose turn it is, or what is going on."""
+    def _turn(self, width: int) -> list[Text]:
+        """Whose turn it is, or what is going on; how a game ended in as many lines as that takes."""
         snapshot = self.snapshot
         match snapshot.phase:
             case Phase.OVER if snapshot.outcome is not None:
                 why = f" ({snapshot.record.reason})" if snapshot.record.reason else ""
-                return style.said(f"{result_words(snapshot.outcome)}{why}", width, "bold")[0]
+                return folded(f"{result_words(snapshot.outcome)}{why}", width, LONGEST_END, "bold")
             case Phase.COUNT:
                 if snapshot.count is None:
-                    return self._busy("looking for dead stones", width)
-                return style.said("which stones are dead?", width, "bold")[0]
+                    return [self._busy("looking for dead stones", width)]
+                return style.said("which stones are dead?", width, "bold")
         if snapshot.is_paused:
-            return style.said("paused", width, style.WARNING)[0]
+            return style.said("paused", width, style.WARNING)
         if snapshot.thinking is not None:
-            return self._busy(f"{snapshot.name(snapshot.thinking)} thinks", width)
+            return [self._busy(f"{snapshot.name(snapshot.thinking)} thinks", width)]
         turn = "your turn" if len(snapshot.people) == 1 else f"{snapshot.name(snapshot.to_play)} to play"
-        return style.said(f"{turn} ({stone_sign(snapshot.to_play)})", width, "bold")[0]
+        return style.said(f"{turn} ({stone_sign(snapshot.to_play)})", width, "bold")
 
     def _busy(self, words: str, width: int) -> Text:
         sign = style.SPINNER[int(self.waited * 10) % len(style.SPINNER)]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.progress import (
@@ -23,13 +25,15 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from arena import UserError, files
 from arena.contract.finding import Begun, Finding, Verdict
+from arena.ratings import Bound
 from arena.screen import style
 from arena.screen.chart import Canvas, Scale
 
 if TYPE_CHECKING:
     from trainers import progress as training
-    from trainers.progress import Iteration, Rating, Round
+    from trainers.progress import Iteration, Look, Rating, Round
 
 
 SHARE_ROWS = 11
@@ -59,6 +63,79 @@ def show_counting(name: str, total: int, console: Console | None = None) -> Iter
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(name, total=total)
         yield lambda done: bar.update(task, completed=done)
+
+
+# --- Compiling ---
+
+STARTS = "first-starts.json"
+"""The file beside the folders of compiled kernels that says how many kernels a start compiled, and in what time."""
+
+LEAST_START = 3.0
+"""Seconds from which a start is worth telling of."""
+
+
+class Start:
+    """How far the compiling of kernels has come since this was made, in whatever process, next to the last time."""
+
+    def __init__(self, players: Iterable[str], clock: Callable[[], float] = monotonic):
+        """``players`` are kinds: what they compiled the last time is told."""
+        from arena.go.jit import CACHE
+
+        self._folder, self._clock, self._since = CACHE, clock, clock()
+        self._key = " ".join(sorted(set(players)))
+        self._before = self._count()
+        self._last = self._read().get(self._key)
+
+    @property
+    def words(self) -> str:
+        """``compiled 12 of 40 kernels in 0:15; last time 0:52``."""
+        new = self._count() - self._before
+        if not new:
+            return (
+                f"compiling took {style.duration(self._last[1])} last time"
+                if self._last
+                else "may compile for a minute"
+            )
+        of = f" of {max(new, int(self._last[0]))}" if self._last else ""
+        last = f"; last time {style.duration(self._last[1])}" if self._last else "; may take a minute"
+        return f"compiled {new}{of} kernels in {style.duration(self._clock() - self._since)}{last}"
+
+    def end(self) -> None:
+        """All is compiled: keep how long that took."""
+        new, seconds = self._count() - self._before, self._clock() - self._since
+        if new and seconds >= LEAST_START:
+            with suppress(UserError):
+                starts = self._read() | {self._key: [new, round(seconds, 1)]}
+                files.write(self._folder.parent / STARTS, json.dumps(starts))
+
+    def __rich__(self) -> Text:
+        return Text(f"Getting ready; {self.words}", style.LABEL)
+
+    def _count(self) -> int:
+        return sum(1 for _ in self._folder.rglob("*.nbi"))
+
+    def _read(self) -> dict[str, list[float]]:
+        with suppress(OSError, ValueError):
+            starts = json.loads((self._folder.parent / STARTS).read_text())
+            starts = starts if isinstance(starts, dict) else {}
+            return {
+                key: told
+                for key, told in starts.items()
+                if isinstance(told, list) and [type(part) in (int, float) for part in told] == [True, True]
+            }
+        return {}
+
+
+@contextmanager
+def show_start(players: Iterable[str], console: Console) -> Iterator[None]:
+    """Say on a terminal what is compiled while the block lasts."""
+    if not console.is_terminal:
+        yield
+        return
+    start = Start(players)
+    with console.status(start):
+        yield
+    start.end()
 
 
 # --- Training ---
@@ -98,15 +175,15 @@ def show_self_play(name: str, console: Console | None = None) -> Iterator[Callab
 
 @contextmanager
 def show_zero(name: str, console: Console | None = None) -> Iterator[Callable[[Round], None]]:
-    """Show a run that learns from its own searches while the block lasts, as ``show_self_play`` does. The function that
-    it yields is to be called after every round."""
+    """Show a run that learns from its own searches while the block lasts, with the curve of its Elo and a game under
+    way; in a pipe each match is a line. The function that it yields is to be called after every round."""
     with _showing(
         name,
         "the first games",
         console or style.Console(stderr=True),
         figures=_round_words,
         events=lambda progress: [_match_words(match) for match in progress.ratings],
-        below=lambda progress: [ShareCurve(progress.ratings)],
+        below=lambda progress: [EloCurve(progress.ratings), *([LookedAt(progress.look)] if progress.look else [])],
     ) as show:
         yield show
 
@@ -215,6 +292,70 @@ class ShareCurve:
         yield from canvas.lines("0", f"{last:,} iterations")
         for against, match in latest.items():
             yield Text(f"{points[against]} {_match_words(match)}", overflow="fold")
+
+
+@dataclass(frozen=True, slots=True)
+class EloCurve:
+    """Elo over the steps of a run, with 95 % intervals, measured from its first opponent; below it the latest match
+    with each opponent. An arrow stands for "at least" or "at most"."""
+
+    ratings: Sequence[Rating]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from trainers.progress import strengths
+
+        curve = {step: elo for step, elo in strengths(tuple(self.ratings)).items() if elo.ends}
+        latest = {match.against: match for match in self.ratings}
+        if curve and options.max_width >= NARROWEST:
+            values = [end for elo in curve.values() for end in elo.ends]
+            canvas = Canvas(Scale.over([*values, 0.0], SHARE_ROWS), options.max_width)
+            signs, last = canvas.signs, max(curve)
+            for step, elo in curve.items():
+                column, ends = round(step / max(1, last) * (canvas.columns - 1)), elo.ends
+                canvas.fill(column, min(ends), max(ends), signs.axis)
+                canvas.put(
+                    column,
+                    ends[0],
+                    {1: signs.up if elo.bound is Bound.BELOW else signs.down}.get(len(ends), signs.point),
+                )
+            yield from canvas.lines("0", f"{last:,} steps")
+            yield Text(style.spell(f"Elo {curve[last]}; 0 is {next(iter(latest))}"))
+        for match in latest.values():
+            yield Text(_match_words(match), overflow="fold")
+
+
+LETTERS = "abcde"
+"""The signs of the moves with the largest shares."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookedAt:
+    """A position of a game under way, the moves with the largest shares of its search, and Black's win rate."""
+
+    look: Look
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from arena.go.game import Game, Rules
+        from arena.go.moves import gtp_from_move
+        from arena.screen.board import Overlay, board_width, draw_board
+
+        look = self.look
+        if options.max_width < board_width(look.size):
+            return
+        game = Game(Rules.preset("cgos", look.size, look.komi, move_limit=len(look.moves) + 1), seed=0)
+        for move in look.moves.tolist():
+            game.play(move)
+        best = [move for move in np.argsort(-look.shares)[: len(LETTERS)].tolist() if look.shares[move] >= 0.01]
+        letters = {move: sign for move, sign in zip(best, LETTERS, strict=False) if move < look.size**2}
+        last = int(look.moves[-1]) if len(look.moves) else None
+        yield from draw_board(game.board.stones, last, overlay=Overlay(letters=letters))
+        named = [
+            f"{sign} {gtp_from_move(move, look.size)} {look.shares[move]:.0%}"
+            for sign, move in zip(LETTERS, best, strict=False)
+        ]
+        turn = "White" if len(look.moves) % 2 else "Black"
+        words = f"move {len(look.moves) + 1}, {turn} to move · komi {look.komi:g} · Black {look.win_rate:.0%} · "
+        yield Text(words + ", ".join(named), overflow="fold")
 
 
 SIGNS = {Verdict.OK: "✓", Verdict.NOTE: "!", Verdict.FAILED: "✗"}

@@ -1,6 +1,6 @@
-"""What an event's games add up to, in words and tables: at its end, later, and on a page; and what gates said.
+"""The report of an event in words and tables, for the terminal and the HTML page; and the results of gates.
 
-Nothing is counted here.
+Nothing is computed here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Section:
 
 
 def title(report: Findings) -> str:
-    """What has come out, in a line."""
+    """The result in one line."""
     games = report.table.games
     if not games:
         return f"{report.id}: no {'game' if report.judge is None else 'pair of games'} is finished yet"
@@ -82,11 +82,11 @@ def verdict(judge: Judge, test: Sprt) -> str:
 
 
 def terms(report: Report) -> tuple[tuple[str, str], ...]:
-    """By what was played, in labels and texts."""
+    """The terms of the event: rules, openings, limits, as labels and texts."""
     rules, settings = report.rules, report.settings
     points = "" if rules.scoring == "area" else f", {rules.scoring} scoring"
     lines = [
-        ("Event", f"{report.id}, a {report.kind} made on {report.created[:10]}"),
+        ("Event", f"{report.id}, a {report.kind} created on {report.created[:10]}"),
         (
             "Rules",
             f"{rules.size}x{rules.size}, {rules.name} rules{points}, komi {rules.komi:g}, "
@@ -94,7 +94,7 @@ def terms(report: Report) -> tuple[tuple[str, str], ...]:
         ),
         ("Openings", _openings(settings)),
         ("Limits", "; ".join(_limits(report))),
-        ("Adjudged", _adjudication(settings.get("adjudication"))),
+        ("Early end", _adjudication(settings.get("adjudication"))),
     ]
     if report.counted:
         dates = " to ".join(dict.fromkeys(report.dates or ()))
@@ -115,12 +115,12 @@ def _progress(report: Report) -> str:
 
 def _openings(settings: dict[str, object]) -> str:
     number = settings.get("openings") or 0
-    used = f"{number} in turn" if number else "a new one for each pair of games"
+    used = f"{number} openings in turn" if number else "a new opening for each pair of games"
     if "book" in settings:
-        return f"from book {settings['book']}, {used}"
+        return f"from the book {settings['book']}; {used}"
     if not settings.get("plies"):
         return "none: games begin on the empty board"
-    return f"{settings['plies']} plies drawn by seed {settings.get('seed')}, {used}"
+    return f"{settings['plies']} random moves, seed {settings.get('seed')}; {used}"
 
 
 def _limits(report: Report) -> Iterable[str]:
@@ -144,11 +144,11 @@ def _adjudication(settings: dict[str, float] | None) -> str:
         rules.append(f"both sides report at most {100 * settings['agree']:g} % for the loser")
     if settings["resign"]:
         rules.append(f"a side reports less than {100 * settings['resign']:g} % for itself")
-    return f"once {' or '.join(rules)} for {turns}; {100 * settings['play_on']:g} % of these are played to the end"
+    return f"when {' or '.join(rules)} for {turns}; {100 * settings['play_on']:g} % of such games are played to the end"
 
 
 def sections(report: Findings) -> list[Section]:
-    """All that the games say, in the order in which it is read; nothing without games."""
+    """All sections of the report in reading order; none without games."""
     found = first_sections(report, SHOWN_FORFEITS)
     if found and report.tally is None:
         found.append(Section("Who is stronger", _los(report)))
@@ -156,7 +156,7 @@ def sections(report: Findings) -> list[Section]:
 
 
 def first_sections(report: Findings, forfeits: int = FEW_FORFEITS) -> list[Section]:
-    """What is to be known when an event is over, with so many of the forfeits."""
+    """The sections that are printed when an event ends, with at most ``forfeits`` forfeits."""
     if not report.table.games:
         return []
     found = []
@@ -171,7 +171,7 @@ def first_sections(report: Findings, forfeits: int = FEW_FORFEITS) -> list[Secti
 
 
 def _strength(report: Findings) -> Iterable[tuple[str, str]]:
-    """How much stronger the first player of a match is, and the scores behind it."""
+    """Elo difference of a match, and the scores that it is computed from."""
     tally, comparison, judge = report.tally, report.comparison, report.judge
     if tally is None or comparison is None or judge is None:
         return
@@ -187,10 +187,10 @@ def _strength(report: Findings) -> Iterable[tuple[str, str]]:
         counts = tally.results(colour=colour)
         parts.append(f"as {colour.name.title()} {style.score(counts)} ({style.per_cent(counts.share)})")
     yield "By colour", ", ".join(parts)
-    yield "Normalised", f"{comparison.normalised} Elo (95 %), in units of the spread of one game"
+    yield "Normalised", f"{comparison.normalised} nElo (95 %): Elo divided by the spread of results"
     words = ("0", "1/2", "1", "1 1/2", "2")
     pairs = ", ".join(f"{word}: {count}" for word, count in zip(words, tally.counts.counts, strict=True))
-    yield "Pairs", f"by the points of {tally.first}: {pairs}"
+    yield "Pairs", f"{pairs} (points of {tally.first}: number of pairs)"
 
 
 def _standings(report: Findings) -> Sheet:
@@ -216,25 +216,25 @@ def _los(report: Findings) -> Sheet:
 
 
 def _findings(report: Findings) -> Iterable[tuple[str, str]]:
-    """What all games have to say beside the results; an alarm or a warning takes a line of its own."""
+    """Statistics over all games: colours, endings, lengths, times, and warnings."""
     table, league = report.table, report.league
     worth = None if league is None else league.ratings.black_advantage
-    black = f"took {style.per_cent(table.black_points / table.games)}"
-    yield "Black", black if worth is None else f"{black}; playing Black is worth {worth} Elo"
+    black = f"scored {style.per_cent(table.black_points / table.games)}"
+    yield "Black", black if worth is None else f"{black}; advantage of playing Black {worth} Elo"
     yield "Endings", ", ".join(_ending(report, count) for count in report.endings)
     lengths = table.lengths
     yield "Length", _lengths(lengths)
     if lengths[0] != lengths[-1]:
         yield "", f"{lengths[0]} {_histogram(lengths)} {lengths[-1]}"
-    yield "Time", ", ".join(_time(report, place.name) for place in report.places) + " a move"
+    yield "Time", ", ".join(_time(report, place.name) for place in report.places) + " per move"
     yield from _check(report)
     if report.tally is None and league is not None:
         yield from _doubts(table, league)
     repeats = [tally for tally in table.tallies if tally.repeats]
     if repeats:
-        words = [f"{one.first} against {one.second}, {one.games - one.repeats} of {one.games}" for one in repeats]
-        told = f"only some games differ ({'; '.join(words)}), and identical ones count once in the Elo"
-        yield "Warning", f"{told}; use more openings or bots that vary"
+        words = [f"{one.first} against {one.second}: {one.games - one.repeats} of {one.games}" for one in repeats]
+        told = f"games that differ: {'; '.join(words)}. Identical games count once in the Elo"
+        yield "Warning", f"{told}; use more openings, or bots that play at random"
 
 
 def _ending(report: Findings, count: EndingCount) -> str:
@@ -250,7 +250,7 @@ def _time(report: Findings, name: str) -> str:
 
 
 def _doubts(table: Crosstable, league: League) -> list[tuple[str, str]]:
-    """What the ratings leave open: players without a measured distance, results that they hardly explain."""
+    """Doubts about the ratings: players without a measured distance, and results that the ratings don't explain."""
     lines = []
     if len(league.ratings.components) > 1:
         lines.append(("Order", f"{_order(table, league)}; the distance between these groups is not measured"))
@@ -281,7 +281,7 @@ def _order(table: Crosstable, league: League) -> str:
 def _lengths(lengths: Sequence[int]) -> str:
     middle = (lengths[(len(lengths) - 1) // 2] + lengths[len(lengths) // 2]) / 2
     mean = sum(lengths) / len(lengths)
-    return f"{mean:.1f} moves a game, median {middle:g}, from {lengths[0]} to {lengths[-1]}"
+    return f"{mean:.1f} moves per game, median {middle:g}, from {lengths[0]} to {lengths[-1]}"
 
 
 def _histogram(values: Sequence[int]) -> str:
@@ -295,19 +295,17 @@ def _histogram(values: Sequence[int]) -> str:
 
 
 def _check(report: Findings) -> Iterable[tuple[str, str]]:
-    """What became of the games that were played on after the rule had named a winner."""
+    """The results of the adjudicated games that were played to the end."""
     check = report.check
-    if check.adjudicated:
-        yield "Adjudged", f"{some(check.adjudicated, 'game')} of {report.table.games}"
     if check.played_on:
         low, high = check.interval
         yield (
             "Check",
-            f"of {some(check.played_on, 'game')} played on after the rule had named a winner, {check.otherwise} ended "
-            f"otherwise: the rule is wrong in {100 * low:.1f} to {100 * high:.1f} % (95 %)",
+            f"{some(check.played_on, 'game')} played to the end after adjudication, {check.otherwise} with another "
+            f"winner: an error rate of {100 * low:.1f} to {100 * high:.1f} % (95 %)",
         )
     elif check.adjudicated:
-        yield "Check", "no adjudicated game was played to the end as a check"
+        yield "Check", "none of the adjudicated games was played to the end"
 
 
 def _forfeits(forfeits: Sequence[Forfeit], most: int) -> Sheet:
@@ -365,12 +363,12 @@ def overviews_sheet(events: Sequence[Overview]) -> Sheet:
     if not rows:
         return Sheet((), (), "No event is stored yet; play one with 'arena match' or 'arena tournament'.")
     note = "Games stored out of those planned, where the plan is known. Details: arena report EVENT"
-    return Sheet(("event", "kind", "players", "games", "made"), rows, note, flexible=(0, 2), numbers=(3,))
+    return Sheet(("event", "kind", "players", "games", "created"), rows, note, flexible=(0, 2), numbers=(3,))
 
 
 def gate_lines(evidence: Evidence, folder: Path, change: Change | None, noted: Sequence[Path]) -> Iterator[str]:
-    """What happened, what was changed in which file, and how to undo it. ``folder`` is the checkpoint as it was named,
-    ``noted`` are those whose manifests tell of it."""
+    """The result of a gate, the file that it changed, and how to undo that. ``folder`` is the checkpoint as the user
+    named it; the manifests in ``noted`` record the gate."""
     entry, against = evidence.gate.entry, evidence.against
     if change is not None:
         yield f"Accepted: {entry} now plays {evidence.gate.checkpoint} instead of {against}."

@@ -25,6 +25,7 @@ from arena.go.record import Played, Record
 from arena.results.event import Findings
 from arena.results.league import Crosstable
 from arena.screen import style
+from arena.screen.progress import Start
 
 Counted = TypeVar("Counted", Tally, Crosstable)
 
@@ -60,7 +61,7 @@ class Lengths:
         return self._sum / self._games if self._games else self._expected
 
     def rest(self, moves: int, boards: int = 1) -> float:
-        """How many moves the longest of so many games is likely to take when each of them has come so far: half the
+        """The likely number of moves of the longest of the running games, given how far each has come: half the
         time it takes more. It is 1 at least."""
         mean = self.mean
         spread = 0.1 * mean
@@ -81,6 +82,7 @@ class EventView(ABC, Generic[Counted]):
         self.clock = clock
         self.tally: Counted = tally
         self.boards = Boards()
+        self.start = Start(entry.kind for entry in event.players.values())
         self.workers = 0
         self.nodes: Mapping[str, float] | None = None  # of a cluster, with games a second
         self.news = ""  # of these, the last
@@ -115,6 +117,7 @@ class EventView(ABC, Generic[Counted]):
             return
         if (update.records or update.glances) and self._playing_since is None:
             self._playing_since = self.now
+            self.start.end()
         self.workers, self.nodes = max(self.workers, update.workers), update.nodes
         self.news = (self.news, *update.news)[-1]
         self.boards.add(update.records, update.glances, self.now)
@@ -147,7 +150,7 @@ class EventView(ABC, Generic[Counted]):
 
     @abstractmethod
     def findings(self) -> Findings:
-        """What its games add up to."""
+        """Its statistics."""
 
     @property
     def pace(self) -> list[str]:
@@ -303,6 +306,11 @@ class Boards:
     def glances(self) -> list[Glance]:
         """The last look at each game under way."""
         return list(self._glances.values())
+
+    @property
+    def seated(self) -> list[Glance]:
+        """The same in the order of their boards."""
+        return [self._glances[id] for id in sorted(self._boards, key=self._boards.__getitem__)]
 
     def add(self, records: Sequence[Played], glances: Sequence[Glance], now: float) -> None:
         """Take in which games are over, and looks at others, some of which may be over too."""

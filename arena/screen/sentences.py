@@ -78,8 +78,9 @@ def estimate_words(estimate: Estimate) -> str:
     lead = "The game is about even" if abs(margin) < 0.5 else f"{side} leads by about {abs(margin):.1f} points"
     shares = np.frombuffer(estimate.ownership, np.int8)
     black, white = int((shares > OWNED).sum()), int((shares < -OWNED).sum())
+    source = estimate.by or some(estimate.playouts, "playout")
     return (
-        f"{lead}, komi included, by {estimate.playouts} playouts. Black is likely to have {some(black, 'point')} of "
+        f"{lead}, komi included, by {source}. Black is likely to have {some(black, 'point')} of "
         f"the board and White {white}; {len(shares) - black - white} are open."
     )
 
@@ -95,7 +96,7 @@ def dead_words(now: Snapshot) -> str:
 
 
 def count_words(now: Snapshot) -> str:
-    """What the board comes to, as it is marked."""
+    """The score of the board with the marked dead stones."""
     return "" if now.count is None else f"{points_words(now.count)} {_verdict(now.count.margin)}"
 
 
@@ -202,6 +203,7 @@ PLAYING = {
     POINT: "play there",
     "pass": "two passes end the game",
     "undo": "take back your last move",
+    "redo": "put back what undo took",
     "hint": "the bot's best moves",
     "score": "estimate the score",
     "board": "show the position",
@@ -228,16 +230,32 @@ class Left(Exception):
     """The person has left."""
 
 
+UNRATING = {"hint": "A hint", "!": "A hint", "score": "A score", "=": "A score"}
+"""The commands that are asked about where they would make a game unrated, and what they are called."""
+
+YES = ("y", "yes")
+
+
 class Commands:
     """Carries out what is typed. ``more`` are the commands of one front, by their words."""
 
-    def __init__(self, sitting: Sitting, kept: Path | None = None, more: Mapping[str, Callable[[], str | None]] = {}):
-        """``kept`` is the game's file."""
+    def __init__(
+        self,
+        sitting: Sitting,
+        kept: Path | None = None,
+        more: Mapping[str, Callable[[], str | None]] = {},
+        asks: bool = False,
+    ):
+        """``kept`` is the game's file. With ``asks``, what ends a game or its rating has to be confirmed."""
         self._sitting = sitting
         self._kept = kept
+        self._asks = asks
+        self.asked = ""
+        """What waits for a yes."""
         self._table: dict[str, Callable[[], str | None]] = {
             "pass": sitting.pass_turn,
             "undo": sitting.undo,
+            "redo": sitting.redo,
             "hint": sitting.hint,
             "score": sitting.score,
             "resign": sitting.resign,
@@ -254,12 +272,30 @@ class Commands:
         """Carry out a line. Returns what there is to say, often nothing. Raises Refused or IllegalMove with a sentence
         on what can't be done, and Left when the person leaves."""
         typed = " ".join(line.split())
-        command = self._table.get(typed.lower())
+        word, asked = typed.lower(), self.asked
+        self.asked = ""
+        if asked and word in YES:
+            return self._table[asked]() or ""
+        if question := self._question(word):
+            self.asked = word
+            return question
+        command = self._table.get(word)
         if command is not None:
             return command() or ""
         if typed.lower().startswith("save "):
             return self._save(Path(expanduser(typed[5:])))
         self.choose(self.point(typed))
+        return ""
+
+    def _question(self, word: str) -> str:
+        """What is asked before this is done, if anything is."""
+        now = self._sitting.snapshot()
+        if not self._asks or now.is_over:
+            return ""
+        if word == "resign":
+            return "Resign the game? y resigns, anything else plays on."
+        if word in UNRATING and now.is_rated and now.phase is Phase.PLAY:
+            return f"{UNRATING[word]} makes this game unrated. y goes ahead, anything else doesn't."
         return ""
 
     def choose(self, move: Move) -> None:

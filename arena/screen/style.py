@@ -109,12 +109,15 @@ def shorten(name: str, width: int) -> str:
 
 
 def clip(text: str, width: int) -> str:
-    """At most ``width`` cells of a sentence: its end goes."""
+    """At most ``width`` cells of a sentence: its end goes, from a space on where one is near."""
     if cell_len(text) <= width:
         return text
-    text = text[:width]
+    rest, text = text, text[:width]
     while text and cell_len(text) > width - 1:
         text = text[:-1]
+    words = text if rest[len(text)] == " " else text.rpartition(" ")[0]
+    if 2 * len(words) > len(text):
+        text = words.rstrip(" ,;:·")
     return f"{text}…" if width > 0 else ""
 
 
@@ -149,9 +152,8 @@ def folded(words: str, width: int, height: int, text_style: str = "") -> list[Te
     """Words in lines of this width; of too many lines the first, and a sign that there were more."""
     lines = [part for line in words.splitlines() for part in _wrapped(spell(line), max(8, width))]
     if len(lines) > height:
-        lines = [*lines[: height - 1], clip(f"{lines[height - 1]} ...", width)] if height > 0 else []
-        if lines and not lines[-1].endswith("..."):
-            lines[-1] = f"{lines[-1][: width - 4].rstrip()} ..."
+        last = "".join(lines[height - 1 : height])
+        lines = [*lines[: height - 1], clip(f"{last} and more", width)] if height > 0 else []
     return [Text(line, text_style) for line in lines]
 
 

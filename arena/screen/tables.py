@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, replace
 from math import isnan
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -211,15 +212,15 @@ def elo_table(ratings: pd.DataFrame | None, pool: Pool | None = None) -> Sheet:
         return Sheet((), (), "No such games between different players are stored; play some with 'arena match'.")
     places = [(str(row.player), row.estimate, row.games, row.score) for row in ratings.itertuples()]
     black = ratings.attrs["black_advantage"]
-    worth = "" if black is None else f"; playing Black is worth {black}"
+    worth = "" if black is None else f"; advantage of playing Black {black}"
     sheet = standings_sheet(places, ratings.attrs["anchor"], ratings.attrs["prior"], worth)
     return sheet if pool is None else replace(sheet, note=f"{pool}: {sheet.note}")
 
 
-def games_table(records: Iterable[Played], total: int) -> Sheet:
-    """Games in the order given, out of ``total``."""
+def games_table(records: Sequence[Played], total: int, ids: Sequence[str] = ()) -> Sheet:
+    """Games in the order given, out of ``total``; under these ids, where some are given."""
     rows = []
-    for record in records:
+    for record, id in zip(records, ids or [record.id for record in records], strict=True):
         outcome = record.outcome
         result = "?" if outcome is None else outcome.brief
         ending = "" if outcome is None else record.reason or str(outcome.ending)
@@ -227,7 +228,7 @@ def games_table(records: Iterable[Played], total: int) -> Sheet:
             ending = f"{outcome.ending}: {record.reason}"
         if record.unrated:
             ending += f" (unrated: {record.unrated})"
-        rows.append((record.id, record.black, record.white, result, str(record.length), ending))
+        rows.append((id, record.black, record.white, result, str(record.length), ending))
     if not rows:
         return Sheet((), (), "There are no such games; 'arena games' without options lists all.")
     shown = f"{len(rows)} of {total} games" if len(rows) < total else style.some(total, "game")
@@ -263,8 +264,9 @@ def _counts(counts: Mapping[Any, int], label: Callable[[Any], str]) -> str:
 # --- How long a match takes ---
 
 
-def plan_sheet(tally: Tally, to_see: float, workers: int) -> Sheet:
-    """What ``to_see`` Elo take, foretold from the games that ``tally`` has, with so many workers."""
+def plan_figures(tally: Tally, to_see: float, workers: int) -> list[tuple[str, int, float]]:
+    """The estimated games and seconds for ``to_see`` Elo, from the games in ``tally`` and a number of workers, each
+    with what is known by then."""
     from arena.ratings import Sprt
     from arena.results.planning import Outlook, games_for_interval, games_to_show, sprt_games
 
@@ -278,9 +280,17 @@ def plan_sheet(tally: Tally, to_see: float, workers: int) -> Sheet:
         (f"a true {to_see:+g} Elo is shown, with 95 % chance", games_to_show(outlook, to_see)),
         (f"--sprt 0 {to_see:g} ends, if 0 Elo are true", sprt_games(outlook, test, 0)),
         (f"--sprt 0 {to_see:g} ends, if {to_see:+g} Elo are true", sprt_games(outlook, test, to_see)),
-        (f"--sprt 0 {to_see:g} ends, if {now:+.0f} Elo are true, as it looks now", sprt_games(outlook, test, now)),
+        (f"--sprt 0 {to_see:g} ends, if {now:+.0f} Elo are true, as estimated now", sprt_games(outlook, test, now)),
     ]
-    rows = [(words, f"{games:,}", _lasting(games * thought / workers)) for words, games in asked]
+    return [(words, games, games * thought / workers) for words, games in asked]
+
+
+def plan_sheet(tally: Tally, to_see: float, workers: int) -> Sheet:
+    """``plan_figures`` as a table."""
+    counts = tally.counts
+    thought = sum(tally.spent(player)[0] for player in (tally.first, tally.second)) / tally.games
+    figures = plan_figures(tally, to_see, workers)
+    rows = [(words, f"{games:,}", _lasting(seconds)) for words, games, seconds in figures]
     pairs = f", {style.some(counts.games // 2, 'different pair')}"
     note = (
         f"{tally.first} against {tally.second}, estimated from {style.some(tally.games, 'game')}{pairs}: "
@@ -330,21 +340,61 @@ def evaluation_sheets(evaluation: Evaluation, name: str) -> Iterator[Sheet]:
             f"{calibration_error(evaluation.moves):.1%} of the top move, "
             f"{calibration_error(evaluation.wins):.1%} of the win rate.",
             {
-                "positions": ("positions", "{:,}".format),
+                **_basis("positions", "games"),
                 **{f"top-{most}": (f"top{most}", _share) for most in (1, 3, 5)},
                 "loss": ("policy_loss", _number),
             },
         )
     if not isnan(whole.value_error):
-        errors = {"value error": "value_error", "constant": "value_floor", "points off": "score_error"}
+        errors = {
+            "MSE": "value_error",
+            "constant": "value_floor",
+            "loss": "value_loss",
+            "of constant": "value_loss_floor",
+        }
         yield sheet(
-            "result: mean squared error (-1 to 1), next to that of the best constant; and the error of the margin.",
-            {name: (field, _number) for name, field in errors.items()},
+            f"result: mean squared error (-1 to 1) and cross entropy (nats), next to those of the best constant. "
+            f"{whole.result_games:,} of {whole.games:,} games have a winner.",
+            _basis("results", "result_games") | {name: (field, _number) for name, field in errors.items()},
+        )
+    if whole.scored_games < whole.games:
+        beyond = (
+            f"Margin and ownership rest on {whole.scored_games:,} of {whole.games:,} games: the others have no score, "
+        )
+        beyond += "or their last position doesn't give it (--dead-stones marks dead stones)."
+    else:
+        beyond = f"Margin and ownership rest on all {whole.games:,} games."
+    if not isnan(whole.score_error):
+        yield sheet(
+            f"margin: mean absolute error in points, next to calling every game even. {beyond}",
+            _basis("scored", "scored_games")
+            | {"points off": ("score_error", _number), "even game": ("score_floor", _number)},
         )
     if not isnan(whole.ownership):
         shares = {"owners": "ownership", "by stone": "by_stone", "by nearest stone": "by_nearest"}
         yield sheet(
-            "ownership at the end: the share of points predicted, next to simple baselines.",
-            {name: (field, _share) for name, field in (shares | {"by playouts": "by_playouts"}).items()}
+            "ownership at the end: the share of points predicted, next to simple baselines."
+            + (f" {beyond}" if isnan(whole.score_error) else ""),
+            _basis("scored", "scored_games")
+            | {name: (field, _share) for name, field in (shares | {"by playouts": "by_playouts"}).items()}
             | {"Brier": ("brier", _number)},
         )
+
+
+def _basis(positions: str, games: str) -> dict[str, tuple[str, Callable[[Any], str]]]:
+    """The columns that say on how much a row rests."""
+    return {"positions": (positions, "{:,}".format), "games": (games, "{:,}".format)}
+
+
+def doubts_of(evaluation: Evaluation, komis: Sequence[float], komi: float, metrics: Mapping[str, float]) -> list[str]:
+    """What keeps the figures from being compared with those of the net's manifest, which has this komi and metrics."""
+    doubts = []
+    usual = median(komis)
+    if usual != komi:
+        doubts.append(f"half of the games have komi {usual:g} or more, and the net learned with {komi:g}")
+    names = ("records_test_score_error", "test_score_error", "validation_score_error")
+    known = next((metrics[name] for name in names if metrics.get(name)), None)
+    here = evaluation.figures().score_error
+    if known is not None and not known / 1.5 < here < known * 1.5 and not isnan(here):
+        doubts.append(f"the margin is {here:.1f} points off here, and {known:.1f} in the net's manifest")
+    return [f"This sample differs from the net's own: {doubt}." for doubt in doubts]

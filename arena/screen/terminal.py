@@ -311,7 +311,7 @@ class Stage:
             os.write(self._alarm[1], b".")
 
     def next(self, seconds: float | None = None) -> Any:
-        """What was typed (a ``Typed``) or told; None after so many seconds, or when the screen is to be drawn again.
+        """What was typed (a ``Typed``) or reported; None after the timeout in seconds, or to redraw the screen.
         Raises SystemExit when the process is to end."""
         end = inf if seconds is None else monotonic() + seconds
         left = SILENCE

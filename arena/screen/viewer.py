@@ -30,7 +30,9 @@ from arena.results.analysis import (
 from arena.screen import style
 from arena.screen.board import (
     DARK,
+    SMALLEST,
     Block,
+    Cell,
     Overlay,
     Picture,
     Scene,
@@ -66,7 +68,7 @@ Evaluate = Callable[[Record], Iterator[Evaluation]]
 LETTERS = "ABC"
 
 PATIENCE = 2.0
-"""Seconds that a bot has to come to an end when nobody wants to know any more."""
+"""Seconds that a bot has to finish when its result is no longer wanted."""
 
 
 # --- A game position by position ---
@@ -78,13 +80,8 @@ def costs(record: Record, win_rates: Sequence[float | None]) -> dict[int, float]
     found = {}
     for number, (before, after) in enumerate(pairwise(win_rates), 1):
         if before is not None and after is not None:
-            found[number] = (before - after) * (1 if mover(record, number) is BLACK else -1)
+            found[number] = (before - after) * (1 if record.mover(number) is BLACK else -1)
     return found
-
-
-def mover(record: Record, number: int) -> Colour:
-    """Who made the move of this number."""
-    return record.first if number % 2 else record.first.opponent
 
 
 def ended(record: Record) -> str:
@@ -99,7 +96,7 @@ def move_lines(record: Record, start: int, end: int, width: int) -> list[str]:
     """The moves after ``start`` up to number ``end`` in columns: ``1 ● E5    2 ○ C3``, as many as fit."""
     size, digits = record.rules.size, len(str(end))
     items = [
-        f"{number:>{digits}} {stone_sign(mover(record, number))} {gtp_from_move(move, size):<4}"
+        f"{number:>{digits}} {stone_sign(record.mover(number))} {gtp_from_move(move, size):<4}"
         for number, move in enumerate(record.moves[start:end], start + 1)
     ]
     row = max(1, (width + 2) // (digits + 9))
@@ -113,7 +110,7 @@ class Viewer:
     """One game on a board.
 
     ``remarks`` has one for each position, or none; ``mistakes`` are the numbers of moves that were bad, the worst
-    first, and found from the win rates of the remarks unless given.
+    first (default: found from the win rates of the remarks).
     """
 
     def __init__(
@@ -244,7 +241,7 @@ class Viewer:
         """What is said about the position."""
         return self.remarks[self.number]
 
-    def board(self) -> list[Text]:
+    def board(self, cell: Cell = SMALLEST) -> list[Text]:
         """The position, with what the remark has to show on it."""
         remark = self.remark
         letters = {move: style.spell(sign) for move, sign in remark.letters.items()}
@@ -254,18 +251,20 @@ class Viewer:
             ownership=remark.ownership if self._shows_owners else None,
             overlay=Overlay(letters=letters),
             theme=self.theme,
+            cell=cell,
         )
 
     def scene(self) -> Scene:
         return Scene(
             size=self.record.rules.size,
-            board=self.board(),
+            board=self.board,
             title=self.title,
             facts=self.facts,
             blocks=self.blocks(),
             status=lambda width: style.said(self._message, width, style.WARNING) if self._message else [],
             prompt=self._prompt,
             hint=self._hint,
+            theme=self.theme,
         )
 
     def title(self, width: int) -> list[Text]:
@@ -287,7 +286,7 @@ class Viewer:
         record, number = self.record, self.number
         _, taken = self._positions[number]
         if number:
-            colour = mover(record, number)
+            colour = record.mover(number)
             move = gtp_from_move(record.moves[number - 1], record.rules.size)
             words = f"move {number} of {len(record.moves)}: {stone_sign(colour)} {move}"
         else:
@@ -326,7 +325,7 @@ class Viewer:
         lines = style.said("Largest mistakes (m):", width, self.theme.label)
         for number in self.mistakes[: height - 1]:
             move = gtp_from_move(self.record.moves[number - 1], self.record.rules.size)
-            sign = stone_sign(mover(self.record, number))
+            sign = stone_sign(self.record.mover(number))
             cost = self.costs.get(number)
             told = "" if cost is None else f"  {cost:.0%}"
             lines += style.said(f"  move {number}: {sign} {move}{told}", width)
@@ -386,6 +385,24 @@ def print_game(viewer: Viewer, console: Console) -> None:
         console.print()
     for words in move_lines(viewer.record, 0, viewer.number, width):
         console.print(Text(words))
+
+
+def remarks_of_players(record: Record) -> list[Remark]:
+    """What the players of a stored game reported of its positions, none where they reported nothing."""
+    remarks = [Remark()] * bool(record.facts)
+    for number, fact in enumerate(record.facts, 1):
+        black = record.mover(number) is BLACK
+        rate, score = fact.win_rate, fact.score
+        words = [] if fact.visits is None else [f"{fact.visits:,} visits"]
+        words += [] if fact.seconds is None else [style.seconds(fact.seconds)]
+        remarks.append(
+            Remark(
+                comment=", ".join(words),
+                win_rate=rate if rate is None or black else 1 - rate,
+                margin=score if score is None or black else -score,
+            )
+        )
+    return remarks
 
 
 # --- Evaluated while it is looked at ---

@@ -18,7 +18,8 @@ from arena import CheckpointError, ConfigError
 from arena.files import reason
 from arena.go.game import Game, Rules
 from arena.go.kernels import random_move
-from arena.go.planes import Encoder, encode_game, find_encoder
+from arena.go.moves import symmetry_table
+from arena.go.planes import Encoder, encode_game, encode_games, find_encoder
 from bots.nets.checkpoint import MODEL_INT8, Checkpoint, has_fast_int8
 
 
@@ -198,6 +199,19 @@ class Evaluator:
         (logits,) = self._model.run([OWNERSHIP], given)
         self._require_numbers(logits, given, OWNERSHIP, given.shape[-1] ** 2)
         return np.tanh(logits / 2)
+
+    def glance(self, games: Sequence[Game], symmetry: int = 0) -> list[tuple[np.ndarray, float, np.ndarray | None]]:
+        """What the net says of each of these positions, which are of one size, under a symmetry: the fields of a
+        ``Glance``. Raises CheckpointError."""
+        planes = encode_games(self.encoder, games, symmetry)
+        table = symmetry_table(games[0].rules.size)[symmetry]
+        logits, win_rates = self.evaluate(planes)
+        owners = self.foresee_owners(planes)[:, table[:-1]] if self.has_ownership else [None] * len(games)
+        found = []
+        for game, row, win_rate, points in zip(games, logits[:, table], win_rates, owners, strict=True):
+            odds = np.where(game.legal_moves(), np.exp(row.astype(np.float64) - row.max()), 0.0)
+            found.append((odds / odds.sum(), float(win_rate), points))
+        return found
 
     def _checked(self, planes: np.ndarray) -> np.ndarray:
         """The planes as a model takes them. Raises CheckpointError for planes that the net can't take."""

@@ -5,6 +5,7 @@ No selection rule and no evaluation: ``uct`` and ``puct`` bring those.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from mmap import mmap
 from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
@@ -392,6 +393,17 @@ class Forest:
             return 0
         second, first = np.partition(visits, -2)[-2:]
         return int(first - second)
+
+    def slot_of(self, game: Game) -> int | None:
+        """Where the tree of a game is, as the last search left it; None for a game that has none."""
+        return self._slots.get(game)
+
+    def allow(self, slot: int, size: int, moves: Collection[Move]) -> None:
+        """Let the root have no other moves than these; it has been expanded."""
+        family = self._family(slot, 0)
+        points = [point_from_move(move, size) for move in moves]
+        others = ~np.isin(self.nodes.point[slot, family], points)
+        self.nodes.visits[slot, family][others] = FORBIDDEN
 
     def best(self, slot: int, size: int, child: int | None = None) -> tuple[Move, float, int]:
         """The move of ``child``, or of the root's most visited one, its mean result for the side to move, and the

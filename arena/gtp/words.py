@@ -1,0 +1,93 @@
+"""The words of a command: its number, colours, numbers and rules. What can't be read is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from arena import ArenaError
+from arena.go.game import PRESETS, Rules
+from arena.go.moves import BLACK, WHITE, Colour, Move, move_from_gtp
+
+
+class Refused(ArenaError):
+    """A command fails; the text is GTP's for it."""
+
+
+COLOURS = {"b": BLACK, "black": BLACK, "w": WHITE, "white": WHITE}
+NUMBER = re.compile(r"-?[0-9]{1,9}(\.[0-9]{0,9})?|-?\.[0-9]{1,9}")
+_CONTROL_SIGNS = {**dict.fromkeys([*range(32), 127]), ord("\t"): " "}
+_RULES = {
+    **{name: name for name in PRESETS},
+    **{"chinese-ogs": "chinese", "chinese-kgs": "chinese", "aga": "chinese", "bga": "chinese"},
+    **{"new_zealand": "tromp-taylor", "new-zealand": "tromp-taylor", "new zealand": "tromp-taylor"},
+    "korean": "japanese",
+}
+"""Names of rules on KGS and in KataGo, and the preset that each comes closest to."""
+
+
+def read_line(line: str) -> tuple[str | None, list[str]]:
+    """The number of a command, None without one, and its words (GTP 2, section 3.1)."""
+    words = line.translate(_CONTROL_SIGNS).partition("#")[0].split(" ")
+    words = [word for word in words if word]
+    if words and re.fullmatch("[0-9]+", words[0]):
+        return words[0], words[1:]
+    return None, words
+
+
+def colour_of(words: Sequence[str], index: int) -> Colour:
+    try:
+        return COLOURS[words[index].lower()]
+    except LookupError:
+        raise Refused("syntax error") from None
+
+
+def move_of(words: Sequence[str], index: int, size: int) -> Move:
+    try:
+        return move_from_gtp(words[index], size)
+    except (IndexError, ValueError):
+        raise Refused("syntax error") from None
+
+
+def number_of(words: Sequence[str], index: int) -> float:
+    if index >= len(words) or not NUMBER.fullmatch(words[index]):
+        raise Refused("syntax error")
+    return float(words[index])
+
+
+def whole_of(words: Sequence[str], index: int) -> int:
+    number = number_of(words, index)
+    if not number.is_integer():
+        raise Refused("syntax error")
+    return int(number)
+
+
+def rules_of(text: str, rules: Rules) -> Rules:
+    """The preset that ``text`` names, or that has the settings of its JSON; with the size and komi of ``rules``."""
+    name = _RULES.get(text.lower())
+    if name is None:
+        try:
+            settings = json.loads(text)
+        except (ValueError, RecursionError):
+            raise Refused("unknown rules") from None
+        name = next((name for name in PRESETS if isinstance(settings, dict) and _agree(settings, name)), None)
+        if name is None:
+            raise Refused("rules not supported")
+    preset = Rules.preset(name, move_limit=rules.move_limit)
+    return replace(preset, size=rules.size, komi=rules.komi)
+
+
+def nearest_rules(settings: dict[str, object], rules: Rules) -> Rules:
+    """The preset that comes closest to KataGo's settings; with the size and komi of ``rules``."""
+    if settings.get("scoring") == "TERRITORY":
+        return rules_of("japanese", rules)
+    if settings.get("whiteHandicapBonus", "0") != "0":
+        return rules_of("chinese", rules)
+    return rules_of("tromp-taylor" if settings.get("suicide") else "cgos", rules)
+
+
+def _agree(settings: dict[str, object], name: str) -> bool:
+    """Whether KataGo's settings are those of the preset. What they don't say is as in our presets."""
+    return all(settings.get(key, value) == value for key, value in Rules.preset(name).katago().items())

@@ -1,0 +1,384 @@
+"""The pages of ``arena serve``: events, the one that is running, and games of people. All of it is read from the store.
+
+Nothing is played here: ``Desk`` begins games, and their sittings play them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from html import escape
+from math import isfinite
+from pathlib import Path
+from threading import Lock
+from time import monotonic
+from typing import Any, Protocol
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from arena import IllegalMove, UserError
+from arena.contract.clock import TimeLeft
+from arena.events.schedule import event_from_json
+from arena.events.worker import Glance
+from arena.go.game import Rules
+from arena.go.moves import gtp_from_move
+from arena.go.record import Fact, Record
+from arena.people.kifu import Snapshot
+from arena.people.sitting import Refused, Sitting
+from arena.results.live import look_at
+from arena.results.store import Store, database
+from arena.results.stored import Overview, last_games, overviews, read_report, trained_players
+from arena.screen.board import result_words
+from arena.screen.pages import draw_svgs, html_page, page
+
+LOCAL = ("127.0.0.1", "localhost", "[::1]")
+"""Hosts under which a browser on this machine asks."""
+
+IDLE = 3600.0
+"""Seconds after which a game that no browser asks about is put away; its file stays, and asked for it goes on."""
+
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+LARGEST = 10_000
+"""Bytes of a request."""
+
+
+class Desk(Protocol):
+    """Who begins games of people, and keeps them."""
+
+    def begin(self, wish: Mapping[str, Any]) -> Sitting:
+        """A new game, as asked for. Raises UserError."""
+
+    def resume(self, id: str) -> Sitting:
+        """A game that was left. Raises UserError."""
+
+    def put_away(self, sitting: Sitting) -> None:
+        """The sitting is over, or nobody is there any more: store the game, or leave it to be resumed."""
+
+    def bots(self) -> list[tuple[str, str]]:
+        """The names of those that can be played, each with a line about it."""
+
+
+def site(results: Path, desk: Desk | None, hosts: tuple[str, ...]) -> Starlette:
+    """The application. Only with a desk can anything be changed; ``hosts`` are the names under which it answers."""
+    shown = Shown(results, desk is not None)
+    routes = [
+        Route("/", shown.index),
+        Route("/event/{id}", shown.event),
+        Route("/live.json", shown.live),
+    ]
+    if desk is not None:
+        tables = Tables(desk)
+        routes += [
+            Route("/play", tables.page),
+            Route("/play/new", tables.begin, methods=["POST"]),
+            Route("/play/{number:int}", tables.page),
+            Route("/play/{number:int}/state", tables.state),
+            Route("/play/{number:int}/do", tables.do, methods=["POST"]),
+        ]
+    guards = [Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False), Middleware(_SameOrigin)]
+    app = Starlette(routes=routes, middleware=guards, exception_handlers={UserError: _refused})
+    app.state.close = (lambda: None) if desk is None else tables.close
+    return app
+
+
+class _SameOrigin:
+    """Refuses to change anything for another site's page, and says what the pages may load."""
+
+    def __init__(self, app: ASGIApp):
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        origin = request.headers.get("origin")
+        if request.method != "GET" and (
+            origin != f"http://{request.headers.get('host', '')}"
+            or request.headers.get("content-type") != "application/json"
+            or int(request.headers.get("content-length") or LARGEST) >= LARGEST
+        ):
+            await JSONResponse({"error": "the request comes from another site's page"}, 403)(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                more = {
+                    "content-security-policy": POLICY,
+                    "cache-control": "no-store",
+                    "referrer-policy": "no-referrer",
+                }
+                message["headers"] += [(name.encode(), value.encode()) for name, value in more.items()]
+            await send(message)
+
+        await self._app(scope, receive, guarded)
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    if request.url.path.endswith((".json", "/state", "/do", "/new")):
+        return JSONResponse({"error": str(error)}, 409)
+    return HTMLResponse(
+        html_page("arena", [f"<h1>{escape(str(error))}</h1>", '<p><a href="/">All events</a></p>']), 404
+    )
+
+
+# --- Events ---
+
+
+class Shown:
+    """What there is to see of events."""
+
+    def __init__(self, results: Path, plays: bool):
+        self._results = results
+        self._plays = plays
+        self._pages: dict[str, tuple[int, str]] = {}  # of events, with the number of games by then
+        self._drawing = Lock()  # plots are drawn one at a time
+        self._standings: dict[str, tuple[int, list[list[str]]]] = {}
+
+    def index(self, request: Request) -> Response:
+        found: list[Overview] = []
+        if database(self._results).exists():
+            with Store.of(self._results) as store:
+                found = overviews(store)[::-1]
+        return HTMLResponse(html_page("arena", self._index(found), "serve.js"))
+
+    def _index(self, found: list[Overview]) -> Iterator[str]:
+        yield "<h1>arena</h1>"
+        if self._plays:
+            yield '<p><a href="/play">Play a game against a bot</a></p>'
+        yield '<div id="live"></div><h2>Events</h2>'
+        if not found:
+            yield "<p>No event is stored yet; play one with 'arena match' or 'arena tournament'.</p>"
+            return
+        yield '<div class="wide"><table class="stacked"><tr><th>event<th>kind<th>players<th>games<th>made</tr>'
+        for one in found:
+            games = f"{one.stored}" if one.planned is None else f"{one.stored}/{one.planned}"
+            cells = (f"{one.kind}", ", ".join(one.players), games, one.created[:10])
+            link = f'<a href="/event/{escape(one.id)}">{escape(one.id)}</a>'
+            yield f'<tr><td class="long">{link}{"".join(f"<td>{escape(cell)}" for cell in cells)}</tr>'
+        yield "</table></div>"
+
+    def event(self, request: Request) -> Response:
+        id = request.path_params["id"]
+        with self._drawing, Store.of(self._results) as store:
+            store.event(id)
+            known = self._pages.get(id)
+            if known is None or known[0] != store.count(event=id):
+                report = read_report(store, id, keep=False)
+                drawings = draw_svgs(report, trained_players(report, self._results))
+                known = report.stored, page(report, drawings, last_games(store, id), "serve.js")
+                self._pages[id] = known
+        return HTMLResponse(known[1].replace("<main", '<p><a href="/">All events</a></p><div id="live"></div><main', 1))
+
+    def live(self, request: Request) -> Response:
+        look = look_at(database(self._results))
+        if look is None or look.has_died:
+            return JSONResponse({"event": None})
+        live = look.live
+        with Store.of(self._results) as store:
+            stored = store.event(live.event)
+            done, planned = store.count(event=live.event), event_from_json(stored.plan)
+            known = self._standings.get(live.event)
+            if known is None or known[0] != done:
+                places = read_report(store, live.event, keep=False).places
+                rows = [[one.name, "–" if one.elo is None else str(one.elo), str(one.games)] for one in places]
+                known = self._standings[live.event] = done, rows
+        rules = planned.terms.rules
+        boards = [{"id": one.pairing.id, "sgf": _under_way(one, rules)} for one in live.glances[:24]]
+        return JSONResponse(
+            {
+                "event": live.event,
+                "paused": live.paused,
+                "games": done,
+                "planned": planned.games,
+                "workers": live.workers,
+                "standings": known[1],
+                "boards": boards,
+            }
+        )
+
+
+def _under_way(glance: Glance, rules: Rules) -> str:
+    """A game that isn't over, as SGF."""
+    pairing, facts = glance.pairing, tuple(Fact(rate) for rate in glance.win_rates)
+    record = Record(rules, glance.moves, None, black=pairing.black, white=pairing.white, id=pairing.id, facts=facts)
+    return record.to_sgf(record.notes)
+
+
+# --- Games of people ---
+
+
+class Tables:
+    """The games that people play, by their numbers."""
+
+    def __init__(self, desk: Desk):
+        self._desk = desk
+        self._sittings: dict[int, tuple[Sitting, float]] = {}  # and when a browser asked last
+        self._over: set[int] = set()
+        self._lock = Lock()
+
+    def page(self, request: Request) -> Response:
+        bots = "".join(
+            f'<option value="{escape(name)}">{escape(f"{name}: {about}")}</option>' for name, about in self._desk.bots()
+        )
+        body = [
+            '<p><a href="/">All events</a></p><h1>Play a game</h1><div id="play"></div>',
+            f'<template id="bots">{bots}</template>',
+        ]
+        return HTMLResponse(html_page("arena: play", body, "serve.js"))
+
+    async def begin(self, request: Request) -> Response:
+        from starlette.concurrency import run_in_threadpool
+
+        wish = await _json(request)
+        return await run_in_threadpool(self._begin, wish)
+
+    def _begin(self, wish: Mapping[str, Any]) -> Response:
+        self._tidy()
+        sitting = self._desk.begin(wish)
+        number = int(sitting.snapshot().id.rpartition("/")[2])
+        with self._lock:
+            self._sittings[number] = sitting, monotonic()
+        return JSONResponse({"game": number})
+
+    def state(self, request: Request) -> Response:
+        return self._state(request.path_params["number"])
+
+    def _state(self, number: int) -> Response:
+        sitting = self._sitting(number)
+        sitting.tick()
+        snapshot = sitting.snapshot()
+        if snapshot.is_over and number not in self._over:
+            self._over.add(number)
+            self._desk.put_away(sitting)
+        return JSONResponse(_state_of(snapshot, sitting))
+
+    async def do(self, request: Request) -> Response:
+        from starlette.concurrency import run_in_threadpool
+
+        asked = await _json(request)
+        return await run_in_threadpool(self._do, request.path_params["number"], asked)
+
+    def _do(self, number: int, asked: Mapping[str, Any]) -> Response:
+        sitting = self._sitting(number)
+        acts = {
+            "pass": sitting.pass_turn,
+            "undo": sitting.undo,
+            "resign": sitting.resign,
+            "hint": sitting.hint,
+            "score": sitting.score,
+            "accept": sitting.accept,
+            "continue": sitting.play_on,
+        }
+        act, point = asked.get("do"), asked.get("point")
+        if number in self._over:
+            return JSONResponse({"error": "The game is over."}, 409)
+        try:
+            if act in acts and point is None:
+                acts[act]()
+            elif act in ("play", "toggle") and isinstance(point, int) and 0 <= point < sitting.snapshot().size ** 2:
+                (sitting.play if act == "play" else sitting.toggle)(point)
+            else:
+                return JSONResponse({"error": f"unknown request {act!r}"}, 400)
+        except (IllegalMove, Refused) as error:
+            return JSONResponse({"error": str(error)}, 409)
+        return self._state(number)
+
+    def _sitting(self, number: int) -> Sitting:
+        """The game's, begun again from its file where nobody asked about it for long. Raises UserError."""
+        with self._lock:
+            known = self._sittings.get(number)
+            sitting = self._desk.resume(f"play/{number:05d}") if known is None else known[0]
+            self._sittings[number] = sitting, monotonic()
+            return sitting
+
+    def _tidy(self) -> None:
+        """Put away the games that nobody looks at."""
+        with self._lock:
+            old = [number for number, (_, asked) in self._sittings.items() if monotonic() - asked > IDLE]
+            gone = [self._sittings.pop(number)[0] for number in old]
+        for sitting in gone:
+            sitting.close()
+            self._desk.put_away(sitting)
+
+    def close(self) -> None:
+        """End all games as they stand."""
+        for sitting, _ in self._sittings.values():
+            sitting.close()
+            self._desk.put_away(sitting)
+        self._sittings.clear()
+
+
+async def _json(request: Request) -> Mapping[str, Any]:
+    """The request's object. Raises UserError."""
+    try:
+        found = await request.json()
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise UserError("the request isn't a JSON object")
+    return found
+
+
+def _state_of(now: Snapshot, sitting: Sitting) -> dict[str, Any]:
+    """How a game stands, for a browser."""
+    size, outcome, advice, estimate = now.size, now.outcome, now.advice, now.estimate
+    legal: list[int] = []
+    if now.is_persons_turn:
+        legal = [point for point, fits in enumerate(now.record.replay().legal_moves()[:-1].tolist()) if fits]
+    return {
+        "id": now.id,
+        "size": size,
+        "rules": f"{size}x{size}, {now.rules.name} rules, komi {now.rules.komi:g}",
+        "names": now.names,
+        "people": [int(colour) for colour in now.people],
+        "toPlay": int(now.to_play),
+        "phase": now.phase.value,
+        "result": None if outcome is None else result_words(outcome),
+        "reason": now.record.reason,
+        "points": list(now.points),
+        "last": now.last,
+        "moves": len(now.record.moves),
+        "prisoners": now.prisoners,
+        "clocks": [_clock(left) for left in now.clocks],
+        "thinking": now.thinking is not None,
+        "working": bool(now.advising or now.estimating),
+        "legal": legal,
+        "dead": now.dead or (),
+        "count": None if now.count is None else now.count.margin,
+        "advice": None
+        if advice is None
+        else {
+            "by": advice.analyst,
+            "fault": advice.fault,
+            "moves": [
+                {
+                    "point": one.move,
+                    "name": gtp_from_move(one.move, size),
+                    "winRate": one.win_rate,
+                    "visits": one.visits,
+                    "line": [gtp_from_move(move, size) for move in one.line[:6]],
+                }
+                for one in advice.candidates[:3]
+            ],
+        },
+        "estimate": None
+        if estimate is None
+        else {"margin": estimate.margin, "owners": [value - 256 * (value > 127) for value in estimate.ownership]},
+        "unrated": now.unrated,
+        "trouble": now.trouble,
+    }
+
+
+def _clock(left: TimeLeft | None) -> dict[str, float] | None:
+    if left is None or not isfinite(left.seconds):
+        return None
+    return {"seconds": round(max(0.0, left.seconds), 1), "stones": left.stones}

@@ -1,0 +1,152 @@
+"""Engines that teach: asked about many positions at once, in JSON."""
+
+import shlex
+import sys
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arena import BotFault, ConfigError
+from arena.contract.bot import Limits
+from arena.go.game import Game, Rules
+from arena.players.registry import Registry
+from bots import gtp
+from trainers import teachers
+from trainers.engines import Analyst
+from trainers.settings import DISTILL_PRESETS, change
+from trainers.teachers import Recipe
+
+ENGINE = """
+import json, sys
+whose, mood = sys.argv[1:]
+print("hello, I analyse")
+queries = []
+for line in sys.stdin:
+    query = json.loads(line)
+    if mood == "refuses":
+        print(json.dumps({"error": "komi of the wrong kind", "id": query["id"]}), flush=True)
+        continue
+    if mood == "dies" and query["moves"][2:]:
+        sys.exit(3)
+    size, moves = query["boardXSize"], query["moves"]
+    black = 1 / (1 + 2.718281828 ** (query["komi"] - len(moves)))  # Black wins by as many points as there were moves
+    black_moves = len(moves) % 2 == 0
+    rate = {"BLACK": black, "WHITE": 1 - black, "SIDETOMOVE": black if black_moves else 1 - black}[whose]
+    taken = {point for _, point in moves} - {"pass"}
+    points = ["ABCDEFGHJ"[column] + str(size - row) for row in range(size) for column in range(size)] + ["pass"]
+    policy = [-1 if point in taken else 1 + number for number, point in enumerate(points)]
+    infos = [{"move": "pass", "visits": 1}, {"move": "C3", "visits": query["maxVisits"] - 2}]
+    answer = {"id": query["id"], "isDuringSearch": False, "rootInfo": {"winrate": rate}, "moveInfos": infos}
+    if query["includePolicy"]:
+        answer["policy"] = policy[:3] if mood == "short" else policy
+    queries.append(answer)
+    if len(queries) == (2 if mood == "late" else 1):  # the later one first, after a report on the way
+        print(json.dumps({**queries[0], "isDuringSearch": True, "rootInfo": {"winrate": 0.123}}))
+        print(json.dumps({"id": "who?", "warning": "of something"}))
+        for answer in reversed(queries):
+            print(json.dumps(answer), flush=True)
+        queries = []
+"""
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("engine") / "analyse.py"
+    path.write_text(ENGINE)
+    return path
+
+
+@pytest.fixture
+def analysts(script: Path) -> Iterator[list[Analyst]]:
+    started: list[Analyst] = []
+    yield started
+    for analyst in started:
+        analyst.close()
+
+
+def command(script: Path, whose: str = "BLACK", mood: str = "") -> str:
+    return shlex.join([sys.executable, str(script), whose, mood])
+
+
+def games() -> list[Game]:
+    first, second = (Game(Rules.preset("cgos", 5, 1.5), seed=1) for _ in range(2))
+    for move in (12, 3, 4):
+        second.play(move)
+    return [first, second]
+
+
+@pytest.mark.parametrize("whose", ["BLACK", "WHITE", "SIDETOMOVE"])
+def test_answers_belong_to_their_positions_and_rates_to_the_side_to_move(
+    whose: str, script: Path, analysts: list[Analyst]
+) -> None:
+    analyst = Analyst(gtp.Config("none", analysis=command(script, whose, "late")))
+    analysts.append(analyst)
+    for _ in range(2):
+        weights, rates = analyst.weigh_all(games(), Limits(simulations=1))
+        black = 1 / (1 + np.exp(1.5 - np.array([0, 3])))
+        assert rates == pytest.approx([black[0], 1 - black[1]], abs=1e-6)
+        assert weights[0].tolist() == list(range(1, 27))
+        assert weights[1].tolist() == [0 if move in (12, 3, 4) else move + 1 for move in range(26)]
+    weights, _ = analyst.weigh_all(games(), Limits(simulations=50))
+    assert {move: weights[0, move] for move in np.flatnonzero(weights[0]).tolist()} == {12: 48, 25: 1}
+
+
+@pytest.mark.parametrize(
+    ("mood", "words"),
+    [("refuses", "komi of the wrong kind"), ("dies", "exit code 3"), ("short", "3 moves in its policy, not 26")],
+)
+def test_an_engine_that_fails_is_named_and_started_anew(
+    mood: str, words: str, script: Path, analysts: list[Analyst]
+) -> None:
+    analyst = Analyst(gtp.Config("none", analysis=command(script, "BLACK", mood)))
+    analysts.append(analyst)
+    for _ in range(2):
+        with pytest.raises(BotFault, match=words):
+            analyst.weigh_all(games(), Limits(simulations=1))
+
+
+def test_it_teaches_the_moves_of_a_player_or_its_own(script: Path, tmp_path: Path) -> None:
+    config = tmp_path / "arena.toml"
+    config.write_text(f"[bots.wise]\nkind = 'gtp'\ncommand = 'none'\nanalysis = {command(script)!r}\n")
+    registry = Registry(config, tmp_path / "results")
+    given = {"teacher": "wise@simulations=1", "size": 5, "full_search_prob": 0.5, "temperature_moves": 8, "plies": 2}
+    told = change(DISTILL_PRESETS["tiny"], given, "test")
+    own = Recipe.of(told, registry)
+    of_player = Recipe.of(replace(told, player="policy"), registry)
+    assert len({own.key, of_player.key, Recipe.of(replace(told, player="policy:temperature=1"), registry).key}) == 3
+    for recipe in (own, of_player):
+        (course,) = teachers.courses(recipe, 4, 1)
+        over = list(course(deque(range(4)), lambda: True))
+        assert len(over) == 4
+        for finished in over:
+            game = Game(recipe.rules)
+            found = dict(zip(finished.plies.tolist(), finished.levels, strict=True))
+            for ply, move in enumerate(finished.moves.tolist()):
+                if ply in found:  # the teacher's: the last points are the best
+                    assert found[ply].argmax() == 25 and not found[ply][~game.legal_moves()].any()
+                game.play(move)
+    first = [finished.moves for finished in over]
+    (course,) = teachers.courses(replace(of_player, teacher=registry.resolve("policy")), 4, 1)
+    assert all(np.array_equal(a, b.moves) for a, b in zip(first, course(deque(range(4)), lambda: True), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("lines", "given", "words"),
+    [
+        ("command = 'none'", {}, "has no analysis mode"),
+        ("command = 'none'\nanalysis = 'nosuchprogram analysis'", {}, "no such program"),
+        ("command = 'none'\nanalysis = \"'\"", {}, "can't be read"),
+        ("command = 'none'\nanalysis = 'python3'", {"player": "random"}, "does not weigh all moves"),
+        ("command = 'none'\nanalysis = 'python3'", {"player": "alphago@seconds=1"}, "uses limits in seconds"),
+    ],
+)
+def test_what_can_not_teach_is_refused(lines: str, given: dict[str, str], words: str, tmp_path: Path) -> None:
+    config = tmp_path / "arena.toml"
+    config.write_text(f"[bots.wise]\nkind = 'gtp'\n{lines}\n")
+    told = change(DISTILL_PRESETS["tiny"], {"teacher": "wise", **given}, "test")
+    with pytest.raises(ConfigError, match=words):
+        Recipe.of(told, Registry(config, tmp_path / "results"))

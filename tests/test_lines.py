@@ -1,0 +1,80 @@
+"""JSON Lines and what else is for scripts, as real commands print them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commandline import arena, refused
+from played import match_of, record_of, tournament_of
+from stored_events import store_event
+
+from arena.go.record import UNKNOWN, Fact
+from arena.results.store import Store
+from arena.results.stored import short_ids
+
+
+def objects(*arguments: str, folder: Path) -> list[dict[str, Any]]:
+    done = arena(*arguments, "--json", folder=folder)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """With a match of four games, and a tournament of six."""
+    from dataclasses import replace
+
+    match, league = match_of("alphago", "sl", games=4), tournament_of("a", "b", "c", games_each=2)
+    with Store.open(tmp_path / "results" / "arena.db", write=True) as store:
+        games = [record_of(match, number, "sl") for number in range(4)]
+        facts = [Fact(0.25, -3.5, 100, 0.5), *[UNKNOWN] * (len(games[3].moves) - 1)]
+        store_event(store, match, [*games[:3], replace(games[3], facts=tuple(facts))])
+        store_event(store, league, [record_of(league, number, "a") for number in range(6)])
+    return tmp_path
+
+
+def test_stored_things_are_printed_as_objects_of_stable_keys(folder: Path) -> None:
+    event = match_of("alphago", "sl", games=4).event
+    (game, *others) = objects("games", "--event", event[:9], folder=folder)
+    assert len(others) == 3 and (game["type"], game["format"], game["event"]) == ("game", 1, event)
+    assert game["facts"][0] == {"win_rate": 0.25, "score": -3.5, "visits": 100, "seconds": 0.5}
+    assert len(game["moves"]) == len(game["facts"]) and others[0]["facts"] == []
+    (report,) = objects("report", event, folder=folder)
+    assert (report["games"], report["won_drawn_lost"]) == (4, [0, 0, 4])
+    assert [place["player"] for place in report["standings"]] == ["sl", "alphago"]
+    assert {one["id"] for one in objects("report", "--list", folder=folder)} == {event, "league"}
+    assert {one["player"] for one in objects("elo", "--size", "7", folder=folder)} == {"a", "b", "c"}
+    assert {one["name"] for one in objects("bots", folder=folder)} >= {"random", "mcts", "alphago"}
+    listed = (Path(__file__).parents[1] / "docs" / "json.md").read_text()
+    for found in (game, report, report["standings"][0], *objects("elo", "--size", "7", folder=folder)):
+        assert {key for key in found if f"`{key}`" not in listed} == set()
+
+
+def test_a_match_prints_each_game_and_then_its_report(tmp_path: Path) -> None:
+    words = ("match", "random", "fast-random", "-n", "4", "--size", "5", "--workers", "1")
+    *games, report = objects(*words, folder=tmp_path)
+    assert [one["type"] for one in games] == ["game"] * 4 and report["type"] == "report"
+    assert [one["type"] for one in objects(*words, folder=tmp_path)] == ["report"]  # nothing is left to play
+    plans = objects("match", "random", "fast-random", "--size", "5", "--plan", folder=tmp_path)
+    assert {one["type"] for one in plans[-5:]} == {"plan"}
+
+
+def test_short_ids_are_listed_and_taken(folder: Path) -> None:
+    match, league = match_of("alphago", "sl", games=4), tournament_of("a", "b", "c", games_each=2)
+    shown = arena("games", folder=folder, columns=200).stdout
+    with Store.of(folder / "results") as store:
+        ids = [game.id for game in store.games()]
+        for id, short in zip(ids, short_ids(ids, [match.event, league.event]), strict=True):
+            assert store.find_game(short).id == id and short in shown and len(short) < len(id)
+
+
+def test_what_scripts_write(folder: Path) -> None:
+    assert arena("games", "--csv", "games.csv", folder=folder).stdout == "10 games written to games.csv.\n"
+    assert len((folder / "games.csv").read_text().splitlines()) == 11
+    done = arena("report", "league", "--html", "league.html", "--quiet", folder=folder)
+    assert (done.returncode, done.stdout) == (0, "") and (folder / "league.html").exists()
+    refused(arena("games", "--sgf", "sgf", "--event", "nosuch", folder=folder), "there is no event 'nosuch'")
+    refused(arena("games", "--json", "--sgf", "sgf", folder=folder), "--sgf and --json can't be combined")
+    refused(arena("report", "--quiet", folder=folder), "--quiet needs a file")
+    assert not (folder / "sgf").exists()

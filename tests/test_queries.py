@@ -1,0 +1,256 @@
+"""KataGo's JSON protocol for analysis: queries to an engine in this process, then a real one, and KaTrain's."""
+
+import importlib
+import json
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commandline import ARENA, arena, arena_alone, environment, refused
+
+from arena import CheckpointError
+from arena.contract.bot import Bot, Candidate, Decision, Limits
+from arena.go.game import Game
+from arena.gtp.queries import Engine, converse
+from arena.players.registry import Registry
+
+
+class Counting(Bot):
+    """Visits its first move as often as it may, and keeps what it was asked."""
+
+    def __init__(self, fails: bool = False):
+        self.asked: list[list[Game]] = []
+        self.visits: dict[int, int] = {}
+        self.fails = fails
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        raise NotImplementedError
+
+    def analyse(self, game: Game, limits: Limits) -> list[Candidate]:
+        self.asked.append([game])
+        if self.fails:
+            raise RuntimeError("no idea")
+        self.visits[id(game)] = limits.simulations or 7
+        move = min(limits.moves) if limits.moves else 0
+        return [Candidate(move, self.visits[id(game)], 0.75, (move, 3), 0.5, 2.0)]
+
+    def overview(self, game: Game) -> Decision | None:
+        return Decision(0, 0.75, self.visits[id(game)], score=2.0)
+
+
+def answers(engine_bot: Bot, *queries: dict[str, Any] | str, **more: Any) -> list[dict[str, Any]]:
+    """What is said to these queries, from the first to the end of input."""
+    said: list[dict[str, Any]] = []
+    engine = Engine(engine_bot, said.append, **more)
+    for query in queries:
+        engine.take(query if isinstance(query, str) else json.dumps(query))
+    while engine.is_busy:
+        engine.work()
+    return said
+
+
+def query(name: str = "q", size: int = 5, **fields: Any) -> dict[str, Any]:
+    return {"id": name, "moves": [], "rules": "tromp-taylor", "boardXSize": size, "boardYSize": size, **fields}
+
+
+def test_each_turn_asked_for_gets_one_result() -> None:
+    moves = [["B", "C3"], ["W", "D3"]]
+    told = answers(Counting(), query(moves=moves, analyzeTurns=[0, 1, 2], maxVisits=10, analysisPVLen=0))
+    assert [(each["id"], each["turnNumber"], each["isDuringSearch"]) for each in told] == [
+        ("q", turn, False) for turn in (0, 1, 2)
+    ]
+    black, white, _ = told
+    assert black["rootInfo"]["currentPlayer"] == "B" and white["rootInfo"]["currentPlayer"] == "W"
+    assert (black["rootInfo"]["winrate"], white["rootInfo"]["winrate"]) == (0.75, 0.25)
+    assert (black["rootInfo"]["scoreLead"], white["rootInfo"]["scoreLead"]) == (2.0, -2.0)
+    [info] = white["moveInfos"]
+    assert (info["move"], info["visits"], info["order"], info["pv"], info["winrate"]) == ("A5", 10, 0, ["A5"], 0.25)
+    assert answers(Counting(), query(moves=moves))[0]["turnNumber"] == 2
+    for view, rate in (("BLACK", 0.25), ("WHITE", 0.75), ("SIDETOMOVE", 0.75)):
+        [told] = [answers(Counting(), query(initialPlayer="W", overrideSettings={"reportAnalysisWinratesAs": view}))[0]]
+        assert told["moveInfos"][0]["winrate"] == told["rootInfo"]["winrate"] == rate
+
+
+def test_the_position_is_that_of_stones_moves_rules_and_komi() -> None:
+    bot = Counting()
+    stones = [["B", "A1"], ["W", "E5"]]
+    answers(bot, query(initialStones=stones, moves=[["W", "C3"], ["W", "C4"]], rules="japanese", komi=0.5))
+    [[game]] = bot.asked
+    assert str(game.board.diagram()) == "\n".join([". . . . O", ". . O . .", ". . O . .", ". . . . .", "X . . . ."])
+    assert (game.rules.name, game.to_play.letter) == ("japanese", "B")
+    [warning, _] = answers(Counting(), query(rules={"scoring": "TERRITORY", "tax": "SEKI"}))
+    assert (warning["field"], warning["warning"]) == ("rules", "the nearest rules are used: japanese")
+
+
+@pytest.mark.parametrize(
+    ("changed", "field", "words"),
+    [
+        ({"moves": [["B", "Z9"]]}, "moves", "'Z9' is not a point of a 5x5 board"),
+        ({"moves": [["B", "C3"], ["W", "C3"]]}, "moves", "Illegal move 2: C3"),
+        ({"moves": "C3"}, "moves", "a list"),
+        ({"moves": [["green", "C3"]]}, "moves", '["B", "Q4"]'),
+        ({"rules": "chess"}, "rules", "unknown rules"),
+        ({"rules": None}, "rules", "a name or an object"),
+        ({"boardXSize": 4, "boardYSize": 4}, "boardXSize", "from 5 to 19"),
+        ({"boardYSize": 7}, "boardYSize", "square"),
+        ({"boardXSize": "5"}, "boardXSize", "a whole number"),
+        ({"boardXSize": 13, "boardYSize": 13}, "boardXSize", "the net plays 5x5 only"),
+        ({"komi": 0.3}, "komi", "a whole or half number"),
+        ({"komi": float("inf")}, "komi", "komi"),
+        ({"komi": "7"}, "komi", "a number"),
+        ({"analyzeTurns": [1]}, "analyzeTurns", "from 0 to 0"),
+        ({"priorities": [1, 2]}, "priorities", "as many"),
+        ({"maxVisits": 0}, "maxVisits", "from 1"),
+        ({"initialStones": [["B", "A1"], ["W", "A1"]]}, "initialStones", "two stones on a point"),
+        ({"initialPlayer": "X"}, "initialPlayer", "B or W"),
+        ({"allowMoves": [{"player": "B", "moves": [], "untilDepth": 1}]}, "allowMoves", "no legal move"),
+        ({"avoidMoves": ["A1"]}, "avoidMoves", "objects"),
+        ({"overrideSettings": {"reportAnalysisWinratesAs": "RED"}}, "overrideSettings", "SIDETOMOVE"),
+        ({"action": "dance"}, "action", "query_version"),
+    ],
+)
+def test_what_is_wrong_with_a_query_is_said_with_its_field(changed: dict[str, Any], field: str, words: str) -> None:
+    def check(size: int) -> None:
+        if size != 5:
+            raise CheckpointError("the net plays 5x5 only")
+
+    [told] = answers(Counting(), {**query(), **changed}, check=check)
+    assert (told["id"], told["field"]) == ("q", field) and words in told["error"]
+
+
+def test_lines_that_are_no_queries_are_refused_and_the_rest_is_answered() -> None:
+    told = answers(Counting(), "", "nonsense", "[" * 100_000, "[1]", '{"moves": []}', query(foo=1, bar=False))
+    assert [each.get("error", "")[:10] for each in told[:2]] == ["not JSON: "] * 2
+    assert [each["field"] for each in told[2:5]] == ["id", "id", "foo"]
+    assert told[4]["warning"] == "not supported, and ignored" and told[5]["turnNumber"] == 0
+    failed, fine = answers(Counting(fails=True), query(), {"id": "v", "action": "query_version"})[::-1]
+    assert failed["error"] == "the bot failed: RuntimeError: no idea" and fine["version"]
+
+
+def test_the_most_urgent_is_answered_first_and_the_rest_in_order() -> None:
+    told = answers(
+        Counting(),
+        query("a", maxVisits=5),
+        query("b", maxVisits=5, priority=-1),
+        query("c", moves=[["B", "A1"]], analyzeTurns=[0, 1], priorities=[3, 7], maxVisits=5),
+    )
+    assert [(each["id"], each["turnNumber"]) for each in told] == [("c", 1), ("c", 0), ("a", 0), ("b", 0)]
+
+
+def test_a_long_search_reports_gives_way_and_is_terminated() -> None:
+    said: list[dict[str, Any]] = []
+    engine = Engine(Counting(), said.append)
+    engine.take(json.dumps(query("long", maxVisits=10**9, reportDuringSearchEvery=0.001)))
+    engine.take(json.dumps(query("never", maxVisits=10**9)))
+    for _ in range(3):
+        engine.work()
+        time.sleep(0.002)
+    assert said and all(each["isDuringSearch"] for each in said)
+    engine.take(json.dumps(query("short", maxVisits=3, priority=1)))
+    engine.work()
+    assert (said[-1]["id"], said[-1]["moveInfos"][0]["visits"]) == ("short", 3)
+    said.clear()
+    stop = {"id": "t", "action": "terminate", "terminateId": "long", "turnNumbers": [0]}
+    engine.take(json.dumps(stop))
+    assert said[0] == stop and (said[1]["id"], said[1]["isDuringSearch"]) == ("long", False)
+    engine.take('{"id":"all","action":"terminate_all"}')
+    assert said[-1] == {"id": "never", "isDuringSearch": False, "noResults": True, "turnNumber": 0}
+    assert not engine.is_busy
+
+
+def test_a_search_of_any_length_lets_others_through() -> None:
+    told = answers(Counting(), query("long", maxVisits=10**10), query("low", maxVisits=3, priority=-9))
+    assert [each["id"] for each in told] == ["low", "long"]
+
+
+@pytest.mark.parametrize("name", ["sl", "alphago", "mcts"])
+def test_our_bots_answer_with_ownership_policy_and_only_allowed_moves(name: str) -> None:
+    with closing(Registry().resolve(f"{name}:stop_early=false" if name != "sl" else name).build()) as bot:
+        flags = {"includeOwnership": True, "includeMovesOwnership": True, "includePolicy": name != "mcts"}
+        allow = [{"player": "B", "moves": ["C3", "B2"], "untilDepth": 1}]
+        moves = [["B", "D4"], ["W", "D2"], ["B", "pass"], ["W", "C4"]]
+        whole, part = answers(
+            bot,
+            query("whole", moves=moves, analyzeTurns=[4], maxVisits=40, **flags),
+            query("part", moves=moves, maxVisits=20, allowMoves=allow),
+            has_net=name != "mcts",
+        )
+    assert whole["rootInfo"]["visits"] >= (1 if name == "sl" else 40)
+    assert len(whole["ownership"]) == 25 and abs(whole["rootInfo"]["scoreLead"]) < 33
+    assert {info["move"] for info in part["moveInfos"]} <= {"C3", "B2"} and part["moveInfos"]
+    if name != "mcts":
+        policy = whole["policy"]
+        assert (
+            len(policy) == 26
+            and policy[8] == -1
+            and sum(share for share in policy if share > 0) == pytest.approx(1, abs=1e-4)
+        )
+        assert all(len(info["ownership"]) == 25 and "prior" in info for info in whole["moveInfos"])
+
+
+def test_positions_of_a_net_are_searched_together_and_as_if_alone() -> None:
+    moves = [["B", "D4"], ["W", "D2"], ["B", "B2"]]
+    with closing(Registry().resolve("alphago:stop_early=false").build()) as bot:
+        together = answers(bot, query(moves=moves, analyzeTurns=[0, 1, 2, 3], maxVisits=20), has_net=True)
+    with closing(Registry().resolve("alphago:stop_early=false").build()) as bot:
+        [alone] = answers(bot, query(moves=moves, maxVisits=20), has_net=True)
+    assert together[3]["moveInfos"] == alone["moveInfos"]
+
+
+def test_the_conversation_ends_once_all_is_answered() -> None:
+    said: list[dict[str, Any]] = []
+    converse(Engine(Counting(), said.append), StringIO(f"{json.dumps(query('a'))}\n\n{json.dumps(query('b'))}"))
+    assert sorted(each["id"] for each in said) == ["a", "b"]
+
+
+# Real processes.
+
+
+def test_the_command_answers_from_pipe_to_pipe(tmp_path: Path) -> None:
+    typed = f"{json.dumps(query(maxVisits=20))}\nx\n"
+    done = arena_alone("analysis", "mcts", folder=tmp_path, typed=typed)
+    error, result = (json.loads(line) for line in done.stdout.splitlines())
+    assert (done.returncode, done.stderr) == (0, "")
+    assert error["error"].startswith("not JSON") and result["moveInfos"][0]["order"] == 0
+    refused(arena("analysis", "random", folder=tmp_path), "doesn't analyse")
+
+
+@contextmanager
+def katrain_engine(command: str) -> Iterator[Any]:
+    class Client:
+        def log(self, message: str, level: int = 0) -> None: ...
+
+    module = importlib.import_module("katrain.core.engine")
+    config = {"backend": "custom", "altcommand": command, "max_visits": 20, "max_time": 60.0, "wide_root_noise": 0.0}
+    engine = module.KataGoEngine(Client(), {**config, "_enable_ownership": True, "allow_recovery": False})
+    try:
+        yield engine
+    finally:
+        engine.shutdown(finish=None)
+
+
+def test_katrain_analyses_a_game_with_our_bot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KIVY_NO_ARGS", "1")
+    for name in ("katrain", "kivy", "pysgf"):
+        pytest.importorskip(name, reason="KaTrain is not installed (pip install katrain)")
+    nodes, moves = importlib.import_module("katrain.core.game_node"), importlib.import_module("pysgf")
+    for name, value in environment().items():
+        monkeypatch.setenv(name, value)
+    node = nodes.GameNode(properties={"SZ": ["9"], "KM": ["7"], "RU": ["chinese"]})
+    node = node.play(moves.Move.from_gtp("E5", player="B"))
+    found: list[dict[str, Any]] = []
+    with katrain_engine(f"{ARENA_COMMAND} analysis sl") as engine:
+        engine.request_analysis(node, callback=lambda told, partial: found.append(told))
+        until = time.monotonic() + 60
+        while not found and time.monotonic() < until:
+            time.sleep(0.05)
+    node.set_analysis(found[0])
+    assert node.analysis_complete and len(node.ownership) == 81 and node.candidate_moves[0]["pv"]
+
+
+ARENA_COMMAND = shlex.join(ARENA)

@@ -1,0 +1,168 @@
+"""A strong engine as a teacher: it is asked about many positions at once over KataGo's analysis protocol, JSON a line
+(KataGo, docs/Analysis_Engine.md). It plays no game itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from os.path import expanduser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from arena import BotFault, ConfigError
+from arena.contract.bot import Limits
+from arena.files import find_program
+from arena.go.game import Game, Rules
+from arena.go.moves import gtp_from_move, move_from_gtp, pass_move
+from bots import gtp
+from bots.gtp import Engine, katago_rules, quoted
+
+PATIENCE = 600.0
+"""Seconds that an engine gets for all the positions that it is asked about at once."""
+
+HOPELESS = 60
+"""A komi that decides a game on 9x9."""
+
+
+class Analyst:
+    """An engine in its analysis mode. It starts with the first question, and anew after a fault."""
+
+    def __init__(self, config: gtp.Config):
+        """Raises ConfigError for a command that can't be run."""
+        try:
+            self._arguments = shlex.split(config.analysis)
+        except ValueError as error:
+            raise ConfigError(f"analysis {quoted(config.analysis)} can't be read: {error}") from None
+        program = find_program(expanduser(self._arguments[0]), os.environ.get("PATH")) if self._arguments else None
+        if program is None:
+            raise ConfigError(f"analysis = '{config.analysis}': there is no such program; give its full path")
+        self._arguments[0] = os.path.abspath(program)
+        self._config = config
+        self._engine: Engine | None = None
+        self._asked = 0
+        self._of_whom: Callable[[float, bool], float] = lambda rate, _: rate
+
+    def weigh_all(self, games: Sequence[Game], limits: Limits) -> tuple[np.ndarray, np.ndarray]:
+        """The visits of each move (games, size² + 1), or with one visit the net's policy, and the win rates (games,) of
+        the sides to move. Raises BotFault."""
+        visits = limits.simulations or 1
+        answers = self._ask([query(game, visits) for game in games], self._ready())
+        try:
+            weights = np.array(
+                [weights_of(answer, game.rules, visits) for answer, game in zip(answers, games, strict=True)]
+            )
+            rates = [float(answer["rootInfo"]["winrate"]) for answer in answers]
+        except (KeyError, TypeError, ValueError) as error:
+            self.close()
+            raise BotFault(f"{self._title}: its answer can't be read ({type(error).__name__}: {error})") from None
+        turns = zip(rates, (len(game.moves) % 2 == 0 for game in games), strict=True)
+        return weights, np.array([self._of_whom(rate, is_black) for rate, is_black in turns], np.float32)
+
+    @property
+    def _title(self) -> str:
+        return shlex.join(self._arguments)[:80]
+
+    def _ready(self) -> Engine:
+        if self._engine is None:
+            config = self._config
+            cwd = str(Path(expanduser(config.cwd))) if config.cwd else None
+            log = Path(expanduser(config.log)) if config.log else None
+            try:
+                self._engine = Engine(self._arguments, cwd, {**os.environ, **config.env}, log)
+            except (OSError, ValueError) as error:
+                raise BotFault(f"analysis {quoted(config.analysis)} can't be started: {error}") from None
+            self._of_whom = self._perspective(self._engine)
+        return self._engine
+
+    def _perspective(self, engine: Engine) -> Callable[[float, bool], float]:
+        """Whose win rates the engine tells is a setting of its own: found out by a game that White has won."""
+        game = Game(Rules.preset("cgos", 9, HOPELESS), seed=0)
+        asked = [query(game, 1)]
+        game.play(40)
+        black, white = (
+            float(answer["rootInfo"]["winrate"]) > 0.5
+            for answer in self._ask([*asked, query(game, 1)], engine, self._config.startup)
+        )
+        if black:
+            return lambda rate, is_black: 1 - rate if is_black else rate  # White's
+        if white:
+            return lambda rate, is_black: rate  # the side to move's
+        return lambda rate, is_black: rate if is_black else 1 - rate  # Black's
+
+    def _ask(
+        self, queries: Sequence[dict[str, Any]], engine: Engine, seconds: float = PATIENCE
+    ) -> list[Mapping[str, Any]]:
+        """The answers, in the order of the queries. Raises BotFault; the engine is gone then."""
+        places = {f"{self._asked + number}": number for number in range(len(queries))}
+        self._asked += len(queries)
+        answers: dict[int, Mapping[str, Any]] = {}
+        deadline = time.monotonic() + seconds
+        try:
+            lines = (json.dumps({"id": name, **asked}) for name, asked in zip(places, queries, strict=True))
+            engine.write("".join(f"{line}\n" for line in lines), deadline)
+            while len(answers) < len(queries):
+                answer = _parsed(next(engine.lines("a position", deadline)))
+                if "error" in answer:
+                    raise BotFault(f"{self._title}: refuses a position: {quoted(str(answer['error']), 200)}")
+                place = places.get(str(answer.get("id")))
+                if place is not None and "rootInfo" in answer and not answer.get("isDuringSearch"):
+                    answers[place] = answer
+        except BaseException:
+            self.close()
+            raise
+        return [answers[place] for place in range(len(queries))]
+
+    def close(self) -> None:
+        """End the engine."""
+        if self._engine is not None:
+            self._engine.stop()
+        self._engine = None
+
+
+def query(game: Game, visits: int) -> dict[str, Any]:
+    """What is asked about the present position of a game."""
+    size, (black, white) = game.rules.size, game.setup
+    stones = [["B", gtp_from_move(move, size)] for move in black] + [["W", gtp_from_move(move, size)] for move in white]
+    return {
+        "initialStones": stones,
+        "moves": [["BW"[ply % 2], gtp_from_move(move, size)] for ply, move in enumerate(game.moves)],
+        "rules": json.loads(katago_rules(game.rules)),
+        "komi": game.rules.komi,
+        "boardXSize": size,
+        "boardYSize": size,
+        "maxVisits": visits,
+        "includePolicy": visits == 1,
+        "analysisPVLen": 1,
+    }
+
+
+def weights_of(answer: Mapping[str, Any], rules: Rules, visits: int) -> np.ndarray:
+    """How an answer weighs each move (size² + 1,). Raises KeyError, TypeError or ValueError for one that can't be
+    read."""
+    moves = pass_move(rules.size) + 1
+    if visits == 1:
+        weights = np.maximum(np.array(answer["policy"], np.float64), 0)  # -1 for illegal moves
+        if weights.shape != (moves,):
+            raise ValueError(f"{len(weights)} moves in its policy, not {moves}")
+    else:
+        weights = np.zeros(moves)
+        for told in answer["moveInfos"]:
+            weights[move_from_gtp(told["move"], rules.size)] = told["visits"]
+    if not np.isfinite(weights).all() or not weights.any():
+        raise ValueError("no move has any weight")
+    return weights
+
+
+def _parsed(line: str) -> Mapping[str, Any]:
+    """The object in a line; nothing for a line that isn't one, such as a greeting."""
+    try:
+        answer = json.loads(line)
+    except ValueError:
+        return {}
+    return answer if isinstance(answer, dict) else {}
