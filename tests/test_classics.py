@@ -121,7 +121,7 @@ def test_an_ownership_net_learns_and_is_measured(archive: Path, tmp_path: Path) 
     run = arena("eval", str(folder), "--data", str(archive), "--size", str(SIZE), "--csv", "by.csv", folder=tmp_path)
     assert run.returncode == 0 and "by nearest stone" in run.stdout and "top-1" not in run.stdout
     table = (tmp_path / "by.csv").read_text().splitlines()
-    assert table[0].startswith("ply,positions,top1") and table[1].startswith("0,24,,")
+    assert table[0].startswith("ply,positions,games,top1") and table[1].startswith("0,24,24,,")
     match = arena("match", f"checkpoint:{folder}", "random", "-n", "2", "--size", str(SIZE), folder=tmp_path)
     assert match.returncode == 2 and match.stderr.count("\n") == 1 and "no policy" in match.stderr
 

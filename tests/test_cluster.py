@@ -223,7 +223,7 @@ def test_an_address_where_something_else_answers_is_told(tmp_path: Path) -> None
         address = f"127.0.0.1:{server.getsockname()[1]}"
         refused(
             arena("check", "random", "--cluster", address, folder=tmp_path),
-            f"--cluster {address}: no Ray cluster answers (what answers there isn't Ray",
+            f"--cluster {address}: no Ray cluster answers (the server there isn't Ray",
         )
         answer.join()
 

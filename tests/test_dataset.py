@@ -155,7 +155,7 @@ def test_what_cannot_be_built_is_refused_and_leaves_nothing(
         build([source], tmp_path / "none", Sieve(9), HALF)
     with pytest.raises(RecordError, match="no such file"):
         build([tmp_path / "gone.sgf"], tmp_path / "none", Sieve(SIZE), HALF)
-    with pytest.raises(ConfigError, match="no two alike"):
+    with pytest.raises(ConfigError, match="need different names"):
         build([source, source], tmp_path / "none", Sieve(SIZE), HALF)
     with pytest.raises(ConfigError, match="strong"):
         Sieve(SIZE, rank="strong")

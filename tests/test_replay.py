@@ -207,6 +207,6 @@ def test_games_are_replayed_on_the_command_line(tmp_path: Path) -> None:
     assert "/00009  differs at move" in every.stdout and "4 of 5 games are identical; 1 differs" in every.stdout
     sample = arena("games", "--replay", "-n", "2", folder=tmp_path)
     assert sample.returncode == 0 and "2 of 2 games are identical" in sample.stdout
-    refused(arena("games", "--replay", "--event", "none", folder=tmp_path), "no such games to play again")
+    refused(arena("games", "--replay", "--event", "none", folder=tmp_path), "there is no event 'none'")
     (tmp_path / "game.sgf").write_text("(;SZ[9];B[ee])")
     refused(arena("show", "game.sgf", "--replay", folder=tmp_path), "game.sgf", "a stored game", "its id")

@@ -202,7 +202,7 @@ def test_people_sit_down_to_their_games_and_bots_play_the_others(store: Store) -
     games = {record.id: record for record in fresh(play_event(played, store, 1, seat=seat))}
     assert len(games) == 6 and store.ids("mixed") == set(games)
     assert sorted(seated) == sorted(id for id, game in games.items() if "you" in (game.black, game.white))
-    with pytest.raises(UserError, match="nobody can sit down"):
+    with pytest.raises(UserError, match="no person can play"):
         list(play_event(replace(played, games_each=4), store, 1))
 
 

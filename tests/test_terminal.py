@@ -286,7 +286,7 @@ def test_a_person_at_a_terminal_looks_around_pauses_and_quits(width: int, height
 
 @pytest.mark.parametrize("end", ["Ctrl-C", "SIGTERM", "error"])
 def test_the_terminal_is_as_it_was_found_after_any_end(end: str) -> None:
-    with Terminal("-c", LIVE, *["fail"] * (end == "error"), width=100, height=45) as terminal:
+    with Terminal("-c", LIVE, *["fail"] * (end == "error"), width=60, height=30) as terminal:
         if end == "Ctrl-C":
             terminal.until("q quit")
             terminal.press("\x03")

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -65,7 +65,7 @@ class FarPlayer:
     def __init__(self, cores: Cores, table: Table, net: SentNet, encoder: Encoder, slots: int):
         """Each core plays ``slots`` games at once."""
         self._cores, self._net = cores, net
-        self._work = partial(play_there, replace(table, begin=_begin_nowhere), encoder.name, slots)
+        self._work = partial(play_there, table, encoder.name, slots)
         self.pace = Pace()
 
     def play(self, goes_on: Callable[[], bool], finish: Callable[[Played], None]) -> None:
@@ -80,16 +80,12 @@ class FarPlayer:
         return None
 
 
-def _begin_nowhere() -> tuple[float, int, int]:
-    raise NotImplementedError("a table that travels has no beginnings")
-
-
 def play_there(
     table: Table, encoder: str, slots: int, _: Sequence[int], stage: Stage
 ) -> Iterator[tuple[None, tuple[list[Played], Pace]]]:
     """Play on a node until the stage is over: games that have ended, and what was done since the last."""
     net, random = stage.once(lambda: _Following(stage, find_encoder(encoder))), np.random.default_rng()
-    player = Player(replace(table, begin=lambda: net.weights.chances.draw(random)), net, slots)
+    player = Player(table, lambda: net.weights.chances.draw(random), net, slots)
     while not stage.is_over:
         games: list[Played] = []
         before = player.pace

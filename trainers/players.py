@@ -7,6 +7,7 @@ Wu 2019, "Accelerating self-play learning in Go", section 3.1). Nothing is resig
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -291,14 +292,16 @@ class Chances:
         return float(komi), int(random.integers(2**62)), drawn
 
 
+Begin = Callable[[], tuple[float, int, int]]
+"""Gives a new game's komi, its seed and how many of its moves are drawn from the policy."""
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What is played: the board, and how each game begins."""
+    """What is played: the board, and how."""
 
     size: int
     limit: int
-    begin: Callable[[], tuple[float, int, int]]
-    """Gives a new game's komi, its seed and how many of its moves are drawn from the policy."""
     style: Style
     knowledge: puct.Knowledge
 
@@ -306,8 +309,8 @@ class Table:
 class Player:
     """A thread's games."""
 
-    def __init__(self, table: Table, net: Evaluating, slots: int):
-        self._table, self._net = table, net
+    def __init__(self, table: Table, begin: Begin, net: Evaluating, slots: int):
+        self._table, self._draw, self._net = table, begin, net
         size, most = table.size, max(table.style.visits, table.style.cheap_search_visits) + 2
         self._nodes = Nodes.empty(slots, 1 + most * (size * size + 1))
         self._field = Field.empty(slots, size, table.limit)
@@ -323,7 +326,7 @@ class Player:
             self._begin(slot)
 
     def _begin(self, slot: int) -> None:
-        komi, seed, drawn = self._table.begin()
+        komi, seed, drawn = self._draw()
         moves = self._fork(seed)
         if len(moves):
             drawn = len(moves) + 1
@@ -410,14 +413,16 @@ class Playing(Protocol):
 
 
 class Players:
-    """Players in threads, which play as long as the context lasts, whatever else is done meanwhile."""
+    """Players in threads, which play as long as the context lasts, whatever else is done meanwhile, or until they have
+    finished ``most`` games."""
 
-    def __init__(self, players: Sequence[Playing]):
+    def __init__(self, players: Sequence[Playing], most: float = math.inf):
         self._players = players
         self._pool = ThreadPoolExecutor(len(players), "players")
         self._changed = threading.Condition()
         self._finished: list[Played] = []
         self._rows = 0
+        self._left = most
         self._stopped = False
         self._working: list[Future[None]] = []
 
@@ -430,23 +435,26 @@ class Players:
         self._pool.shutdown()
 
     def _goes_on(self) -> bool:
-        return not self._stopped
+        return not self._stopped and self._left > 0
 
     def _finish(self, game: Played) -> None:
         with self._changed:
+            if self._left <= 0:
+                return
+            self._left -= 1
             self._finished.append(game)
             self._rows += len(game.plies)
             self._changed.notify_all()
 
     def take(self, rows: int, goes_on: Callable[[], bool] = lambda: True) -> list[Played]:
-        """Finished games that weren't taken yet, once they have ``rows`` rows or it no longer ``goes_on``.
-        Raises what a player raised."""
+        """Finished games that weren't taken yet, once they have ``rows`` rows, are the last ones, or it no longer
+        ``goes_on``. Raises what a player raised."""
         while goes_on():
             for working in self._working:
                 if working.done():
                     working.result()
             with self._changed:
-                if self._rows >= rows:
+                if self._rows >= rows or self._left <= 0:
                     break
                 self._changed.wait(0.2)
         with self._changed:

@@ -9,6 +9,7 @@ In one process, on one device, the players in threads of their own or on the cor
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -220,7 +221,8 @@ class _Training:
         """Play and learn on boards of one size."""
         state = self.state
         self.size = self._size_due()
-        with Players(self._players()) as players:
+        most = math.ceil(dict(self.stages)[self.size] * state.most) - state.games if state.most else math.inf
+        with Players(self._players(), most) as players:
             while state.done < 1 and not state.stop_asked and self._size_due() == self.size:
                 self._round(players)
                 profile_step()
@@ -236,7 +238,7 @@ class _Training:
             return [FarPlayer(self.cores, table, sent, encoder, slots)]
         self.live = live = LiveNet(encoder, self.device, config.bf16)
         self._refresh()
-        return [Player(table, live, slots) for _ in range(config.game_threads)]
+        return [Player(table, self._begin, live, slots) for _ in range(config.game_threads)]
 
     # --- A round ---
 
@@ -329,7 +331,7 @@ class _Training:
             config.gumbel_scale,
             config.fork_game_prob,
         )
-        return Table(size, 2 * points + 38, self._begin, style, knowledge_of(search, puct.Knowledge))
+        return Table(size, 2 * points + 38, style, knowledge_of(search, puct.Knowledge))
 
     def _komi(self) -> float:
         komi = self.config.komi

@@ -14,7 +14,7 @@ from arena.go.record import Node, Record, Stones, read_nodes
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A move. A ``forced`` one stands in a file, whatever the rules say of it."""
+    """A move. A ``forced`` one is played even if the rules forbid it: a file has it."""
 
     colour: Colour
     move: Move

@@ -296,7 +296,7 @@ class Engine:
                 task.begun = task.reported = begun
         try:
             self._search(group)
-        except Exception as error:  # whatever a bot raises, the others are still answered
+        except Exception as error:  # a bot may raise anything; the other queries are still answered
             logging.getLogger(__name__).error("the bot failed", exc_info=error)
             for task in group:
                 self._tasks.remove(task)

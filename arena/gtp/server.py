@@ -411,8 +411,8 @@ class Server:
     # Analysis.
 
     def _insight(self, colour: Colour, moves: frozenset[Move] | None = None) -> Insight:
-        """What the bot may be asked of the position. Where only some moves are allowed, of a copy: what a bot learns of
-        them is no use to others."""
+        """What the bot may be asked of the position. Where only some moves are allowed, of a copy:
+        a search of these is not continued for the others."""
         game = self._position.turn(colour)
         return Insight(self._bot, game if moves is None else game.copy(), self._has_net)
 

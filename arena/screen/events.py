@@ -45,7 +45,7 @@ class MatchView(EventView[Tally]):
         self._compared: tuple[int, Comparison | None] | None = None  # of so many pairs
         self.may_end_early = match.test is not None
         self._over = Results(*match.players)  # of all games that are over, in whatever order
-        self.course: list[Moment] = []  # the Elo after so many games
+        self.course: list[Moment] = []  # the Elo difference as the match went on
 
     @property
     def comparison(self) -> Comparison | None:

@@ -159,7 +159,7 @@ class Frame(ABC, Generic[V]):
         width, room = self._facts_width(board), lines - 1
         if self.width - self.panel - width - GAP >= board and room >= board_lines:
             return Layout.BESIDE
-        if not self.panel and self.width >= board and room >= self._least_facts + board_lines + 1:
+        if not self.panel and self.width >= board and room >= self._least_facts + board_lines:
             return Layout.BELOW
         return Layout.NO_BOARD if room >= self._least_facts else Layout.CUT
 
@@ -177,8 +177,9 @@ class Frame(ABC, Generic[V]):
                 board = self._board(min(beside, max(self.board_size[0], 40)))
                 return [Text(), self._columns((self._facts(width, room), width), (board, beside), room=room)]
             case Layout.BELOW:
-                facts = self._facts(width, room - self.board_size[1] - 4)
-                return [Text(), *facts, Text(), *self._board(width)]
+                facts, board = self._facts(width, room - self.board_size[1] - 4), self._board(width)
+                gap = [Text()] if len(facts) + len(board) < room else []
+                return [Text(), *facts, *gap, *board]
             case _:
                 facts = self._facts(width, room)
                 body: list[RenderableType] = [*([Text()] if len(facts) <= room else []), *facts]

@@ -44,7 +44,7 @@ STEPS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 HELP = f"""\
 Arrows or the mouse move the cursor; Enter, space or a second click plays there.
 !  =    turn hints or scores at every move on or off
-q       leave; play --resume continues
+q       quit
 
 {{}}
 
@@ -353,7 +353,7 @@ class Seat:
         """What is to be shown on a terminal of this size."""
         if self.shows_help:
             known = AFTER if self.snapshot.is_over else COUNTING if self.snapshot.phase is Phase.COUNT else PLAYING
-            words = HELP.format(listed({name: what for name, what in known.items() if name != "board"}))
+            words = HELP.format(listed({name: what for name, what in known.items() if name not in ("board", "help")}))
             lines = folded(words, width, height)
             for line in lines:
                 line.truncate(width, overflow="crop")

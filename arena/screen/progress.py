@@ -75,7 +75,7 @@ LEAST_START = 3.0
 
 
 class Start:
-    """How far the compiling of kernels has come since this was made, in whatever process, next to the last time."""
+    """How many kernels all processes have compiled since this was made, and how long the last start took."""
 
     def __init__(self, players: Iterable[str], clock: Callable[[], float] = monotonic):
         """``players`` are kinds: what they compiled the last time is told."""

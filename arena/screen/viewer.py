@@ -203,7 +203,7 @@ class Viewer:
             if typed and int(typed) <= last:
                 self._go(int(typed))
             elif typed:
-                self._message = f"There is no move {int(typed)}: the game has {last}."
+                self._message = f"The game has {last} moves."
         elif key in ("escape", "q"):
             self._number_typed = None
         else:
