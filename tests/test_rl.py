@@ -471,7 +471,7 @@ def test_the_command_trains_goes_on_and_says_what_it_came_to(beginner: Checkpoin
     done = arena(*common, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "against beginner in 4 games" in done.stdout and "arena match checkpoint:tiny-rl" in done.stdout
-    assert "iteration 2" in done.stderr
+    assert "step 2" in done.stderr
     further = arena("train", "rl", "--resume", "tiny-rl", "--set", "max_iterations=3", folder=tmp_path)
     assert further.returncode == 0, further.stderr
     manifest = Checkpoint.open(tmp_path / "results" / "checkpoints" / "tiny-rl").manifest
@@ -500,7 +500,7 @@ def test_the_curve_fits_the_terminal_and_rises_with_the_shares(width: int, encod
     rows = {line.index(point): row for row, line in enumerate(lines[:SHARE_ROWS]) if point in line}
     assert len(rows) == 4 and sorted(rows.values(), reverse=True) == [rows[column] for column in sorted(rows)]
     assert "100 %" in lines[0] and any(" 50 %" in line for line in lines) and "40 iterations" in "".join(lines)
-    assert "iteration 40: 80.0% against beginner" in " ".join(" ".join(lines).split())
+    assert "step 40: 80.0% against beginner" in " ".join(" ".join(lines).split())
 
 
 def test_the_curve_tells_opponents_apart() -> None:
@@ -511,7 +511,7 @@ def test_the_curve_tells_opponents_apart() -> None:
     assert isinstance(console.file, io.StringIO)
     shown = console.file.getvalue()
     assert shown.count("●") == shown.count("○") == 5
-    assert "● iteration 40: 80.0% against beginner" in shown and "○ iteration 40: 20.0% against mcts" in shown
+    assert "● step 40: 80.0% against beginner" in shown and "○ step 40: 20.0% against mcts" in shown
 
 
 def test_without_a_terminal_each_match_is_a_line() -> None:
@@ -521,7 +521,7 @@ def test_without_a_terminal_each_match_is_a_line() -> None:
             tell(Iteration(count, 1.0, 1.0, 0.5, 1.0, 0.0, 50.0, 0.5, None, RATINGS[:count]))
     assert isinstance(console.file, io.StringIO)
     lines = console.file.getvalue().splitlines()
-    assert [line.split(":")[1] for line in lines] == [" iteration 10", " iteration 20", " iteration 30"]
+    assert [line.split(":")[1] for line in lines] == [" step 10", " step 20", " step 30"]
 
 
 class Closed(io.StringIO):

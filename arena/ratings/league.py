@@ -20,6 +20,9 @@ NEAR, NEAR_ENOUGH = 1e-18, 1e-9
 STEPS = 200
 """Steps after which that search ends in any case."""
 
+DAMPING = 1e-10
+"""What is added to the diagonal of a Hessian, as a share of its largest element."""
+
 FARTHEST = 10.0
 """Log odds, some 1,700 Elo, beyond which no end of an interval is looked for."""
 
@@ -258,10 +261,11 @@ class Likelihood:
         return math.copysign(math.sqrt(max(0.0, 2 * loss)), at - value)
 
     def _end(self, contrast: FloatArray, value: float, side: int) -> float:
-        """Where twice the loss of log-likelihood is the 95 % quantile of chi squared. The loss is convex: the first
-        step of Newton's may go too far, those after it come back."""
+        """Where twice the loss of log-likelihood is the 95 % quantile of chi squared. The loss grows away from the
+        mode: a Newton step that leaves the bracket becomes a bisection."""
         own = contrast[: self._free]
-        farthest = value + side * FARTHEST
+        inside, outside = value, value + side * FARTHEST
+        farthest = outside
         at = value + side * min(FARTHEST, Z95 * math.sqrt(float(own @ self.inverse @ own)))
         point = self._moved(contrast, at)
         for _ in range(100):
@@ -269,9 +273,11 @@ class Likelihood:
             excess = 2 * (self._top - self._height(point)) - Z95**2
             if abs(excess) < 1e-6 or (at == farthest and excess < 0):
                 break
+            inside, outside = (at, outside) if excess < 0 else (inside, at)
             slope = -2 * float(self._slopes(point)[0] @ own) / float(own @ own)
-            further = at - excess / slope
-            further = min(further, farthest) if side > 0 else max(further, farthest)
+            further = at - excess / slope if slope else math.inf
+            if not min(inside, outside) < further < max(inside, outside):
+                further = farthest if excess < 0 and outside == farthest else (inside + outside) / 2
             point, at = point + self._along(contrast) * (further - at), further
         return at
 
@@ -323,6 +329,8 @@ class Likelihood:
             if self._prior == 0 and np.abs(self._odds(fit)[self._played]).max() > 30:
                 break
             gradient, hessian = self._slopes(fit)
+            if contrast is not None:  # far from the mode it may be singular to rounding; damped steps gain as well
+                hessian = hessian + DAMPING * hessian.diagonal().max() * np.eye(free)
             step = np.zeros(len(fit))
             try:
                 if contrast is None:

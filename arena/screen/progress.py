@@ -261,7 +261,7 @@ def _left(minutes: float | None) -> str:
 
 def _match_words(match: Rating) -> str:
     return (
-        f"iteration {match.iteration:,}: {match.share:.1%} against {match.against} "
+        f"step {match.iteration:,}: {match.share:.1%} against {match.against} "
         f"({match.low:.0%} to {match.high:.0%}, {match.games} games)"
     )
 
