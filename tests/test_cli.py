@@ -344,7 +344,7 @@ def test_a_checkpoint_whose_hash_does_not_match_is_refused(tmp_path: Path) -> No
     refused(arena("match", "checkpoint:mine", "random", "-n", "2", folder=tmp_path), "manifest.json", "format")
 
 
-@pytest.mark.parametrize("event", ["match", "tournament league"])
+@pytest.mark.parametrize("event", ["match", pytest.param("tournament league", marks=pytest.mark.slow)])
 def test_ctrl_c_keeps_what_was_played_and_says_how_to_go_on(tmp_path: Path, event: str) -> None:
     process = arena_begun(*event.split(), "random", "fast-random", "-n", "1000", *ONE, folder=tmp_path)
     for line in process.stdout:
@@ -363,7 +363,7 @@ def test_the_first_ctrl_c_finishes_the_games_under_way_and_the_second_does_not(t
     for presses in (1, 2):
         folder = tmp_path / str(presses)
         folder.mkdir()
-        match = ("match", "mcts:playouts=1500", "mcts:playouts=1501", "-n", "50", "--size", "7", "--workers", "1")
+        match = ("match", "mcts:playouts=600", "mcts:playouts=601", "-n", "50", "--size", "7", "--workers", "1")
         process = arena_begun(*match, folder=folder)
         live = folder / "results" / "arena.db.live"
         end = monotonic() + 120
@@ -401,7 +401,9 @@ def group_ends(leader: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize(("how", "to"), [(signal.SIGTERM, "command"), (signal.SIGHUP, "group")])
+@pytest.mark.parametrize(
+    ("how", "to"), [(signal.SIGHUP, "group"), pytest.param(signal.SIGTERM, "command", marks=pytest.mark.slow)]
+)
 def test_a_signal_to_end_leaves_nothing_behind_but_what_was_played(tmp_path: Path, how: int, to: str) -> None:
     process = match_begun(tmp_path, TMPDIR=str(tmp_path))
     assert (tmp_path / "results" / "arena.db.live").exists()

@@ -199,6 +199,7 @@ def test_a_bot_that_takes_its_worker_down_is_charged_as_it_is_here(nodes: Any, t
     assert {outcome.ending for *_, outcome, _ in charged} == {Ending.CRASH}
 
 
+@pytest.mark.slow  # the trainers' test of it is not
 def test_another_version_is_refused_by_name(nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "__version__", "9.9")
     with pytest.raises(UserError, match=r"can be used: .+: it has arena \S+ on Python \S+, not arena 9.9 on"):
@@ -312,7 +313,7 @@ def test_a_teacher_is_not_played_by_another_version_or_where_nothing_answers(
 def test_a_teacher_plays_the_same_games_here_and_on_two_nodes_one_of_which_may_go(
     nodes: Any, tmp_path: Path, goes: bool
 ) -> None:
-    config = learner(tmp_path, games=40 if goes else 16, parallel_games=2 if goes else 6)
+    config = learner(tmp_path, games=40 if goes else 8, parallel_games=2 if goes else 3)
     here = taught(config, tmp_path / "here", None)
     second = [nodes.add_node(num_cpus=1)]
     news: list[str] = []

@@ -44,7 +44,7 @@ def run(library: Path, folder: Path, *arguments: object) -> list[str]:
 @needs_compiler
 @pytest.mark.parametrize(
     ("what", "step"),
-    [("faults", 60), ("power", 15), *(pytest.param(what, 1, marks=pytest.mark.slow) for what in ("faults", "power"))],
+    [("faults", 150), ("power", 40), *(pytest.param(what, 1, marks=pytest.mark.slow) for what in ("faults", "power"))],
 )
 def test_nothing_told_as_stored_is_lost_by_a_disk_that_fails_or_with_the_power(
     library: Path, tmp_path: Path, what: str, step: int

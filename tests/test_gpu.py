@@ -104,7 +104,11 @@ def learned(name: str, bf16: bool, given: Path, results: Path, device: str) -> d
 
 @pytest.mark.parametrize(
     ("name", "bf16"),
-    [(name, False) for name in ("sl", "ownership", "value", "distill", "rl", "zero")] + [("value", True)],
+    [
+        *[(name, False) for name in ("sl", "rl", "zero")],
+        *[pytest.param(name, False, marks=pytest.mark.slow) for name in ("ownership", "value", "distill")],
+        ("value", True),
+    ],
 )
 def test_a_trainer_learns_on_a_gpu_and_goes_on_there(
     gpu: tuple[str, Executor], name: str, bf16: bool, given: Path, tmp_path: Path

@@ -89,7 +89,7 @@ def batches_of(draw: st.DataObject, records: Sequence[Record]) -> Iterator[Seque
     return (records[begin:end] for begin, end in pairwise([0, *cuts, len(records)]))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(stored(), st.none() | st.integers(0, 32), st.sampled_from([None, QUICK]), st.data())
 def test_games_in_any_order_and_number_are_judged_as_by_a_slow_twin(
     records: list[Record], planned: int | None, test: Sprt | None, data: st.DataObject

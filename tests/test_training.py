@@ -641,6 +641,7 @@ def test_a_process_that_is_killed_ends_the_run_with_a_line(at_once: bool) -> Non
                 workers.mean([torch.zeros(1)], [0.0])
 
 
+@pytest.mark.slow
 def test_two_processes_of_torchrun_learn_what_one_does(tiny: sl.Config, tmp_path: Path) -> None:
     """A net without batch norms, which would be each process's own. The first process alone saves and reports."""
     config = replace(tiny, net="alphago-2x8", optimizer="sgd", max_rows=6 * 32, validate_every=96)
