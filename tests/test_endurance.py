@@ -253,11 +253,11 @@ def plays(siege: Siege, kills: Sequence[signal.Signals]) -> None:
     assert process.returncode == 0 and "is stored" in output, output
 
 
-@pytest.mark.parametrize(("rounds", "most"), [(1, 8), pytest.param(25, 99, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("rounds", "most"), [(1, 4), pytest.param(25, 99, marks=pytest.mark.slow)])
 def test_kills_of_20_kinds_lose_no_game_and_leave_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int, most: int
 ) -> None:
-    """40 kills a round, or 16: of matches and ladders of engines, of a gate, and of a person's game."""
+    """40 kills a round, or 12: of matches and ladders of engines, of a gate, and of a person's game."""
     install(tmp_path / "site", monkeypatch)
     for name, rows in (("start", 1000), ("mine", 2000)):
         learn(tmp_path / "results" / "checkpoints" / name, STRONG, b"", name.encode(), rows=rows)
@@ -336,29 +336,24 @@ class Training:
         return [json.loads(line)["step"] for line in lines]
 
 
-@pytest.mark.parametrize(
-    ("trainer", "kills"),
-    [("sl", [SIGKILL]), *(pytest.param(name, None, marks=pytest.mark.slow) for name in TRAININGS)],
-)
-def test_a_training_run_that_is_killed_and_resumed_loses_nothing(
-    tmp_path: Path, trainer: str, kills: list[signal.Signals] | None
-) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("trainer", TRAININGS)
+def test_a_training_run_that_is_killed_and_resumed_loses_nothing(tmp_path: Path, trainer: str) -> None:
     """After many kills it is compared with one that was left alone: the same net, bit for bit."""
     (tmp_path / "random.sgfs").write_text("".join(f"{random_game(seed).to_sgf()}\n" for seed in range(60)))
     random = Random(trainer)
     siege = Siege(tmp_path, random)
     (tmp_path / "arena.toml").write_text("")
     training = Training(siege, random, *TRAININGS[trainer], *COMMON)
-    for number in kills or random.sample([*ENDED, SIGKILL, SIGKILL], 6):
+    for number in random.sample([*ENDED, SIGKILL, SIGKILL], 6):
         training.kill(number)
     training.run("parts")
     parts = Checkpoint.open(training.results / "checkpoints" / "parts")
-    if kills is None:
-        training.run("whole")
-        whole = Checkpoint.open(training.results / "checkpoints" / "whole")
-        assert parts.identity == whole.identity
-        assert parts.manifest.metrics == whole.manifest.metrics
-        assert training.log("parts") == training.log("whole")
+    training.run("whole")
+    whole = Checkpoint.open(training.results / "checkpoints" / "whole")
+    assert parts.identity == whole.identity
+    assert parts.manifest.metrics == whole.manifest.metrics
+    assert training.log("parts") == training.log("whole")
     siege.check_files()
     assert list(training.results.rglob(".*")) == []
 
@@ -369,10 +364,10 @@ def memory_of(process: int) -> int:
     return int(line.split()[1]) << 10
 
 
-@pytest.mark.parametrize("games", [1500, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_a_long_event_takes_no_more_memory_and_little_room(tmp_path: Path, games: int) -> None:
+@pytest.mark.slow
+def test_a_long_event_takes_no_more_memory_and_little_room(tmp_path: Path) -> None:
     """At most 2 KB a game in the database, and 3 KB in the memory of the parent, which lists what is to be played."""
-    database = tmp_path / "arena.db"
+    database, games = tmp_path / "arena.db", 10_000
     with start(database, 1, games, "fast-random", "random") as process:
         assert process.stdout is not None
         for _ in range(games // 3):

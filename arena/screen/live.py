@@ -177,9 +177,9 @@ class Frame(ABC, Generic[V]):
                 board = self._board(min(beside, max(self.board_size[0], 40)))
                 return [Text(), self._columns((self._facts(width, room), width), (board, beside), room=room)]
             case Layout.BELOW:
-                facts, board = self._facts(width, room - self.board_size[1] - 4), self._board(width)
-                gap = [Text()] if len(facts) + len(board) < room else []
-                return [Text(), *facts, *gap, *board]
+                spare = room - self.board_size[1] - 3
+                facts = self._facts(width, max(self._least_facts, spare - 1))
+                return [Text(), *facts, *[Text()][: spare - len(facts)], *self._board(width)]
             case _:
                 facts = self._facts(width, room)
                 body: list[RenderableType] = [*([Text()] if len(facts) <= room else []), *facts]
