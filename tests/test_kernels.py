@@ -160,6 +160,22 @@ def test_a_damaged_cache_of_kernels_is_made_anew(tmp_path: Path, monkeypatch: py
             assert (hits(), hits()) == (0, 1), (pattern, damaged[:20])
 
 
+SLOWLY = """
+import time, tiny
+compile = tiny.double._compiler.compile
+tiny.double._compiler.compile = lambda *given: (time.sleep(1.5), compile(*given))[1]
+tiny.double(21)
+print(sum(tiny.double.stats.cache_hits.values()))
+"""
+
+
+def test_two_processes_that_need_a_kernel_compile_it_once(tmp_path: Path) -> None:
+    (tmp_path / "tiny.py").write_text(TINY)
+    settings = {"cwd": tmp_path, "env": {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}}
+    both = [subprocess.Popen([sys.executable, "-c", SLOWLY], stdout=subprocess.PIPE, **settings) for _ in range(2)]
+    assert sorted(process.communicate()[0].strip() for process in both) == [b"0", b"1"]
+
+
 def test_without_a_place_for_compiled_kernels_they_are_compiled_and_that_is_said_once(tmp_path: Path) -> None:
     """Also with a number of threads that Numba itself can't work with."""
     (tmp_path / "tiny.py").write_text(TINY + TINY.replace("double", "triple").replace("2 *", "3 *"))

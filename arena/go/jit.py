@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing import parent_process
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import IO, Any, TypeVar, cast
 
 if not os.environ.get("NUMBA_NUM_THREADS", "1").strip("0").isdigit():
     del os.environ["NUMBA_NUM_THREADS"]  # Numba compiles nothing with 0 threads, and our kernels have one each
@@ -96,7 +98,7 @@ class _Implementation(CompileResultCacheImpl):
 
 class _Cache(FunctionCache):
     """Numba's cache, in ``CACHE`` only, without its ways to fail: where nothing can be kept, kernels are compiled anew
-    by each process."""
+    by each process. Of several processes that need a kernel at the same time, one compiles it and the others wait."""
 
     _impl_class = _Implementation
 
@@ -104,12 +106,36 @@ class _Cache(FunctionCache):
         super().__init__(function)
         files = self._cache_file
         self._cache_file = _Files(files._cache_path, self._impl.filename_base, files._source_stamp)
+        self._lock: IO[bytes] | None = None  # held from a miss until the kernel is saved
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = super().load_overload(sig, target_context)
+        if found is None and self._lock is None:
+            self._take_lock()
+            found = super().load_overload(sig, target_context)
+            if found is not None:
+                self._free_lock()
+        return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
             super().save_overload(sig, data)
         except OSError as error:
             _say_once(error)
+        self._free_lock()
+
+    def _take_lock(self) -> None:
+        with suppress(OSError):  # saving says why nothing can be kept
+            self._impl.locator.ensure_cache_path()
+            lock = open(f"{self._cache_file._index_path}.lock", "ab")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._lock = lock
+
+    def _free_lock(self) -> None:
+        if self._lock is not None:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)  # closing alone keeps it where a forked process has it, too
+            self._lock.close()
+            self._lock = None
 
 
 _said: list[OSError] = []
