@@ -139,6 +139,7 @@ def test_a_person_learns_at_a_terminal(tmp_path: Path) -> None:
         terminal.until("Enter continues.")
         terminal.press("\r")
         terminal.until("2 of 10: Liberties")
+        terminal.until(lambda lines: ">" in lines)  # Python itself hears no Ctrl-C just before it reads
         terminal.press("\x03")
         assert terminal.until_it_ends() == 130
         assert terminal.is_sane
