@@ -225,10 +225,11 @@ def lock(path: Path) -> IO[bytes]:
         file.close()
 
 
-def lock_file(file: IO[bytes]) -> None:
-    """Lock an open file until it is closed. Raises Held, or OSError."""
+def lock_file(file: IO[bytes], waits: bool = False) -> None:
+    """Lock an open file until it is closed, and with ``waits`` until another process has closed it. Raises Held, or
+    OSError."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise Held(0) from None
 

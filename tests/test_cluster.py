@@ -229,6 +229,7 @@ def test_an_address_where_something_else_answers_is_told(tmp_path: Path) -> None
         answer.join()
 
 
+@pytest.mark.slow
 def test_a_killed_driver_leaves_nothing_on_the_nodes_and_goes_on(nodes: Any, tmp_path: Path) -> None:
     command = [*ARENA, "match", "random", "fast-random", "-n", "4000", "--size", "7", "--cluster", nodes.address]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as process:

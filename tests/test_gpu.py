@@ -105,9 +105,9 @@ def learned(name: str, bf16: bool, given: Path, results: Path, device: str) -> d
 @pytest.mark.parametrize(
     ("name", "bf16"),
     [
-        *[(name, False) for name in ("sl", "rl", "zero")],
-        *[pytest.param(name, False, marks=pytest.mark.slow) for name in ("ownership", "value", "distill")],
-        ("value", True),
+        *[(name, False) for name in ("sl", "zero")],
+        *[pytest.param(name, False, marks=pytest.mark.slow) for name in ("ownership", "value", "distill", "rl")],
+        pytest.param("value", True, marks=pytest.mark.slow),
     ],
 )
 def test_a_trainer_learns_on_a_gpu_and_goes_on_there(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
 import os
@@ -19,6 +18,8 @@ import numba
 from numba import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, UserProvidedCacheLocator
 from platformdirs import user_cache_dir
+
+from arena import files
 
 
 def _sources_digest() -> str:
@@ -104,8 +105,8 @@ class _Cache(FunctionCache):
 
     def __init__(self, function: Callable[..., Any]):
         super().__init__(function)
-        files = self._cache_file
-        self._cache_file = _Files(files._cache_path, self._impl.filename_base, files._source_stamp)
+        file = self._cache_file
+        self._cache_file = _Files(file._cache_path, self._impl.filename_base, file._source_stamp)
         self._lock: IO[bytes] | None = None  # held from a miss until the kernel is saved
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -128,12 +129,11 @@ class _Cache(FunctionCache):
         with suppress(OSError):  # saving says why nothing can be kept
             self._impl.locator.ensure_cache_path()
             lock = open(f"{self._cache_file._index_path}.lock", "ab")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            files.lock_file(lock, waits=True)
             self._lock = lock
 
     def _free_lock(self) -> None:
         if self._lock is not None:
-            fcntl.flock(self._lock, fcntl.LOCK_UN)  # closing alone keeps it where a forked process has it, too
             self._lock.close()
             self._lock = None
 
