@@ -37,14 +37,6 @@ _SCRATCH, _OWNER = "arena-", "owner"
 _LONGEST_BASE = 64
 """Bytes of a folder's path, so that the path of a socket in a folder below it has at most 107."""
 
-GAMES_FOLDERS = ("/usr/games", "/usr/local/games")
-"""Where systems put engines, which is not on root's PATH."""
-
-
-def find_program(name: str, path: str | None = None) -> str | None:
-    """Where a program is, on ``path`` (default: PATH) or among the games; None where there is none."""
-    return shutil.which(name, path=os.pathsep.join([path or os.environ.get("PATH", os.defpath), *GAMES_FOLDERS]))
-
 
 # --- Writing ---
 

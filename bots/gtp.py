@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING
 from arena import BotFault, BotKilled, BotTimeout, ConfigError
 from arena.contract import guard
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, setting
-from arena.contract.code import digest_of
-from arena.files import find_program
+from arena.contract.code import digest_of, find_program
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
     import numpy as np

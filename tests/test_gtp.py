@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from arena import BotFault, CheckpointError
 from arena.contract.bot import Bot, Decision, Limits
-from arena.files import find_program
+from arena.contract.code import find_program
 from arena.go.game import Game, Rules
 from arena.go.moves import BLACK, Colour, gtp_from_move, move_from_gtp
 from arena.gtp.server import Server, serve

@@ -17,7 +17,7 @@ import numpy as np
 
 from arena import BotFault, ConfigError
 from arena.contract.bot import Limits
-from arena.files import find_program
+from arena.contract.code import find_program
 from arena.go.game import Game, Rules
 from arena.go.moves import gtp_from_move, move_from_gtp, pass_move
 from bots import gtp

@@ -1,4 +1,5 @@
-"""A bot's code as part of who it is: kinds by where they are found, digests of their sources, kept copies of these.
+"""A bot's code as part of who it is: kinds by where they are found, digests of their sources, kept copies of these, and
+where programs are.
 
 What players there are is not here.
 """
@@ -9,6 +10,7 @@ import hashlib
 import importlib
 import os
 import re
+import shutil
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,6 +30,9 @@ OURS = "bots"
 KEPT = Path(user_data_dir("arena")) / "bots"
 """Where sources are kept, as STEM-CODE.py: not in the results, which may come from anywhere."""
 
+
+GAMES_FOLDERS = ("/usr/games", "/usr/local/games")
+"""Where systems put engines, which is not on root's PATH."""
 
 SENT = Path(user_cache_dir("arena")) / "sent"
 """Where a machine keeps the nets and bots that it was sent to play with, each in a folder named by its content."""
@@ -136,3 +141,8 @@ def kept(factory: str, beginning: str) -> list[str]:
 def _stem(path: Path) -> str:
     """The name of a source, without the code that a kept one has behind it."""
     return re.sub("-[0-9a-f]{12}$", "", path.stem)
+
+
+def find_program(name: str, path: str | None = None) -> str | None:
+    """Where a program is, on ``path`` (default: PATH) or among the games; None where there is none."""
+    return shutil.which(name, path=os.pathsep.join([path or os.environ.get("PATH", os.defpath), *GAMES_FOLDERS]))

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 from arena import UserError, __version__
 from arena.contract.bot import fault_words
+from arena.contract.code import find_program
 from arena.contract.finding import Begun, Finding, Verdict
-from arena.files import find_program
 from arena.players.bot_file import engine_command, engine_table
 
 if TYPE_CHECKING:
