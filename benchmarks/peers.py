@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from arena.contract.bot import Limits
-from arena.files import find_program
+from arena.contract.code import find_program
 from arena.go import kernels
 from arena.go.game import Game, Rules
 from benchmarks.measure import interleaved, report, skipped, timed

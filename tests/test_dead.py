@@ -10,7 +10,7 @@ import pytest
 from test_alive import alive_map, board_of
 from test_alive import groups as connected_groups
 
-from arena.files import find_program
+from arena.contract.code import find_program
 from arena.go.board import Board
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.kernels import BOARD, random_move

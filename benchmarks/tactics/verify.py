@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Sequence
 
 from arena.contract.bot import Limits
-from arena.files import find_program
+from arena.contract.code import find_program
 from arena.go.game import Game
 from arena.go.moves import BLACK, Move, gtp_from_move, move_from_gtp
 from benchmarks.tactics.positions import Position
