@@ -1,7 +1,7 @@
 """Long events and violent ends: kills of 20 kinds at random moments, killed training runs, and 10,000 games in one
 event. What is kept and what is left behind, not how fast.
 
-The whole of it takes long: ``-m slow``. 27 kills, two of a training run and a small event are always run.
+The whole of it takes long: ``-m slow``. 10 kills are always made.
 """
 
 from __future__ import annotations

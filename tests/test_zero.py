@@ -11,6 +11,7 @@ from dataclasses import replace
 from io import StringIO
 from itertools import count
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -394,10 +395,11 @@ def test_a_run_that_is_killed_again_and_again_goes_on(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "arena", "train", "zero", "--preset", "tiny", "--name", "z"]
     words += ["--max-games", "100000", "--set", "round_rows=200", "--set", "save_minutes=0", "--results", str(tmp_path)]
     folder, most = tmp_path / "training" / "z" / "games", 0
-    for kill in range(5):
+    random = Random(20)
+    for _ in range(20):
         process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            process.wait(8 + 1.3 * kill)
+            process.wait(random.uniform(4, 12))
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.wait()
