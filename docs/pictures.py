@@ -96,7 +96,13 @@ SCENES = (
         100,
         18,
         lambda text: re.search(r"[4-9],\d\d\d visits", text) is not None,
-        typed=[("no move yet", "e5\r"), ("move 2:", "g7\r"), ("move 4:", "c6\r"), ("move 6:", "!")],
+        typed=[
+            ("no move yet", "e5\r"),
+            ("move 2:", "g7\r"),
+            ("move 4:", "c6\r"),
+            ("move 6:", "!"),
+            ("makes this game", "y"),
+        ],
     ),
 )
 

@@ -169,6 +169,7 @@ def test_a_node_that_is_gone_costs_nobody_a_game(nodes: Any, tmp_path: Path) -> 
     assert [game[3:] for game in lost] == [game[3:] for game in played(quick(ponderers(4)), tmp_path / "here")]
 
 
+@pytest.mark.slow
 def test_a_node_without_the_engine_or_a_gpu_is_not_used(nodes: Any, tmp_path: Path) -> None:
     """One node has the engine, the other has the GPU that one of the bots asks for."""
     (tmp_path / "arena.toml").write_text(f'[bots.engine]\nkind = "gtp"\ncommand = "{ENGINE}"\n')
@@ -534,7 +535,7 @@ class Trouble:
     def fill_the_store(self, random: Random) -> None:
         command = [sys.executable, "-c", FILLER, self.nodes.address]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as filler:
-            assert filler.stdout is not None and filler.stdout.readline() == "full\n"
+            assert filler.stdout is not None and "full\n" in filler.stdout  # Ray may say something before
             self.wait_for(2)
 
 

@@ -49,6 +49,7 @@ def run(site: Path, *arguments: str) -> Done:
     return arena_alone(*arguments, folder=home, PYTHONPATH=path, XDG_DATA_HOME=str(home / "data"), columns=200)
 
 
+@pytest.mark.slow
 def test_a_bot_whose_source_has_changed_is_a_new_player_and_can_meet_the_old_one(site: Path) -> None:
     """A changed bot's games were merged with those of the old one: 'played earlier'."""
     play = ("match", "mine", "fast-random", "--size", "5", "--workers", "1", "-n")
