@@ -330,6 +330,13 @@ def test_clocks_are_shown_and_run(sit: Sit):
 # --- Overlays ---
 
 
+def test_an_enter_behind_a_yes_places_no_stone(sit: Sit):
+    seat = sit()
+    press(seat, "up", "!", "y", "enter")
+    settled(seat)
+    assert "no move yet" in text(seat)
+
+
 def test_hints_stay_on_and_follow_the_game(sit: Sit):
     seat = sit(bot=Scripted("B4", "A4"))
     press(seat, "!", "y")

@@ -209,6 +209,7 @@ class Seat:
         self._leaves_at = None
         if self._commands.asked:
             if key.lower() == "y":
+                self.cursor = None  # an Enter behind the y plays nowhere
                 return self._obey("y")
             self._commands.asked = ""
             if key in ("enter", " "):
