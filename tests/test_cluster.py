@@ -315,15 +315,12 @@ def test_a_teacher_is_not_played_by_another_version_or_where_nothing_answers(
 def test_a_teacher_plays_the_same_games_here_and_on_two_nodes_one_of_which_may_go(
     nodes: Any, tmp_path: Path, goes: bool
 ) -> None:
-    config = learner(tmp_path, games=40 if goes else 8, parallel_games=2 if goes else 3)
+    config = learner(tmp_path, games=400 if goes else 8, parallel_games=2 if goes else 3)
     here = taught(config, tmp_path / "here", None)
     second = [nodes.add_node(num_cpus=1)]
     news: list[str] = []
 
-    def kill(_: Any) -> None:
-        if goes and second:
-            nodes.remove_node(second.pop(), allow_graceful=False)
-
+    kill = lossy(nodes, second) if goes else lambda _: None
     assert taught(config, tmp_path / "there", Lent(nodes.address, 0, news.append), kill) == here
     assert not goes or any("was lost" in line for line in news)
     if second:
@@ -355,11 +352,13 @@ def test_a_teacher_that_is_stopped_leaves_nothing_on_the_nodes_and_keeps_what_is
 # --- Other trainers ---
 
 
-def lossy(nodes: Any, second: list[Any], news: list[str]) -> Callable[[Any], None]:
-    """What takes the second node away when a trainer first tells something."""
+def lossy(nodes: Any, second: list[Any]) -> Callable[[Any], None]:
+    """What takes the second node away some seconds after a trainer first told something: then it plays, too."""
+    told: list[float] = []
 
     def kill(_: Any) -> None:
-        if second:
+        told.append(monotonic())
+        if second and told[-1] - told[0] > 4:
             nodes.remove_node(second.pop(), allow_graceful=False)
 
     return kill
@@ -368,11 +367,11 @@ def lossy(nodes: Any, second: list[Any], news: list[str]) -> Callable[[Any], Non
 @pytest.mark.slow
 def test_value_plays_the_same_files_here_and_on_two_nodes_one_of_which_goes(nodes: Any, tmp_path: Path) -> None:
     net = str(untrained(tmp_path / "net", 1))
-    config = Value("tiny", policy=net, size=5, komi=2.5, games=400, games_per_file=20, policy_moves=8)
+    config = Value("tiny", policy=net, size=5, komi=2.5, games=6000, games_per_file=300, policy_moves=8)
     files, news = [], list[str]()
     for where in (None, Lent(nodes.address, 0, news.append)):
         recipe, cache = outcomes.Recipe.of(config, tmp_path), tmp_path / ("here" if where is None else "there")
-        kill = lossy(nodes, [nodes.add_node(num_cpus=1)] if where else [], news)
+        kill = lossy(nodes, [nodes.add_node(num_cpus=1)] if where else [])
         entry = Registry().resolve(f"checkpoint:{net}")
         with connected(where, [entry], recipe.rules) as cores:
             outcomes.make_games(config, recipe, cache, torch.device("cpu"), kill, cores)
@@ -389,7 +388,7 @@ def test_rl_learns_the_same_here_and_on_two_nodes_one_of_which_goes(nodes: Any, 
     nets, news = [], list[str]()
     for where in (None, Lent(nodes.address, 0, news.append)):
         results = tmp_path / ("here" if where is None else "there")
-        kill = lossy(nodes, [nodes.add_node(num_cpus=1)] if where else [], news)
+        kill = lossy(nodes, [nodes.add_node(num_cpus=1)] if where else [])
         nets.append(Checkpoint.open(rl.train(config, results, Registry(), kill, where)).identity)
     assert nets[0] == nets[1] and any("was lost" in line for line in news)
 
@@ -405,7 +404,7 @@ def test_zero_goes_on_without_a_node_and_plays_no_game_twice(nodes: Any, tmp_pat
         "eval_opponents": [],
     }
     config, news = change(ZERO_PRESETS["tiny"], tiny, "test"), list[str]()
-    kill = lossy(nodes, [nodes.add_node(num_cpus=1)], news)
+    kill = lossy(nodes, [nodes.add_node(num_cpus=1)])
     folder = zero.train(config, tmp_path, Registry(), kill, Lent(nodes.address, 0, news.append))
     assert Checkpoint.open(folder).manifest.metrics["games"] >= 600 and any("was lost" in line for line in news)
     games = Replay(tmp_path / "training" / config.name / zero.GAMES, config.size, 10_000).findings.games
