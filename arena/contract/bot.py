@@ -204,8 +204,8 @@ class Bot(ABC):
 
     def glance(self, games: Sequence[Game], symmetry: int = 0) -> list[Glance]:
         """What the net says of each position, evaluated under one of the 8 symmetries: for kinds that have the head
-        policy. The games are of one size."""
-        raise NotImplementedError
+        policy; empty for others. The games are of one size."""
+        return []
 
     def close(self) -> None:  # noqa: B027 (most bots hold nothing)
         """Free what the bot holds outside Python: processes, files. Called once, at the end."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -158,14 +159,14 @@ class Planned:
         return FixedCourse(self.pairings())
 
 
-class OfMeetings:
+class OfMeetings(ABC):
     """What the events have in common in which everybody has as many games with each other that he meets."""
 
     __slots__ = ()
 
+    @abstractmethod
     def plan(self, played: Iterable[Batch] = ()) -> Plan:
         """All the games; ``played`` are those so far."""
-        raise NotImplementedError
 
     def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
         """All the games, in the order in which they are begun."""
