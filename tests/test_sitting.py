@@ -267,14 +267,20 @@ def test_the_clock_of_a_bot_that_thinks_is_not_set_back_by_undo() -> None:
         bot.let.set()
 
 
-def test_a_bot_that_overruns_its_clock_loses() -> None:
-    clock = Clock()
+def overrunning(clock: Clock, seconds: float) -> Deliberate:
+    """A bot that takes so long for a move."""
 
     def spend() -> None:
-        clock.now += 11
+        clock.now += seconds
 
     bot = Deliberate("B3", spend=spend)
     bot.let.set()
+    return bot
+
+
+def test_a_bot_that_overruns_its_clock_loses() -> None:
+    clock = Clock()
+    bot = overrunning(clock, 11)
     with sat(kifu_of(), bot, Limits(main=10), now=clock) as sitting:
         now = play(sitting, "C3")
         assert now.outcome == Outcome(BLACK, Ending.TIME)
@@ -286,13 +292,7 @@ def test_a_bot_that_overruns_its_clock_loses() -> None:
 
 def test_the_clock_of_a_bot_that_overran_byo_yomi_shows_no_new_period() -> None:
     clock = Clock()
-
-    def spend() -> None:
-        clock.now += 90
-
-    bot = Deliberate("B3", spend=spend)
-    bot.let.set()
-    with sat(kifu_of(), bot, Limits(byoyomi=60), now=clock) as sitting:
+    with sat(kifu_of(), overrunning(clock, 90), Limits(byoyomi=60), now=clock) as sitting:
         now = play(sitting, "C3")
         assert now.outcome == Outcome(BLACK, Ending.TIME)
         assert now.clocks[1] is not None and now.clocks[1].seconds == 0.0

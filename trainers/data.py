@@ -205,7 +205,7 @@ def _date(text: str) -> int:
 
 
 def load_games(paths: Sequence[Path], size: int, cache: Path, dead_stones: bool = False) -> Games:
-    """The usable games of whatever ``read_path`` reads; kept in ``cache`` under a name made from their contents. With
+    """The usable games of a path (see ``read_path``); kept in ``cache`` under a name made from their contents. With
     ``dead_stones``, those of unfinished boards are marked as ``settling`` does it.
 
     Raises RecordError when a path can't be read or holds no usable game. Games that can't be read are left out.

@@ -136,7 +136,7 @@ class Parting:
     """The share of all games that is the test, where no day says."""
 
     def part_of(self, key: bytes, day: int) -> str:
-        """The part of a game by its ``canonical_key`` and its date: the same whatever other games there are."""
+        """The part of a game by its ``canonical_key`` and its date: other games don't change it."""
         if self.test_from:
             if day >= self.test_from:
                 return "test"

@@ -103,7 +103,7 @@ class Recipe:
     def play(
         self, numbers: Sequence[int], players: Sequence[Player], slots: int, threads: int = 1, groups: int = 1
     ) -> Iterator[Ended]:
-        """The games of these rising numbers, as they end; whatever else is played, each is the same."""
+        """The games of these rising numbers, as they end. Games played beside a game don't change it."""
         which = np.array(numbers)
         lengths = self.lengths(which)
         finisher = len(players) - 1 if len(players) > 2 else 0

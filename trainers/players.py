@@ -413,8 +413,7 @@ class Playing(Protocol):
 
 
 class Players:
-    """Players in threads, which play as long as the context lasts, whatever else is done meanwhile, or until they have
-    finished ``most`` games."""
+    """Players in threads, which play as long as the context lasts, or until they have finished ``most`` games."""
 
     def __init__(self, players: Sequence[Playing], most: float = math.inf):
         self._players = players

@@ -235,8 +235,9 @@ def play_games(
     """Play the games of ``numbers``, which are taken from its left, ``slots`` at once; a game that ends makes place
     for the next.
 
-    As long as ``goes_on``, which is asked before every round of moves; then the games in progress are lost. A game is
-    the same whatever is played beside it, as far as the teacher's answers are. With a ``player`` the moves are its.
+    As long as ``goes_on``, which is asked before every round of moves; then the games in progress are lost. Games
+    played beside a game don't change it, as long as they don't change the teacher's answers. A ``player``, if given,
+    chooses the moves.
     """
     live: list[_Unfinished] = []
     while goes_on():
