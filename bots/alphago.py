@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Glance, Limits, setting
-from bots.nets.checkpoint import Checkpoint, find
+from bots.nets.checkpoint import AUTO, Checkpoint, find
 
 if TYPE_CHECKING:
     import numpy as np
 
     from arena.go.game import Game
+    from bots.nets.inference import Evaluator
 
 STEP = 4096
 """Visits between two looks at the clock, at most."""
@@ -33,7 +35,7 @@ one board gets 1.5 times as many visits from as much time with 8 leaves a batch 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    checkpoint: str = setting("distilled-9x9", "name or folder of the net")
+    checkpoint: str = setting(AUTO, "name or folder of the net; auto: the one that ships for the size of the board")
     visits: int = setting(
         100,
         "visits per move, including those reused from the previous search. A limit such as @seconds overrides it",
@@ -130,9 +132,14 @@ class AlphaGo(Bot):
         self._config = config
         self._puct, self._gumbel = puct, gumbel
         self._knowledge = tree.knowledge_of(config, puct.Knowledge)
-        self._net = Evaluator(Checkpoint.open(find(config.checkpoint)), config.precision, config.threads)
+        self._net_of = cache(lambda folder: Evaluator(Checkpoint.open(folder), config.precision, config.threads))
+        self._on(9)  # a net that can't be loaded is refused now
         self._forest = tree.Forest(FIRST_NODES, most=config.max_tree_mb * 2**20 // NODE_BYTES)
         self._leaves = puct.Leaves.empty(0)
+
+    def _on(self, size: int) -> Evaluator:
+        """The net for boards of this size."""
+        return self._net_of(find(self._config.checkpoint, size=size))
 
     def choose(self, game: Game, limits: Limits) -> Decision:
         return self.choose_all([game], limits)[0]
@@ -143,9 +150,9 @@ class AlphaGo(Bot):
         from arena.go.planes import encode_games
 
         size = games[0].rules.size
-        decisions = [self._decide(slot, size) for slot in self._search_all(games, limits)]
-        if self._net.has_ownership and any(decision.ownership is None for decision in decisions):
-            owners = self._net.foresee_owners(encode_games(self._net.encoder, games))
+        decisions, net = [self._decide(slot, size) for slot in self._search_all(games, limits)], self._on(size)
+        if net.has_ownership and any(decision.ownership is None for decision in decisions):
+            owners = net.foresee_owners(encode_games(net.encoder, games))
             return [replace(decision, ownership=points) for decision, points in zip(decisions, owners, strict=True)]
         return decisions
 
@@ -189,7 +196,7 @@ class AlphaGo(Bot):
         return Decision(*self._forest.best(slot, size), ownership)
 
     def glance(self, games: Sequence[Game], symmetry: int = 0) -> list[Glance]:
-        return [Glance(*told) for told in self._net.glance(games, symmetry)]
+        return [Glance(*told) for told in self._on(games[0].rules.size).glance(games, symmetry)]
 
     def _search_all(self, games: Sequence[Game], limits: Limits, keep: bool = False) -> list[int]:
         """The slots of the games, their trees searched; with ``keep`` as they were left, whatever the settings say."""
@@ -210,7 +217,7 @@ class AlphaGo(Bot):
 
         from arena.go.moves import symmetry_table
 
-        config, forest, net = self._config, self._forest, self._net
+        config, forest, net = self._config, self._forest, self._on(size)
         per_game = config.virtual_loss_batch or (1 if limits.seconds is None else max(1, BATCH // len(slots)))
         batch = len(slots) * per_game
         if len(self._leaves.slots) < batch:
@@ -266,7 +273,7 @@ class AlphaGo(Bot):
 
 def check(config: Config, size: int) -> None:
     """Raise CheckpointError when the net is missing, damaged, without policy or value, or can't play so here."""
-    checkpoint = Checkpoint.open(find(config.checkpoint))
+    checkpoint = Checkpoint.open(find(config.checkpoint, size=size))
     checkpoint.require_size(size)
     checkpoint.require_precision(config.precision)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 import signal
 from collections import deque
 from collections.abc import Sequence
@@ -514,11 +515,31 @@ def test_games_of_earlier_rounds_are_learned_from_but_test_nothing(
     assert "24 games of alphago" in checkpoint.manifest.data and "earlier" in checkpoint.manifest.data
     with pytest.raises(RecordError, match="holds no games; name a folder"):
         distill.check(replace(config, earlier=(str(tmp_path),)), results)
-    with pytest.raises(RecordError, match="aren't played on 7x7"):
-        distill.check(replace(config, size=7, start=""), results)
     next(folder.glob("*.npz")).write_bytes(b"no games")
     with pytest.raises(RecordError, match="holds no games of a teacher"):
         distill.check(config, results)
+
+
+def test_games_on_another_size_are_learned_from_in_steps_of_their_own(
+    tiny: Config, results: Path, findings: Findings, tmp_path: Path
+) -> None:
+    small = replace(tiny, name="small", size=6, games=10)
+    teaching.make_games(small, Recipe.of(small, Registry()), tmp_path / "cache")
+    (folder,) = (tmp_path / "cache").iterdir()
+    config = replace(tiny, name="sizes", earlier=(str(folder),))
+    split = teaching.split_findings(tiny, findings, teaching.read_earlier(config))
+    assert same(split.train, teaching.split_findings(tiny, findings).train) and len(split.others) == 1
+    rows = distill.Material(split).rows(config, ENCODER, seed=1)
+    sizes = [rows.batch(step * config.batch_size, config.batch_size).planes.shape[-1] for step in range(40)]
+    share = len(split.others[0]) / (len(split.others[0]) + len(split.train))
+    assert sizes.count(6) / 40 == pytest.approx(share, abs=0.25) and set(sizes) == {6, SIZE}
+    assert Checkpoint.open(distill.train(config, results, Registry())).manifest.settings["earlier"] == [folder.name]
+    shutil.copy(next(folder.glob("*.npz")), results / "other.npz")
+    games = results / "cache" / "of-two-sizes"
+    shutil.copytree(Recipe.of(tiny, Registry()).folder(results / "cache"), games)
+    shutil.copy(results / "other.npz", games)
+    with pytest.raises(RecordError, match="others beside it on"):
+        distill.check(replace(config, earlier=(str(games),)), results)
 
 
 @pytest.mark.parametrize(

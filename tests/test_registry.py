@@ -3,6 +3,7 @@
 import os
 import pickle
 import sys
+from contextlib import closing
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -16,9 +17,10 @@ from arena.contract.bot import Limits
 from arena.contract.settings import plain
 from arena.events.schedule import Match, event_from_json, event_to_json
 from arena.events.terms import Terms
-from arena.go.game import Rules
+from arena.go.game import Game, Rules
 from arena.players.registry import Entry, Registry, load_kind
 from bots.nets import checkpoint, rollout
+from bots.nets.checkpoint import Checkpoint, find
 
 
 @pytest.fixture
@@ -251,6 +253,20 @@ def test_a_missing_or_damaged_net_or_one_of_another_size_is_refused(tmp_path: Pa
     assert "can't play 19x19" in refusal(entry.checked, 19, error=CheckpointError)
     net.weights.write_bytes(b"other weights")
     assert "damaged" in refusal(registry.resolve, f"checkpoint:{net.folder}", error=CheckpointError)
+
+
+def test_alphago_has_a_net_for_each_size_which_is_part_of_who_it_is(registry: Registry) -> None:
+    entry, usual = registry.resolve("alphago"), Checkpoint.open(find("distilled-9x9"))
+    assert entry.identity == entry.checked(9).identity == registry.resolve("alphago:checkpoint=distilled-9x9").identity
+    large = entry.checked(19)
+    assert Path(setting(large, "checkpoint")).name == "sl-19x19" and entry.net == usual.identity != large.net
+    assert large.identity == registry.resolve("alphago:checkpoint=sl-19x19").identity
+    own = registry.resolve("alphago:checkpoint=distilled-9x9").checked(19)
+    assert own.net == usual.identity  # whoever names a net gets it
+    games = [Game(Rules.preset("cgos", size), seed=1) for size in (9, 19)]
+    with closing(entry.build()) as asked, closing(large.build()) as pinned:  # as a GTP controller changes the size
+        small, big = (asked.glance([game])[0].policy for game in games)
+        assert len(small) == 82 and (big == pinned.glance([games[1]])[0].policy).all()
 
 
 # --- Identity ---

@@ -384,12 +384,19 @@ class Source(Protocol):
     def batch(self, first: int, count: int) -> Batch: ...
 
 
+class Counted(Source, Protocol):
+    """An endless order of rows that come again after an epoch."""
+
+    @property
+    def per_epoch(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class BySize:
     """Orders of rows of several board sizes in one: a step of ``step_rows`` rows is of one size, and each is as
     often as it has rows. Which it is depends on the seed and the step alone."""
 
-    orders: Sequence[Rows]
+    orders: Sequence[Counted]
     step_rows: int
     seed: int
 
@@ -415,9 +422,14 @@ def parted(batch: Batch, size: int) -> list[Batch]:
 class Mixed:
     """Two orders of rows in one: evenly spread, the share ``share`` of the rows is the second's."""
 
-    first: Source
+    first: Counted
     second: Source
     share: float
+
+    @property
+    def per_epoch(self) -> int:
+        """How many there are until the first order has come to its end."""
+        return round(self.first.per_epoch / max(1 - self.share, 1e-9))
 
     def batch(self, first: int, count: int) -> Batch:
         """Rows ``first`` to ``first + count``: those of the first order, then those of the second."""

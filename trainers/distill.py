@@ -195,12 +195,13 @@ class Material:
 
     def rows(self, config: Config, encoder: Encoder, seed: int) -> data.Source:
         """The endless order of training rows, each a ``Taught``."""
-        found = FoundRows(self.found.train, encoder, seed, config.num_workers)
-        if self.records is None:
-            return found
-        return data.Mixed(
-            found, PlayedRows(self.records.train, encoder, seed, config.num_workers), config.records_share
-        )
+        known: list[data.Counted] = [
+            FoundRows(some, encoder, seed, config.num_workers) for some in (self.found.train, *self.found.others)
+        ]
+        if self.records is not None:
+            played = PlayedRows(self.records.train, encoder, seed, config.num_workers)
+            known[0] = data.Mixed(known[0], played, config.records_share)
+        return data.BySize(known, config.batch_size, seed) if self.found.others else known[0]
 
     def figures(self, config: Config, encoder: Encoder, part: str, ask: Ask) -> dict[str, float]:
         """The figures of a net over ``part`` (validation or test), those of records under a name of their own."""

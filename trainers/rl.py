@@ -207,9 +207,7 @@ def train(
     """
     refuse_torchrun("rl")
     check(config, results)
-    bot = registry.resolve(config.eval_opponent) if config.eval_opponent else None
-    if bot is not None:
-        bot.checked(config.size)
+    bot = registry.resolve(config.eval_opponent).checked(config.size) if config.eval_opponent else None
     with connected(lent, [], rules_of(config)) as cores:
         return _Training(config, results, bot, on_progress, cores).run()
 

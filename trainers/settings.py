@@ -450,7 +450,7 @@ class Distill(Supervised):
     temperature_moves: int = option(16, SOURCE, "Moves drawn so; later ones are the most visited", 0)
     komi: float = option(7.0, SOURCE, "Komi", -361, 361)
     earlier: tuple[str, ...] = option(
-        (), SOURCE, "Folders of earlier games to learn from, too: results/cache/distill-games-..."
+        (), SOURCE, "Folders of earlier games to learn from, too, of any size: results/cache/distill-games-..."
     )
     test_split: float = option(0.05, SOURCE, "Share of the games held out for the test", 0, 0.9)
     validation_split: float = option(0.03, SOURCE, "Share of the games held out for validation", 0, 1)

@@ -106,7 +106,7 @@ class Recipe:
                 )
             engines.Analyst(teacher.config)  # or the command is refused after the first games
         else:
-            teacher.checked(config.size)
+            teacher = teacher.checked(config.size)
         player = registry.resolve(config.player).checked(config.size) if config.player else None
         if player is not None and (not player.bot_kind.teachers or player.bot_kind.external):
             raise ConfigError(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
+from math import isqrt
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
@@ -214,17 +215,18 @@ def read_findings(config: Config, recipe: Recipe, cache: Path) -> Findings:
     folder = recipe.folder(cache)
     if not any(folder.glob("*.npz")):
         raise RecordError("no game was finished to learn from; give more --play-minutes")
-    return _read(folder, recipe.rules.size, config.games)
+    return _read(folder, config.games)
 
 
 def read_earlier(config: Config) -> list[Findings]:
-    """The games in each of the folders ``earlier``. Raises RecordError for one without games, or of another size."""
-    return [_read(Path(folder), config.size) for folder in config.earlier]
+    """The games in each of the folders ``earlier``, whatever their size. Raises RecordError for one without games."""
+    return [_read(Path(folder)) for folder in config.earlier]
 
 
-def _read(folder: Path, size: int, count: int | None = None) -> Findings:
-    """The games in a folder in the order of their numbers, those below ``count``."""
-    parts, numbers = [], []
+def _read(folder: Path, count: int | None = None) -> Findings:
+    """The games in a folder, which are of one size, in the order of their numbers, those below ``count``."""
+    parts: list[Findings] = []
+    numbers = []
     for path in sorted(folder.glob("*.npz")):
         try:
             with np.load(path, allow_pickle=False) as arrays:
@@ -232,11 +234,12 @@ def _read(folder: Path, size: int, count: int | None = None) -> Findings:
             numbers.append(known.pop("numbers"))
             del known["seconds"]
             found = {name: known.pop(name) for name in ("places", "levels", "win_rates")}
+            size = isqrt(found["levels"].shape[1] - 1)
             parts.append(Findings(Games(size, **known), **found))
-        except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
+        except (OSError, ValueError, KeyError, IndexError, TypeError, BadZipFile) as error:
             raise RecordError(f"{path}: holds no games of a teacher ({error})") from error
-        if found["levels"].shape[1] != pass_move(size) + 1:
-            raise RecordError(f"{path}: its games aren't played on {size}x{size}")
+        if size != (first := parts[0].games.size):
+            raise RecordError(f"{path}: its games are played on {size}x{size}, others beside it on {first}x{first}")
     if not parts:
         raise RecordError(f"{folder}: holds no games; name a folder like results/cache/distill-games-...")
     drawn, firsts = np.unique(np.concatenate(numbers), return_index=True)
@@ -250,20 +253,24 @@ class Split:
     train: Findings
     validation: Findings
     test: Findings
+    others: tuple[Findings, ...] = ()
+    """On boards of other sizes, to learn from only."""
 
 
 def split_findings(config: Config, findings: Findings, earlier: Sequence[Findings] = ()) -> Split:
     """Findings apart, by hashes of the games' moves; ``earlier`` ones are to learn from only. Raises ConfigError where
     nothing is left to learn from or to be tested on."""
-    present = len(findings.games)
-    findings = Findings.joined([findings, *earlier])
+    present, by_size = len(findings.games), {config.size: [findings]}
+    for one in earlier:
+        by_size.setdefault(one.games.size, []).append(one)
+    findings, *others = map(Findings.joined, by_size.values())
     games = findings.games
     side = sides_of(games, config.test_split, config.validation_split, set())
     side[present:][side[present:] >= 0] = TRAIN
     test, validation, train = (findings.select(side == number) for number in range(3))
     if not len(train) or not len(test):
         raise ConfigError(f"{len(games)} games leave nothing to learn from or for the test; play more games")
-    return Split(train, validation, test)
+    return Split(train, validation, test, tuple(others))
 
 
 # --- Rows ---

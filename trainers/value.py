@@ -106,7 +106,7 @@ class Material:
     def rows(self, config: Config, encoder: Encoder, seed: int) -> data.Source:
         """The endless order of training rows."""
 
-        def of(split: data.Split, is_own: bool) -> data.Source:
+        def of(split: data.Split, is_own: bool) -> data.Rows:
             if config.positions == "all" and not is_own:
                 return data.Rows(split.train, encoder, seed, config.num_workers)
             return data.OneEach(split.train, encoder, seed, config.num_workers, last=is_own)

@@ -83,9 +83,7 @@ def train(
     """
     refuse_torchrun("zero")
     check(config, results)
-    entries = [registry.resolve(name) for name in config.eval_opponents]
-    for entry in entries:
-        entry.checked(config.size)
+    entries = [registry.resolve(name).checked(config.size) for name in config.eval_opponents]
     with connected(lent, [], Rules.preset("cgos", config.size)) as cores:
         return _Training(config, results, entries, on_progress, cores).run()
 

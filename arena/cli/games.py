@@ -319,7 +319,7 @@ def analyze(
     entry = registry.resolve(bot)
     limits = _limits(registry, entry, visits, seconds)
     entry = replace(entry, name=f"{entry.name}@{limits}" if str(limits) and not str(entry.limits) else entry.name)
-    entry.checked(record.rules.size)
+    entry = entry.checked(record.rules.size)
     console, errors = Console(), Console(stderr=True)
     words = analysis_headline(record, entry.name)
     style.say(words, console)

@@ -187,7 +187,8 @@ def _find(wanted: Wanted, say: Callable[[str], None]) -> _Found:
     registry = registry_of(wanted.config, wanted.results)
     folder = find(wanted.checkpoint.removeprefix("checkpoint:"), wanted.results)
     name = wanted.against or entry_for(registry, folder)
-    entry = _entry(registry, name)
+    terms = events.read_terms(wanted.given, say)
+    entry = _entry(registry, name).on(terms.rules.size)
     player = entry if wanted.played_as is None else _player(registry, wanted.played_as)
     net = player.identify(folder)
     if net == entry.net:
@@ -200,10 +201,8 @@ def _find(wanted: Wanted, say: Callable[[str], None]) -> _Found:
     gate = Gate(name, kept.name, rows, minutes)
     test = events.sequential_test(wanted.sprt, wanted.alpha, wanted.beta)
     present = player if wanted.played_as is None else with_checkpoint(player, checkpoint_of(entry))
-    terms = events.read_terms(wanted.given, say)
-    size = terms.rules.size
     for played in (with_checkpoint(player, folder), present):
-        played.checked(size)
+        played.checked(terms.rules.size)
     made = _keep(player, folder, kept, net)
     try:
         candidate = with_checkpoint(player, kept).with_limits(limits)

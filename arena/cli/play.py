@@ -323,8 +323,7 @@ def teach_rules(against: str, first: int, plain: bool, results: Path, config: Pa
     from arena.screen.style import Console
     from arena.screen.tutorial import Left, Talk, farewell, play, teach
 
-    entry = registry_of(config, results).resolve(against)
-    entry.checked(SIZE)
+    entry = registry_of(config, results).resolve(against).checked(SIZE)
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     console = Console(no_color=True) if plain else Console()
     lines = Lines(sys.stdin)

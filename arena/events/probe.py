@@ -149,7 +149,7 @@ def _start(entry: Entry, rules: Rules, report: Report) -> Bot:
     """The player, built and with all that it needs loaded or compiled."""
     report(Begun("start", STARTUP))
     started = monotonic()
-    entry.checked(rules.size)
+    entry = entry.checked(rules.size)
     referee = Game(rules)
     referee.play(0)  # compiles what isn't yet
     referee.margin()

@@ -19,7 +19,7 @@ from arena.contract.bot import Bot, BotKind, Limits
 from arena.contract.code import Player, code_of, digest_of, kept, load_kind
 from arena.contract.settings import plain, read_value, setting, suggest
 from arena.players.tables import ClusterTable, ScreenTable, TournamentTable, read_config, read_table
-from bots.nets.checkpoint import MANIFEST, Checkpoint, find, precision_here
+from bots.nets.checkpoint import AUTO, MANIFEST, Checkpoint, find, precision_here
 
 GROUP = "arena.bots"
 """The entry point group under which installed packages offer kinds of bots."""
@@ -124,7 +124,7 @@ class Entry:
     def _require_same(self) -> None:
         if self.net:
             folder = dict(self.settings)["checkpoint"]
-            net = self.identify(Path(folder))
+            net = self.identify(find(folder))
             if net != self.net:
                 raise UserError(
                     f"the net of {self.name} in {folder} was replaced ({self.net[:8]}, now {net[:8]}); "
@@ -177,14 +177,23 @@ class Entry:
     def checked(self, size: int) -> Entry:
         """This player, once it is sure that it can play on a board of this size, with what has been learnt of its code.
         Raises the UserError that would stop it, which begins with the player's name or its table in arena.toml."""
-        kind = self.bot_kind
+        kind, player = self.bot_kind, self.on(size)
         if kind.check is None:
-            return self
+            return player
         try:
-            code = kind.check(self.config, size)
+            code = kind.check(player.config, size)
         except UserError as error:
             raise type(error)(f"{_where(self.name, self.source)}: {error}") from error
-        return replace(self, code=f"{self.code} {code}") if code else self
+        return replace(player, code=f"{self.code} {code}") if code else player
+
+    def on(self, size: int) -> Entry:
+        """This player with the net that it has on boards of this size, if that depends on the size."""
+        settings = dict(self.settings)
+        if settings.get("checkpoint") != AUTO:
+            return self
+        folder = find(AUTO, size=size)
+        settings["checkpoint"] = str(folder.absolute())
+        return replace(self, settings=tuple(settings.items()), net=self.identify(folder))
 
 
 class Registry:
@@ -371,7 +380,8 @@ class Registry:
         if "checkpoint" not in settings:
             return entry
         folder = find(settings["checkpoint"], self._results)
-        settings["checkpoint"] = str(folder.absolute())
+        if settings["checkpoint"] != AUTO:
+            settings["checkpoint"] = str(folder.absolute())
         if settings.get("precision") == "auto":
             settings["precision"] = precision_here(folder)
         return replace(entry, settings=tuple(settings.items()), net=entry.identify(folder))

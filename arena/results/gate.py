@@ -106,8 +106,8 @@ def takes_checkpoint(entry: Entry) -> bool:
 
 
 def checkpoint_of(entry: Entry) -> Path:
-    """The folder of the entry's checkpoint, as it is set."""
-    return Path(dict(entry.settings)["checkpoint"])
+    """The folder of the entry's checkpoint, as it is set; of 9x9 where it depends on the size."""
+    return Path(dict(entry.on(9).settings)["checkpoint"])
 
 
 def with_checkpoint(entry: Entry, folder: Path) -> Entry:

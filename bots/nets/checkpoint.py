@@ -175,11 +175,21 @@ class Checkpoint:
         return self.folder / name
 
 
-def find(name: str | Path, results: str | Path = "results") -> Path:
-    """The folder that ``name`` means: a path, ``results``/checkpoints/NAME, or a net that comes with the package.
+AUTO = "auto"
+"""Stands for the net that ships for a size of board."""
+
+LARGE = 16
+"""The smallest board on which the net of 19x19 plays better than that of 9x9."""
+
+
+def find(name: str | Path, results: str | Path = "results", size: int = 9) -> Path:
+    """The folder that ``name`` means: a path, ``results``/checkpoints/NAME, or a net that comes with the package;
+    ``AUTO`` is the one of the latter for boards of ``size``.
 
     A bare name is looked for in ``results`` first. Raises CheckpointError when there is none.
     """
+    if name == AUTO:
+        return SHIPPED / ("distilled-9x9" if size < LARGE else "sl-19x19")
     text = str(name)
     bare = Path(text).name == text and text not in ("", ".", "..")
     places = [Path(results) / "checkpoints" / text, SHIPPED / text] if bare else []
