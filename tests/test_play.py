@@ -290,6 +290,10 @@ def test_a_game_goes_on_from_a_move_of_a_file_and_is_unrated(tmp_path: Path, typ
     assert "It continues after move 3. Black plays D2." in done.stdout
     assert "There is no move" not in done.stdout and "a stone lies there already" in done.stdout
     refused(typed("", "random", "--from", "old.sgf", "--move", "5"), "--move 5: the game in old.sgf has 4 moves")
+    kept = sorted((tmp_path / "results").rglob("*.sgf"))
+    left = typed("quit", "random", "--as", "ada", "--from", "old.sgf", "--color", "white")
+    assert "You played no move, so nothing is saved." in left.stdout, left
+    assert sorted((tmp_path / "results").rglob("*.sgf")) == kept
 
 
 def test_a_handicap_puts_stones_on_the_board_and_a_drawn_colour_is_explained(typed: Callable[..., Done]) -> None:

@@ -186,12 +186,13 @@ def test_every_setting_but_the_number_of_games_makes_another_event() -> None:
         "seed": [2],
         "adjudication": [Adjudication.read("off"), Adjudication(resign=0.05), Adjudication(turns=5)],
         "book": [((3, 4), (5, 6)), ((5, 6), (3, 4))],
+        "name": ["x", "y"],
     }
     changes["first"] += [replace(a, limits=Limits(seconds=1))]
     changes["rules"] += [Rules.preset("chinese", 9), Rules.preset("cgos", 13)]
     keys = [match().key, match(first=b, second=a).key]
     keys += [match(**{name: value}).key for name, values in changes.items() for value in values]
-    assert len(set(keys)) == len(keys) == 21
+    assert len(set(keys)) == len(keys) == 23
     assert match(games=100).event == match().event
     again = match(run=2)
     assert again.key == match().key
@@ -204,6 +205,7 @@ def test_an_event_is_named_for_its_players_in_plain_signs_and_a_bot_that_meets_i
     named = match(first=scripted("GOOD", "gtp:command=gnugo --mode gtp /x"), second=scripted("GOOD", "größer/_x"))
     assert named.event.startswith("gtp-größer--x-")
     assert "/" not in named.event
+    assert match(name="july").event.startswith("july-")
     itself = match(first=scripted("GOOD", "a"), second=scripted("GOOD", "a"))
     assert list(itself.players) == ["a", "a (2)"]
     assert {(pairing.black, pairing.white) for pairing in itself.pairings()} == {("a", "a (2)"), ("a (2)", "a")}
@@ -216,6 +218,7 @@ def test_an_event_is_named_for_its_players_in_plain_signs_and_a_bot_that_meets_i
         ({"games": -3}, "-3 games can't be played"),
         ({"openings": -1}, "-1 openings can't be played; give at least 0"),
         ({"plies": -1}, "-1 plies can't be played"),
+        ({"name": "a/b"}, "'a/b' is not a name for a match; use letters"),
         ({"rules": Rules.preset("cgos", 9, move_limit=4)}, "an opening of 4 plies leaves no game; the move limit is 4"),
     ],
 )
@@ -297,7 +300,14 @@ ENTRIES = (
     scripted("GOOD", "größer: 碁", at=3),
 )
 EVENTS: list[Match | Tournament | Ladder] = [
-    Match(ENTRIES[0], ENTRIES[1], Terms(Rules.preset("japanese", 13, 0.5), openings=4, plies=2, seed=2**40), 30, run=3),
+    Match(
+        ENTRIES[0],
+        ENTRIES[1],
+        Terms(Rules.preset("japanese", 13, 0.5), openings=4, plies=2, seed=2**40),
+        30,
+        run=3,
+        name="x",
+    ),
     Match(ENTRIES[0], ENTRIES[0], Terms(NINE, adjudication=Adjudication.read("resign=0.1"), book=((1, 2), (3,))), 2),
     Tournament("league", ENTRIES, Terms(NINE), games_each=6, style=Style.GAUNTLET),
     Ladder("climb", ENTRIES, Terms(NINE, book=((1, 2), (3,))), games=300, to_see=40.0, block=4),

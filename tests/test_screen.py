@@ -51,7 +51,7 @@ from arena.screen.progress import Start, show_training
 from arena.screen.report import first_sections, title
 from arena.screen.running import HOLD, SOME_MOVES
 from arena.screen.style import Console
-from arena.screen.tables import bots_table, elo_table, games_table, statistics_table
+from arena.screen.tables import Sheet, bots_table, elo_table, games_table, statistics_table
 from trainers.progress import Progress
 
 
@@ -87,6 +87,16 @@ def running_view(match: Match, clock: Clock) -> MatchView:
 
 
 # --- The board ---
+
+
+def test_a_table_in_a_pipe_has_a_line_for_each_row_however_long() -> None:
+    row = ("a", "word " * 40 + "end", "7")
+    sheet = Sheet(("name", "what", "n"), [row, row], "Run arena " + "x" * 100, flexible=(1,), numbers=(2,))
+    shown = io.StringIO()
+    Console(file=shown, width=40).print(sheet)
+    lines = [line.split() for line in shown.getvalue().splitlines()]
+    assert lines[0] == ["name", "what", "n"] and lines[2] == lines[3] == " ".join(row).split()
+    assert shown.getvalue().splitlines()[-1] == sheet.note
 
 
 def test_a_board_shows_stones_stars_coordinates_and_the_last_move_without_colours():

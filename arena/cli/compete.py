@@ -62,6 +62,10 @@ def match(
     alpha: Annotated[float, typer.Option(help="Probability of accepting ELO1 if ELO0 is true.")] = 0.05,
     beta: Annotated[float, typer.Option(help="Probability of accepting ELO0 if ELO1 is true.")] = 0.05,
     new: Annotated[bool, typer.Option("--new", help="Start again instead of resuming.")] = False,
+    name: Annotated[
+        str,
+        typer.Option("--name", help="Name with which the match's id begins (default: A-B).", show_default=False),
+    ] = "",
     plan: Annotated[
         bool, typer.Option("--plan", help="Estimate how many games, and how long, the match takes.")
     ] = False,
@@ -105,7 +109,7 @@ def match(
     live = replace(events.Live.of(console, results, workers, cluster, registry), as_json=as_json)
     agreed = events.read_terms(terms, say)
     one, other = (events.read_player(registry, name, terms, or_person=not plan) for name in (first, second))
-    played = Match(one, other, agreed, games, test=test)
+    played = Match(one, other, agreed, games, test=test, name=name)
     events.require_openings(played, results)
     if plan:
         _plan(played, first_given(to_see, PLANNED), live)

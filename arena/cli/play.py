@@ -161,6 +161,7 @@ def play(
                 opponents = made_ready(kifu, bots)
                 file = stack.enter_context(KifuFile.create(results, stored_ids(results)))
                 kifu = file.begin(kifu)
+            begun_with = 0 if resume else len(kifu.record.moves)
             judges = list(advisers(bots, registry, kifu.size))
             sitting, lines, evaluate = (
                 Sitting(kifu, opponents, analyst(judges), file.write),
@@ -173,7 +174,7 @@ def play(
             except KeyboardInterrupt:
                 console.print()
                 code = 130
-            _part(file.read(), file, results, say)
+            _part(file.read(), begun_with, file, results, say)
         if resume and again:
             say(f"To play again: arena play {next((kifu.name(colour) for colour in bots), 'human')}")
             break
@@ -255,10 +256,11 @@ def _evaluator(judges: Iterable[Entry]) -> Evaluate | None:
 # --- Keeping ---
 
 
-def _part(kifu: Kifu, file: KifuFile, results: Path, say: Callable[[str], None]) -> None:
-    """Say what becomes of the game: it is stored when it is over, and waits when it isn't."""
-    moves = len(kifu.record.moves)
-    own = moves if kifu.record.first in kifu.people else moves // 2  # a bot may have begun
+def _part(kifu: Kifu, begun: int, file: KifuFile, results: Path, say: Callable[[str], None]) -> None:
+    """Say what becomes of a game that began with ``begun`` moves: it is stored when it is over, and waits when it
+    isn't."""
+    moves, first = len(kifu.record.moves), kifu.record.first
+    own = any((first if ply % 2 == 0 else first.opponent) in kifu.people for ply in range(begun, moves))
     if kifu.is_over:
         try:
             store_games([kifu], results)

@@ -25,6 +25,7 @@ from arena.events.pairing import (
     Pairing,
     Plan,
     check_field,
+    check_name,
     meeting_of,
 )
 from arena.events.tally import Judge
@@ -68,7 +69,7 @@ class Match(OfMeetings):
 
     ``games`` may grow: the first games of a longer match are those of a shorter one. ``run`` counts fresh
     starts of the same match. ``test`` ends it before all games are played; ``gate``, which has a test, says what that
-    decides.
+    decides. A ``name`` makes another match of the same settings.
     """
 
     first: Entry
@@ -78,9 +79,12 @@ class Match(OfMeetings):
     run: int = 1
     test: Sprt | None = None
     gate: Gate | None = None
+    name: str = ""
 
     def __post_init__(self) -> None:
         require("games", self.games, 1)
+        if self.name:
+            check_name("match", self.name)
         if self.gate is not None and self.test is None:
             raise ValueError(f"a gate of {self.gate.entry} needs a test")
 
@@ -101,6 +105,7 @@ class Match(OfMeetings):
             "names": [self.first.name, self.second.name],
             **self.terms.settings,
             **gate,
+            **({"name": self.name} if self.name else {}),
         }
 
     @property
@@ -109,6 +114,8 @@ class Match(OfMeetings):
         digest = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:8]
         if self.gate is not None:
             return f"gate-{_slug(self.gate.entry)}-{_slug(self.gate.checkpoint)}-{digest}"
+        if self.name:
+            return f"{self.name}-{digest}"
         return f"{_slug(self.first.name)}-{_slug(self.second.name)}-{digest}"
 
     @property

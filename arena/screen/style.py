@@ -85,6 +85,9 @@ class Console(rich.console.Console):
     def encoding(self) -> str:
         return "ascii" if self._ascii_only else super().encoding
 
+    def print(self, *objects: Any, crop: bool = True, **options: Any) -> None:
+        super().print(*objects, crop=crop and self.is_terminal, **options)  # a pipe has no width
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         segments = super().render(renderable, options)
         return map(_in_ascii, segments) if self.options.ascii_only else segments
