@@ -69,7 +69,6 @@ HOMES = {
         "bots/nets/classics.py",
         "bots/nets/catalogue.py",
         "bots/nets/gpu.py",
-        "bots/nets/vnni.py",
         "trainers/",
     ),
     "typer": ("arena/cli/",),

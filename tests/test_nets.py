@@ -1,6 +1,8 @@
 """Nets at play: checkpoints verify themselves, exports answer as torch does, answers don't depend on the batch."""
 
+import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -20,8 +22,9 @@ from arena.go.planes import encode_game, find_encoder
 from arena.players.registry import Registry, load_kind
 from bots.alphago import AlphaGo, Config, check
 from bots.nets import checkpoint as checkpoints
+from bots.nets import vnni
 from bots.nets.catalogue import load_network, named_network
-from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, SHIPPED, WEIGHTS, Checkpoint, Manifest, find, save
+from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, PACKED, SHIPPED, WEIGHTS, Checkpoint, Manifest, find, save
 from bots.nets.gpu import LARGEST, TorchModel
 from bots.nets.inference import Evaluator, has_fast_int8
 from bots.nets.network import Network, NetworkConfig, expected_result, win_rates
@@ -340,6 +343,25 @@ def test_int8_that_computes_something_else_gives_way_to_fp32_with_one_warning(
         CheckpointError, match=r"faulty: int8 differs from fp32 on this processor .* use precision=fp32"
     ):
         Evaluator(faulty, "int8")
+
+
+@pytest.mark.skipif(not vnni.is_supported(), reason="the processor has no AVX-512 VNNI")
+def test_own_kernels_play_where_the_processor_is_made_for_them(tmp_path: Path) -> None:
+    folder = tmp_path / "zero"
+    shutil.copytree(SHIPPED / "zero-9x9", folder)
+    checkpoint = Checkpoint.open(folder)
+    game = Game(Rules.preset(), seed=1)
+    packed, threaded, exact = (Evaluator(checkpoint, *how) for how in (("int8", 1), ("int8", 2), ("fp32", 1)))
+    assert [type(one._model).__name__ for one in (packed, threaded, exact)] == ["PackedModel", "OnnxModel", "OnnxModel"]
+    said, other, wanted = (one.glance([game])[0] for one in (packed, threaded, exact))
+    assert (said[0] != other[0]).any() and said[2] == pytest.approx(other[2], abs=1e-4)
+    assert said[0] == pytest.approx(wanted[0], abs=0.02) and said[1] == pytest.approx(wanted[1], abs=0.02)
+    (folder / PACKED).write_bytes(b"no arrays")
+    content = json.loads((folder / MANIFEST).read_text())
+    content["files"][PACKED] = hashlib.sha256(b"no arrays").hexdigest()
+    (folder / MANIFEST).write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match=r"packed\.safetensors: can't be loaded .*; export the net again"):
+        Evaluator(Checkpoint.open(folder))
 
 
 def test_a_net_whose_answers_are_not_numbers_is_refused_when_it_is_loaded(net: Checkpoint, tmp_path: Path) -> None:

@@ -30,13 +30,14 @@ from bots.alphago import Config as Search
 from bots.nets import vnni
 from bots.nets.catalogue import named_network
 from bots.nets.checkpoint import Checkpoint
-from bots.nets.inference import sample_planes
+from bots.nets.inference import PackedModel, sample_planes
 from bots.nets.network import Network
 from bots.search import puct
 from bots.search.tree import knowledge_of
 from trainers import zero
 from trainers.far import FarPlayer, SentNet
-from trainers.live import LiveNet
+from trainers.live import HeadsModel, LiveNet
+from trainers.packing import fits, pack
 from trainers.players import LEVELS, Chances, Played, Player, Players, Style, Table
 from trainers.progress import Rating, Round, strengths
 from trainers.replay import Replay, findings_of, stored_form, window
@@ -266,13 +267,18 @@ def test_a_packed_net_answers_as_torch_does_for_any_shape_and_size(net: str, siz
         for name, tensor in network.state_dict().items():
             if tensor.is_floating_point():
                 tensor += 0.1 * torch.rand_like(tensor) * (1 if "var" in name else 2)
-    assert isinstance(network, Network) and vnni.fits(network)
+    assert isinstance(network, Network) and fits(network)
     planes = sample_planes(ENCODER, size)
-    logits, rates = vnni.evaluate(vnni.pack(network, planes), planes)
+    model = PackedModel(pack(network, planes))
+    logits, values = model.run(["policy", "value"], planes)
+    alone = [model.run(["value", "policy"], planes[row : row + 1])[1][0] for row in range(len(planes))]
+    assert (logits == np.stack(alone)).all()
+    rates = HeadsModel(model).evaluate(planes)[1]
     with torch.no_grad():
         answer = network(torch.from_numpy(planes))
     wanted, odds = answer.policy.numpy(), answer.value.softmax(1).numpy()
     assert (logits - wanted).var() < 0.003 * wanted.var()
+    assert values == pytest.approx(answer.value.numpy(), rel=0.03, abs=0.03)
     assert rates == pytest.approx(odds[:, 0] + odds[:, 1] / 2, abs=0.03)
 
 

@@ -22,6 +22,7 @@ import onnx
 import onnxruntime
 import torch
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import save_file
 from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
@@ -32,8 +33,9 @@ from arena.go.game import Rules
 from arena.go.moves import MAX_SIZE, MIN_SIZE
 from arena.go.planes import Encoder
 from bots.nets.catalogue import Net
-from bots.nets.checkpoint import MODEL, MODEL_INT8, WEIGHTS, Checkpoint, Manifest, save
+from bots.nets.checkpoint import MODEL, MODEL_INT8, PACKED, WEIGHTS, Checkpoint, Manifest, save
 from bots.nets.network import win_rates
+from trainers.packing import fits, pack
 
 OPSET = 17
 PARITY = 1e-4
@@ -141,7 +143,7 @@ def write_files(network: Net, folder: Path, calibration: np.ndarray | None, chec
         with all_threads():
             return write_models(network, folder, calibration, check)
     except Exception as error:  # whatever the exporter and the quantiser raise: what was learned isn't lost by it
-        for model in (MODEL, MODEL_INT8):
+        for model in (MODEL, MODEL_INT8, PACKED):
             (folder / model).unlink(missing_ok=True)
         words = "%s: saved without ONNX (%s); torch plays it, which is slower on a processor"
         logging.getLogger(__name__).warning(words, folder.name, reason(error))
@@ -171,6 +173,8 @@ def write_models(network: Net, folder: Path, calibration: np.ndarray | None, che
     if calibration is None:
         return _rounded(measured)
     quantise(folder / MODEL, folder / MODEL_INT8, calibration)
+    if fits(network):
+        save_arrays(pack(network, calibration), folder / PACKED)
     rough = run_model(folder / MODEL_INT8, check)
     if "policy" in exact:
         same = exact["policy"].argmax(1) == rough["policy"].argmax(1)

@@ -15,9 +15,10 @@ from bots.nets import vnni
 from bots.nets.catalogue import Net
 from bots.nets.checkpoint import has_fast_int8
 from bots.nets.gpu import TorchModel
-from bots.nets.inference import DOUBT, POLICY, VALUE, Model, OnnxModel
+from bots.nets.inference import DOUBT, POLICY, VALUE, Model, OnnxModel, PackedModel
 from bots.nets.network import Answer, Network
 from trainers.export import quantise, write_model
+from trainers.packing import fits, pack
 
 ASKED = (POLICY, VALUE)
 
@@ -34,18 +35,8 @@ class Playing(nn.Module):
         return answer
 
 
-class PackedModel:
-    """A net on a processor with AVX-512 VNNI, for boards of one size."""
-
-    def __init__(self, network: Network, planes: np.ndarray):
-        self._net = vnni.pack(network, planes)
-
-    def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return vnni.evaluate(self._net, planes)
-
-
 class HeadsModel:
-    """A net in ONNX Runtime or in torch."""
+    """A net as players ask it."""
 
     def __init__(self, model: Model):
         self.model = model
@@ -65,7 +56,7 @@ class LiveNet:
         self.is_int8 = False
         self._device, self._bf16 = device, bf16
         self._int8, self._packed = int8, packed and vnni.is_supported()
-        self._model: PackedModel | HeadsModel | None = None
+        self._model: HeadsModel | None = None
         self._shared = threading.Lock()  # of a GPU: while one thread asks, the others walk their trees
 
     def take(self, network: Net, planes: np.ndarray) -> None:
@@ -80,14 +71,14 @@ class LiveNet:
         else:
             self._model = HeadsModel(TorchModel(network, self._device, self._bf16))
 
-    def _of_processor(self, network: Network, planes: np.ndarray) -> PackedModel | HeadsModel:
+    def _of_processor(self, network: Network, planes: np.ndarray) -> HeadsModel:
         self.is_int8 = False
-        rough: PackedModel | HeadsModel | None = None
+        rough: HeadsModel | None = None
         with TemporaryDirectory() as folder:
             path = Path(folder) / "net.onnx"
             if self._int8 and len(planes) >= 32:
-                if self._packed and vnni.fits(network):
-                    rough = PackedModel(network, planes)
+                if self._packed and fits(network):
+                    rough = HeadsModel(PackedModel(pack(network, planes)))
                 elif has_fast_int8():
                     write_model(Playing(network).eval(), path, planes)  # type: ignore[arg-type]  # two heads of a net
                     quantise(path, path.with_name("int8.onnx"), planes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from math import isfinite
@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 import onnxruntime
+from safetensors.numpy import load_file
 
 from arena import CheckpointError, ConfigError
 from arena.files import reason
@@ -20,7 +21,8 @@ from arena.go.game import Game, Rules
 from arena.go.kernels import random_move
 from arena.go.moves import symmetry_table
 from arena.go.planes import Encoder, encode_game, encode_games, find_encoder
-from bots.nets.checkpoint import MODEL_INT8, Checkpoint, has_fast_int8
+from bots.nets import vnni
+from bots.nets.checkpoint import MODEL_INT8, PACKED, Checkpoint, has_fast_int8
 
 
 class Precision(StrEnum):
@@ -99,6 +101,35 @@ class OnnxModel:
             raise CheckpointError(words) from error
 
 
+class PackedModel:
+    """A net in int8 on a processor with AVX-512 VNNI. Other heads than policy and value are those of ``rest``."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], rest: Model | None = None):
+        self.outputs = {POLICY, VALUE} | (rest.outputs if rest else set())
+        self._arrays, self._rest = arrays, rest
+        self._nets: dict[int, vnni.Packed] = {}  # by size
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, rest: Model) -> PackedModel:
+        """Raises CheckpointError for a file that can't be loaded."""
+        path = checkpoint.folder / PACKED
+        try:
+            model = cls(load_file(path), rest)
+            model.run([POLICY], np.zeros((1, checkpoint.manifest.planes, 5, 5), np.float32))
+        except Exception as error:
+            raise CheckpointError(f"{path}: can't be loaded ({reason(error)}); export the net again") from error
+        return model
+
+    def run(self, asked: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
+        if self._rest is not None and not {POLICY, VALUE}.issuperset(asked):
+            return self._rest.run(asked, planes)
+        size = planes.shape[-1]
+        if size not in self._nets:
+            self._nets[size] = vnni.lay_out(self._arrays, size)
+        found = dict(zip((POLICY, VALUE), vnni.evaluate(self._nets[size], planes), strict=True))
+        return [found[name] for name in asked]
+
+
 class Evaluator:
     """A net ready to play, on one thread unless more are asked for.
 
@@ -132,7 +163,9 @@ class Evaluator:
 
     def _load(self, precision: Precision) -> Model:
         if precision is Precision.INT8 or (precision is Precision.FP32 and self.checkpoint.has_model):
-            return OnnxModel(self.checkpoint.model(int8=precision is Precision.INT8), self._threads)
+            model = OnnxModel(self.checkpoint.model(int8=precision is Precision.INT8), self._threads)
+            packed = PACKED in self.checkpoint.manifest.files and vnni.is_supported() and self._threads == 1
+            return PackedModel.of(self.checkpoint, model) if packed and precision is Precision.INT8 else model
         self.checkpoint.require_precision(precision)
         from bots.nets.gpu import TorchModel  # torch is heavy, and may not be there
 

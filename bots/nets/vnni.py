@@ -1,25 +1,23 @@
-"""Residual nets in int8 on processors with AVX-512 VNNI, for players whose weights change all the time: a net is packed
-in milliseconds, where exporting a model takes half a second, and small nets are evaluated about twice as fast.
+"""Residual nets in int8 on processors with AVX-512 VNNI, faster and closer to float32 than in ONNX Runtime.
 
 Convolutions multiply 8-bit numbers and add up in 32 bits; all else is float32, and so is the residual stream. The
 points of a board lie in a row, with an empty point at the end of each line and an empty line above and below, so that a
-3x3 convolution is nine shifted products. Not here: several sizes in one batch, ownership and score.
+3x3 convolution is nine shifted products. Not here: several sizes in one batch, ownership and score; how a net gets its
+8 bits (``trainers/packing.py``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
-from torch import nn
 
 from arena.go.jit import inlined, kernel
-from bots.nets.network import Network, PoolingBlock, folded
 
 U = np.uint64
 
@@ -40,14 +38,6 @@ def is_supported(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
     except OSError:
         return False
     return {"avx512f", "avx512bw", "avx512vl", "avx512_vnni"} <= set(words)
-
-
-def fits(network: nn.Module) -> bool:
-    """Whether a net can be packed: a residual one with all heads, whose channels fill registers."""
-    if not isinstance(network, Network):
-        return False
-    shape = network.config
-    return all(count % LANES == 0 for count in (shape.channels, shape.head_channels, shape.pooled_channels))
 
 
 # --- Products ---
@@ -138,8 +128,8 @@ def _convolve(acts, base, apart, length, offsets, weights, first, outputs, sums)
 
 
 class Packed(NamedTuple):
-    """A net as the kernel takes it. Scales and shifts turn sums into numbers; tables by point are 0 where a line ends,
-    so that what is empty stays empty."""
+    """A net as the kernel takes it, for boards of one size. Scales and shifts turn sums into numbers; tables by point
+    are 0 where a line ends, so that what is empty stays empty."""
 
     size: int
     channels: int
@@ -220,8 +210,9 @@ def _times(given, count, matrix, outputs, bias, out):  # type: ignore[no-untyped
 
 
 @kernel
-def forward(net, planes, logits, win_rates):  # type: ignore[no-untyped-def]
-    """Write policy logits (B, n² + 1) and win rates (B,) of ``planes`` (B, P, n²), all float32."""
+def forward(net, planes, logits, values):  # type: ignore[no-untyped-def]
+    """Write the logits of the policy (B, n² + 1) and of win, draw and loss (B, 3) of ``planes`` (B, P, n²), all
+    float32."""
     size, channels, pooled, head = net.size, net.channels, net.pooled, net.head
     wide = size + 1
     length = size * wide
@@ -239,7 +230,6 @@ def forward(net, planes, logits, win_rates):  # type: ignore[no-untyped-def]
     x = np.empty(length * channels, np.float32)
     means = np.empty(2 * max(pooled, head), np.float32)
     biases = np.empty(max(channels, 2 * head), np.float32)
-    results = np.empty(3, np.float32)
     blocks = net.pools.shape[0]
     numbers = length * channels
     inner = acts[base * channels : base * channels + numbers]
@@ -301,55 +291,47 @@ def forward(net, planes, logits, win_rates):  # type: ignore[no-untyped-def]
         _times(means, 2 * head, net.hidden, 2 * head, True, biases)
         for o in range(2 * head):
             means[o] = max(np.float32(0), biases[o])
-        _times(means, 2 * head, net.result, 3, True, results)
-        top = max(results[0], results[1], results[2])
-        win, draw, loss = np.exp(results[0] - top), np.exp(results[1] - top), np.exp(results[2] - top)
-        win_rates[i] = (win + np.float32(0.5) * draw) / (win + draw + loss)
+        _times(means, 2 * head, net.result, 3, True, values[i])
 
 
-# --- Packing ---
+# --- One size ---
 
 
-class _Packer:
-    """The weights of convolutions, one after another."""
+def lay_out(arrays: Mapping[str, np.ndarray], size: int) -> Packed:
+    """The net of these arrays (``trainers.packing.pack``) for boards of ``size``. Raises KeyError, TypeError or
+    IndexError for others."""
+    wide = size + 1
+    valid = np.tile(np.arange(wide) < size, size).astype(np.float32)[:, None]  # (points, 1)
 
-    def __init__(self) -> None:
-        self.parts: list[np.ndarray] = []
-        self.begins: list[int] = []
-        self._length = 0
+    def by_point(numbers: np.ndarray) -> np.ndarray:
+        """(..., channels) as (..., points * channels)."""
+        told = valid * numbers[..., None, :]
+        return np.ascontiguousarray(told.reshape(*numbers.shape[:-1], -1), np.float32)
 
-    def add(self, weights: np.ndarray | None) -> np.ndarray:
-        """Take (O, I, k, k) float32 in, by 8-bit steps of each output; how large a step is, (O rounded up,) float32."""
-        self.begins.append(self._length)
-        if weights is None:
-            return np.zeros(0, np.float32)
-        outputs, inputs, width, _ = weights.shape
-        steps: np.ndarray = np.abs(weights).max((1, 2, 3)) / 127 + 1e-12
-        wide, deep = -(-outputs // LANES) * LANES, -(-inputs // 4) * 4
-        levels = np.zeros((wide, width * width, deep), np.int8)
-        rounded = np.rint(weights / steps[:, None, None, None])
-        levels[:outputs, :, :inputs] = rounded.transpose(0, 2, 3, 1).reshape(outputs, width * width, inputs)
-        rows = levels.reshape(wide, width * width * deep // 4, 4)
-        done = 0
-        while done < wide:
-            count = 2 * LANES if wide - done >= 2 * LANES else LANES
-            self.parts.append(rows[done : done + count].transpose(1, 0, 2).reshape(-1))
-            done += count
-        self._length += levels.size
-        return np.pad(steps, (0, wide - outputs)).astype(np.float32)
-
-
-def _numbers(tensor: torch.Tensor | None) -> np.ndarray:
-    assert tensor is not None
-    array: np.ndarray = tensor.detach().cpu().float().numpy()
-    return array
+    channels, pooled = arrays["stem_scale"].shape[0], arrays["pool_scale"].shape[1]
+    head = (arrays["head_scale"].shape[0] - pooled) // 2
+    deep = int(arrays["begins"][1]) // (9 * channels)
+    tables = {name: by_point(arrays[name]) for name in BY_POINT}
+    others = {name: arrays[name] for name in arrays if name not in BY_POINT}
+    steps, scale = (np.float32(others.pop(name)[0]) for name in ("policy_steps", "point_scale"))
+    return Packed(
+        size=size,
+        channels=channels,
+        pooled=pooled,
+        head=head,
+        near=_offsets(3, wide, deep),
+        around=_offsets(3, wide, channels),
+        here=_offsets(1, wide, channels),
+        within=_offsets(1, wide, head),
+        policy_steps=steps,
+        point_scale=scale,
+        **tables,
+        **others,
+    )
 
 
-def _affine(norm: nn.BatchNorm2d) -> tuple[np.ndarray, np.ndarray]:
-    """What a norm multiplies with and adds."""
-    assert norm.running_mean is not None and norm.running_var is not None
-    scale = norm.weight / (norm.running_var + norm.eps).sqrt()
-    return _numbers(scale), _numbers(norm.bias - norm.running_mean * scale)
+BY_POINT = tuple(f"{part}_{what}" for part in ("stem", "norm", "inner", "outer") for what in ("scale", "shift"))
+"""What a packed net has for each channel, and the kernel takes for each point and channel."""
 
 
 def _offsets(width: int, wide: int, apart: int) -> np.ndarray:
@@ -357,120 +339,10 @@ def _offsets(width: int, wide: int, apart: int) -> np.ndarray:
     return np.array([(r * wide + c) * apart + 4 * q for r in reach for c in reach for q in range(apart // 4)], np.int64)
 
 
-def _highest(network: Network, planes: np.ndarray) -> dict[nn.Module, float]:
-    """The largest number that each convolution is given for ``planes``."""
-    found: dict[nn.Module, float] = {}
-
-    def note(module: nn.Module, given: tuple[torch.Tensor, ...]) -> None:
-        found[module] = max(1e-3, float(given[0].max()))
-
-    hooks = [one.register_forward_pre_hook(note) for one in network.modules() if isinstance(one, nn.Conv2d)]
-    with torch.no_grad():
-        network(torch.from_numpy(planes), ("policy", "value"))
-    for hook in hooks:
-        hook.remove()
-    return found
-
-
-def pack(network: Network, planes: np.ndarray) -> Packed:
-    """The net, which is on the processor, in 8 bits that ``planes`` (B, P, n, n) float32 don't overrun."""
-    net, size = folded(network), planes.shape[-1]
-    shape = net.config
-    channels, pooled, head = shape.channels, shape.pooled_channels, shape.head_channels
-    highest, packer, wide = _highest(net, planes), _Packer(), size + 1
-    valid = np.tile(np.arange(wide) < size, size).astype(np.float32)[:, None]  # (points, 1)
-
-    def by_point(numbers: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray((valid * numbers[None]).reshape(-1), np.float32)
-
-    deep = -(-shape.planes // 4) * 4
-    stem = packer.add(_numbers(net.stem.weight))
-    levels = np.rint(_numbers(net.stem.weight) / stem[:, None, None, None])
-    stem_shift = -ZERO * levels.sum((1, 2, 3)) * stem / INPUT
-    tables: dict[str, list[np.ndarray]] = {name: [] for name in ("norm", "norm_", "inner", "inner_", "outer", "outer_")}
-    pool_scale, pool_shift, spread = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
-    pools: list[bool] = []
-    empty = np.zeros(pooled, np.float32)
-    for block in net.tower:
-        assert isinstance(block.conv1, nn.Conv2d) and isinstance(block.conv2, nn.Conv2d)
-        assert isinstance(block.norm1, nn.BatchNorm2d)
-        given, between = 255 / highest[block.conv1], 255 / highest[block.conv2]
-        scale, shift = _affine(block.norm1)
-        tables["norm"].append(by_point(scale * given))
-        tables["norm_"].append(by_point(shift * given))
-        first = packer.add(_numbers(block.conv1.weight))
-        shift = _numbers(block.conv1.bias)
-        if isinstance(block, PoolingBlock):
-            steps = packer.add(_numbers(block.pool.weight))
-            pool_scale.append(steps / given)
-            pool_shift.append(_numbers(block.pool.bias))
-            spread.append(_numbers(block.spread.weight)[:, :, 0, 0].T * between)
-            shift = shift + _numbers(block.spread.bias)
-        else:
-            packer.add(None)
-            pool_scale.append(empty)
-            pool_shift.append(empty)
-            spread.append(np.zeros((2 * pooled, channels), np.float32))
-        pools.append(isinstance(block, PoolingBlock))
-        tables["inner"].append(by_point(first / given * between))
-        tables["inner_"].append(by_point(shift * between))
-        second = packer.add(_numbers(block.conv2.weight))
-        tables["outer"].append(by_point(second / between))
-        none = np.zeros(channels, np.float32)
-        tables["outer_"].append(by_point(none if block.conv2.bias is None else _numbers(block.conv2.bias)))
-    given = 255 / highest[net.policy.conv]
-    scale, shift = _affine(net.norm)
-    tables["norm"].append(by_point(scale * given))
-    tables["norm_"].append(by_point(shift * given))
-    heads = (net.policy.conv, net.policy.pool, net.value.conv)
-    head_steps = packer.add(np.concatenate([_numbers(conv.weight) for conv in heads]))
-    head_shift = np.concatenate([_numbers(conv.bias) for conv in heads])
-    head_shift[:head] += _numbers(net.policy.spread.bias)
-    policy_steps = 255 / highest[net.policy.points]
-    points = packer.add(_numbers(net.policy.points.weight))
-
-    def matrix(conv: nn.Conv2d) -> np.ndarray:
-        rows = np.concatenate([_numbers(conv.weight)[:, :, 0, 0].T, _numbers(conv.bias)[None]])
-        return np.ascontiguousarray(rows, np.float32)
-
-    norm, norm_, inner, inner_, outer, outer_ = (np.stack(table) for table in tables.values())
-    return Packed(
-        size=size,
-        channels=channels,
-        pooled=pooled,
-        head=head,
-        pools=np.array(pools, np.int64),
-        weights=np.concatenate(packer.parts),
-        begins=np.array(packer.begins, np.int64),
-        near=_offsets(3, wide, deep),
-        around=_offsets(3, wide, channels),
-        here=_offsets(1, wide, channels),
-        within=_offsets(1, wide, head),
-        stem_scale=by_point(stem / INPUT),
-        stem_shift=by_point(stem_shift),
-        norm_scale=norm,
-        norm_shift=norm_,
-        inner_scale=inner,
-        inner_shift=inner_,
-        outer_scale=outer,
-        outer_shift=outer_,
-        pool_scale=np.stack(pool_scale).astype(np.float32),
-        pool_shift=np.stack(pool_shift).astype(np.float32),
-        spread=np.ascontiguousarray(np.stack(spread), np.float32),
-        head_scale=(head_steps / given).astype(np.float32),
-        head_shift=head_shift.astype(np.float32),
-        policy_spread=np.ascontiguousarray(_numbers(net.policy.spread.weight)[:, :, 0, 0].T, np.float32),
-        policy_steps=np.float32(policy_steps),
-        point_scale=np.float32(points[0] / policy_steps),
-        passing=matrix(net.policy.passing)[:, 0].copy(),
-        hidden=matrix(net.value.hidden),
-        result=matrix(net.value.result),
-    )
-
-
 def evaluate(net: Packed, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Policy logits (B, n² + 1) and win rates (B,) of ``planes`` (B, P, n, n), float32; n is that of ``pack``."""
+    """The logits of the policy (B, n² + 1) and of win, draw and loss (B, 3) of ``planes`` (B, P, n, n), float32; n is
+    that of ``lay_out``. Each position's are the same bit for bit whatever else is in the batch."""
     count, depth, size, _ = planes.shape
-    logits, win_rates = np.empty((count, size * size + 1), np.float32), np.empty(count, np.float32)
-    forward(net, np.ascontiguousarray(planes.reshape(count, depth, size * size)), logits, win_rates)
-    return logits, win_rates
+    logits, values = np.empty((count, size * size + 1), np.float32), np.empty((count, 3), np.float32)
+    forward(net, np.ascontiguousarray(planes.reshape(count, depth, size * size)), logits, values)
+    return logits, values
