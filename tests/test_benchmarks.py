@@ -59,9 +59,9 @@ def written(folder: Path, text: str) -> Path:
 # --- The positions ---
 
 
-def test_there_are_at_least_sixty_positions_in_ten_categories_and_no_two_ask_the_same() -> None:
+def test_there_are_at_least_sixty_positions_in_eleven_categories_and_no_two_ask_the_same() -> None:
     assert len(POSITIONS) >= 60
-    categories = "captures connections endgame killing ko ladders living nets semeai snapbacks"
+    categories = "captures connections endgame killing ko ladders living nets seki semeai snapbacks"
     assert {position.category for position in POSITIONS} == set(categories.split())
     assert len({(position.category, position.name) for position in POSITIONS}) == len(POSITIONS)
     assert len({(position.stones, position.to_play, position.after) for position in POSITIONS}) == len(POSITIONS)
