@@ -10,14 +10,25 @@ import numpy as np
 import pytest
 from commandline import arena, refused
 from played import lines_of, words_of
+from sgfmill.sgf import Sgf_game
 
 from arena import BotFault
 from arena.contract.bot import Bot, Candidate, Decision, Limits
 from arena.go.game import Game, Outcome, Rules
-from arena.go.moves import BLACK, WHITE, move_from_gtp, pass_move
+from arena.go.moves import BLACK, WHITE, move_from_gtp, move_from_sgf, pass_move
 from arena.go.record import Record, read_sgf
 from arena.players.registry import Registry
-from arena.results.analysis import AnalysisError, analyse, as_csv, evaluation_count, judge, mistakes, notes, patient
+from arena.results.analysis import (
+    AnalysisError,
+    analyse,
+    as_csv,
+    evaluation_count,
+    judge,
+    mistakes,
+    notes,
+    patient,
+    variations,
+)
 from arena.results.store import Store
 from arena.screen.game import AnalysisSheet
 
@@ -178,6 +189,28 @@ def test_the_sgf_has_what_was_found_where_it_was_found_and_is_the_same_game() ->
     assert "SBKV[40.00]" in first and "DO[]" in first and "1. Black C3: cost 10.0 points of win rate" in first
     assert "SBKV[70.00]" in second and "BM[1]" in second and "TR" not in second  # the best point has a label by then
     assert "SBKV[80.00]" in third and "DO[" not in third and "BM[" not in third
+
+
+def test_what_the_bot_would_have_played_instead_of_a_mistake_is_a_variation() -> None:
+    record = game_of("C3 D3 B3 A1")
+    found = list(analyse(record, Searcher([0.5, 0.6, 0.7, 0.2, 0.8])))
+    lines = variations(record, found)
+    assert set(lines) == {move.number for move in judge(record, found) if move.is_mistake} and len(lines) > 1
+    text = record.to_sgf(notes(record, found, "a bot"), lines)
+    assert read_sgf(text) == record
+    node, number = Sgf_game.from_string(text).get_root(), 0
+    while len(node):
+        number += 1
+        told = []
+        for other in node[1:]:  # beside the move that was played
+            while other is not None:
+                colour, point = other.get_raw_move()
+                told.append((colour, move_from_sgf(point.decode(), record.rules.size)))
+                other = other[0] if len(other) else None
+        colours = "bw" if number % 2 else "wb"
+        assert told == [(colours[at % 2], move) for at, move in enumerate(lines.get(number, ()))]
+        node = node[0]
+    assert number == 4
 
 
 def test_a_triangle_marks_what_should_have_been_played() -> None:

@@ -295,8 +295,8 @@ def analyze(
 
     Win rates and scores are Black's, losses those of the player who moved. The SGF file opens in Sabaki, which draws
     the win rates as a graph (SBKV), in KaTrain, GoGui and others. A, B and C mark the best moves of the side to move; a
-    triangle marks the bot's move instead of a mistake. Only the main line is read, and existing comments are dropped.
-    Ctrl-C stops; the results so far are shown and written.
+    triangle marks the bot's move instead of a mistake, and a variation shows how it would go on. Only the main line is
+    read, and existing comments are dropped. Ctrl-C stops; the results so far are shown and written.
 
     Examples: [bold]arena analyze game.sgf[/bold] · [bold]arena analyze 12 --bot mcts --seconds 2[/bold] ·
     [bold]arena analyze game.sgf --visits 400 --sgf analysed.sgf --csv moves.csv[/bold]
@@ -304,7 +304,7 @@ def analyze(
     from contextlib import closing
 
     from arena import files
-    from arena.results.analysis import AnalysisError, analyse, as_csv, evaluation_count, notes, patient
+    from arena.results.analysis import AnalysisError, analyse, as_csv, evaluation_count, notes, patient, variations
     from arena.screen import style
     from arena.screen.game import AnalysisSheet, analysis_headline
     from arena.screen.progress import show_bar
@@ -339,7 +339,8 @@ def analyze(
             raise UserError(f"{entry.name}: {error}{_others(registry) if not found else ''}") from None
     if found:
         console.print(AnalysisSheet(record, found, marked))
-    for path, content in ((csv, as_csv(record, found)), (sgf, record.to_sgf(notes(record, found, entry.name)) + "\n")):
+    analysed = f"{record.to_sgf(notes(record, found, entry.name), variations(record, found))}\n"
+    for path, content in ((csv, as_csv(record, found)), (sgf, analysed)):
         if path is not None and found:
             files.write(path, content.encode())
             print(f"Written to {path}.")

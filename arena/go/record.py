@@ -190,8 +190,9 @@ class Record:
                 node["C"] = [", ".join(words)]
         return found
 
-    def to_sgf(self, notes: Notes | None = None) -> str:
-        """The game as SGF (FF[4]), one line unless a note has more; ``notes`` are added to its nodes.
+    def to_sgf(self, notes: Notes | None = None, variations: Mapping[int, Sequence[Move]] | None = None) -> str:
+        """The game as SGF (FF[4]), one line unless a note has more; ``notes`` are added to its nodes, and
+        ``variations``, moves in place of the move of this number and those after it, stand beside them.
 
         Not kept are the exact players, the dossier, the seconds used, and a move limit that didn't end the game. Of
         rules that differ from the preset of their name, only what ``read_sgf`` finds out by itself comes back.
@@ -218,7 +219,13 @@ class Record:
             tree = sgf_grammar.Coarse_game_tree()
             tree.sequence.append(node)
             nodes[number] = sgf_grammar.serialise_game_tree(tree, wrap=None).decode().strip()[1:-1]
-        return f"({''.join(nodes)})"
+        text = ""
+        for number in reversed(range(len(nodes))):
+            text = nodes[number] + text
+            if variations and number in variations:
+                line = enumerate(variations[number], number)
+                text = f"({text})({''.join(f';{colours[ply % 2]}[{names[move]}]' for ply, move in line)})"
+        return f"({text})"
 
     def _root_properties(self) -> dict[str, str]:
         usual = _usual_first(self.setup)

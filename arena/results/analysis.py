@@ -238,6 +238,11 @@ def notes(record: Record, evaluations: Sequence[Evaluation], bot: str) -> dict[i
     return found
 
 
+def variations(record: Record, evaluations: Sequence[Evaluation]) -> dict[int, tuple[Move, ...]]:
+    """For ``Record.to_sgf``: by the number of a mistake, the line that the bot would have played instead."""
+    return {move.number: move.before.line for move in judge(record, evaluations) if move.is_mistake}
+
+
 def _comment(evaluation: Evaluation, move: PlayedMove | None, size: int) -> Iterator[str]:
     if move is not None:
         points = f"{100 * abs(move.loss):.1f} points of win rate"
