@@ -187,15 +187,20 @@ def read_book(path: str | Path, rules: Rules, plies: int | None = None, seed: in
             refused[str(error)] += 1
             continue
         taken += 1
-        stones = game.board.stones
-        form = min(apply_symmetry(stones, symmetry).tobytes() for symmetry in range(SYMMETRIES))
-        found.setdefault(bytes([len(game.moves) % 2]) + form, tuple(game.moves))
+        found.setdefault(position_of(game), tuple(game.moves))
     if not found:
         size = f"{rules.size}x{rules.size}"
         raise ConfigError(f"no game in {path} is an opening on {size}: refused were {_listed(refused)}")
     openings = list(found.values())
     Random(f"book by {seed}").shuffle(openings)
     return Book(tuple(openings), taken - len(found), dict(refused.most_common()))
+
+
+def position_of(game: Game) -> bytes:
+    """The stones and whose turn it is; the same for positions that are equal under the 8 symmetries."""
+    stones = game.board.stones
+    form = min(apply_symmetry(stones, symmetry).tobytes() for symmetry in range(SYMMETRIES))
+    return bytes([len(game.moves) % 2]) + form
 
 
 def _opened(item: Record | Refusal, rules: Rules, plies: int | None) -> Game:
