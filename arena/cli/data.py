@@ -10,7 +10,7 @@ import typer
 
 from arena.cli import complete, events
 from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, cores, registry_of, takes
-from arena.players.tables import TermsTable
+from arena.players.tables import TermsTable, first_given
 
 if TYPE_CHECKING:
     from arena.events.generation import GamesFile, Generation
@@ -171,6 +171,50 @@ def _summary(generation: Generation, kept: GamesFile) -> str:
     return "\n".join(lines)
 
 
+@takes(TermsTable, "openings", "plies", "book", "limits", "adjudicate")
+def data_openings(
+    bot: Annotated[
+        str,
+        typer.Argument(metavar="BOT", help="Bot whose policy and search are used.", autocompletion=complete.bots),
+    ],
+    out: Annotated[Path, typer.Option(help="File to write, such as book.sgfs: one opening on each line.")],
+    count: Annotated[int, typer.Option("-n", "--count", help="Number of openings.", min=1)] = 100,
+    plies: Annotated[int, typer.Option(help="Moves of an opening.", min=1, max=60)] = 6,
+    temperature: Annotated[
+        float, typer.Option(help="Softmax temperature of the policy: above 1 flattens it.", min=0.1, max=10)
+    ] = 1.0,
+    visits: Annotated[int, typer.Option(help="Visits of the search that judges an opening.", min=100)] = 3000,
+    least: Annotated[float, typer.Option(help="Minimum win rate of each side.", min=0, max=0.5)] = 0.4,
+    terms: TermsTable = NO_TERMS,
+    results: Results = Path(RESULTS),
+    config: ConfigFile = None,
+) -> None:
+    """Make a book of balanced openings, for --book.
+
+    Moves are drawn from the bot's policy. An opening is kept if a search gives each side a win rate of at least
+    --least, and if it is new under the 8 symmetries. The same command resumes, and a larger -n adds openings.
+
+    Examples: [bold]arena data openings alphago --out book.sgfs -n 200[/bold] ·
+    [bold]arena match sl alphago --book book.sgfs[/bold]
+    """
+    from arena.results.book import Making, make_book
+    from arena.screen.progress import show_counting
+    from arena.screen.style import Console
+
+    rules = events.read_terms(terms, print).rules
+    entry = events.read_player(registry_of(config, results), bot, terms)
+    making = Making(entry, rules, plies, temperature, visits, least, first_given(terms.seed, 1))
+    console = Console()
+    try:
+        with show_counting("openings", count) as show:
+            for done in make_book(making, out, count):
+                show(done)
+    except KeyboardInterrupt:
+        console.print(f"Stopped. The openings found so far are in {out}; the same command finds the rest.")
+        raise SystemExit(130) from None
+    console.print(f"{out}: {count:,} openings of {plies} moves.", highlight=False, soft_wrap=True)
+
+
 def data_stats(paths: Paths) -> None:
     """Summarise datasets or game records: games, positions, results, lengths, and what was refused and why.
 
@@ -228,5 +272,5 @@ def dataset_sheet(dataset: Dataset) -> Sheet:
     return Sheet((title, *PARTS), rows, numbers=tuple(range(1, len(PARTS) + 1)), flexible=(0,))
 
 
-COMMANDS = {"build": data_build, "generate": data_generate, "stats": data_stats}
+COMMANDS = {"build": data_build, "generate": data_generate, "openings": data_openings, "stats": data_stats}
 SETTINGS: dict[str, bool] = {}

@@ -34,9 +34,10 @@ def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> tuple[Open
 
 
 class Drawn(Sequence[Opening]):
-    """What ``draw_openings`` returns, as far as it is asked for: who asks for none waits for none."""
+    """What ``draw_openings`` returns, as far as it is asked for: who asks for none waits for none. Those of a ``book``
+    stand before what is drawn."""
 
-    def __init__(self, rules: Rules, count: int, plies: int, seed: int):
+    def __init__(self, rules: Rules, count: int, plies: int, seed: int, book: Sequence[Opening] = ()):
         if plies and count > DRAWN:
             raise ConfigError(
                 f"{2 * count} games need {count} different openings, and there are {DRAWN}; use fewer games, "
@@ -44,6 +45,7 @@ class Drawn(Sequence[Opening]):
             )
         self._asked = rules, plies, seed
         self._count = count
+        self._book = book
 
     def __len__(self) -> int:
         return self._count
@@ -57,7 +59,9 @@ class Drawn(Sequence[Opening]):
         if isinstance(place, slice):
             return [self[one] for one in range(self._count)[place]]
         number = range(self._count)[place]
-        return _drawing(*self._asked)[number] if self._asked[1] else ()
+        if number < len(self._book):
+            return self._book[number]
+        return _drawing(*self._asked)[number - len(self._book)] if self._asked[1] else ()
 
 
 @lru_cache(maxsize=8)  # an event asks for the same ones whenever it lists its games, and a ladder for a few more
@@ -146,6 +150,18 @@ def _distance(move: Move, other: Move, size: int) -> int:
 
 # --- Books ---
 
+BOOKS = Path(__file__).parent / "books"
+"""The balanced openings that ship, a file for each size: SIZExSIZE.sgfs, made by ``arena data openings``."""
+
+
+def shipped_book(rules: Rules, seed: int = 1) -> tuple[Opening, ...]:
+    """The balanced openings that ship for these rules, shuffled by ``seed``; none where there are none for this size,
+    komi and scoring. Raises ConfigError when the file is damaged."""
+    path, usual = BOOKS / f"{rules.size}x{rules.size}.sgfs", Rules.preset("cgos", rules.size)
+    if not path.exists() or (rules.komi, rules.scoring) != (usual.komi, usual.scoring):
+        return ()
+    return read_book(path, rules, seed=seed).openings
+
 
 @dataclass(frozen=True, slots=True)
 class Book:
@@ -187,15 +203,20 @@ def read_book(path: str | Path, rules: Rules, plies: int | None = None, seed: in
             refused[str(error)] += 1
             continue
         taken += 1
-        stones = game.board.stones
-        form = min(apply_symmetry(stones, symmetry).tobytes() for symmetry in range(SYMMETRIES))
-        found.setdefault(bytes([len(game.moves) % 2]) + form, tuple(game.moves))
+        found.setdefault(position_of(game), tuple(game.moves))
     if not found:
         size = f"{rules.size}x{rules.size}"
         raise ConfigError(f"no game in {path} is an opening on {size}: refused were {_listed(refused)}")
     openings = list(found.values())
     Random(f"book by {seed}").shuffle(openings)
     return Book(tuple(openings), taken - len(found), dict(refused.most_common()))
+
+
+def position_of(game: Game) -> bytes:
+    """The stones and whose turn it is; the same for positions that are equal under the 8 symmetries."""
+    stones = game.board.stones
+    form = min(apply_symmetry(stones, symmetry).tobytes() for symmetry in range(SYMMETRIES))
+    return bytes([len(game.moves) % 2]) + form
 
 
 def _opened(item: Record | Refusal, rules: Rules, plies: int | None) -> Game:

@@ -1,0 +1,145 @@
+"""A balanced book: openings drawn from a net's policy and kept where a deep search finds both sides near even. Nothing
+is printed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from arena import ConfigError, StoreError, files
+from arena.contract.bot import Bot, Decision, Limits
+from arena.events.openings import position_of
+from arena.go.collection import Refusal, read_path
+from arena.go.game import Game, Rules
+from arena.go.moves import SYMMETRIES
+from arena.go.record import UNKNOWN, Fact, Record
+from arena.players.registry import Entry
+from arena.results.analysis import patient
+
+AT_ONCE = 32
+"""Openings that are drawn and searched together."""
+
+STAGES = ((32, 0.05), (8, 0.03), (1, 0.0))
+"""The searches of an opening: each with so many times fewer visits, and so much wider bounds of the win rate."""
+
+PATIENCE = 50
+"""Draws of ``AT_ONCE`` openings without a new one that is balanced before the making gives up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """Which openings: ``plies`` moves drawn from the policy of ``entry`` at a ``temperature``, and kept if a search of
+    ``visits`` gives each side at least ``least`` (in [0, 0.5]). The first openings of more are those of fewer."""
+
+    entry: Entry
+    rules: Rules
+    plies: int = 6
+    temperature: float = 1.0
+    visits: int = 3000
+    least: float = 0.4
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        kind = self.entry.bot_kind
+        if not (kind.analyses and "policy" in kind.heads and "value" in kind.heads):
+            raise ConfigError(f"{self.entry.name} has no policy to draw from or no search; use alphago")
+
+    @property
+    def event(self) -> str:
+        """A name for these openings, by all that decides which they are."""
+        given = asdict(self) | {"entry": self.entry.identity, "rules": self.rules.to_json()}
+        return f"openings-{hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:12]}"
+
+
+def make_book(making: Making, path: Path, count: int) -> Iterator[int]:
+    """Write ``count`` openings to ``path``, a game a line; after each draw, how many are there. A file
+    that was begun with the same settings is continued.
+
+    Raises StoreError when the file holds other games, and ConfigError when no more openings are found.
+    """
+    lines, records = _kept(path, making.event)
+    seen = {position_of(record.replay()) for record in records}
+    drawn = records[-1].seed if records else 0
+    bot = patient(making.entry).build()
+    failures = 0
+    try:
+        while len(lines) < count:
+            games: dict[bytes, Game] = {}
+            for number in range(drawn + 1, drawn + AT_ONCE + 1):
+                game = _draw(making, bot, number)
+                if not game.is_over:
+                    games.setdefault(position_of(game), game)
+            drawn += AT_ONCE
+            new = [game for position, game in games.items() if position not in seen]
+            seen |= games.keys()
+            found = [_line(making, *judged) for judged in _balanced(making, bot, new)][: count - len(lines)]
+            lines += found
+            failures = 0 if found else failures + 1
+            if failures == PATIENCE:
+                raise ConfigError(
+                    f"{len(lines)} openings of {making.plies} plies found; of the last {PATIENCE * AT_ONCE} drawn, "
+                    "none was new and balanced. Use more --plies, a higher --temperature or a lower --least."
+                )
+            if found:
+                files.write(path, "".join(lines))
+            yield len(lines)
+    finally:
+        bot.close()
+
+
+def _kept(path: Path, event: str) -> tuple[list[str], list[Record]]:
+    """The lines of a file that was begun, and the games in them. Raises StoreError."""
+    if not path.exists():
+        return [], []
+    records = [item for item in read_path(path) if not isinstance(item, Refusal) and item.event == event]
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+    if len(records) != len(lines):
+        raise StoreError(f"{path} holds other games; choose another --out, or give the bot and options of that file")
+    return lines, records
+
+
+def _draw(making: Making, bot: Bot, number: int) -> Game:
+    """An opening of its own for each number, which is the game's seed."""
+    random = Random(f"opening {number} by {making.seed}")
+    game = Game(making.rules, number)
+    while len(game.moves) < making.plies and not game.is_over:
+        [glance] = bot.glance([game], random.randrange(SYMMETRIES))
+        weights = glance.policy[:-1].astype(np.float64) ** (1 / making.temperature)  # no pass
+        game.play(random.choices(range(len(weights)), weights.tolist())[0])
+    return game
+
+
+def _balanced(making: Making, bot: Bot, games: Sequence[Game]) -> list[tuple[Game, Decision]]:
+    """The openings that all searches, each longer than the one before, find even, and what the last says."""
+    found = [(game, Decision(None)) for game in games]
+    for part, wider in STAGES:
+        games = [game for game, _ in found]
+        limits = Limits(simulations=max(2, making.visits // part))
+        decisions = bot.choose_all(games, limits) if games else []
+        low = making.least - wider
+        found = [
+            (game, decision)
+            for game, decision in zip(games, decisions, strict=True)
+            if decision.win_rate is not None and low <= decision.win_rate <= 1 - low
+        ]
+    return found
+
+
+def _line(making: Making, game: Game, decision: Decision) -> str:
+    """The opening as a line of SGF; at its last move, what the search says to whoever made it."""
+    rate = decision.win_rate
+    last = Fact(None if rate is None else 1 - rate, None, decision.visits)
+    record = Record.from_game(
+        game,
+        event=making.event,
+        id=f"{making.event}/{game.seed:06d}",
+        opening=len(game.moves),
+        facts=(*[UNKNOWN] * (len(game.moves) - 1), last),
+    )
+    return f"{record.to_sgf(record.notes)}\n"
