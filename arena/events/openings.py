@@ -154,6 +154,7 @@ BOOKS = Path(__file__).parent / "books"
 """The balanced openings that ship, a file for each size: SIZExSIZE.sgfs, made by ``arena data openings``."""
 
 
+@lru_cache(maxsize=4)
 def shipped_book(rules: Rules, seed: int = 1) -> tuple[Opening, ...]:
     """The balanced openings that ship for these rules, shuffled by ``seed``; none where there are none for this size,
     komi and scoring. Raises ConfigError when the file is damaged."""

@@ -44,8 +44,8 @@ class TermsTable:
     openings: int | None = setting(None, "Number of distinct openings to cycle through (default 0: never repeat one).")
     plies: int | None = setting(
         None,
-        "Start from random openings of this many moves, more when those run out (default: balanced openings on 9x9 and "
-        "13x13, otherwise 4). With --book: the moves used of each game.",
+        "Moves of random openings (default: a balanced book on 9x9 and 13x13, otherwise 4). With --book: moves used of "
+        "each game.",
     )
     book: str | None = setting(None, "Openings from games: an SGF file, a folder or an archive.")
     seed: int | None = setting(None, "Random seed (default 1).")

@@ -26,7 +26,7 @@ AT_ONCE = 32
 """Openings that are drawn and searched together."""
 
 STAGES = ((32, 0.05), (8, 0.03), (1, 0.0))
-"""The searches of an opening: each with so many times fewer visits, and so much wider bounds of the win rate."""
+"""The searches of an opening: the divisor of its visits, and by how much the bounds of the win rate are widened."""
 
 PATIENCE = 50
 """Draws of ``AT_ONCE`` openings without a new one that is balanced before the making gives up."""
