@@ -1,6 +1,5 @@
 """Games played to learn from: that they depend on the settings only, that none is lost, and what is made of them."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +11,11 @@ from scripted_bots import scripted
 from arena import ConfigError, StoreError
 from arena.contract.adjudication import OFF
 from arena.events.generation import GamesFile, Generation
-from arena.events.openings import read_book
 from arena.events.runner import play_event
 from arena.go.collection import read_path
 from arena.go.game import Rules
-from arena.go.record import Record, read_sgf
-from arena.go.remarks import read_remarks
-from arena.players.registry import Entry, Registry
-from arena.results.book import Making, make_book
+from arena.go.record import Record
+from arena.players.registry import Entry
 from trainers.dataset import Parting, Sieve, build
 
 RULES = Rules.preset(size=7)
@@ -142,28 +138,3 @@ def test_two_arenas_do_not_write_to_one_file(tmp_path: Path) -> None:
 def test_what_cannot_be_generated_is_refused_in_one_line(words: list[str], told: str, tmp_path: Path) -> None:
     refused(arena("data", "generate", *words, folder=tmp_path), told)
     assert not (tmp_path / "a.sgfs").exists()
-
-
-# --- Books of openings ---
-
-
-def test_a_book_has_balanced_openings_and_a_longer_one_begins_with_a_shorter(tmp_path: Path) -> None:
-    registry, path = Registry(), tmp_path / "book.sgfs"
-    making = Making(registry.resolve("alphago").checked(9), Rules.preset("cgos", 9), plies=4, visits=100, least=0.3)
-    assert list(make_book(making, path, 3))[-1] == 3
-    first = path.read_text()
-    assert list(make_book(making, path, 5))[-1] == 5
-    text = path.read_text()
-    assert text.startswith(first) and text.count("\n") == 5
-    book = read_book(path, making.rules)
-    assert len(book.openings) == 5 and {len(opening) for opening in book.openings} == {4} and not book.refused
-    told = [remark.win_rate for line in text.splitlines() for remark in read_remarks(line, read_sgf(line))]
-    assert [0.3 <= rate <= 0.7 for rate in told if rate is not None] == [True] * 5
-    other = replace(making, plies=5)
-    with pytest.raises(StoreError, match=r"book\.sgfs holds other games; choose another --out"):
-        next(make_book(other, path, 6))
-    assert path.read_text() == text
-    with pytest.raises(ConfigError, match="mcts has no policy"):
-        replace(making, entry=registry.resolve("mcts"))
-    with pytest.raises(ConfigError, match="of the last 1600 drawn, none was new and balanced"):
-        list(make_book(replace(making, plies=1, least=0.5), tmp_path / "none.sgfs", 1))

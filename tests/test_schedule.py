@@ -1,6 +1,7 @@
 """Openings and pairings: what is to be played follows from an event's settings, and from nothing else."""
 
 import random
+import re
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations
@@ -16,7 +17,7 @@ from scripted_bots import scripted
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Limits
-from arena.events.openings import Opening, draw_openings, read_book
+from arena.events.openings import BOOKS, Opening, draw_openings, read_book, shipped_book
 from arena.events.schedule import Ladder, Match, Style, Tournament, event_from_json, event_to_json
 from arena.events.terms import Terms
 from arena.go.game import Game, Rules
@@ -290,6 +291,27 @@ def test_the_openings_of_a_book_are_used_in_turn() -> None:
     assert {pairing.opening for pairing in match(book=book, openings=2, games=8).pairings()} == set(book[:2])
     league = Tournament("league", (match().first, match().second), Terms(NINE, book=book), games_each=4)
     assert [pairing.opening for pairing in league.pairings()] == [book[0], book[0], book[1], book[1]]
+
+
+def test_where_a_book_is_used_up_openings_are_drawn_if_the_terms_say_so() -> None:
+    book = ((20, 60), (30, 50))
+    openings = match(book=book, then_drawn=True, games=8).terms.openings_for(8)
+    assert [*openings] == [*book, *draw_openings(NINE, 2, 4, 1)]
+    assert match(book=book, then_drawn=True).key != match(book=book).key
+    assert match(then_drawn=True).key == match().key
+
+
+@pytest.mark.parametrize(("size", "least"), [(9, 500), (13, 200)])
+def test_the_books_that_ship_hold_balanced_openings_for_the_usual_komi(size: int, least: int) -> None:
+    rules = Rules.preset("cgos", size)
+    book = read_book(BOOKS / f"{size}x{size}.sgfs", rules)
+    assert len(book.openings) >= least
+    assert not book.repeated and not book.refused
+    rates = re.findall(r"SBKV\[([\d.]+)\]", (BOOKS / f"{size}x{size}.sgfs").read_text())
+    assert len(rates) == len(book.openings)
+    assert all(40 <= float(rate) <= 60 for rate in rates)
+    assert set(shipped_book(rules, 5)) == set(book.openings)
+    assert not shipped_book(Rules.preset("cgos", size, 0.5))
 
 
 # --- Events as text ---

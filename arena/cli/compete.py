@@ -109,12 +109,11 @@ def match(
     live = replace(events.Live.of(console, results, workers, cluster, registry), as_json=as_json)
     agreed = events.read_terms(terms, say)
     one, other = (events.read_player(registry, name, terms, or_person=not plan) for name in (first, second))
-    played = Match(one, other, agreed, games, test=test, name=name)
-    events.require_openings(played, results)
+    played = events.with_openings(Match(one, other, agreed, games, test=test, name=name), results)
     if plan:
         _plan(played, first_given(to_see, PLANNED), live)
         return
-    events.say_if_used_in_turn(agreed, games, say)
+    events.say_if_used_up(played.terms, games, say)
     with live.lending(played) as lent, Store.of(results, write=True) as store:
         played = replace(played, run=max(1, _runs(store, played) + new))
         lent.begin(played, store)
@@ -258,7 +257,6 @@ def _event(name: str, given: TournamentTable, registry: Registry, say: Callable[
         block = first_given(given.block, 8)
         return Ladder(name, entries, terms, first_given(given.games, most), given.to_see or 0.0, block)
     games = first_given(given.games, 20)
-    events.say_if_used_in_turn(terms, games, say)
     return Tournament(name, entries, terms, games, Style((given.style or "round-robin").replace("-", " ")))
 
 
@@ -267,7 +265,9 @@ def _play(played: Tournament | Ladder, live: events.Live) -> None:
     from arena.events.schedule import Ladder
     from arena.results.store import Store
 
-    events.require_openings(played, live.results)
+    played = events.with_openings(played, live.results)
+    if not isinstance(played, Ladder):
+        events.say_if_used_up(played.terms, played.games_each, events.printer(live.console))
     with live.lending(played) as lent, Store.of(live.results, write=True) as store:
         view = lent.begin(played, store, events.news(store, played))
         if isinstance(played, Ladder):

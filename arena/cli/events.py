@@ -7,11 +7,11 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from arena.screen.board import Theme
     from arena.screen.style import Console
 
+E = TypeVar("E", bound="Match | Tournament | Ladder")
+
 Workers = Annotated[int, typer.Option(help="Number of worker processes (default 0: one for each core).")]
 
 Cluster = Annotated[
@@ -51,9 +53,10 @@ def read_player(registry: Registry, spec: str, given: TermsTable, *, or_person: 
 
 
 def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
-    """The terms of an event; what there is to know of a book is said. Raises UserError."""
+    """The terms of an event; what there is to know of a book that is named is said. Unless openings are asked for, they
+    are those that ship, then drawn ones. Raises UserError."""
     from arena.contract.adjudication import Adjudication
-    from arena.events.openings import read_book
+    from arena.events.openings import read_book, shipped_book
     from arena.events.terms import Terms
     from arena.go.game import Rules
 
@@ -68,8 +71,17 @@ def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
         found = read_book(given.book, rules, given.plies, seed)
         book = found.openings
         say(f"{given.book}: {found}.")
+    is_usual = given.book is None and given.plies is None
+    if is_usual:
+        book = shipped_book(rules, seed)
     adjudication = Adjudication.read(given.adjudicate or "")
-    return Terms(rules, first_given(given.openings, 0), first_given(given.plies, 4), seed, adjudication, book)
+    return Terms(
+        rules, first_given(given.openings, 0), first_given(given.plies, PLIES), seed, adjudication, book, is_usual
+    )
+
+
+PLIES = 4
+"""Moves of an opening that is drawn, by default."""
 
 
 def printer(console: Console) -> Callable[[str], None]:
@@ -77,42 +89,69 @@ def printer(console: Console) -> Callable[[str], None]:
     return lambda line: console.print(line, highlight=False, markup=False, soft_wrap=not console.is_terminal)
 
 
-def say_if_used_in_turn(terms: Terms, games: int, say: Callable[[str], None]) -> None:
-    """Say that a book's openings repeat, if it has too few for ``games`` games."""
+def say_if_used_up(terms: Terms, games: int, say: Callable[[str], None]) -> None:
+    """Say what follows a book that has too few openings for ``games`` games."""
     openings, pairs = len(terms.book), (games + 1) // 2
-    if openings and openings < min(terms.openings or pairs, pairs):
+    if not openings or openings >= min(terms.openings or pairs, pairs):
+        return
+    if terms.then_drawn:
+        say(f"The book has {openings} openings for {pairs} pairs of games; the later pairs get random openings.")
+    else:
         say(f"The openings are used in turn: there are {openings} for {pairs} pairs of games.")
 
 
-def require_openings(event: Match | Tournament | Ladder, results: Path) -> None:
-    """Raise ConfigError, before anything is stored, where there are fewer openings than games need. An event that is
-    stored with as many games has them: they aren't drawn again."""
-    from arena.events.schedule import Ladder, Match
+def with_openings(event: E, results: Path) -> E:
+    """The event with the openings that it began with, where it is stored and no others are asked for. Raises
+    ConfigError, before anything is stored, where there are fewer openings than games need. An event that is stored with
+    as many games has them: they aren't drawn again."""
+    from arena.events.schedule import Ladder
 
+    stored = list(_stored_plans(event, results))
+    event = _as_begun(event, stored)
     if isinstance(event, Ladder):
         any(event.course(()).missing())
-        return
-    games = event.games if isinstance(event, Match) else event.games_each
-    if games > _planned(event, results):
-        event.terms.require_openings(games)
+        return event
+    planned = (_games_each(plan) for plan, _ in stored if _is_same(plan, event))
+    if _games_each(event) > max(planned, default=0):
+        event.terms.require_openings(_games_each(event))
+    return event
 
 
-def _planned(event: Match | Tournament, results: Path) -> int:
-    """How many games two players are to play in the event as it is stored; 0 where it isn't."""
-    from arena.events.schedule import Match, Tournament, event_from_json
+def _games_each(event: Match | Tournament | Ladder) -> int:
+    """How many games two players are to play."""
+    from arena.events.schedule import Match
+
+    return event.games if isinstance(event, Match) else event.games_each
+
+
+def _stored_plans(event: E, results: Path) -> Iterator[tuple[E, bool]]:
+    """The stored events that may be this one, and whether no openings were asked for then."""
+    from arena.events.schedule import Match, event_from_json
     from arena.results.store import Store
 
-    most = 0
     with suppress(StoreError, ConfigError), Store.of(results) as store:  # who writes it says what is wrong
         for stored in store.events():
-            key = stored.id.rpartition("-")[0] if isinstance(event, Match) else stored.id
-            if key == (event.key if isinstance(event, Match) else event.event):
+            if stored.id.startswith(event.key[:-8]) if isinstance(event, Match) else stored.id == event.event:
                 plan = event_from_json(stored.plan)
-                if isinstance(plan, Match):
-                    most = max(most, plan.games)
-                elif isinstance(plan, Tournament) and plan.settings == event.settings:
-                    most = max(most, plan.games_each)
-    return most
+                if isinstance(plan, type(event)):
+                    # before a book shipped, 4 drawn plies were what nobody asked for
+                    earlier = not plan.terms.book and plan.terms.plies == PLIES
+                    yield plan, bool(json.loads(stored.plan).get("then_drawn", earlier))
+
+
+def _as_begun(event: E, stored: Sequence[tuple[E, bool]]) -> E:
+    if event.terms.then_drawn and not any(_is_same(plan, event) for plan, _ in stored):
+        for plan, is_usual in reversed(stored):
+            old = plan.terms
+            begun = replace(event, terms=replace(event.terms, plies=old.plies, book=old.book))
+            if is_usual and _is_same(plan, begun):
+                return begun
+    return event
+
+
+def _is_same(plan: E, event: E) -> bool:
+    """Whether both have the same games, but for how many."""
+    return plan.settings == event.settings
 
 
 def count_workers(workers: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -143,7 +143,7 @@ def run_gate(wanted: Wanted) -> Ruling:
     say = events.printer(console)
     found = _find(wanted, say)
     try:
-        events.require_openings(found.match, wanted.results)
+        found = replace(found, match=events.with_openings(found.match, wanted.results))
         with live.lending(found.match) as lent, Store.of(wanted.results, write=True) as store:
             view = lent.begin(found.match, store)
             evidence = Evidence(found.match, view.judge)

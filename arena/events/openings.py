@@ -34,9 +34,10 @@ def draw_openings(rules: Rules, count: int, plies: int, seed: int) -> tuple[Open
 
 
 class Drawn(Sequence[Opening]):
-    """What ``draw_openings`` returns, as far as it is asked for: who asks for none waits for none."""
+    """What ``draw_openings`` returns, as far as it is asked for: who asks for none waits for none. Those of a ``book``
+    stand before what is drawn."""
 
-    def __init__(self, rules: Rules, count: int, plies: int, seed: int):
+    def __init__(self, rules: Rules, count: int, plies: int, seed: int, book: Sequence[Opening] = ()):
         if plies and count > DRAWN:
             raise ConfigError(
                 f"{2 * count} games need {count} different openings, and there are {DRAWN}; use fewer games, "
@@ -44,6 +45,7 @@ class Drawn(Sequence[Opening]):
             )
         self._asked = rules, plies, seed
         self._count = count
+        self._book = book
 
     def __len__(self) -> int:
         return self._count
@@ -57,7 +59,9 @@ class Drawn(Sequence[Opening]):
         if isinstance(place, slice):
             return [self[one] for one in range(self._count)[place]]
         number = range(self._count)[place]
-        return _drawing(*self._asked)[number] if self._asked[1] else ()
+        if number < len(self._book):
+            return self._book[number]
+        return _drawing(*self._asked)[number - len(self._book)] if self._asked[1] else ()
 
 
 @lru_cache(maxsize=8)  # an event asks for the same ones whenever it lists its games, and a ladder for a few more
@@ -145,6 +149,19 @@ def _distance(move: Move, other: Move, size: int) -> int:
 
 
 # --- Books ---
+
+BOOKS = Path(__file__).parent / "books"
+"""The balanced openings that ship, a file for each size: SIZExSIZE.sgfs, made by ``arena data openings``."""
+
+
+@lru_cache(maxsize=4)
+def shipped_book(rules: Rules, seed: int = 1) -> tuple[Opening, ...]:
+    """The balanced openings that ship for these rules, shuffled by ``seed``; none where there are none for this size,
+    komi and scoring. Raises ConfigError when the file is damaged."""
+    path, usual = BOOKS / f"{rules.size}x{rules.size}.sgfs", Rules.preset("cgos", rules.size)
+    if not path.exists() or (rules.komi, rules.scoring) != (usual.komi, usual.scoring):
+        return ()
+    return read_book(path, rules, seed=seed).openings
 
 
 @dataclass(frozen=True, slots=True)

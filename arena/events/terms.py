@@ -18,7 +18,8 @@ class Terms:
     """By which rules games are played, from which openings, and when they are adjudicated.
 
     ``openings`` is the number of distinct openings, which are used in turn; 0 gives each pair of games its own, or the
-    next of the ``book``. ``plies`` is the length of openings that are drawn. Raises ConfigError for what can't be.
+    next of the ``book``. ``plies`` is the length of openings that are drawn. A book that is used up is used again, or
+    with ``then_drawn`` openings are drawn from there on. Raises ConfigError for what can't be.
     """
 
     rules: Rules
@@ -27,6 +28,7 @@ class Terms:
     seed: int = 1
     adjudication: Adjudication = field(default_factory=Adjudication)
     book: tuple[Opening, ...] = ()
+    then_drawn: bool = False
 
     def __post_init__(self) -> None:
         require("openings", self.openings, 0)
@@ -37,10 +39,10 @@ class Terms:
 
     @property
     def settings(self) -> dict[str, object]:
-        """Plain data; a book stands there by its digest, in place of the length of drawn openings."""
-        opened: dict[str, object] = {"plies": self.plies}
+        """Plain data; a book stands there by its digest, without the length of openings unless some may be drawn."""
+        opened: dict[str, object] = {"plies": self.plies} if self.then_drawn or not self.book else {}
         if self.book:
-            opened = {"book": hashlib.sha256(json.dumps(self.book).encode()).hexdigest()[:12]}
+            opened["book"] = hashlib.sha256(json.dumps(self.book).encode()).hexdigest()[:12]
         return {
             "rules": asdict(self.rules),
             "openings": self.openings,
@@ -54,9 +56,9 @@ class Terms:
         when there are fewer."""
         pairs = (games + 1) // 2
         wanted = min(self.openings or pairs, pairs)
-        if self.book:
+        if self.book and not self.then_drawn:
             return self.book[:wanted]
-        return Drawn(self.rules, wanted, self.plies, self.seed)
+        return Drawn(self.rules, wanted, self.plies, self.seed, self.book)
 
     def require_openings(self, games: int) -> None:
         """Draw all openings that these games need. Raises ConfigError when there are fewer."""

@@ -43,7 +43,9 @@ class TermsTable:
     rules: str | None = setting(None, "Rules: cgos, tromp-taylor, chinese or japanese (default cgos).")
     openings: int | None = setting(None, "Number of distinct openings to cycle through (default 0: never repeat one).")
     plies: int | None = setting(
-        None, "Moves of an opening (default 4, and more when those run out; with --book, all of a game)."
+        None,
+        "Moves of random openings (default: a balanced book on 9x9 and 13x13, otherwise 4). With --book: moves used of "
+        "each game.",
     )
     book: str | None = setting(None, "Openings from games: an SGF file, a folder or an archive.")
     seed: int | None = setting(None, "Random seed (default 1).")

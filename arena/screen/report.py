@@ -117,7 +117,8 @@ def _openings(settings: dict[str, object]) -> str:
     number = settings.get("openings") or 0
     used = f"{number} openings in turn" if number else "a new opening for each pair of games"
     if "book" in settings:
-        return f"from the book {settings['book']}; {used}"
+        then = f", then {settings['plies']} random moves" if "plies" in settings else ""
+        return f"from the book {settings['book']}{then}; {used}"
     if not settings.get("plies"):
         return "none: games begin on the empty board"
     return f"{settings['plies']} random moves, seed {settings.get('seed')}; {used}"

@@ -1,0 +1,72 @@
+"""Balanced openings: made, used by default, and kept by events that began with others."""
+
+import json
+from pathlib import Path
+
+import pytest
+from commandline import arena, refused
+from stored_events import CREATED, player
+
+from arena.cli.events import read_terms, with_openings
+from arena.events.openings import draw_openings, read_book
+from arena.events.schedule import Match, Tournament, event_to_json
+from arena.events.terms import Terms
+from arena.go.game import Rules
+from arena.players.tables import TermsTable
+from arena.results.store import Event, Store
+
+NINE = Rules.preset("cgos", 9)
+A, B = player("a"), player("b")
+MADE = ("data", "openings", "alphago", "--out", "book.sgfs", "--plies", "2", "--visits", "100", "--seed", "3")
+
+
+def usual(**given: object) -> Terms:
+    return read_terms(TermsTable(**given), print)  # type: ignore[arg-type]
+
+
+def stored(event: Match | Tournament, folder: Path, *, is_older: bool = False) -> None:
+    """Note an event, as a version without a book did where it is older."""
+    plan = json.loads(event_to_json(event))
+    if is_older:
+        del plan["then_drawn"]
+    with Store.of(folder, write=True) as store:
+        store.add_event(Event(event.event, CREATED, json.dumps(event.settings), json.dumps(plan)))
+
+
+def test_a_book_that_ships_is_used_unless_openings_are_asked_for() -> None:
+    assert usual().book and usual().then_drawn
+    assert len(set(usual(openings=3).openings_for(20))) == 3
+    assert usual(openings=3).openings_for(20)[0] in usual().book
+    assert usual(plies=4).openings_for(8)[:] == [*draw_openings(NINE, 4, 4, 1)]
+    assert not usual(size=7).book and not usual(komi=0.5).book and not usual(rules="japanese").book
+
+
+@pytest.mark.parametrize("is_older", [True, False])
+def test_an_event_keeps_the_openings_that_it_began_with(tmp_path: Path, is_older: bool) -> None:
+    old = Terms(NINE, book=() if is_older else ((20, 60), (30, 50)), then_drawn=not is_older)
+    for event in (Match(A, B, old, 10), Tournament("league", (A, B), old, 10)):
+        stored(event, tmp_path, is_older=is_older)
+    now = Match(A, B, usual(), 20)
+    assert with_openings(now, tmp_path).pairings()[:10] == Match(A, B, old, 10).pairings()
+    now_league = Tournament("league", (A, B), usual(), 10)
+    assert with_openings(now_league, tmp_path).settings == Tournament("league", (A, B), old, 10).settings
+    stored(with_openings(now, tmp_path), tmp_path)  # more games are planned now
+    assert with_openings(now, tmp_path).key == Match(A, B, old, 10).key
+    assert with_openings(Match(A, B, usual(seed=2), 20), tmp_path).terms.book
+
+
+def test_openings_that_were_asked_for_are_no_others_event(tmp_path: Path) -> None:
+    stored(Match(A, B, usual(plies=4), 10), tmp_path)
+    assert with_openings(Match(A, B, usual(), 10), tmp_path).terms.book == usual().book
+
+
+def test_openings_are_made_and_added_to(tmp_path: Path) -> None:
+    assert arena(*MADE, "-n", "3", folder=tmp_path).returncode == 0
+    first = (tmp_path / "book.sgfs").read_text()
+    done = arena(*MADE, "-n", "5", folder=tmp_path)
+    assert "book.sgfs: 5 openings of 2 moves." in done.stdout, done.stderr
+    assert (tmp_path / "book.sgfs").read_text().startswith(first)
+    book = read_book(tmp_path / "book.sgfs", NINE)
+    assert {len(opening) for opening in book.openings} == {2} and len(book.openings) == 5 and not book.repeated
+    refused(arena(*MADE, "--least", "0.3", folder=tmp_path), "book.sgfs holds other games")
+    refused(arena("data", "openings", "random", "--out", "x.sgfs", folder=tmp_path), "random has no policy")
