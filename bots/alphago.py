@@ -288,5 +288,5 @@ BOT = BotKind(
     tells_win_rate=True,
     analyses=True,
     teachers=True,
-    revision=2,
+    revision=3,
 )
