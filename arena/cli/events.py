@@ -73,8 +73,8 @@ def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
 
 
 def printer(console: Console) -> Callable[[str], None]:
-    """Prints a line; where there is no terminal, however long."""
-    return lambda line: console.print(line, highlight=False, markup=False, soft_wrap=not console.is_terminal)
+    """Prints a line."""
+    return lambda line: console.print(line, highlight=False, markup=False)
 
 
 def say_if_used_in_turn(terms: Terms, games: int, say: Callable[[str], None]) -> None:
@@ -105,8 +105,7 @@ def _planned(event: Match | Tournament, results: Path) -> int:
     most = 0
     with suppress(StoreError, ConfigError), Store.of(results) as store:  # who writes it says what is wrong
         for stored in store.events():
-            key = stored.id.rpartition("-")[0] if isinstance(event, Match) else stored.id
-            if key == (event.key if isinstance(event, Match) else event.event):
+            if event.has_run(stored.id) if isinstance(event, Match) else stored.id == event.event:
                 plan = event_from_json(stored.plan)
                 if isinstance(plan, Match):
                     most = max(most, plan.games)

@@ -200,12 +200,17 @@ def meeting_of(one: Entry, other: Entry) -> tuple[Entry, Entry, str]:
     return first, second, hashlib.sha256(f"{first.identity}/{second.identity}".encode()).hexdigest()[:8]
 
 
-def check_field(what: str, name: str, entries: Sequence[Entry]) -> None:
-    """Raise ConfigError for a name that can't be, fewer than two bots, or one that is there twice."""
+def check_name(what: str, name: str) -> None:
+    """Raise ConfigError for a name that an event can't have."""
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
         raise ConfigError(f"'{name}' is not a name for a {what}; use letters, digits, '-', '_' and '.'")
     if name == PEOPLE:
         raise ConfigError(f"'{name}' is what games of people are stored under; take another name for the {what}")
+
+
+def check_field(what: str, name: str, entries: Sequence[Entry]) -> None:
+    """Raise ConfigError for a name that can't be, fewer than two bots, or one that is there twice."""
+    check_name(what, name)
     if len(entries) < 2:
         raise ConfigError(f"a {what} takes at least 2 bots; {name} has {len(entries)}")
     for one, other in combinations(entries, 2):

@@ -25,6 +25,7 @@ from arena.events.pairing import (
     Pairing,
     Plan,
     check_field,
+    check_name,
     meeting_of,
 )
 from arena.events.tally import Judge
@@ -67,7 +68,7 @@ class Match(OfMeetings):
     """Two players, each opening with both colours: the smallest round robin.
 
     ``games`` may grow: the first games of a longer match are those of a shorter one. ``run`` counts fresh
-    starts of the same match. ``test`` ends it before all games are played; ``gate``, which has a test, says what that
+    starts of the same match that has no ``name``. ``test`` ends it before all games are played; ``gate``, which has a test, says what that
     decides.
     """
 
@@ -78,9 +79,12 @@ class Match(OfMeetings):
     run: int = 1
     test: Sprt | None = None
     gate: Gate | None = None
+    name: str | None = None
 
     def __post_init__(self) -> None:
         require("games", self.games, 1)
+        if self.name is not None:
+            check_name("match", self.name)
         if self.gate is not None and self.test is None:
             raise ValueError(f"a gate of {self.gate.entry} needs a test")
 
@@ -113,7 +117,11 @@ class Match(OfMeetings):
 
     @property
     def event(self) -> str:
-        return f"{self.key}-{self.run}"
+        return self.name or f"{self.key}-{self.run}"
+
+    def has_run(self, event: str) -> bool:
+        """Whether an event of this id is a run of this match."""
+        return event == self.name if self.name else event.rpartition("-")[0] == self.key
 
     def judge(self) -> Judge:
         """Who counts its games."""

@@ -47,8 +47,9 @@ LEAST = 8
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A table with a note below, spelled as the console can print it. Nothing is cut off: cells of ``flexible`` columns
-    wrap, and where even that makes them too narrow, each row becomes a few lines of its own.
+    """A table with a note below, spelled as the console can print it. Nothing is cut off: on a terminal cells of
+    ``flexible`` columns wrap, and where even that makes them too narrow, each row becomes a few lines of its own;
+    elsewhere a row is a line, however long.
 
     ``flexible`` and ``numbers``, which are aligned to the right, are indices of columns.
     """
@@ -61,7 +62,9 @@ class Sheet:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self.rows:
-            yield self._table() if self._least_width <= options.max_width else self._cards()
+            options = style.table_options(console, options)
+            table = self._table() if self._least_width <= options.max_width else self._cards()
+            yield from console.render(table, options)
         if self.note and self.rows:
             yield Text()
         if self.note:
@@ -91,7 +94,7 @@ class Sheet:
 
     def _cards(self) -> Table:
         table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_column(no_wrap=True)
+        table.add_column(no_wrap=True, overflow="fold")
         table.add_column(overflow="fold")
         for row in self.rows:
             for index, (column, cell) in enumerate(zip(self.columns, row, strict=True)):
@@ -102,7 +105,7 @@ class Sheet:
 
 
 def _text(words: str, text_style: str = "") -> Text:
-    return Text(style.spell(words), text_style, overflow="fold")
+    return Text(style.spell(words), text_style)
 
 
 def print_facts(headline: str, facts: Sequence[tuple[str, str]], console: Console) -> None:
