@@ -85,7 +85,8 @@ def match(
     uses the stored games of the match. If there are too few, it plays and stores the first ten.
 
     Examples: [bold]arena match sl alphago -n 100[/bold] · [bold]arena match uct:playouts=500 uct:playouts=2000[/bold] ·
-    [bold]arena match checkpoint:new sl --sprt 0 35 --name first-try[/bold] · [bold]arena match mcts gnugo --limits seconds=1[/bold] ·
+    [bold]arena match checkpoint:new sl --sprt 0 35 --name first-try[/bold] ·
+    [bold]arena match mcts gnugo --limits seconds=1[/bold] ·
     [bold]arena match mcts@seconds=1 mcts@seconds=4 --book games.sgf --plies 8[/bold] ·
     [bold]arena match mcts:playouts=500 mcts:playouts=600 --plan --to-see 30[/bold]
     """

@@ -174,7 +174,7 @@ def show(
     Examples: [bold]arena show 12[/bold] · [bold]arena show game.sgf --move 30[/bold] ·
     [bold]arena show league/1b2c3d4e/00012 --dossier[/bold] · [bold]arena show 12 --replay[/bold]
     """
-    from arena.go.remarks import read_remarks
+    from arena.go.remarks import are_by_players, read_remarks
     from arena.results.store import Store
     from arena.screen.style import Console
     from arena.screen.terminal import Stage, has_stage
@@ -197,9 +197,10 @@ def show(
     if dossier or (lost and not at_terminal):
         _print_dossier(record, results, console)
         return
+    by_players = is_stored or are_by_players(path.read_bytes())
     remarks = remarks_of_players(record) if is_stored else read_remarks(path.read_bytes(), record)
     at = move if move is not None else 0 if at_terminal else len(record.moves)
-    viewer = Viewer(record, remarks, at=at, theme=colours)
+    viewer = Viewer(record, remarks, at=at, by_players=by_players, theme=colours)
     if not at_terminal:
         print_game(viewer, console)
         return

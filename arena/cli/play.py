@@ -257,8 +257,9 @@ def _evaluator(judges: Iterable[Entry]) -> Evaluate | None:
 
 def _part(kifu: Kifu, file: KifuFile, results: Path, say: Callable[[str], None]) -> None:
     """Say what becomes of the game: it is stored when it is over, and waits when it isn't."""
-    moves = len(kifu.record.moves)
-    own = moves if kifu.record.first in kifu.people else moves // 2  # a bot may have begun
+    moves, given = len(kifu.record.moves), kifu.record.opening
+    chosen = moves - given
+    own = chosen if kifu.record.mover(given + 1) in kifu.people else chosen // 2  # a bot may have begun
     if kifu.is_over:
         try:
             store_games([kifu], results)

@@ -67,9 +67,9 @@ class Gate:
 class Match(OfMeetings):
     """Two players, each opening with both colours: the smallest round robin.
 
-    ``games`` may grow: the first games of a longer match are those of a shorter one. ``run`` counts fresh
-    starts of the same match that has no ``name``. ``test`` ends it before all games are played; ``gate``, which has a test, says what that
-    decides.
+    ``games`` may grow: the first games of a longer match are those of a shorter one. ``run`` counts fresh starts of the
+    same match that has no ``name``. ``test`` ends it before all games are played; ``gate``, which has a test, says what
+    that decides.
     """
 
     first: Entry
