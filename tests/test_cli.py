@@ -196,8 +196,7 @@ def test_a_plan_plays_the_beginning_of_the_match_once(tmp_path: Path) -> None:
     assert re.search(r"the 95 % interval is ±40 Elo +[\d,]+ +[\d.]+ (s|min|h)", first.stdout)
     again = arena("match", *match, "--plan", "--to-see", "80", folder=tmp_path, columns=40)
     assert "pilot" not in again.stdout
-    assert "estimated from 10 games" in " ".join(again.stdout.split())
-    assert max(map(len, again.stdout.splitlines())) <= 40
+    assert "estimated from 10 games" in again.stdout.splitlines()[-1]  # in a pipe, nothing is broken at 40 columns
     assert "10 of 12 games were played earlier" in arena("match", *match, "-n", "12", folder=tmp_path).stdout
 
 
