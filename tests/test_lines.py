@@ -52,12 +52,24 @@ def test_stored_things_are_printed_as_objects_of_stable_keys(folder: Path) -> No
 
 
 def test_a_match_prints_each_game_and_then_its_report(tmp_path: Path) -> None:
-    words = ("match", "random", "fast-random", "-n", "4", "--size", "5", "--workers", "1")
+    words = ("match", "random", "fast-random", "-n", "4", "--size", "5", "--workers", "1", "--name", "quick")
     *games, report = objects(*words, folder=tmp_path)
     assert [one["type"] for one in games] == ["game"] * 4 and report["type"] == "report"
     assert [one["type"] for one in objects(*words, folder=tmp_path)] == ["report"]  # nothing is left to play
     plans = objects("match", "random", "fast-random", "--size", "5", "--plan", folder=tmp_path)
     assert {one["type"] for one in plans[-5:]} == {"plan"}
+    listed = arena("games", "--event", "quick", folder=tmp_path).stdout
+    assert listed.count("quick/") == 4
+    other = ("match", "random", "fast-random", "--size", "7", "--name")
+    refused(arena(*other, "quick", folder=tmp_path), "event 'quick' is in results/arena.db with other settings")
+    refused(arena(*other, "a b", folder=tmp_path), "'a b' is not a name for a match")
+    refused(arena(*other, "quick", "--new", folder=tmp_path), "give another --name")
+
+
+def test_a_row_of_a_table_is_a_line_in_a_pipe(folder: Path) -> None:
+    for words, rows in ((("games",), 10), (("report", "--list"), 2), (("elo",), 5)):
+        narrow, wide = (arena(*words, folder=folder, columns=columns).stdout for columns in (30, 500))
+        assert narrow == wide and narrow.count("\n") >= rows
 
 
 def test_short_ids_are_listed_and_taken(folder: Path) -> None:
@@ -76,5 +88,9 @@ def test_what_scripts_write(folder: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "") and (folder / "league.html").exists()
     refused(arena("games", "--sgf", "sgf", "--event", "nosuch", folder=folder), "there is no event 'nosuch'")
     refused(arena("games", "--json", "--sgf", "sgf", folder=folder), "--sgf and --json can't be combined")
-    refused(arena("report", "--quiet", folder=folder), "--quiet needs a file")
+    refused(arena("report", "--quiet", folder=folder), "--quiet needs a file to write: give --csv, --png or --html")
+    refused(arena("elo", "--quiet", folder=folder), "--quiet needs a file to write: give --csv")
+    for words in (("games", "--csv", "quiet.csv"), ("elo", "--csv", "elo.csv")):
+        done = arena(*words, "--quiet", folder=folder)
+        assert (done.returncode, done.stdout) == (0, "") and (folder / words[2]).exists()
     assert not (folder / "sgf").exists()

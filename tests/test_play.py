@@ -289,6 +289,9 @@ def test_a_game_goes_on_from_a_move_of_a_file_and_is_unrated(tmp_path: Path, typ
     assert "5x5, chinese rules, komi 5.5" in done.stdout and "unrated: komi 5.5, begun in a position" in done.stdout
     assert "It continues after move 3. Black plays D2." in done.stdout
     assert "There is no move" not in done.stdout and "a stone lies there already" in done.stdout
+    for moves in ("3", "4"):
+        left = typed("quit", "random", "--from", "old.sgf", "--move", moves)
+        assert "You played no move, so nothing is saved." in left.stdout
     refused(typed("", "random", "--from", "old.sgf", "--move", "5"), "--move 5: the game in old.sgf has 4 moves")
     kept = sorted((tmp_path / "results").rglob("*.sgf"))
     left = typed("quit", "random", "--as", "ada", "--from", "old.sgf", "--color", "white")

@@ -15,12 +15,12 @@ from terminal import Terminal
 from arena.go.game import Ending, Outcome
 from arena.go.moves import BLACK, move_from_gtp
 from arena.go.record import UNKNOWN, Fact, read_sgf
-from arena.go.remarks import Remark, read_remarks
+from arena.go.remarks import Remark, are_by_players, read_remarks
 from arena.results.store import Event, Store
 from arena.screen.board import HIGH_CONTRAST, result_words
 from arena.screen.chart import draw_curve
 from arena.screen.terminal import Act, Mouse, Paste, Press
-from arena.screen.viewer import Viewer, costs
+from arena.screen.viewer import Viewer, costs, remarks_of_players
 
 CLUB = """(;FF[4]GM[1]SZ[5]KM[6.5]RU[Chinese]PB[Anna]PW[Bruno]BR[3k]RE[W+3.5]DT[2026-02-03]C[A club game.]
 ;B[cc]SBKV[60.0]C[In the middle.]
@@ -231,6 +231,16 @@ def test_a_curve_has_a_column_for_every_move_or_means_of_them():
     many = drawn([n / 999 for n in range(1000)], 999)
     assert all(len(line) <= 26 for line in many) and many[-1].endswith("^")
     assert draw_curve([None, None], 0, 80, 24) == draw_curve([0.5], 0, 12, 24) == draw_curve([0.5], 0, 80, 3) == []
+
+
+def test_a_move_costs_what_its_own_player_reports_less_afterwards():
+    match = match_of("alphago", "sl", size=5)
+    game = record_of(match, 7, "sl")
+    rates = [0.6, 0.9, 0.58, 0.9, 0.3, 0.9]  # of who moves: the two never agree
+    game = replace(game, facts=tuple(Fact(rate) for rate in rates))
+    rates_of_black = [remark.win_rate for remark in remarks_of_players(game)]
+    assert costs(game, rates_of_black, by_players=True) == pytest.approx({1: 0.02, 2: 0.0, 3: 0.28, 4: 0.0})
+    assert are_by_players(game.to_sgf(game.notes)) and not are_by_players(game.to_sgf({0: {"AN": ["mcts"]}}))
 
 
 def test_a_result_is_told_in_words():

@@ -61,6 +61,10 @@ def match(
     ] = None,
     alpha: Annotated[float, typer.Option(help="Probability of accepting ELO1 if ELO0 is true.")] = 0.05,
     beta: Annotated[float, typer.Option(help="Probability of accepting ELO0 if ELO1 is true.")] = 0.05,
+    name: Annotated[
+        str | None,
+        typer.Option(help="Name of the match in arena games, report and watch (default: made from the players)."),
+    ] = None,
     new: Annotated[bool, typer.Option("--new", help="Start again instead of resuming.")] = False,
     name: Annotated[
         str,
@@ -85,7 +89,8 @@ def match(
     uses the stored games of the match. If there are too few, it plays and stores the first ten.
 
     Examples: [bold]arena match sl alphago -n 100[/bold] · [bold]arena match uct:playouts=500 uct:playouts=2000[/bold] ·
-    [bold]arena match checkpoint:new sl --sprt 0 35[/bold] · [bold]arena match mcts gnugo --limits seconds=1[/bold] ·
+    [bold]arena match checkpoint:new sl --sprt 0 35 --name first-try[/bold] ·
+    [bold]arena match mcts gnugo --limits seconds=1[/bold] ·
     [bold]arena match mcts@seconds=1 mcts@seconds=4 --book games.sgf --plies 8[/bold] ·
     [bold]arena match mcts:playouts=500 mcts:playouts=600 --plan --to-see 30[/bold]
     """
@@ -96,13 +101,15 @@ def match(
     console = Console(stderr=as_json)
     say = events.printer(console)
     if plan:
-        extra = {"--sprt": sprt is not None, "--games": games is not None, "--new": new}
+        extra = {"--sprt": sprt is not None, "--games": games is not None, "--new": new, "--name": name is not None}
         for option in (option for option, given in extra.items() if given):
             raise ConfigError(f"--plan plays no match; leave out {option}")
         if not 1 <= first_given(to_see, PLANNED) <= 1000:
             raise ConfigError(f"--to-see {to_see:g} is out of range; give 1 to 1000 Elo")
     elif to_see is not None:
         raise ConfigError("--to-see needs --plan")
+    if new and name is not None:
+        raise ConfigError("--new can't start a match again that has a name; give another --name")
     test = None if sprt is None else events.sequential_test(sprt, alpha, beta)
     games = PILOT if plan else first_given(games, 100 if test is None else SPRT_GAMES)
     registry = registry_of(config, results)
@@ -156,7 +163,7 @@ def _print_plan(tally: Tally, to_see: float, live: events.Live) -> None:
 
 def _runs(store: Store, played: Match) -> int:
     """How often this match was begun."""
-    return sum(event.id.rpartition("-")[0] == played.key for event in store.events())
+    return sum(played.has_run(event.id) for event in store.events())
 
 
 def _stored(store: Store, played: Match) -> Tally:
@@ -166,7 +173,7 @@ def _stored(store: Store, played: Match) -> Tally:
     first, second = played.players
     tally: Tally | None = None
     for event in store.events():
-        if event.id.rpartition("-")[0] == played.key:
+        if played.has_run(event.id):
             judge = Judge(first, second)
             for some in store.scores(event=event.id):
                 counted = judge.add(some)

@@ -110,7 +110,7 @@ def check(
         names, engines = _declared(registry)
         for entry in [] if run else engines:
             words = f"{entry.name} is not started without --run: {dict(entry.settings).get('command', entry.kind)}"
-            console.print(words, soft_wrap=not console.is_terminal, markup=False, highlight=False)
+            console.print(words, markup=False, highlight=False)
         names += [entry.name for entry in engines if run]
     for name in bots or []:
         if registry.resolve(name).is_person:
@@ -126,7 +126,7 @@ def check(
     if len(names) > 1:
         ready = f"{len(names) - len(failed)} of {len(names)} bots are ready"
         words = f"{ready}; not {', '.join(failed)}" if failed else ready
-        console.print(f"\n{words}.", soft_wrap=not console.is_terminal, markup=False, highlight=False)
+        console.print(f"\n{words}.", markup=False, highlight=False)
     if failed:
         raise typer.Exit(1)
 

@@ -85,8 +85,8 @@ PLIES = 4
 
 
 def printer(console: Console) -> Callable[[str], None]:
-    """Prints a line; where there is no terminal, however long."""
-    return lambda line: console.print(line, highlight=False, markup=False, soft_wrap=not console.is_terminal)
+    """Prints a line."""
+    return lambda line: console.print(line, highlight=False, markup=False)
 
 
 def say_if_used_up(terms: Terms, games: int, say: Callable[[str], None]) -> None:

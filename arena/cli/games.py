@@ -16,7 +16,17 @@ import typer
 from arena import ConfigError, RecordError, UserError
 from arena.cli import complete
 from arena.cli.events import Workers, count_workers, printer
-from arena.cli.options import RESULTS, ConfigFile, Json, Results, ThemeName, read_theme, registry_of
+from arena.cli.options import (
+    RESULTS,
+    ConfigFile,
+    Json,
+    Quiet,
+    Results,
+    ThemeName,
+    read_theme,
+    registry_of,
+    require_file,
+)
 
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
@@ -58,6 +68,7 @@ def games(
     replay: Annotated[bool, typer.Option("--replay", help="Replay the games and show where they differ.")] = False,
     csv: Annotated[Path | None, typer.Option(help="Write a table of the games to this file.")] = None,
     as_json: Json = False,
+    quiet: Quiet = False,
     workers: Workers = 0,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
@@ -77,6 +88,7 @@ def games(
     forms = {"--sgf": sgf is not None, "--replay": replay, "--csv": csv is not None, "--json": as_json}
     if len(given := [option for option, is_given in forms.items() if is_given]) > 1:
         raise UserError(f"{' and '.join(given)} can't be combined; choose one")
+    require_file(quiet, sgf=sgf, csv=csv)
     with Store.of(results) as store:
         if event is not None and not store.count(event=event):  # the games of people have no event
             event = store.event(event).id
@@ -84,14 +96,15 @@ def games(
         total = store.count(**wanted)
         if sgf is not None:
             chosen = store.games(**wanted, limit=limit, newest_first=limit is not None)
-            _write_sgf(chosen, sgf, total if limit is None else min(limit, total))
+            _write_sgf(chosen, sgf, total if limit is None else min(limit, total), quiet)
         elif replay:
             show_again(list(store.games(**wanted, spread=limit)), store, workers, results, config)
         elif csv is not None:
             from arena.results.frames import all_games, write_csv
 
             write_csv(all_games(store.games(**wanted, limit=limit, newest_first=limit is not None)), csv)
-            print(f"{total if limit is None else min(limit, total)} games written to {csv}.")
+            if not quiet:
+                print(f"{total if limit is None else min(limit, total)} games written to {csv}.")
         elif as_json:
             from arena.results.lines import game_line
 
@@ -105,7 +118,7 @@ def games(
             Console().print(games_table(found, total, ids))
 
 
-def _write_sgf(games: Iterable[Record], folder: Path, total: int) -> None:
+def _write_sgf(games: Iterable[Record], folder: Path, total: int, quiet: bool) -> None:
     from rich.progress import track
 
     from arena import files
@@ -114,9 +127,10 @@ def _write_sgf(games: Iterable[Record], folder: Path, total: int) -> None:
         # an id of a database from elsewhere doesn't lead out of the folder
         return folder.joinpath(*(re.sub(r"[^\w.-]|^\.+", "_", part) for part in f"{id}.sgf".split("/") if part))
 
-    shown = track(games, "Writing", total=total, transient=True)
+    shown = track(games, "Writing", total=total, transient=True, disable=quiet)
     files.write_many((place(record.id), record.to_sgf(record.notes) + "\n") for record in shown)
-    print(f"{total} games written to {folder}.")
+    if not quiet:
+        print(f"{total} games written to {folder}.")
 
 
 REFUSED = 5
@@ -160,7 +174,7 @@ def show(
     Examples: [bold]arena show 12[/bold] · [bold]arena show game.sgf --move 30[/bold] ·
     [bold]arena show league/1b2c3d4e/00012 --dossier[/bold] · [bold]arena show 12 --replay[/bold]
     """
-    from arena.go.remarks import read_remarks
+    from arena.go.remarks import are_by_players, read_remarks
     from arena.results.store import Store
     from arena.screen.style import Console
     from arena.screen.terminal import Stage, has_stage
@@ -183,9 +197,10 @@ def show(
     if dossier or (lost and not at_terminal):
         _print_dossier(record, results, console)
         return
+    by_players = is_stored or are_by_players(path.read_bytes())
     remarks = remarks_of_players(record) if is_stored else read_remarks(path.read_bytes(), record)
     at = move if move is not None else 0 if at_terminal else len(record.moves)
-    viewer = Viewer(record, remarks, at=at, theme=colours)
+    viewer = Viewer(record, remarks, at=at, by_players=by_players, theme=colours)
     if not at_terminal:
         print_game(viewer, console)
         return

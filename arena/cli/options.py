@@ -26,6 +26,7 @@ THEME_VARIABLE = "ARENA_THEME"
 
 Results = Annotated[Path, typer.Option("--results", help="Folder of the database and checkpoints (default: results).")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON Lines, as docs/json.md describes, and nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Write the files asked for and print nothing.")]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="File of bots (default: arena.toml in the current folder).")
 ]
@@ -119,6 +120,16 @@ def has_colours() -> bool:
 
     console = Console()
     return not (console.no_color or console.color_system is None or console.options.ascii_only)
+
+
+def require_file(quiet: bool, **files: Path | None) -> None:
+    """Raise UserError for --quiet where no option names a file."""
+    from arena import UserError
+
+    if quiet and not any(files.values()):
+        *others, last = [f"--{option}" for option in files]
+        options = f"{', '.join(others)} or {last}" if others else last
+        raise UserError(f"--quiet needs a file to write: give {options}")
 
 
 def read_limits(text: str) -> Limits:

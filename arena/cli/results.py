@@ -9,7 +9,7 @@ import typer
 
 from arena import UserError
 from arena.cli import complete
-from arena.cli.options import RESULTS, Json, Results, read_theme, registry_of
+from arena.cli.options import RESULTS, Json, Quiet, Results, read_theme, registry_of, require_file
 
 if TYPE_CHECKING:
     from arena.results.live import Look
@@ -23,6 +23,7 @@ def elo(
     komi: Annotated[float | None, typer.Option(help="Only games with this komi.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Also write the table to this file.")] = None,
     as_json: Json = False,
+    quiet: Quiet = False,
     results: Results = Path(RESULTS),
 ) -> None:
     """Rate all players from all stored games.
@@ -38,6 +39,7 @@ def elo(
     from arena.screen.style import Console
     from arena.screen.tables import elo_table
 
+    require_file(quiet, csv=csv)
     with Store.of(results) as store:
         console, wanted = Console(), {"size": size, "name": rules, "komi": komi}
         pools = [
@@ -45,7 +47,9 @@ def elo(
             for pool in store.pools()
             if all(value is None or getattr(pool, key) == value for key, value in wanted.items())
         ]
-        if as_json:
+        if quiet:
+            pass
+        elif as_json:
             from arena.results.league import league
             from arena.results.lines import rating_lines
 
@@ -53,13 +57,15 @@ def elo(
                 for words in rating_lines(league(store, pool), pool):
                     print(words)
         else:
-            for pool in pools:
+            for number, pool in enumerate(pools):
+                if number:
+                    console.print()
                 console.print(elo_table(ratings_table(store, pool), pool))
             if not pools:
                 console.print(elo_table(None))
         if csv is not None:
             write_elo_csv(store, csv)
-            if not as_json:
+            if not as_json and not quiet:
                 print(f"Written to {csv}.")
 
 
@@ -81,7 +87,7 @@ def report(
         Path | None, typer.Option(metavar="FILE", help="Write everything, with plots and games, as one HTML page.")
     ] = None,
     as_json: Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Write the files asked for and print nothing.")] = False,
+    quiet: Quiet = False,
     results: Results = Path(RESULTS),
 ) -> None:
     """Report an event: ratings, LOS, endings, times and faults.
@@ -100,8 +106,7 @@ def report(
     console = Console()
     if plot and as_json:
         raise UserError("--plot and --json can't be combined; choose one")
-    if quiet and not (csv or png or html):
-        raise UserError("--quiet needs a file to write: give --csv, --png or --html")
+    require_file(quiet, csv=csv, png=png, html=html)
     with Store.of(results) as store:
         if listed:
             if event is not None or csv or plot or png or html:
@@ -139,7 +144,7 @@ def report(
         return
     if event is None:
         words = "This is the last event; 'arena report --list' lists all."
-        console.print(words, highlight=False, soft_wrap=not console.is_terminal)
+        console.print(words, highlight=False)
     print_report(found, console)
     if plot:
         print_plots(found, console)
@@ -180,7 +185,7 @@ def watch(
             show_watched(played, watched, console, theme)
         except KeyboardInterrupt:
             words = f"{played.event} continues in process {look.live.process}. To watch it again: arena watch"
-            console.print(words, soft_wrap=not console.is_terminal, markup=False, highlight=False)
+            console.print(words, markup=False, highlight=False)
             raise SystemExit(130) from None
     if watched.end in (End.STOPPED, End.DIED):
         raise typer.Exit(1)

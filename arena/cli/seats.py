@@ -125,7 +125,14 @@ def begun_from(source: Record, kifu: Kifu) -> Kifu:
     """A game before its first move, begun in the position that another one came to."""
     from arena.people.kifu import Help
 
-    record = replace(kifu.record, rules=source.rules, setup=source.setup, first=source.first, moves=source.moves)
+    record = replace(
+        kifu.record,
+        rules=source.rules,
+        setup=source.setup,
+        first=source.first,
+        moves=source.moves,
+        opening=len(source.moves),
+    )
     return replace(kifu, record=record, helps=(Help.POSITION,))
 
 

@@ -42,11 +42,21 @@ def read_remarks(text: str | bytes, record: Record) -> tuple[Remark, ...]:
             if number == len(record.moves) or _move(played, size) != record.moves[number]:
                 continue  # the record is without it, such as passes that didn't end the game
             number += 1
-        own = node is nodes[0] and _text(node, "AP").startswith("arena:")
+        own = node is nodes[0] and _is_own(node)
         found = _remark(node, size, without_comment=own)
         if found != Remark():
             remarks[number] = found
     return tuple(remarks)
+
+
+def are_by_players(text: str | bytes) -> bool:
+    """Whether the remarks are what the players of a game of ours reported: what a bot adds later names it (AN)."""
+    root = main_line(utf8(text))[0]
+    return _is_own(root) and "AN" not in root
+
+
+def _is_own(root: Properties) -> bool:
+    return _text(root, "AP").startswith("arena:")
 
 
 def _remark(node: Properties, size: int, without_comment: bool) -> Remark:

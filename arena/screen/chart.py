@@ -135,7 +135,7 @@ class EloBars:
         scale = Scale.over([*known, 0.0], width - named - told)
         for name, text, (_, _, elo) in zip(names, texts, rated, strict=True):
             if not named:
-                yield Text(style.spell(name), overflow="fold")
+                yield Text(style.spell(name))
             short = style.spell(style.shorten(name, named - 1))
             line = style.pad(short, named) if named else Text()
             yield line.append(_bar(elo, scale, signs)).append_text(style.right(text, told))
@@ -235,7 +235,7 @@ class EloCourse:
             legend = [style.spell(f"{MARKS[self.names.index(name)]} {name}") for name in curves]
             in_one = "  ".join(legend)
             for line in [in_one] if cell_len(in_one) <= min(WIDEST, width) else legend:
-                yield Text(line, overflow="fold")
+                yield Text(line)
 
 
 def _columns(points: Sequence[Point], games: int, columns: int) -> Iterator[tuple[int, Point]]:

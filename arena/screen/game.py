@@ -145,7 +145,8 @@ class AnalysisSheet:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         moves = judge(self.record, self.evaluations)
         worst = {colour: mistakes(moves, self.most, colour) for colour in Colour}
-        yield self._table(moves, [move for found in worst.values() for move in found], options)
+        wide = style.table_options(console, options)
+        yield from console.render(self._table(moves, [move for found in worst.values() for move in found], wide), wide)
         yield Text()
         yield from self._words(moves, worst, options)
 

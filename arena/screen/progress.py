@@ -224,7 +224,7 @@ def _showing(
         def draw(progress: Any) -> None:
             done, left = (monotonic() - begun) / 60, progress.minutes_left
             bar.update(task, completed=done, total=None if left is None else done + left, description=name)
-            live.update(Group(bar, Text(figures(progress), overflow="fold"), *below(progress)))
+            live.update(Group(bar, Text(figures(progress)), *below(progress)))
 
         yield draw
 
@@ -291,7 +291,7 @@ class ShareCurve:
             canvas.put(column, match.share, points[match.against])
         yield from canvas.lines("0", f"{last:,} iterations")
         for against, match in latest.items():
-            yield Text(f"{points[against]} {_match_words(match)}", overflow="fold")
+            yield Text(f"{points[against]} {_match_words(match)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +321,7 @@ class EloCurve:
             yield from canvas.lines("0", f"{last:,} steps")
             yield Text(style.spell(f"Elo {curve[last]}; 0 is {next(iter(latest))}"))
         for match in latest.values():
-            yield Text(_match_words(match), overflow="fold")
+            yield Text(_match_words(match))
 
 
 LETTERS = "abcde"
@@ -355,7 +355,7 @@ class LookedAt:
         ]
         turn = "White" if len(look.moves) % 2 else "Black"
         words = f"move {len(look.moves) + 1}, {turn} to move · komi {look.komi:g} · Black {look.win_rate:.0%} · "
-        yield Text(words + ", ".join(named), overflow="fold")
+        yield Text(words + ", ".join(named))
 
 
 SIGNS = {Verdict.OK: "✓", Verdict.NOTE: "!", Verdict.FAILED: "✗"}

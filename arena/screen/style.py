@@ -75,7 +75,8 @@ def spell(text: str) -> str:
 
 
 class Console(rich.console.Console):
-    """Rich's, which prints ASCII, in as many cells, where nothing else can be shown or where that is asked for."""
+    """Rich's, which prints ASCII, in as many cells, where nothing else can be shown or where that is asked for. Where
+    there is no terminal, lines are as long as they are: none is cut off or broken."""
 
     def __init__(self, *, ascii_only: bool = False, **options: Any):
         super().__init__(**options)
@@ -91,6 +92,15 @@ class Console(rich.console.Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         segments = super().render(renderable, options)
         return map(_in_ascii, segments) if self.options.ascii_only else segments
+
+
+ENDLESS = 1_000_000
+"""Columns that a table may have where there is no terminal."""
+
+
+def table_options(console: rich.console.Console, options: ConsoleOptions) -> ConsoleOptions:
+    """Options for a table: where there is no terminal, a row is one line, however long."""
+    return options if console.is_terminal else options.update(max_width=ENDLESS)
 
 
 def _in_ascii(segment: Segment) -> Segment:

@@ -97,7 +97,7 @@ class Sheet:
 
     def _cards(self) -> Table:
         table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_column(no_wrap=True)
+        table.add_column(no_wrap=True, overflow="fold")
         table.add_column(overflow="fold")
         for row in self.rows:
             for index, (column, cell) in enumerate(zip(self.columns, row, strict=True)):
@@ -108,7 +108,7 @@ class Sheet:
 
 
 def _text(words: str, text_style: str = "") -> Text:
-    return Text(style.spell(words), text_style, overflow="fold")
+    return Text(style.spell(words), text_style)
 
 
 def print_facts(headline: str, facts: Sequence[tuple[str, str]], console: Console) -> None:

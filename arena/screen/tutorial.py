@@ -44,7 +44,9 @@ class Talk:
 
     def say(self, *paragraphs: str, style_name: str = "") -> None:
         for words in paragraphs:
-            self.console.print(Text(style.spell(words), style_name), width=min(LONGEST_LINE, self.console.width))
+            self.console.print(
+                Text(style.spell(words), style_name), width=min(LONGEST_LINE, self.console.width), soft_wrap=False
+            )
 
     def show(self, game: Game, last: Move | None = None) -> None:
         self.console.print()

@@ -74,11 +74,13 @@ PATIENCE = 2.0
 # --- A game position by position ---
 
 
-def costs(record: Record, win_rates: Sequence[float | None]) -> dict[int, float]:
+def costs(record: Record, win_rates: Sequence[float | None], by_players: bool = False) -> dict[int, float]:
     """What moves cost those who played them, by their numbers, where the win rates (Black's) before and after are
-    known."""
+    known. ``by_players`` have each win rate from who has just moved: then a move costs what its player reports less at
+    its next move, as two players' win rates can't be compared."""
     found = {}
-    for number, (before, after) in enumerate(pairwise(win_rates), 1):
+    steps = zip(win_rates[1:], win_rates[3:], strict=False) if by_players else pairwise(win_rates)
+    for number, (before, after) in enumerate(steps, 1):
         if before is not None and after is not None:
             found[number] = (before - after) * (1 if record.mover(number) is BLACK else -1)
     return found
@@ -109,8 +111,8 @@ def move_lines(record: Record, start: int, end: int, width: int) -> list[str]:
 class Viewer:
     """One game on a board.
 
-    ``remarks`` has one for each position, or none; ``mistakes`` are the numbers of moves that were bad, the worst
-    first (default: found from the win rates of the remarks).
+    ``remarks`` has one for each position, or none, ``by_players`` from who has just moved. ``mistakes`` are the
+    numbers of moves that were bad, the worst first (default: found from the win rates of the remarks).
     """
 
     def __init__(
@@ -120,9 +122,11 @@ class Viewer:
         *,
         at: int = 0,
         mistakes: Sequence[int] | None = None,
+        by_players: bool = False,
         theme: Theme = DARK,
     ):
         self.record = record
+        self.by_players = by_players
         self.remark_on(remarks, mistakes)
         self.number = min(max(0, at), len(record.moves))
         self.theme = theme
@@ -136,7 +140,7 @@ class Viewer:
     def remark_on(self, remarks: Sequence[Remark], mistakes: Sequence[int] | None = None) -> None:
         """Put other remarks, and mistakes, in place of those that there are; positions beyond them have none."""
         self.remarks = [*remarks, *[Remark()] * (len(self.record.moves) + 1 - len(remarks))]
-        self.costs = costs(self.record, [remark.win_rate for remark in self.remarks])
+        self.costs = costs(self.record, [remark.win_rate for remark in self.remarks], self.by_players)
         worst = sorted((cost, number) for number, cost in self.costs.items() if cost >= MISTAKE)[::-1]
         found = [number for _, number in worst[:MOST_MISTAKES]]
         self.mistakes = found if mistakes is None else list(mistakes)
@@ -298,7 +302,9 @@ class Viewer:
             ahead = "" if remark.margin is None else f", {lead(remark.margin)}"
             lines += style.said(f"Black wins {remark.win_rate:.0%}{ahead}", width)
         if self.costs.get(number, 0.0) >= MISTAKE:
-            lines += style.said(f"this move cost {self.costs[number]:.0%} of win rate", width, style.WARNING)
+            cost = f"{self.costs[number]:.0%} of win rate"
+            words = f"{cost} less reported at its player's next move" if self.by_players else f"this move cost {cost}"
+            lines += style.said(words, width, style.WARNING)
         return lines
 
     def blocks(self) -> list[Block]:
