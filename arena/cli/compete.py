@@ -61,10 +61,6 @@ def match(
     ] = None,
     alpha: Annotated[float, typer.Option(help="Probability of accepting ELO1 if ELO0 is true.")] = 0.05,
     beta: Annotated[float, typer.Option(help="Probability of accepting ELO0 if ELO1 is true.")] = 0.05,
-    name: Annotated[
-        str | None,
-        typer.Option(help="Name of the match in arena games, report and watch (default: made from the players)."),
-    ] = None,
     new: Annotated[bool, typer.Option("--new", help="Start again instead of resuming.")] = False,
     name: Annotated[
         str,
@@ -101,15 +97,13 @@ def match(
     console = Console(stderr=as_json)
     say = events.printer(console)
     if plan:
-        extra = {"--sprt": sprt is not None, "--games": games is not None, "--new": new, "--name": name is not None}
+        extra = {"--sprt": sprt is not None, "--games": games is not None, "--new": new}
         for option in (option for option, given in extra.items() if given):
             raise ConfigError(f"--plan plays no match; leave out {option}")
         if not 1 <= first_given(to_see, PLANNED) <= 1000:
             raise ConfigError(f"--to-see {to_see:g} is out of range; give 1 to 1000 Elo")
     elif to_see is not None:
         raise ConfigError("--to-see needs --plan")
-    if new and name is not None:
-        raise ConfigError("--new can't start a match again that has a name; give another --name")
     test = None if sprt is None else events.sequential_test(sprt, alpha, beta)
     games = PILOT if plan else first_given(games, 100 if test is None else SPRT_GAMES)
     registry = registry_of(config, results)
@@ -163,7 +157,7 @@ def _print_plan(tally: Tally, to_see: float, live: events.Live) -> None:
 
 def _runs(store: Store, played: Match) -> int:
     """How often this match was begun."""
-    return sum(played.has_run(event.id) for event in store.events())
+    return sum(event.id.rpartition("-")[0] == played.key for event in store.events())
 
 
 def _stored(store: Store, played: Match) -> Tally:
@@ -173,7 +167,7 @@ def _stored(store: Store, played: Match) -> Tally:
     first, second = played.players
     tally: Tally | None = None
     for event in store.events():
-        if played.has_run(event.id):
+        if event.id.rpartition("-")[0] == played.key:
             judge = Judge(first, second)
             for some in store.scores(event=event.id):
                 counted = judge.add(some)

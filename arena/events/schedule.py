@@ -120,11 +120,7 @@ class Match(OfMeetings):
 
     @property
     def event(self) -> str:
-        return self.name or f"{self.key}-{self.run}"
-
-    def has_run(self, event: str) -> bool:
-        """Whether an event of this id is a run of this match."""
-        return event == self.name if self.name else event.rpartition("-")[0] == self.key
+        return f"{self.key}-{self.run}"
 
     def judge(self) -> Judge:
         """Who counts its games."""

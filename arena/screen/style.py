@@ -86,8 +86,8 @@ class Console(rich.console.Console):
     def encoding(self) -> str:
         return "ascii" if self._ascii_only else super().encoding
 
-    def print(self, *objects: Any, crop: bool = True, **options: Any) -> None:
-        super().print(*objects, crop=crop and self.is_terminal, **options)  # a pipe has no width
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*objects, **({"soft_wrap": not self.is_terminal} | options))
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         segments = super().render(renderable, options)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, replace
-from math import inf, isnan
+from math import isnan
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -47,9 +47,9 @@ LEAST = 8
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A table with a note below, spelled as the console can print it. Nothing is cut off: cells of ``flexible`` columns
-    wrap, and where even that makes them too narrow, each row becomes a few lines of its own. Without a terminal a row
-    is one line, however long, and so is the note.
+    """A table with a note below, spelled as the console can print it. Nothing is cut off: on a terminal cells of
+    ``flexible`` columns wrap, and where even that makes them too narrow, each row becomes a few lines of its own;
+    elsewhere a row is a line, however long.
 
     ``flexible`` and ``numbers``, which are aligned to the right, are indices of columns.
     """
@@ -61,25 +61,22 @@ class Sheet:
     numbers: tuple[int, ...] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if self.rows and not console.is_terminal:
-            yield from console.render(self._table(), options.update(width=self._width(inf)))
-        elif self.rows:
-            yield self._table() if self._width(LEAST) <= options.max_width else self._cards()
+        if self.rows:
+            options = style.table_options(console, options)
+            table = self._table() if self._least_width <= options.max_width else self._cards()
+            yield from console.render(table, options)
         if self.note and self.rows:
             yield Text()
         if self.note:
-            note = _text(self.note, style.LABEL)
-            if not console.is_terminal:
-                note.overflow = "ignore"
-                note.no_wrap = True
-            yield note
+            yield _text(self.note, style.LABEL)
 
-    def _width(self, most: float) -> int:
-        """With flexible columns of ``most`` cells."""
+    @property
+    def _least_width(self) -> int:
+        """Below this the table can't be read."""
         lines = [self.columns, *self.rows]
         widths = [max(cell_len(line[index]) for line in lines) for index in range(len(self.columns))]
-        kept = [min(most, width) if index in self.flexible else width for index, width in enumerate(widths)]
-        return int(sum(kept)) + 2 * len(kept)
+        least = [min(LEAST, width) if index in self.flexible else width for index, width in enumerate(widths)]
+        return sum(least) + 2 * len(least)
 
     def _table(self) -> Table:
         named = any(self.columns)
