@@ -492,7 +492,7 @@ RATINGS = tuple(
 def test_the_curve_fits_the_terminal_and_rises_with_the_shares(width: int, encoding: str) -> None:
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding=encoding, newline="\n")
-    Console(file=file, width=width, force_terminal=False).print(ShareCurve(RATINGS))
+    Console(file=file, width=width, force_terminal=True, color_system=None).print(ShareCurve(RATINGS))
     file.flush()
     lines = raw.getvalue().decode(encoding).splitlines()
     assert max(map(len, lines)) <= width

@@ -407,7 +407,8 @@ def test_after_an_exception_in_the_net_a_decision_is_that_of_a_fresh_bot(
     games = [game_of("E5"), game_of("E5 C3", seed=2)]
     for game, decision in zip(games, bot.choose_all(games, Limits()), strict=True):
         game.play(decision.move)
-    evaluate, left = bot._net.evaluate, [2]
+    net, left = bot._on(9), [2]
+    evaluate = net.evaluate
 
     def fail_once(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         left[0] -= 1
@@ -415,7 +416,7 @@ def test_after_an_exception_in_the_net_a_decision_is_that_of_a_fresh_bot(
             raise RuntimeError("out of memory")
         return evaluate(planes)
 
-    monkeypatch.setattr(bot._net, "evaluate", fail_once)
+    monkeypatch.setattr(net, "evaluate", fail_once)
     with pytest.raises(RuntimeError, match="out of memory"):
         bot.choose_all(games, Limits())
     again, expected = bot.choose_all(games, Limits()), fresh.choose_all(games, Limits())
