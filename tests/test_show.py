@@ -13,7 +13,7 @@ from rich.console import Group
 from terminal import Terminal
 
 from arena.go.game import Ending, Outcome
-from arena.go.moves import BLACK, move_from_gtp
+from arena.go.moves import BLACK, gtp_from_move, move_from_gtp
 from arena.go.record import UNKNOWN, Fact, read_sgf
 from arena.go.remarks import Remark, are_by_players, read_remarks
 from arena.results.store import Event, Store
@@ -110,6 +110,32 @@ def test_m_goes_from_mistake_to_mistake():
     assert [press(seen, "m") for _ in range(3)] == [3, 5, 3]
     press(plain := Viewer(RECORD), "m")
     assert "This game has no win rates; arena analyze adds them." in screen(plain, 80, 24)
+
+
+def test_v_steps_through_the_variation_beside_a_move():
+    text = "(;GM[1]SZ[5];B[cc];W[cb](;B[aa];W[bb])(;B[bb];W[db];B[ca];W[ee](;B[dd])(;B[de]))(;B[ab]))"
+    record = read_sgf(text)
+    assert [gtp_from_move(move, 5) for move in read_remarks(text, record)[3].instead] == ["B4", "D4", "C5", "E1", "D2"]
+    seen = Viewer(record, read_remarks(text, record), at=3)
+    press(seen, "v")
+    assert "instead of A5, move 1 of 5: ● B4" in "\n".join(screen(seen, 80, 24))
+    assert seen.board()[2].plain == " 4  ·(●)○ · · "
+    press(seen, "right", "n", "n", "n", "n", "n")
+    assert "instead of A5, move 5 of 5: ● D2" in "\n".join(screen(seen, 80, 24))
+    press(seen, "left", "left")
+    assert seen.board()[1].plain == " 5  · ·(●)· · "
+    assert press(seen, "q") == 3 and "move 3 of 4: ● A5" in "\n".join(screen(seen, 80, 24))
+    assert press(seen, "v", "home") == 0  # another key goes on in the game
+    press(seen, "v")
+    assert "No variation stands beside this move." in screen(seen, 80, 24)
+
+
+@pytest.mark.parametrize("variation", ("(;B[cc])", "(;B[zz])", "(;C[no move])", "(;B)"))
+def test_variations_that_make_no_sense_do_no_harm(variation: str):
+    text = f"(;GM[1]SZ[5];B[cc];W[cb](;B[aa];W[bb]){variation})"
+    record = read_sgf(text)
+    seen = Viewer(record, read_remarks(text, record), at=3)
+    assert press(seen, "v", "left") in (2, 3) and screen(seen, 80, 24)
 
 
 def test_the_mouse_finds_the_move_at_a_stone_and_the_wheel_steps():

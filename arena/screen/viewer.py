@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console, Group
 from rich.text import Text
 
-from arena import UserError
+from arena import RecordError, UserError
 from arena.go.moves import BLACK, WHITE, Colour, Move, gtp_from_move, pass_move
 from arena.go.record import Record
 from arena.go.remarks import Remark
@@ -55,8 +55,8 @@ SHOWN_NEXT = 10
 """Moves that follow which are told."""
 
 KEYS = (
-    "← → a move · PgUp PgDn ten · Home End · g to a move · m next mistake · o owners · q leave",
-    "← → move · PgUp PgDn ten · Home End · g go to · m mistake · o owners · q leave",
+    "← → a move · PgUp PgDn ten · Home End · g to a move · m next mistake · v instead · o owners · q leave",
+    "← → move · PgUp PgDn ten · Home End · g go to · m mistake · v instead · o owners · q leave",
     "← → move · g go to · m mistake · q leave",
     "← → move · q leave",
 )
@@ -105,6 +105,15 @@ def move_lines(record: Record, start: int, end: int, width: int) -> list[str]:
     return ["  ".join(items[at : at + row]).rstrip() for at in range(0, len(items), row)]
 
 
+_Position = tuple[np.ndarray, tuple[int, int]]
+"""The stones, and the prisoners that Black and White have taken."""
+
+
+def _positions(record: Record) -> list[_Position]:
+    """Before the first move, after it, and so on. Raises RecordError."""
+    return [(game.board.stones, (game.prisoners(BLACK), game.prisoners(WHITE))) for game in positions(record)]
+
+
 # --- The viewer ---
 
 
@@ -130,9 +139,9 @@ class Viewer:
         self.remark_on(remarks, mistakes)
         self.number = min(max(0, at), len(record.moves))
         self.theme = theme
-        self._positions = [
-            (game.board.stones, (game.prisoners(BLACK), game.prisoners(WHITE))) for game in positions(record)
-        ]
+        self._positions = _positions(record)
+        self._line: list[_Position] = []  # of the variation that is shown: before its first move, after it, and so on
+        self._step = 0  # how many of its moves
         self._number_typed: str | None = None  # what is typed of a move's number
         self._message = ""
         self._shows_owners = True
@@ -166,6 +175,8 @@ class Viewer:
 
     def _press(self, key: str) -> bool:
         last = len(self.record.moves)
+        if self._line and self._press_in_line(key.lower()):
+            return True
         if self._number_typed is not None or key.isdecimal():
             return self._type_number(key)
         match key.lower():
@@ -185,13 +196,46 @@ class Viewer:
                 self._number_typed = ""
             case "m":
                 self._next_mistake()
+            case "v":
+                self._show_instead()
             case "o":
                 self._shows_owners = not self._shows_owners
             case "q" | "escape" | "ctrl-d":
                 return False
         return True
 
+    def _press_in_line(self, key: str) -> bool:
+        """Whether a key was for the variation that is shown; another one leaves it."""
+        match key:
+            case "right" | " " | "enter" | "n":
+                self._step = min(self._step + 1, len(self._line) - 1)
+            case "left" | "backspace" | "p" if self._step > 1:
+                self._step -= 1
+            case "left" | "backspace" | "p" | "v" | "escape" | "q":
+                self._line = []
+            case _:
+                self._line = []
+                return False
+        return True
+
+    def _show_instead(self) -> None:
+        """Show the variation in place of the move that led here, from its first move on."""
+        if not self.remark.instead:
+            self._message = "No variation stands beside this move."
+            return
+        try:
+            self._line = _positions(self._varied)[self.number - 1 :]
+            self._step = 1
+        except RecordError as error:
+            self._message = f"The variation can't be shown: {error}."
+
+    @property
+    def _varied(self) -> Record:
+        """The game with the variation in place of what was played."""
+        return replace(self.record, moves=self.record.moves[: self.number - 1] + self.remark.instead)
+
     def _go(self, number: int) -> None:
+        self._line = []
         self.number = min(max(0, number), len(self.record.moves))
 
     def _type_number(self, key: str) -> bool:
@@ -246,7 +290,10 @@ class Viewer:
         return self.remarks[self.number]
 
     def board(self, cell: Cell = SMALLEST) -> list[Text]:
-        """The position, with what the remark has to show on it."""
+        """The position, with what the remark has to show on it; or one of a variation."""
+        if self._line:
+            last = self.remark.instead[self._step - 1]
+            return draw_board(self._line[self._step][0], last, theme=self.theme, cell=cell)
         remark = self.remark
         letters = {move: style.spell(sign) for move, sign in remark.letters.items()}
         return draw_board(
@@ -288,6 +335,8 @@ class Viewer:
     def facts(self, width: int) -> list[Text]:
         """Which move, what was taken, whose turn it is, who is ahead."""
         record, number = self.record, self.number
+        if self._line:
+            return self._facts_of_line(width)
         _, taken = self._positions[number]
         if number:
             colour = record.mover(number)
@@ -306,6 +355,15 @@ class Viewer:
             words = f"{cost} less reported at its player's next move" if self.by_players else f"this move cost {cost}"
             lines += style.said(words, width, style.WARNING)
         return lines
+
+    def _facts_of_line(self, width: int) -> list[Text]:
+        """What was played, what is shown instead, what was taken."""
+        varied, at = self._varied, self.number + self._step - 1
+        moves = (self.record.moves[self.number - 1], varied.moves[at - 1])
+        played, move = (gtp_from_move(one, varied.rules.size) for one in moves)
+        step = f"move {self._step} of {len(self._line) - 1}"
+        words = f"instead of {played}, {step}: {stone_sign(varied.mover(at))} {move}"
+        return style.said(words, width, "bold") + style.said(captures(*self._line[self._step][1]), width)
 
     def blocks(self) -> list[Block]:
         """What stands beside or below the board where there is room, the most important first."""
@@ -352,6 +410,8 @@ class Viewer:
         wordings = list(KEYS)
         if not self.mistakes:
             wordings = [words.replace(" · m next mistake", "").replace(" · m mistake", "") for words in wordings]
+        if not any(remark.instead for remark in self.remarks):
+            wordings = [words.replace(" · v instead", "") for words in wordings]
         if all(remark.ownership is None for remark in self.remarks):
             wordings = [words.replace(" · o owners", "") for words in wordings]
         words = next((words for words in wordings if cell_len(words) <= width), "")
@@ -435,6 +495,7 @@ def _remark(evaluation: Evaluation, move: PlayedMove | None, size: int) -> Remar
         margin=evaluation.margin,
         letters={one: letter for one, letter in zip(best, LETTERS, strict=False) if one != pass_move(size)},
         ownership=ownership,
+        instead=() if move is None or move.is_best else tuple(move.before.line),
     )
 
 
