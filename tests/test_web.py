@@ -36,6 +36,7 @@ FLAGS = (
     *("disable-component-update", "disable-sync"),
 )
 ROOT = Path(__file__).parents[1]
+WRONG = "document.querySelectorAll('.wrong')"
 
 
 @pytest.fixture(scope="module")
@@ -120,8 +121,10 @@ def started(*arguments: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
     ) as process:
-        yield process
-        process.terminate()
+        try:
+            yield process
+        finally:
+            process.terminate()
         assert process.wait(30) in (130, 143)
 
 
@@ -173,3 +176,55 @@ def test_an_event_is_followed_and_a_game_is_played_in_the_browser(browser: Any, 
     assert asked(address, f"/play/{number}/do", {"do": "undo"}, Origin=address)[0] == 409
     assert (folder / "results" / "play" / f"{int(number):05}.sgf").exists()
     assert [line for line in browser.get_log("browser") if "409" not in line["message"]] == []
+
+
+def test_two_tabs_a_refresh_and_a_new_server_show_the_same_game(browser: Any, tmp_path: Path) -> None:
+    pytest.importorskip("uvicorn", reason="needs pip install 'arena[serve]'")
+    pytest.importorskip("starlette", reason="needs pip install 'arena[serve]'")
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    browser.set_window_size(400, 900)
+    browser.implicitly_wait(60)
+    first = browser.current_window_handle
+
+    def play(column: int) -> None:
+        point = f".shudan-vertex[data-x='{column}'][data-y='2']"
+        find(browser, f".board.mine {point}:not(.shudan-sign_1):not(.shudan-sign_-1)").click()
+        assert find(browser, f"{point}.shudan-sign_1")
+        find(browser, ".board.mine")  # the bot has answered
+
+    def stones() -> list[list[tuple[str, str]]]:
+        found = (browser.find_elements("css selector", f".shudan-vertex.shudan-sign_{sign}") for sign in (1, -1))
+        return [[(one.get_attribute("data-x"), one.get_attribute("data-y")) for one in those] for those in found]
+
+    with started("serve", "--play", "--port", "0", folder=tmp_path) as serving:
+        assert serving.stdout is not None
+        address = serving.stdout.readline().split()[0].rstrip("/")
+        browser.get(f"{address}/play")
+        for name, value in (("bot", "level-1"), ("size", "5"), ("rules", "cgos")):
+            find(browser, f"select[name={name}] option[value='{value}']").click()
+        find(browser, "input[name=time]").send_keys("main=600")
+        find(browser, "form button").click()
+        play(2)
+        game = browser.current_url
+        browser.switch_to.new_window("tab")
+        browser.get(game)
+        assert find(browser, ".shudan-vertex[data-x='2'][data-y='2'].shudan-sign_1")
+        second = browser.current_window_handle
+        seen = stones()
+        browser.refresh()
+        assert find(browser, ".board.mine") and stones() == seen
+        assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+    browser.switch_to.window(first)
+    assert find(browser, ".wrong").text == "The server doesn't answer. Start arena serve again, and this page goes on."
+    with started("serve", "--play", "--port", address.rpartition(":")[2], folder=tmp_path) as serving:
+        assert serving.stdout is not None and serving.stdout.readline()
+        WebDriverWait(browser, 60).until(lambda _: not browser.execute_script(f"return {WRONG}.length"))
+        assert stones() == seen
+        assert " 9:" in find(browser, ".names").text  # the clock goes on, it doesn't begin again
+        browser.switch_to.window(second)
+        find(browser, ".controls button:last-child").click()
+        assert find(browser, ".controls a") and "White won by resignation" in find(browser, ".fact").text
+    browser.close()
+    browser.switch_to.window(first)
+    browser.get_log("browser")

@@ -6,7 +6,9 @@ const SIGNS = [0, 1, -1];
 
 async function ask(path, body) {
   const options = body && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
-  const answer = await fetch(path, options);
+  const answer = await fetch(path, options).catch(() => {
+    throw new Error("The server doesn't answer. Start arena serve again, and this page goes on.");
+  });
   const data = await answer.json();
   if (!answer.ok) throw new Error(data.error);
   return data;
@@ -42,7 +44,7 @@ async function followEvent(place) {
       event = live.event;
       known = live.games;
     } catch (error) {
-      render(h("p", { class: "note" }, `The server doesn't answer (${error.message}).`), place);
+      render(h("p", { class: "note" }, error.message), place);
     }
     await new Promise((wake) => setTimeout(wake, LIVE_EVERY));
   }
@@ -78,21 +80,23 @@ const CLOCK = (left) =>
 function Table({ number }) {
   const [now, setNow] = useState(null);
   const [trouble, setTrouble] = useState("");
+  const [lost, setLost] = useState("");
   const width = useWidth();
   useEffect(() => {
     let over = false;
     const look = async () => {
       try {
         setNow(await ask(`/play/${number}/state`));
+        setLost("");
       } catch (error) {
-        setTrouble(error.message);
+        setLost(error.message);
       }
       if (!over) setTimeout(look, GAME_EVERY);
     };
     look();
     return () => (over = true);
   }, []);
-  if (!now) return h("p", { role: "status" }, trouble || "The game is being opened ...");
+  if (!now) return h("p", { role: "status" }, lost || "The game is being opened ...");
   const act = async (what, point) => {
     setTrouble("");
     try {
@@ -134,7 +138,7 @@ function Table({ number }) {
       paintMap: now.estimate ? rows((point) => now.estimate.owners[point] / 100) : undefined,
       onVertexClick: click,
     })),
-    h("p", { class: "fact", role: "status" }, h("b", null, says), trouble && h("span", { class: "wrong" }, ` ${trouble}`)),
+    h("p", { class: "fact", role: "status" }, h("b", null, says), (lost || trouble) && h("span", { class: "wrong" }, ` ${lost || trouble}`)),
     h("div", { class: "controls" },
       now.phase === "play" && [button("Pass", "pass", !mine), button("Undo", "undo", !now.moves), button("Hint", "hint", !mine || now.working), button("Score", "score", now.working), button("Resign", "resign")],
       now.phase === "count" && [button("Accept the count", "accept", now.count === null), button("Play on", "continue")],
