@@ -122,8 +122,19 @@ def test_auxiliary_heads_answer_in_training_alone_and_change_nothing_that_is_exp
     network.load_state_dict(plain.state_dict(), strict=False)  # the norms have seen something
     assert TorchModel(network, torch.device("cpu")).outputs == {"policy", "value", "ownership", "score"}
     write_model(network.eval(), tmp_path / "model.onnx", planes)
-    told, exact = run_model(tmp_path / "model.onnx", planes), run_model(net.model(int8=False), planes)
+    write_model(plain.eval(), tmp_path / "plain.onnx", planes)
+    told, exact = (run_model(tmp_path / name, planes) for name in ("model.onnx", "plain.onnx"))
     assert told.keys() == exact.keys() and all(np.array_equal(told[name], exact[name]) for name in exact)
+
+
+def test_the_model_has_its_numbers_from_the_weights(net: Checkpoint, tmp_path: Path) -> None:
+    """Nets that ship had them twice. The twin has its own, and folds the norms before they are written."""
+    planes = random_positions(9, 12, 3)
+    assert net.model().stat().st_size < 0.15 * (net.folder / WEIGHTS).stat().st_size
+    write_model(load_network(net).eval(), tmp_path / "twin.onnx", planes)
+    told, exact = run_model(net.model(), planes), run_model(tmp_path / "twin.onnx", planes)
+    assert told.keys() == exact.keys() == {"policy", "value", "ownership", "score"}
+    assert all(np.allclose(told[name], exact[name], rtol=1e-4, atol=1e-4) for name in exact)
 
 
 def test_int8_mostly_agrees_with_fp32(net: Checkpoint) -> None:

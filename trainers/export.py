@@ -6,15 +6,18 @@ twentieth of the work, stays in fp32, and so does the residual stream.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
+import struct
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -48,14 +51,16 @@ def array(tensor: Tensor) -> np.ndarray:
     return tensor.detach().to(torch.float32).contiguous().numpy().copy()
 
 
-def write_model(network: Net, path: Path, planes: np.ndarray) -> None:
+def write_model(network: Net, path: Path, planes: np.ndarray, weights: Path | None = None) -> None:
     """Write ``network``, in evaluation mode, as ONNX in fp32; batch normalisation is folded into convolutions.
-    ``planes`` (B, P, n, n) are any positions."""
+    ``planes`` (B, P, n, n) are any positions. With ``weights``, its safetensors file in the same folder, nothing is
+    folded, and the model has its numbers from there instead of having them again."""
     given = torch.from_numpy(planes[:2])
     with torch.no_grad():
         outputs = [name for name, part in network(given)._asdict().items() if part is not None]
     free: dict[str, dict[int, str]] = {name: {0: "batch"} for name in outputs}
     free["planes"] = {0: "batch", 2: "size", 3: "size"}
+    folds = weights is None
     with warnings.catch_warnings(), _disable_current_modes():  # a dispatch mode would hide operations from the trace
         warnings.simplefilter("ignore")  # the exporter through TorchScript is deprecated; the other folds no norms
         torch.onnx.export(
@@ -67,10 +72,27 @@ def write_model(network: Net, path: Path, planes: np.ndarray) -> None:
             input_names=["planes"],
             output_names=outputs,
             dynamic_axes=free,
+            training=torch.onnx.TrainingMode.EVAL if folds else torch.onnx.TrainingMode.PRESERVE,
+            do_constant_folding=folds,
         )
     model = onnx.load(path)
     onnx.helper.set_model_props(model, PREPARED)
+    if weights is not None:
+        _point_to(weights, model)
     onnx.save(model, path)
+
+
+def _point_to(weights: Path, model: onnx.ModelProto) -> None:
+    """Have a model take its numbers from a safetensors file: a header behind its length in 8 bytes, then the numbers
+    (the format's documentation); ONNX calls that external data."""
+    with weights.open("rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        places = json.loads(file.read(length))
+    for number in model.graph.initializer:
+        if number.name in places:
+            begin, end = places[number.name]["data_offsets"]
+            onnx.external_data_helper.set_external_data(number, weights.name, 8 + length + begin, end - begin)
+            number.ClearField("raw_data")
 
 
 class Positions(CalibrationDataReader):
@@ -151,7 +173,8 @@ def write_files(network: Net, folder: Path, calibration: np.ndarray | None, chec
 
 
 def write_models(network: Net, folder: Path, calibration: np.ndarray | None, check: np.ndarray) -> dict[str, float]:
-    """Write the ONNX files into ``folder``; without ``calibration`` none in int8. How they compare with torch:
+    """Write the ONNX files into ``folder``, which has the weights; without ``calibration`` none in int8. How they
+    compare with torch:
 
     - fp32_difference: the largest of any logit from torch, relative to the largest logit where that is over 1;
     - int8_agreement: the share of positions where int8 and fp32 name the same likeliest move, or of points;
@@ -159,7 +182,7 @@ def write_models(network: Net, folder: Path, calibration: np.ndarray | None, che
 
     Raises CheckpointError when fp32 doesn't answer as torch does.
     """
-    write_model(network, folder / MODEL, check)
+    write_model(network, folder / MODEL, check, folder / WEIGHTS)
     with torch.no_grad():
         said = network(torch.from_numpy(check))._asdict()
     exact = run_model(folder / MODEL, check)
@@ -172,7 +195,9 @@ def write_models(network: Net, folder: Path, calibration: np.ndarray | None, che
     measured = {"fp32_difference": difference}
     if calibration is None:
         return _rounded(measured)
-    quantise(folder / MODEL, folder / MODEL_INT8, calibration)
+    with TemporaryDirectory() as aside:
+        write_model(network, Path(aside) / MODEL, check)
+        quantise(Path(aside) / MODEL, folder / MODEL_INT8, calibration)
     if fits(network):
         save_arrays(pack(network, calibration), folder / PACKED)
     rough = run_model(folder / MODEL_INT8, check)
