@@ -12,6 +12,7 @@ little. Nothing here passes or fails. The table is Markdown, ready for benchmark
   train      learning and self-play with torch, on a GPU where there is one
   peers      OpenSpiel's Go and MCTS, PettingZoo's go_v5, GNU Go's and Pachi's playouts
   strength   bots against KataGo or other engines ("python -m benchmarks strength --help")
+  tune       settings of a bot, by SPSA over the board ("python -m benchmarks tune --help")
   tactics    positions with known answers: how many a bot solves ("python -m benchmarks tactics --help")
 """
 
@@ -38,15 +39,21 @@ def main(words: list[str]) -> int:
         from benchmarks.strength import main as strength
 
         return strength(words[1:])
+    if words[:1] == ["tune"]:
+        from benchmarks.tune import main as tune
+
+        return tune(words[1:])
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--study", type=Path, help="folder of another Numba engine (nb_clean_rec.py) to compare with")
-    parser.add_argument("part", nargs="*", help="what to measure (default: all but strength and tactics)")
+    parser.add_argument("part", nargs="*", help="what to measure (default: all but strength, tactics and tune)")
     arguments = parser.parse_args(words)
     for part in arguments.part:
         if part not in PARTS:
-            parser.error(f"there is no '{part}'; there are {', '.join(PARTS)}, and strength and tactics by themselves")
+            parser.error(
+                f"there is no '{part}'; there are {', '.join(PARTS)}, and strength, tactics and tune by themselves"
+            )
     study = None
     if arguments.study is not None:
         if not (arguments.study / "nb_clean_rec.py").is_file():

@@ -4,6 +4,7 @@ import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from arena import CheckpointError
@@ -11,6 +12,7 @@ from arena.contract.bot import Bot, BotKind, Decision, Limits
 from arena.go.game import Game
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.players.registry import Registry
+from arena.results.store import Store
 from benchmarks.__main__ import main
 from benchmarks.measure import interleaved, report, timed
 from benchmarks.tactics.ask import playable, solved
@@ -263,3 +265,35 @@ def test_strength_is_a_row_for_each_match_and_goes_on_from_what_is_stored(
         assert len(rows) == 1 and rows[0].startswith("| 5x5 | fast-random | random | 2 | ")
     assert main(["nobody"]) == 2
     assert "unknown bot 'nobody'" in capsys.readouterr().err
+
+
+def test_spsa_finds_the_best_settings_of_noisy_matches() -> None:
+    from benchmarks.tune import spsa
+
+    best, noise = np.array([0.7, 0.3]), np.random.default_rng(3)
+
+    def score(_: int, first: np.ndarray, second: np.ndarray) -> float:
+        farther = ((second - best) ** 2).sum() - ((first - best) ** 2).sum()
+        return float(np.clip(2 * farther + noise.normal(0, 0.2), -1, 1))
+
+    *_, found = spsa(np.array([0.1, 0.9]), 60, score)
+    assert np.abs(found - best).max() < 0.12
+
+
+def test_tuning_plays_its_games_and_goes_on_from_what_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from benchmarks.tune import main
+
+    monkeypatch.chdir(tmp_path)
+    words = ["mcts:playouts=20", "c_uct=0:1", "priors=0.5:2", "--size", "5", "--games", "2", "--results", "r"]
+    assert main([*words, "--iterations", "1"]) == 0
+    first = capsys.readouterr().out
+    assert main([*words, "--iterations", "1"]) == 0
+    again = capsys.readouterr().out
+    assert first == again and "arena match mcts:playouts=20,c_uct=" in first
+    with Store.of(Path("r")) as store:
+        assert store.count() == 2
+    for bad, why in (("c_uct=1:0", "not a setting and its range"), ("threads=1:2", "has no number of that name")):
+        assert main(["mcts:playouts=20", bad]) == 2
+        assert why in capsys.readouterr().err

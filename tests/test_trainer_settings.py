@@ -70,6 +70,12 @@ def test_a_later_word_counts_and_one_end_of_the_run_replaces_the_other() -> None
     )
 
 
+def test_two_ends_on_the_command_line_both_count() -> None:
+    words = ["train", "sl", "--settings", "--set", "max_rows=1000", "--max-minutes", "5"]
+    shown = CliRunner().invoke(app, words).stdout
+    assert "\nmax_rows = 1000 " in shown and "\nmax_minutes = 5.0 " in shown
+
+
 @pytest.mark.parametrize(
     ("kind", "given", "expected"),
     [

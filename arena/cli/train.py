@@ -21,6 +21,7 @@ from arena.contract.settings import plain, suggest
 from trainers.lent import Lent
 from trainers.settings import (
     DISTILL_PRESETS,
+    ENDS,
     OWNERSHIP_PRESETS,
     RL_PRESETS,
     ROLLOUT_PRESETS,
@@ -79,7 +80,8 @@ def command(
             settings = change(settings, pairs, "--set")
             typed = {name: value for name, value in given.items() if value is not None}
             paths = {name: list(map(str, value)) for name, value in typed.items() if isinstance(value, list)}
-            settings = change(settings, typed | paths, "command line")
+            ends = {name: value for name, value in pairs.items() if name in ENDS}
+            settings = change(settings, ends | typed | paths, "command line")
             if listed:
                 print("\n".join(listing(settings)))
                 return

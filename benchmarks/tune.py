@@ -1,0 +1,125 @@
+"""Settings of a bot, tuned over the board: ``python -m benchmarks tune BOT SETTING=LOW:HIGH ...``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+
+from arena import ConfigError, UserError
+from arena.cli.options import registry_of
+from arena.events.openings import shipped_book
+from arena.events.schedule import Match
+from arena.events.terms import Terms
+from arena.go.game import Rules
+from arena.results.store import Store
+from benchmarks.measure import machine
+from benchmarks.strength import played, row
+
+EXPLANATION = """Tune settings of a bot by SPSA (Spall 1998, "Implementation of the simultaneous perturbation algorithm
+for stochastic optimization", section III), the method that fishtest uses.
+
+Each iteration raises or lowers every setting by a random sign, plays games between that bot and its mirror image, and
+moves the settings towards the winner. The result is a proposal: test it with the match that is printed at the end.
+Games are kept in --results, so a run that is interrupted goes on."""
+
+ALPHA, GAMMA = 0.602, 0.101
+"""How fast steps and perturbations shrink (Spall 1998, III.B)."""
+STEADY = 0.1
+"""The share of the iterations by which the first steps are held back: Spall's A."""
+PERTURBATION = 0.15
+"""Of the first iteration, as a share of a setting's range."""
+FIRST_STEP = 0.5
+"""The first step after a score of 62.5 %, as a share of the perturbation."""
+
+
+def spsa(
+    start: np.ndarray, iterations: int, score: Callable[[int, np.ndarray, np.ndarray], float], seed: int = 1
+) -> Iterator[np.ndarray]:
+    """Where the settings are after each iteration, (settings,) in [0, 1] of their ranges.
+
+    ``score`` plays iteration k between two of them and says by how much the first won, from -1 to 1.
+    """
+    generator, now = np.random.default_rng(seed), start
+    held = STEADY * iterations
+    gain = FIRST_STEP * PERTURBATION * (2 * PERTURBATION / 0.25) * (held + 1) ** ALPHA
+    for k in range(iterations):
+        signs = generator.choice([-1.0, 1.0], len(start))
+        width = PERTURBATION / (k + 1) ** GAMMA
+        won = score(k, np.clip(now + width * signs, 0, 1), np.clip(now - width * signs, 0, 1))
+        now = np.clip(now + gain / (held + k + 1) ** ALPHA * won / (2 * width) * signs, 0, 1)
+        yield now
+
+
+def main(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks tune", description=EXPLANATION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("bot", help="bot as on the command line of arena, such as alphago:visits=100")
+    parser.add_argument("setting", nargs="+", help="settings with their ranges, such as c_puct=0.2:1.2")
+    parser.add_argument("--iterations", type=int, default=40, help="iterations (default 40)")
+    parser.add_argument("--games", type=int, default=20, help="games of an iteration (default 20)")
+    parser.add_argument("--size", type=int, default=9, help="size of the board (default 9)")
+    parser.add_argument("--workers", type=int, default=1, help="games at once (default 1)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of signs and openings (default 1)")
+    parser.add_argument("--results", type=Path, default=Path("results/tune"), help="folder of the games")
+    options = parser.parse_args(words)
+    registry, rules = registry_of(None, options.results), Rules.preset(size=options.size)
+    try:
+        bot = registry.resolve(options.bot).checked(options.size)
+        ranges = dict(_range(text) for text in options.setting)
+        for name in ranges:
+            if type(getattr(bot.config, name, None)) is not float:
+                raise ConfigError(f"{name}: {bot.name} has no number of that name to tune; see: arena bots {bot.name}")
+        lows, highs = (np.array(ends) for ends in zip(*ranges.values(), strict=True))
+        start = (np.array([getattr(bot.config, name) for name in ranges]) - lows) / (highs - lows)
+
+        def spec(place: np.ndarray) -> str:
+            values = zip(ranges, lows + place * (highs - lows), strict=True)
+            return f"{options.bot}{',' if ':' in options.bot else ':'}{','.join(f'{n}={v:.3f}' for n, v in values)}"
+
+        with (
+            Store.of(options.results, write=True) as store,
+            Progress(console=Console(stderr=True), transient=True) as progress,
+        ):
+
+            def score(k: int, first: np.ndarray, second: np.ndarray) -> float:
+                ours, theirs = (registry.resolve(spec(place)).checked(options.size) for place in (first, second))
+                seed = 1000 * options.seed + k
+                terms = Terms(rules, seed=seed, book=shipped_book(rules, seed))
+                match = Match(ours, theirs, terms, options.games)
+                tally = played(match, store, options.workers, progress).tally
+                points.append(f"{tally.points:g}-{tally.games - tally.points:g}")
+                return 2 * tally.points / tally.games - 1
+
+            points: list[str] = []
+            row(("iteration", *ranges, "score"))
+            row("---" for _ in range(len(ranges) + 2))
+            for k, place in enumerate(spsa(np.clip(start, 0, 1), options.iterations, score, options.seed), 1):
+                values = lows + place * (highs - lows)
+                row((f"{k}", *(f"{value:.3f}" for value in values), points[-1]))
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped. The same command resumes.", file=sys.stderr)
+        return 130
+    print(f"\n{machine()}\nTest it: arena match {spec(place)} {options.bot} --sprt 0 10")
+    return 0
+
+
+def _range(text: str) -> tuple[str, tuple[float, float]]:
+    """``c_puct=0.2:1.2``. Raises ConfigError."""
+    name, _, ends = text.partition("=")
+    try:
+        low, high = map(float, ends.split(":"))
+        if not low < high:
+            raise ValueError
+    except ValueError:
+        raise ConfigError(f"{text}: not a setting and its range, such as c_puct=0.2:1.2") from None
+    return name, (low, high)
