@@ -25,35 +25,35 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from arena import UserError
 from benchmarks.measure import machine, row
+
+COMMANDS = {"strength": "benchmarks.strength", "tune": "benchmarks.tune", "tactics": "benchmarks.tactics.ask"}
+"""What has options of its own, and the module with its ``main``."""
 
 PARTS = ("playouts", "uct", "nets", "puct", "matches", "cluster", "train", "peers")
 
 
 def main(words: list[str]) -> int:
-    if words[:1] == ["tactics"]:
-        from benchmarks.tactics.ask import main as tactics
-
-        return tactics(words[1:])
-    if words[:1] == ["strength"]:
-        from benchmarks.strength import main as strength
-
-        return strength(words[1:])
-    if words[:1] == ["tune"]:
-        from benchmarks.tune import main as tune
-
-        return tune(words[1:])
+    if words[:1] and words[0] in COMMANDS:
+        command = importlib.import_module(COMMANDS[words[0]])
+        try:
+            return int(command.main(words[1:]))
+        except UserError as error:
+            print(f"python -m benchmarks {words[0]}: {error}", file=sys.stderr)
+            return 2
+        except KeyboardInterrupt:
+            print("stopped. Games that were played are kept, and the same command goes on.", file=sys.stderr)
+            return 130
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--study", type=Path, help="folder of another Numba engine (nb_clean_rec.py) to compare with")
-    parser.add_argument("part", nargs="*", help="what to measure (default: all but strength, tactics and tune)")
+    parser.add_argument("part", nargs="*", help=f"what to measure (default: all but {', '.join(COMMANDS)})")
     arguments = parser.parse_args(words)
     for part in arguments.part:
         if part not in PARTS:
-            parser.error(
-                f"there is no '{part}'; there are {', '.join(PARTS)}, and strength, tactics and tune by themselves"
-            )
+            parser.error(f"there is no '{part}'; there are {', '.join((*PARTS, *COMMANDS))}")
     study = None
     if arguments.study is not None:
         if not (arguments.study / "nb_clean_rec.py").is_file():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
@@ -11,7 +10,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
-from arena import UserError
 from arena.cli.options import registry_of
 from arena.events.runner import play_event
 from arena.events.schedule import Match
@@ -82,24 +80,15 @@ def main(words: Sequence[str]) -> int:
     options = parser.parse_args(words)
     registry = registry_of(None, options.results)
     console = Console(stderr=True)
-    try:
-        matches = [
-            Match(
-                *(registry.resolve(name).checked(size) for name in pair), Terms(Rules.preset(size=size)), options.games
-            )
-            for size in options.size
-            for pair in product(options.bots, options.engine)
-        ]
-        with Store.of(options.results, write=True) as store, Progress(console=console, transient=True) as progress:
-            row(COLUMNS)
-            row("---" for _ in COLUMNS)
-            for match in matches:
-                row(cells(match, played(match, store, options.workers, progress)))
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("stopped. The same command resumes.", file=sys.stderr)
-        return 130
+    matches = [
+        Match(*(registry.resolve(name).checked(size) for name in pair), Terms(Rules.preset(size=size)), options.games)
+        for size in options.size
+        for pair in product(options.bots, options.engine)
+    ]
+    with Store.of(options.results, write=True) as store, Progress(console=console, transient=True) as progress:
+        row(COLUMNS)
+        row("---" for _ in COLUMNS)
+        for match in matches:
+            row(cells(match, played(match, store, options.workers, progress)))
     print(f"\n{machine()}")
     return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from arena import ConfigError, UserError
+from arena import ConfigError
 from arena.cli.options import registry_of
 from arena.events.openings import shipped_book
 from arena.events.schedule import Match
@@ -70,45 +69,38 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--results", type=Path, default=Path("results/tune"), help="folder of the games")
     options = parser.parse_args(words)
     registry, rules = registry_of(None, options.results), Rules.preset(size=options.size)
-    try:
-        bot = registry.resolve(options.bot).checked(options.size)
-        ranges = dict(_range(text) for text in options.setting)
-        for name in ranges:
-            if type(getattr(bot.config, name, None)) is not float:
-                raise ConfigError(f"{name}: {bot.name} has no number of that name to tune; see: arena bots {bot.name}")
-        lows, highs = (np.array(ends) for ends in zip(*ranges.values(), strict=True))
-        start = (np.array([getattr(bot.config, name) for name in ranges]) - lows) / (highs - lows)
+    bot = registry.resolve(options.bot).checked(options.size)
+    ranges = dict(_range(text) for text in options.setting)
+    for name in ranges:
+        if type(getattr(bot.config, name, None)) is not float:
+            raise ConfigError(f"{name}: {bot.name} has no number of that name to tune; see: arena bots {bot.name}")
+    lows, highs = (np.array(ends) for ends in zip(*ranges.values(), strict=True))
+    start = (np.array([getattr(bot.config, name) for name in ranges]) - lows) / (highs - lows)
 
-        def spec(place: np.ndarray) -> str:
-            values = zip(ranges, lows + place * (highs - lows), strict=True)
-            return f"{options.bot}{',' if ':' in options.bot else ':'}{','.join(f'{n}={v:.3f}' for n, v in values)}"
+    def spec(place: np.ndarray) -> str:
+        values = zip(ranges, lows + place * (highs - lows), strict=True)
+        return f"{options.bot}{',' if ':' in options.bot else ':'}{','.join(f'{n}={v:.3f}' for n, v in values)}"
 
-        with (
-            Store.of(options.results, write=True) as store,
-            Progress(console=Console(stderr=True), transient=True) as progress,
-        ):
+    with (
+        Store.of(options.results, write=True) as store,
+        Progress(console=Console(stderr=True), transient=True) as progress,
+    ):
 
-            def score(k: int, first: np.ndarray, second: np.ndarray) -> float:
-                ours, theirs = (registry.resolve(spec(place)).checked(options.size) for place in (first, second))
-                seed = 1000 * options.seed + k
-                terms = Terms(rules, seed=seed, book=shipped_book(rules, seed))
-                match = Match(ours, theirs, terms, options.games)
-                tally = played(match, store, options.workers, progress).tally
-                points.append(f"{tally.points:g}-{tally.games - tally.points:g}")
-                return 2 * tally.points / tally.games - 1
+        def score(k: int, first: np.ndarray, second: np.ndarray) -> float:
+            ours, theirs = (registry.resolve(spec(place)).checked(options.size) for place in (first, second))
+            seed = 1000 * options.seed + k
+            terms = Terms(rules, seed=seed, book=shipped_book(rules, seed))
+            match = Match(ours, theirs, terms, options.games)
+            tally = played(match, store, options.workers, progress).tally
+            points.append(f"{tally.points:g}-{tally.games - tally.points:g}")
+            return 2 * tally.points / tally.games - 1
 
-            points: list[str] = []
-            row(("iteration", *ranges, "score"))
-            row("---" for _ in range(len(ranges) + 2))
-            for k, place in enumerate(spsa(np.clip(start, 0, 1), options.iterations, score, options.seed), 1):
-                values = lows + place * (highs - lows)
-                row((f"{k}", *(f"{value:.3f}" for value in values), points[-1]))
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("stopped. The same command resumes.", file=sys.stderr)
-        return 130
+        points: list[str] = []
+        row(("iteration", *ranges, "score"))
+        row("---" for _ in range(len(ranges) + 2))
+        for k, place in enumerate(spsa(np.clip(start, 0, 1), options.iterations, score, options.seed), 1):
+            values = lows + place * (highs - lows)
+            row((f"{k}", *(f"{value:.3f}" for value in values), points[-1]))
     print(f"\n{machine()}\nTest it: arena match {spec(place)} {options.bot} --sprt 0 10")
     return 0
 

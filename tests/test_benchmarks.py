@@ -256,14 +256,14 @@ def test_gnugo_confirms_an_answer_by_its_own_reading() -> None:
 def test_strength_is_a_row_for_each_match_and_goes_on_from_what_is_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from benchmarks.strength import main
-
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
-        assert main(["random", "--bots", "fast-random", "--size", "5", "--games", "2", "--results", "r"]) == 0
+        assert (
+            main(["strength", "random", "--bots", "fast-random", "--size", "5", "--games", "2", "--results", "r"]) == 0
+        )
         rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| 5x5")]
         assert len(rows) == 1 and rows[0].startswith("| 5x5 | fast-random | random | 2 | ")
-    assert main(["nobody"]) == 2
+    assert main(["strength", "nobody"]) == 2
     assert "unknown bot 'nobody'" in capsys.readouterr().err
 
 
@@ -283,10 +283,8 @@ def test_spsa_finds_the_best_settings_of_noisy_matches() -> None:
 def test_tuning_plays_its_games_and_goes_on_from_what_is_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from benchmarks.tune import main
-
     monkeypatch.chdir(tmp_path)
-    words = ["mcts:playouts=20", "c_uct=0:1", "priors=0.5:2", "--size", "5", "--games", "2", "--results", "r"]
+    words = ["tune", "mcts:playouts=20", "c_uct=0:1", "priors=0.5:2", "--size", "5", "--games", "2", "--results", "r"]
     assert main([*words, "--iterations", "1"]) == 0
     first = capsys.readouterr().out
     assert main([*words, "--iterations", "1"]) == 0
@@ -295,5 +293,5 @@ def test_tuning_plays_its_games_and_goes_on_from_what_is_stored(
     with Store.of(Path("r")) as store:
         assert store.count() == 2
     for bad, why in (("c_uct=1:0", "not a setting and its range"), ("threads=1:2", "has no number of that name")):
-        assert main(["mcts:playouts=20", bad]) == 2
+        assert main(["tune", "mcts:playouts=20", bad]) == 2
         assert why in capsys.readouterr().err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -65,21 +64,17 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the positions are")
     parser.add_argument("--config", type=Path, help="file of bots (default: arena.toml in the current folder)")
     arguments = parser.parse_args(words)
-    try:
-        positions = _wanted(all_positions(arguments.folder), arguments.only)
-        if arguments.verify:
-            from benchmarks.tactics.verify import verify
+    positions = _wanted(all_positions(arguments.folder), arguments.only)
+    if arguments.verify:
+        from benchmarks.tactics.verify import verify
 
-            return verify(positions)
-        _table(
-            arguments.bot or _default_bots(),
-            positions,
-            registry_of(arguments.config, Path("results")),
-            arguments.missed,
-        )
-    except UserError as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
-        return 2
+        return verify(positions)
+    _table(
+        arguments.bot or _default_bots(),
+        positions,
+        registry_of(arguments.config, Path("results")),
+        arguments.missed,
+    )
     return 0
 
 
