@@ -76,6 +76,12 @@ def test_two_ends_on_the_command_line_both_count() -> None:
     assert "\nmax_rows = 1000 " in shown and "\nmax_minutes = 5.0 " in shown
 
 
+def test_a_key_given_twice_is_refused_for_the_first_would_be_lost() -> None:
+    refused = CliRunner().invoke(app, "train distill --settings --set earlier=a --set earlier=b".split())
+    assert isinstance(refused.exception, ConfigError)
+    assert str(refused.exception) == "--set earlier is given twice; separate the values of a list by commas"
+
+
 @pytest.mark.parametrize(
     ("kind", "given", "expected"),
     [

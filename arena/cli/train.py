@@ -123,13 +123,16 @@ def _refuse_unknown(ctx: typer.Context, kind: type[Settings]) -> None:
 
 
 def _read_pairs(texts: list[str]) -> dict[str, str]:
-    """What --set gives. Raises ConfigError for one that isn't KEY=VALUE."""
+    """What --set gives. Raises ConfigError for one that isn't KEY=VALUE, and for a key given twice."""
     pairs = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
             raise ConfigError(f"--set {text}: write KEY=VALUE, such as --set batch_size=128")
-        pairs[name.strip().replace("-", "_")] = value.strip()
+        name = name.strip().replace("-", "_")
+        if name in pairs:
+            raise ConfigError(f"--set {name} is given twice; separate the values of a list by commas")
+        pairs[name] = value.strip()
     return pairs
 
 
