@@ -275,6 +275,13 @@ SPY_ON_CARDS = BotKind(summary="tells which GPUs it sees", config=Script, build=
 UNSURE = BotKind(summary="fails on an empty board", config=Script, build=Unsure)
 
 
+def refuse(config: Script) -> Bot:
+    raise UserError(config.marker)
+
+
+ABSENT = BotKind(summary="can't be built", config=Script, build=refuse)
+
+
 def build_never(config: Script) -> Bot:
     raise UserError("the engine isn't installed; install it")
 

@@ -554,6 +554,6 @@ def test_a_worker_whose_bot_hangs_does_not_outlive_its_parent(tmp_path: Path, li
     hanging = tmp_path / "hanging"
     os.mkfifo(hanging)
     with parent(tmp_path / "arena.db", "HANG", 2, lifeline, str(hanging)) as process:
-        assert hanging.read_text() == "hangs"
+        assert hanging.read_text().startswith("hangs")  # once for each worker that is quick enough
         process.kill()
     assert lifeline.falls_silent(20)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from scripted_bots import scripted, wait
 
+from arena import UserError
 from arena.contract.adjudication import OFF
 from arena.contract.bot import Limits
 from arena.events.pairing import Pairing
@@ -45,7 +46,7 @@ def hire(tmp_path: Path) -> Iterator[Hire]:
         players = {name: replace(scripted(kind, name, **script), limits=own) for name in ("one", "two")}
         shared = context.RawArray("d", CallClock.SIZE)
         job = Job(players, SHORT, OFF, boards)
-        worker = context.Process(target=work, args=(there, shared, job, str(tmp_path / "stderr")))
+        worker = context.Process(target=work, args=(there, shared, job, str(tmp_path / "stderr"), 0))
         worker.start()
         there.close()
         workers.append(worker)
@@ -61,6 +62,20 @@ def hire(tmp_path: Path) -> Iterator[Hire]:
 def heard(connection: Connection) -> Any:
     assert connection.poll(LONG), "the worker says nothing"
     return connection.recv()
+
+
+@pytest.mark.parametrize(("number", "first"), [(0, "one"), (1, "two"), (2, "one")])
+def test_workers_take_turns_at_who_is_made_ready_first(number: int, first: str, tmp_path: Path) -> None:
+    context = start_method()
+    here, there = context.Pipe()
+    (tmp_path / "stderr").touch()
+    job = Job({name: scripted("ABSENT", name, marker=name) for name in ("one", "two")}, SHORT, OFF, 1)
+    shared = context.RawArray("d", CallClock.SIZE)
+    worker = context.Process(target=work, args=(there, shared, job, str(tmp_path / "stderr"), number))
+    worker.start()
+    refused = heard(here)
+    worker.join()
+    assert isinstance(refused, UserError) and str(refused) == first
 
 
 def test_a_worker_tells_of_all_its_boards_at_once(hire: Hire) -> None:

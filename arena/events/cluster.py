@@ -627,7 +627,7 @@ class Cluster:
         else:
             place.refuse(why)
 
-    def has_room(self, hired: Collection[tuple[Hand, bool]]) -> bool:
+    def has_room(self) -> bool:
         """Raises UserError where no node that is there can be used."""
         self._look()
         return any(place.has_room for place in self.places.values())

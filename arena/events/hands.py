@@ -102,9 +102,8 @@ class Hands(Protocol):
         """What is to be said since the last time, a line each."""
         ...
 
-    def has_room(self, hired: Collection[tuple[Hand, bool]]) -> bool:
-        """Whether a worker can be started now beside those that were ``hired``, each with whether it is ready. Raises
-        UserError where that will never be."""
+    def has_room(self) -> bool:
+        """Whether a worker can be started now. Raises UserError where that will never be."""
         ...
 
     def hire(self, job: Job) -> Hand:
@@ -121,6 +120,7 @@ class Local:
 
     def __init__(self, workers: int):
         self.most, self.nodes = workers, None
+        self._hired = 0
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Self:
@@ -134,9 +134,9 @@ class Local:
     def news(self) -> list[str]:
         return []
 
-    def has_room(self, hired: Collection[tuple[Hand, bool]]) -> bool:
-        """One after another, so that the first fills the cache of compiled kernels."""
-        return all(ready for _, ready in hired)
+    def has_room(self) -> bool:
+        """All start together: what one compiles the others load."""
+        return True
 
     def hire(self, job: Job) -> Hand:
         assert self._folder is not None
@@ -144,7 +144,8 @@ class Local:
         here, there = context.Pipe()
         shared = context.RawArray("d", CallClock.SIZE)
         descriptor, stderr = tempfile.mkstemp(prefix="stderr-", dir=self._folder.name)
-        process = context.Process(target=work, args=(there, shared, job, stderr))
+        process = context.Process(target=work, args=(there, shared, job, stderr, self._hired))
+        self._hired += 1
         with signals_later():  # else a process could be started, and not known
             with safe_path(), spared_by_the_terminal():
                 if isinstance(context, ForkServerContext):

@@ -355,7 +355,7 @@ class _Crew:
         """Hire whom is needed, keep everyone supplied, send home who has nothing left to do."""
         if self._control.finishing:
             return
-        while self._hands.has_room([(worker.hand, worker.ready) for worker in self._workers]):
+        while self._hands.has_room():
             regular = sum(not worker.solo for worker in self._workers)
             solo = sum(worker.solo and not worker.leaving for worker in self._workers)
             if self._queue and regular < self._size:

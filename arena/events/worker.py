@@ -177,9 +177,11 @@ def leave_safe_path() -> None:
         del os.environ[name]
 
 
-def work(connection: Connection, shared: Any, job: Job, stderr: str) -> None:
+def work(connection: Connection, shared: Any, job: Job, stderr: str, number: int) -> None:
     """The life of a worker; what it prints goes into the file ``stderr``. It ends when it is sent None, when its parent
-    is gone, or on SIGTERM."""
+    is gone, or on SIGTERM.
+
+    Worker ``number`` makes that player ready first, so that workers who start together compile different kernels."""
     leave_to_the_parent()
     leave_safe_path()
     end_with_parent()
@@ -194,14 +196,17 @@ def work(connection: Connection, shared: Any, job: Job, stderr: str) -> None:
     clock = CallClock(shared)
     clock.pulse.begin()
     players: dict[str, Bot] = {}
+    names = list(job.players)
     try:
-        for number, (name, entry) in enumerate(job.players.items()):
-            clock.name(number)
-            players[name] = entry.build()
+        for place in range(number, number + len(names)):
+            place %= len(names)
+            clock.name(place)
+            entry = job.players[names[place]]
+            players[names[place]] = entry.build()
             if entry.bot_kind.boards > 1:
-                warm_up(players[name], job.rules)
+                warm_up(players[names[place]], job.rules)
         connection.send(READY)
-        _serve(connection, clock, players, job)
+        _serve(connection, clock, {name: players[name] for name in names}, job)
     except UserError as error:
         connection.send(error)
     except (EOFError, BrokenPipeError, ConnectionResetError):
