@@ -24,9 +24,9 @@ from bots.alphago import AlphaGo, Config, check
 from bots.nets import checkpoint as checkpoints
 from bots.nets import vnni
 from bots.nets.catalogue import load_network, named_network
-from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, PACKED, SHIPPED, WEIGHTS, Checkpoint, Manifest, find, save
+from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, SHIPPED, WEIGHTS, Checkpoint, Manifest, find, save
 from bots.nets.gpu import LARGEST, TorchModel
-from bots.nets.inference import Evaluator, has_fast_int8
+from bots.nets.inference import RANGES, Evaluator, has_fast_int8
 from bots.nets.network import Network, NetworkConfig, expected_result, win_rates
 from trainers.export import describe, export, forget_snapshots, run_model, write_model
 
@@ -367,11 +367,13 @@ def test_own_kernels_play_where_the_processor_is_made_for_them(tmp_path: Path) -
     said, other, wanted = (one.glance([game])[0] for one in (packed, threaded, exact))
     assert (said[0] != other[0]).any() and said[2] == pytest.approx(other[2], abs=1e-4)
     assert said[0] == pytest.approx(wanted[0], abs=0.02) and said[1] == pytest.approx(wanted[1], abs=0.02)
-    (folder / PACKED).write_bytes(b"no arrays")
+    rough = onnx.load(folder / MODEL_INT8)
+    onnx.helper.set_model_props(rough, {RANGES: "[1.0, 2.0]"})
+    onnx.save(rough, folder / MODEL_INT8)
     content = json.loads((folder / MANIFEST).read_text())
-    content["files"][PACKED] = hashlib.sha256(b"no arrays").hexdigest()
+    content["files"][MODEL_INT8] = hashlib.sha256((folder / MODEL_INT8).read_bytes()).hexdigest()
     (folder / MANIFEST).write_text(json.dumps(content))
-    with pytest.raises(CheckpointError, match=r"packed\.safetensors: can't be loaded .*; export the net again"):
+    with pytest.raises(CheckpointError, match=r"weights\.safetensors: can't be packed .*; export the net again"):
         Evaluator(Checkpoint.open(folder))
 
 

@@ -25,9 +25,8 @@ import onnx
 import onnxruntime
 import torch
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
-from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
 from arena import CheckpointError
@@ -36,9 +35,10 @@ from arena.go.game import Rules
 from arena.go.moves import MAX_SIZE, MIN_SIZE
 from arena.go.planes import Encoder
 from bots.nets.catalogue import Net
-from bots.nets.checkpoint import MODEL, MODEL_INT8, PACKED, WEIGHTS, Checkpoint, Manifest, save
-from bots.nets.network import win_rates
-from trainers.packing import fits, pack
+from bots.nets.checkpoint import MODEL, MODEL_INT8, WEIGHTS, Checkpoint, Manifest, save
+from bots.nets.inference import RANGES
+from bots.nets.network import Network, win_rates
+from bots.nets.vnni import LANES
 
 OPSET = 17
 PARITY = 1e-4
@@ -135,6 +135,29 @@ def _is_in_a_block(node: onnx.NodeProto) -> bool:
     return width > 1 and ("tower." in node.name or ("stack." in node.name and "stack.0/" not in node.name))
 
 
+def ranges_of(network: Net, planes: np.ndarray) -> list[float]:
+    """What ``bots.nets.packing`` asks for: the largest number that each convolution is given for ``planes`` (B, P, n,
+    n). Empty for a net that can't be packed: one that isn't residual, or whose channels don't fill registers."""
+    if not isinstance(network, Network):
+        return []
+    shape = network.config
+    if any(count % LANES for count in (shape.channels, shape.head_channels, shape.pooled_channels)):
+        return []
+    found: dict[nn.Module, float] = {}
+
+    def note(module: nn.Module, given: tuple[Tensor, ...]) -> None:
+        found[module] = max(1e-3, float(given[0].max()))
+
+    told: list[Any] = [conv for block in network.tower for conv in (block.conv1, block.conv2)]
+    told += [network.policy.conv, network.policy.points]
+    hooks = [conv.register_forward_pre_hook(note) for conv in told]
+    with torch.no_grad():
+        network(torch.from_numpy(planes), ("policy",))
+    for hook in hooks:
+        hook.remove()
+    return [found[conv] for conv in told]
+
+
 def run_model(model: Path, planes: np.ndarray) -> dict[str, np.ndarray]:
     """All outputs of an ONNX model for ``planes`` (B, P, n, n), by name."""
     options = onnxruntime.SessionOptions()
@@ -165,7 +188,7 @@ def write_files(network: Net, folder: Path, calibration: np.ndarray | None, chec
         with all_threads():
             return write_models(network, folder, calibration, check)
     except Exception as error:  # whatever the exporter and the quantiser raise: what was learned isn't lost by it
-        for model in (MODEL, MODEL_INT8, PACKED):
+        for model in (MODEL, MODEL_INT8):
             (folder / model).unlink(missing_ok=True)
         words = "%s: saved without ONNX (%s); torch plays it, which is slower on a processor"
         logging.getLogger(__name__).warning(words, folder.name, reason(error))
@@ -198,16 +221,17 @@ def write_models(network: Net, folder: Path, calibration: np.ndarray | None, che
     with TemporaryDirectory() as aside:
         write_model(network, Path(aside) / MODEL, check)
         quantise(Path(aside) / MODEL, folder / MODEL_INT8, calibration)
-    if fits(network):
-        save_arrays(pack(network, calibration), folder / PACKED)
-    rough = run_model(folder / MODEL_INT8, check)
+    rough = onnx.load(folder / MODEL_INT8)
+    onnx.helper.set_model_props(rough, {RANGES: json.dumps(ranges_of(network, calibration))})
+    onnx.save(rough, folder / MODEL_INT8)
+    answers = run_model(folder / MODEL_INT8, check)
     if "policy" in exact:
-        same = exact["policy"].argmax(1) == rough["policy"].argmax(1)
+        same = exact["policy"].argmax(1) == answers["policy"].argmax(1)
     else:
-        same = (exact["ownership"] > 0) == (rough["ownership"] > 0)
+        same = (exact["ownership"] > 0) == (answers["ownership"] > 0)
     measured["int8_agreement"] = float(same.mean())
     if "value" in exact:
-        rates = [win_rates(torch.from_numpy(outputs["value"])) for outputs in (exact, rough)]
+        rates = [win_rates(torch.from_numpy(outputs["value"])) for outputs in (exact, answers)]
         measured["int8_win_rate_difference"] = float((rates[0] - rates[1]).abs().mean())
     return _rounded(measured)
 

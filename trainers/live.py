@@ -17,8 +17,8 @@ from bots.nets.checkpoint import has_fast_int8
 from bots.nets.gpu import TorchModel
 from bots.nets.inference import DOUBT, POLICY, VALUE, Model, OnnxModel, PackedModel
 from bots.nets.network import Answer, Network
-from trainers.export import quantise, write_model
-from trainers.packing import fits, pack
+from bots.nets.packing import pack
+from trainers.export import array, quantise, ranges_of, write_model
 
 ASKED = (POLICY, VALUE)
 
@@ -77,8 +77,9 @@ class LiveNet:
         with TemporaryDirectory() as folder:
             path = Path(folder) / "net.onnx"
             if self._int8 and len(planes) >= 32:
-                if self._packed and fits(network):
-                    rough = HeadsModel(PackedModel(pack(network, planes)))
+                if self._packed and (ranges := ranges_of(network, planes)):
+                    numbers = {name: array(tensor) for name, tensor in network.state_dict().items()}
+                    rough = HeadsModel(PackedModel(pack(numbers, ranges)))
                 elif has_fast_int8():
                     write_model(Playing(network).eval(), path, planes)  # type: ignore[arg-type]  # two heads of a net
                     quantise(path, path.with_name("int8.onnx"), planes)

@@ -23,8 +23,7 @@ MANIFEST = "manifest.json"
 WEIGHTS = "weights.safetensors"
 MODEL = "model.onnx"
 MODEL_INT8 = "model-int8.onnx"
-PACKED = "packed.safetensors"
-FILES = (WEIGHTS, MODEL, MODEL_INT8, PACKED)
+FILES = (WEIGHTS, MODEL, MODEL_INT8)
 """The files of a checkpoint. Only its weights must be there: torch plays a net that has no ONNX."""
 
 ROLLOUT = "rollout"

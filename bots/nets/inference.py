@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,8 @@ from arena.go.kernels import random_move
 from arena.go.moves import symmetry_table
 from arena.go.planes import Encoder, encode_game, encode_games, find_encoder
 from bots.nets import vnni
-from bots.nets.checkpoint import MODEL_INT8, PACKED, Checkpoint, has_fast_int8
+from bots.nets.checkpoint import MODEL_INT8, Checkpoint, has_fast_int8
+from bots.nets.packing import pack
 
 
 class Precision(StrEnum):
@@ -39,6 +41,9 @@ POLICY, VALUE, OWNERSHIP = "policy", "value", "ownership"
 
 ASKED = 8
 """Positions on which int8 is compared with fp32 when a net is loaded."""
+
+RANGES = "ranges"
+"""Names what a model in int8 tells of the same net packed: how large the numbers in it become."""
 
 DOUBT = 0.05
 """How far int8 may be from fp32: in the mean over the positions of the win rate, and in the share of the variance of
@@ -85,6 +90,7 @@ class OnnxModel:
                 os.fspath(path), options, providers=["CPUExecutionProvider"], enable_fallback=0
             )  # a fallback prints
             self.outputs = {output.name for output in self._session.get_outputs()}
+            self.ranges: list[float] = json.loads(self._session.get_modelmeta().custom_metadata_map.get(RANGES, "[]"))
 
     def run(self, asked: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
         with self._in_one_line("run"):
@@ -110,15 +116,13 @@ class PackedModel:
         self._nets: dict[int, vnni.Packed] = {}  # by size
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint, rest: Model) -> PackedModel:
-        """Raises CheckpointError for a file that can't be loaded."""
-        path = checkpoint.folder / PACKED
+    def of(cls, checkpoint: Checkpoint, rest: OnnxModel) -> PackedModel:
+        """Raises CheckpointError for weights that can't be packed."""
         try:
-            model = cls(load_file(path), rest)
-            model.run([POLICY], np.zeros((1, checkpoint.manifest.planes, 5, 5), np.float32))
+            return cls(pack(load_file(checkpoint.weights), rest.ranges), rest)
         except Exception as error:
-            raise CheckpointError(f"{path}: can't be loaded ({reason(error)}); export the net again") from error
-        return model
+            words = f"{checkpoint.weights}: can't be packed ({reason(error)}); export the net again"
+            raise CheckpointError(words) from error
 
     def run(self, asked: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
         if self._rest is not None and not {POLICY, VALUE}.issuperset(asked):
@@ -164,8 +168,8 @@ class Evaluator:
     def _load(self, precision: Precision) -> Model:
         if precision is Precision.INT8 or (precision is Precision.FP32 and self.checkpoint.has_model):
             model = OnnxModel(self.checkpoint.model(int8=precision is Precision.INT8), self._threads)
-            packed = PACKED in self.checkpoint.manifest.files and vnni.is_supported() and self._threads == 1
-            return PackedModel.of(self.checkpoint, model) if packed and precision is Precision.INT8 else model
+            packs = bool(model.ranges) and vnni.is_supported() and self._threads == 1
+            return PackedModel.of(self.checkpoint, model) if packs else model
         self.checkpoint.require_precision(precision)
         from bots.nets.gpu import TorchModel  # torch is heavy, and may not be there
 

@@ -3,7 +3,7 @@
 Convolutions multiply 8-bit numbers and add up in 32 bits; all else is float32, and so is the residual stream. The
 points of a board lie in a row, with an empty point at the end of each line and an empty line above and below, so that a
 3x3 convolution is nine shifted products. Not here: several sizes in one batch, ownership and score; how a net gets its
-8 bits (``trainers/packing.py``).
+8 bits (``packing.py``).
 """
 
 from __future__ import annotations
@@ -298,7 +298,7 @@ def forward(net, planes, logits, values):  # type: ignore[no-untyped-def]
 
 
 def lay_out(arrays: Mapping[str, np.ndarray], size: int) -> Packed:
-    """The net of these arrays (``trainers.packing.pack``) for boards of ``size``. Raises KeyError, TypeError or
+    """The net of these arrays (``bots.nets.packing.pack``) for boards of ``size``. Raises KeyError, TypeError or
     IndexError for others."""
     wide = size + 1
     valid = np.tile(np.arange(wide) < size, size).astype(np.float32)[:, None]  # (points, 1)
