@@ -465,7 +465,6 @@ def test_the_command_trains_goes_on_and_says_what_it_came_to(beginner: Checkpoin
         "max_iterations=2",
         "eval_every=1",
     )
-    settings += ("eval_games=4", "eval_every=1")
     told = [word for pair in settings for word in ("--set", pair)]
     common = ("train", "rl", "--preset", "tiny", "--start", str(beginner.folder), *told)
     done = arena(*common, folder=tmp_path)
