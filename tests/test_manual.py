@@ -229,7 +229,7 @@ def test_names_are_completed_from_what_there_is(tmp_path: Path, context: typer.C
     assert words(complete.bots(context, "d")) == ["deep"]
     assert "checkpoint:sl-9x9" in words(complete.bots(context, "checkpoint:"))
     assert "random" not in words(complete.analysts(context, "")) and "mcts" in words(complete.analysts(context, ""))
-    assert words(complete.trained(context, "s")) == ["sl", "sl-19x19"]
+    assert words(complete.trained(context, "s")) == ["sl"]
     assert words(complete.checkpoints(context, "sl-9")) == ["sl-9x9"]
     assert words(complete.events(context, "")) == ["league"]
     assert words(complete.tournaments(context, "")) == ["league", "cup"]

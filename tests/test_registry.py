@@ -259,8 +259,8 @@ def test_alphago_has_a_net_for_each_size_which_is_part_of_who_it_is(registry: Re
     entry, usual = registry.resolve("alphago"), Checkpoint.open(find("distilled-9x9"))
     assert entry.identity == entry.checked(9).identity == registry.resolve("alphago:checkpoint=distilled-9x9").identity
     large = entry.checked(19)
-    assert Path(setting(large, "checkpoint")).name == "sl-19x19" and entry.net == usual.identity != large.net
-    assert large.identity == registry.resolve("alphago:checkpoint=sl-19x19").identity
+    assert Path(setting(large, "checkpoint")).name == "distilled-19x19" and entry.net == usual.identity != large.net
+    assert large.identity == registry.resolve("alphago:checkpoint=distilled-19x19").identity
     own = registry.resolve("alphago:checkpoint=distilled-9x9").checked(19)
     assert own.net == usual.identity  # whoever names a net gets it
     games = [Game(Rules.preset("cgos", size), seed=1) for size in (9, 19)]

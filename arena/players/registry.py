@@ -30,7 +30,6 @@ ARENA, COMMAND_LINE, PACKAGE = "arena", "the command line", "the package "
 BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
     "mcts": ("uct", {}),
     "sl": ("policy", {"checkpoint": "sl-9x9"}),
-    "sl-19x19": ("policy", {"checkpoint": "sl-19x19"}),
     "rl": ("policy", {"checkpoint": "rl-9x9"}),
     "zero": ("alphago", {"checkpoint": "zero-9x9", "search": "gumbel", "rollout_weight": 0.0}),
     "level-1": ("policy", {"checkpoint": "sl-9x9", "temperature": 4.0}),

@@ -189,7 +189,7 @@ def find(name: str | Path, results: str | Path = "results", size: int = 9) -> Pa
     A bare name is looked for in ``results`` first. Raises CheckpointError when there is none.
     """
     if name == AUTO:
-        return SHIPPED / ("distilled-9x9" if size < LARGE else "sl-19x19")
+        return SHIPPED / ("distilled-9x9" if size < LARGE else "distilled-19x19")
     text = str(name)
     bare = Path(text).name == text and text not in ("", ".", "..")
     places = [Path(results) / "checkpoints" / text, SHIPPED / text] if bare else []

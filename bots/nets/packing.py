@@ -75,7 +75,7 @@ def pack(numbers: Mapping[str, np.ndarray], ranges: Sequence[float]) -> dict[str
     """The net with this state, by PyTorch's names, in 8 bits for ``vnni.lay_out``.
 
     ``ranges`` are the largest numbers that its convolutions are given: the two of each block, the policy's first and
-    last. Raises KeyError for another net, ValueError for other ranges than so many.
+    last. Raises KeyError for another net, ValueError where that is not their number.
     """
     net, packer = _State(numbers), _Packer()
     blocks = 1 + max(int(name.split(".")[1]) for name in numbers if name.startswith("tower."))
