@@ -205,7 +205,7 @@ def _draw_training(axes: Axes, report: Report, trained: Sequence[Trained]) -> No
             colour, marker = styles.get(one.name, (COLOURS[-1], "o"))  # that of the player at 0
             _draw_estimate(axes, one.elo, one.rows, colour, marker, upright=True)
             _annotate(axes, one.name, one.rows, one.elo)
-    axes.margins(x=0.15)
+    axes.margins(0.15)
     axes.xaxis.set_major_formatter(_thousands)
     axes.set_xlabel("training rows")
     axes.set_ylabel("Elo")
@@ -222,7 +222,7 @@ def _legend_below(axes: Axes, columns: int) -> None:
 
 
 def _thousands(rows: float, _: float) -> str:
-    return f"{rows / 1e6:g} M" if rows >= 1e6 else f"{rows / 1e3:g} k"
+    return f"{rows / 1e6:g} M" if rows >= 1e6 else f"{rows / 1e3:g} k" if rows else "0"
 
 
 def draw_history(history: History, over: Over, path: Path) -> None:
@@ -263,7 +263,7 @@ def _draw_versions(axes: Axes, rated: Sequence[Version], over: Over, anchor: str
                 _annotate(axes, one.checkpoint, one.place(over), one.elo)
         if found:
             axes.plot([], [], color=COLOURS[number], marker=marker, linestyle="", label=words)
-    axes.margins(x=0.15)
+    axes.margins(0.15)
     axes.set_xlabel({Over.ROWS: "training rows", Over.GATES: "gate"}[over])
     if over is Over.ROWS:
         axes.xaxis.set_major_formatter(_thousands)
