@@ -277,6 +277,31 @@ def test_a_torch_model_says_what_its_network_does_and_learns_with_it(
         assert network.training
 
 
+def test_graphs_that_replay_wait_for_weights_that_are_copied_on_another_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, planes = lively_network(), random_positions(9, 4)
+    model = TorchModel(network, torch.device("cpu"), bf16=False)
+    waits: list[tuple[str, bool]] = []
+
+    class Stream:
+        def __init__(self, name: str):
+            self.name = name
+
+        def wait_stream(self, other: "Stream") -> None:
+            replaying, model.stream = model.stream, None
+            is_new = np.allclose(model.run(["policy"], planes)[0], wanted, atol=1e-4)
+            model.stream = replaying
+            waits.append((f"{self.name} waits for {other.name}", is_new))
+
+    copying = Stream("copying")
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: copying)
+    stir(network)
+    with torch.no_grad():
+        wanted = network(torch.from_numpy(planes)).policy.numpy()
+    model.stream = Stream("replaying")  # type: ignore[assignment]  # it has what is used of one
+    model.refresh()
+    assert waits == [("copying waits for replaying", False), ("replaying waits for copying", True)]
+
+
 @NEEDS_CUDA
 def test_on_a_gpu_large_batches_are_parted_and_small_ones_filled_up() -> None:
     model = TorchModel(lively_network(), torch.device("cuda"))
