@@ -27,13 +27,13 @@ from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, apply_symmetry, symmetry_table
 from arena.go.planes import find_encoder
 from arena.go.record import Record
-from bots.nets.catalogue import load_network
+from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
 from bots.nets.network import SCORE_UNIT, Answer
 from trainers import data, dataset, loop, sl, supervised
 from trainers.data import DRAW, LOSS, NO_RESULT, WIN
-from trainers.optimizers import Muon, Plan, orthogonalised
+from trainers.optimizers import Muon, Plan, build_optimizers, orthogonalised
 from trainers.progress import Progress
 from trainers.settings import METRICS_FILE, STATE_FILE, listing
 from trainers.tracking import TRACE_FILE
@@ -324,6 +324,19 @@ def test_muon_steps_all_filters_at_once_as_it_would_one_by_one() -> None:
         optimizer.step()
         for parameter, wanted in zip(parameters, expected, strict=True):
             torch.testing.assert_close(parameter.detach(), wanted, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["arena-3x16", "trencseni-cnn", "alphago-3x16", "gocnn-3x16"])
+def test_muon_takes_neither_the_first_nor_a_last_layer_of_any_net(name: str) -> None:
+    network = torch.nn.Sequential(named_network(name, ENCODER.planes, SIZE))  # as ``rl`` has one in another module
+    muon, adam = build_optimizers(network, Plan(0.04, max_rows=1))
+    names = {id(parameter): name for name, parameter in network.named_parameters()}
+    taken = {names[id(p)] for group in muon.param_groups for p in group["params"]}
+    left = {names[id(p)] for group in adam.param_groups for p in group["params"]}
+    assert taken and not taken & left and taken | left == set(names.values())
+    ends = ("stem.", "stack.0.", "points.", "passing.", "result.", "moves.")
+    assert {name for name in names.values() if name.endswith("weight") and any(end in name for end in ends)} <= left
+    assert all(name.endswith("weight") for name in taken)
 
 
 @pytest.mark.parametrize(

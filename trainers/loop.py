@@ -30,7 +30,7 @@ from trainers.settings import METRICS_FILE, STATE_FILE
 from trainers.tracking import Tell, memory_in_use
 from trainers.workers import ALONE, Workers
 
-STATE_FORMAT = "1"
+STATE_FORMAT = "2"
 
 
 class Target(NamedTuple):

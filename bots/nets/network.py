@@ -161,6 +161,8 @@ class PoolingBlock(nn.Module):
 class AuxiliaryHead(nn.Module):
     """What makes logits of moves from the features of the policy head."""
 
+    ENDS: ClassVar = ("points", "passing")
+
     def __init__(self, config: NetworkConfig):
         super().__init__()
         self.points = convolution(config.head_channels, 1, 1)
@@ -171,6 +173,7 @@ class PolicyHead(nn.Module):
     """Logits of the points and, from pooled features alone, of the pass."""
 
     FOLDS: ClassVar = {"norm_pool": ("pool",), "norm": ("conv", "spread")}
+    ENDS: ClassVar = ("points", "passing")
 
     def __init__(self, config: NetworkConfig):
         super().__init__()
@@ -195,6 +198,7 @@ class ValueHead(nn.Module):
     """Logits of win, draw and loss for the side to move."""
 
     FOLDS: ClassVar = {"norm": ("conv",)}
+    ENDS: ClassVar = ("result",)
 
     def __init__(self, config: NetworkConfig):
         super().__init__()
@@ -212,6 +216,7 @@ class OwnershipHead(nn.Module):
     """Of each point the logit that it will be the side to move's when the game is scored."""
 
     FOLDS: ClassVar = {"norm": ("conv",)}
+    ENDS: ClassVar = ("points",)
 
     def __init__(self, config: NetworkConfig):
         super().__init__()
@@ -229,6 +234,7 @@ class ScoreHead(nn.Module):
     """By how much the side to move will win, komi counted, in units of ``SCORE_UNIT`` points."""
 
     FOLDS: ClassVar = {"norm": ("conv",)}
+    ENDS: ClassVar = ("result",)
 
     def __init__(self, config: NetworkConfig):
         super().__init__()
@@ -244,6 +250,9 @@ class ScoreHead(nn.Module):
 
 class Network(nn.Module):
     """Planes (B, P, n, n) -> ``Answer``."""
+
+    ENDS: ClassVar = ("stem",)
+    """Layers that read the planes or write an answer; each part of a net names its own."""
 
     def __init__(self, config: NetworkConfig):
         super().__init__()
