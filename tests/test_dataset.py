@@ -20,10 +20,11 @@ from arena.go.moves import WHITE, symmetry_table
 from arena.go.planes import find_encoder
 from arena.go.record import Record
 from trainers import data
-from trainers.dataset import PARTS, Dataset, Parting, Sieve, build, parse, rank_of, rating_of
+from trainers.data import SplitRule
+from trainers.dataset import PARTS, Dataset, Sieve, build, parse, rank_of, rating_of
 
 SIZE = 7
-HALF = Parting(test_from=20180701, validation=0.2)
+HALF = SplitRule(test_from=20180701, validation=0.2)
 
 
 def played(number: int, **changes: object) -> Record:
@@ -77,7 +78,7 @@ def test_every_game_comes_back_in_one_part(records: list[Record], made: Dataset)
 
 
 def test_the_parts_are_those_of_the_trainers_own_split(records: list[Record], made: Dataset) -> None:
-    split = data.split_by_game(data.games_from_records(((0, record) for record in records), SIZE), 20180701, 0.2)
+    split = data.split_by_game(data.games_from_records(((0, record) for record in records), SIZE), HALF)
     for ours, theirs in ((made.train, split.train), (made.validation, split.validation), (made.test, split.test)):
         assert np.array_equal(ours.moves, theirs.moves) and np.array_equal(ours.starts, theirs.starts)
 
@@ -136,7 +137,7 @@ def test_ranks_and_ratings_are_read() -> None:
 
 
 def test_a_split_by_hash_stays_when_games_are_added(records: list[Record], tmp_path: Path) -> None:
-    parting = Parting(test=0.3, validation=0.2)
+    parting = SplitRule(test=0.3, validation=0.2)
     few = build([write(tmp_path / "a.sgfs", records[:30])], tmp_path / "few", Sieve(SIZE), parting)
     more = build([write(tmp_path / "b.sgfs", records)], tmp_path / "more", Sieve(SIZE), parting)
     for part in PARTS:
@@ -199,10 +200,10 @@ def test_dead_stones_are_marked_where_that_gives_the_recorded_result(tmp_path: P
     margins = [0.5, 0.5, 25 - 22 - 6.5, 20.5, None]
     games = [ended("chinese", margin, number, Ending.RESIGN) for number, margin in enumerate(margins)]
     source = write(tmp_path / "games.sgfs", games)
-    plain = build([source], tmp_path / "plain", Sieve(SIZE), Parting(validation=0.0))
+    plain = build([source], tmp_path / "plain", Sieve(SIZE), SplitRule(validation=0.0))
     assert plain.train.scored.tolist() == [False, False, True, False, False] and plain.manifest.dead_stones == {}
     marking = Sieve(SIZE, dead_stones=True)
-    one = build([source], tmp_path / "one", marking, Parting(validation=0.0), 1)
+    one = build([source], tmp_path / "one", marking, SplitRule(validation=0.0), 1)
     two = build([source, write(tmp_path / "twin.sgfs", games[:1])], tmp_path / "two", marking, HALF, 2)
     assert one.train.scored.tolist() == [True, True, True, False, False]
     assert (one.train.owners[:2] == np.tile([1, 1, 1, 1, -1, -1, -1], SIZE)).all()

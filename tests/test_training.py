@@ -36,6 +36,7 @@ from trainers.data import DRAW, LOSS, NO_RESULT, WIN
 from trainers.optimizers import Muon, Plan, build_optimizers, orthogonalised
 from trainers.progress import Progress
 from trainers.settings import METRICS_FILE, STATE_FILE, listing
+from trainers.start import inherited_rules
 from trainers.tracking import TRACE_FILE
 from trainers.workers import Workers, refuse_torchrun
 
@@ -125,7 +126,7 @@ def test_of_eight_symmetric_twins_the_first_stays(records: list[Record]) -> None
 def test_a_split_has_no_game_on_two_sides(records: list[Record]) -> None:
     copies = [turned(replace(record, date="2019-01-01"), 3) for record in records[:20]]
     games = data.games_from_records(((0, record) for record in [*records, *copies]), SIZE)
-    split = data.split_by_game(games, 20180101, 0.2)
+    split = data.split_by_game(games, data.SplitRule(20180101, 0.2))
     keys = [
         {data.canonical_key(part.moves[a:b], SIZE) for a, b in zip(part.starts, part.starts[1:], strict=False)}
         for part in (split.train, split.validation, split.test)
@@ -137,8 +138,9 @@ def test_a_split_has_no_game_on_two_sides(records: list[Record]) -> None:
 
 
 def test_a_validation_game_stays_one_when_games_are_added(games: data.Games) -> None:
-    few = data.split_by_game(games.select(np.arange(40)), 0, 0.3).validation
-    all_games = data.split_by_game(games, 0, 0.3).validation
+    rule = data.SplitRule(validation=0.3)
+    few = data.split_by_game(games.select(np.arange(40)), rule).validation
+    all_games = data.split_by_game(games, rule).validation
     assert len(few) and np.array_equal(all_games.select(np.arange(len(few))).moves, few.moves)
 
 
@@ -545,7 +547,7 @@ def two_sizes(records: list[Record], tmp_path: Path) -> tuple[str, str]:
         games = tmp_path / f"{size}.sgfs"
         some = records if size == SIZE else [random_game(seed, "2017-05-01", size) for seed in range(40)]
         games.write_text("".join(f"{record.to_sgf()}\n" for record in some))
-        dataset.build([games], tmp_path / f"set{size}", dataset.Sieve(size), dataset.Parting(0, 0.1, 0.1))
+        dataset.build([games], tmp_path / f"set{size}", dataset.Sieve(size), data.SplitRule(0, 0.1, 0.1))
     return str(tmp_path / f"set{SIZE}"), str(tmp_path / "set5")
 
 
@@ -599,6 +601,38 @@ def test_a_run_can_start_from_a_checkpoint_of_the_same_shape(tiny: sl.Config, tm
     classic = sl.train(replace(tiny, name="classic", net="alphago-2x8", max_rows=32), tmp_path)
     with pytest.raises(CheckpointError, match="channels 8"):
         sl.train(replace(tiny, name="wider", net="alphago-2x16", start=str(classic)), tmp_path)
+
+
+def test_a_childs_held_out_games_are_never_its_parents_training_games(
+    tiny: sl.Config, records: list[Record], games: data.Games, tmp_path: Path
+) -> None:
+    def keys(part: data.Games) -> set[bytes]:
+        return {data.canonical_key(part.moves[a:b], SIZE) for a, b in zip(part.starts, part.starts[1:], strict=False)}
+
+    cache = tmp_path / "cache"
+    short = replace(tiny, max_rows=64, test_from="", test_split=0.2, validation_split=0.2)
+    sl.train(replace(short, name="parent"), tmp_path)
+    learned = keys(dataset.read_split(short, cache).train)
+    other = replace(short, start="parent", name="child", test_from="2018-01-01", validation_split=0.4)
+    assert keys(dataset.read_split(other, cache).test) & learned  # or nothing is shown
+    rules = inherited_rules("parent", tmp_path)
+    for given in (other, replace(other, data=(str(tmp_path / "set"),))):
+        if given is not other:
+            dataset.build([Path(tiny.data[0])], tmp_path / "set", dataset.Sieve(SIZE), data.SplitRule(20180101, 0.4))
+        split = dataset.read_split(given, cache, rules)
+        assert len(split.test) and len(split.validation)
+        assert not (keys(split.test) | keys(split.validation)) & learned
+    sl.train(other, tmp_path)
+    first, *before = inherited_rules("child", tmp_path)
+    assert first == data.SplitRule(20180101, 0.4, 0.2) and tuple(before) == rules
+
+
+def test_records_without_a_day_are_split_when_nothing_is_said_of_days(tiny: sl.Config, games: data.Games) -> None:
+    usual = sl.Config(name="usual", size=SIZE)
+    undated = replace(games, dates=np.zeros_like(games.dates))
+    for some in (games, undated):
+        split = data.split_by_game(some, data.SplitRule.of(usual))
+        assert len(split.train) > 0.8 * len(games) and len(split.test)
 
 
 @pytest.mark.parametrize("shape", ["3x16", "2x24", pytest.param("7x40", marks=pytest.mark.slow)])

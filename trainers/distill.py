@@ -29,6 +29,7 @@ from trainers.loop import Target, moved, to_tensors
 from trainers.progress import Made, Progress
 from trainers.settings import Distill as Config
 from trainers.sl import Losses
+from trainers.start import inherited_rules
 from trainers.supervised import Answering, Ask, Lesson, Weighed, ask_start, encoder_of, named
 from trainers.teachers import Recipe
 from trainers.teaching import (
@@ -190,8 +191,16 @@ class Material:
     def read(cls, config: Config, recipe: Recipe, results: Path) -> Material:
         """Raises ConfigError or RecordError for games or records that can't be used."""
         cache = results / "cache"
-        found = split_findings(config, read_findings(config, recipe, cache), read_earlier(config))
-        return cls(found, dataset.read_split(config, cache) if config.data else None)
+        rules = inherited_rules(config.start, results)
+        found = split_findings(config, read_findings(config, recipe, cache), read_earlier(config), rules)
+        return cls(found, dataset.read_split(config, cache, rules) if config.data else None)
+
+    def rules(self, config: Config, results: Path) -> tuple[data.SplitRule, ...]:
+        """By what all the games are apart."""
+        records = self.records.rules if self.records else ()
+        return tuple(
+            dict.fromkeys((data.SplitRule.of(config, played=True), *inherited_rules(config.start, results), *records))
+        )
 
     def rows(self, config: Config, encoder: Encoder, seed: int) -> data.Source:
         """The endless order of training rows, each a ``Taught``."""
@@ -225,7 +234,7 @@ def check(config: Config, results: Path) -> None:
         raise ConfigError("test_split and validation leave no games to learn from; lower them")
     read_earlier(config)  # or hours of play would come before what is wrong with them
     if config.data:
-        dataset.read_split(config, results / "cache")
+        dataset.read_split(config, results / "cache", inherited_rules(config.start, results))
 
 
 def train(
@@ -270,6 +279,7 @@ def lesson_of(config: Config, recipe: Recipe, results: Path) -> Lesson[TaughtTar
         begin=lambda _: partial(weigh, config),
         watch=partial(figures, "validation"),
         test=test,
+        splits=material.rules(config, results),
         played=f"{sum(len(part.games) for part in parts)} games of {config.teacher} ({recipe.teacher.identity})"
         f"{' and earlier ones' if config.earlier else ''}, {sum(map(len, parts))} positions",
     )

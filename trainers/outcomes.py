@@ -32,7 +32,7 @@ from bots.nets.inference import Evaluator
 from bots.search.rollouts import run_policy_playouts
 from bots.search.tree import point_from_move
 from trainers import dataset
-from trainers.data import NO_RESULT, UNKNOWN, Games, Split, one_each, results_of, save_arrays, sides_of
+from trainers.data import NO_RESULT, UNKNOWN, Games, Split, SplitRule, one_each, parts_of, results_of, save_arrays
 from trainers.lent import Cores
 from trainers.progress import Made
 from trainers.selfplay import Course, Ended, NetPlayer, Player, Uniform, draw_seeds, games_from_moves, groups_on
@@ -235,32 +235,33 @@ def joined(parts: Sequence[Games]) -> Games:
     return Games(parts[0].size, starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), **arrays)
 
 
-def own_split(config: Config, recipe: Recipe, cache: Path) -> Split:
+def own_split(config: Config, recipe: Recipe, cache: Path, inherited: Sequence[SplitRule] = ()) -> Split:
     """The kept positions of the games of ``make_games``, apart by game: no game, under no symmetry, is in it twice.
 
     Raises ConfigError where nothing is left to learn from or to be tested on.
     """
     parts: tuple[list[Games], ...] = ([], [], [])
     seen: set[bytes] = set()
+    rules = (SplitRule.of(config, played=True), *inherited)
     for games, lengths in read_games(config, recipe, cache):
-        side = sides_of(games, config.test_split, config.validation_split, seen)
+        side = parts_of(games, rules, seen)
         for number, part in enumerate(parts):
             here = side == number
             part.append(cut(games.select(here), lengths[here] + 1))
-    test, validation, train = (joined(part) for part in parts)
+    train, validation, test = (joined(part) for part in parts)
     if not len(train) or not len(test):
         raise ConfigError(f"{config.games} games leave nothing to learn from or for the test; play more games")
-    return Split(train, validation, test)
+    return Split(train, validation, test, rules)
 
 
-def records_split(config: Config, cache: Path) -> Split:
+def records_split(config: Config, cache: Path, inherited: Sequence[SplitRule] = ()) -> Split:
     """The games of records whose result is known, apart as ``dataset.read_split`` does it."""
-    split = dataset.read_split(config, cache)
+    split = dataset.read_split(config, cache, inherited)
     parts = (split.train, split.validation, split.test)
     train, validation, test = (part.select(part.winners != UNKNOWN) for part in parts)
     if not len(train):
         raise ConfigError("no game of the records has a known result; give records with results")
-    return Split(train, validation, test)
+    return Split(train, validation, test, split.rules)
 
 
 # --- What is known of positions without a net ---

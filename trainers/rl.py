@@ -646,6 +646,7 @@ class _Training:
             settings={**asdict(config), "start": Path(config.start).name},
             metrics=metrics,
             parent=self.start.identity,
+            splits=self.start.manifest.splits,
         )
         planes = (None, rows[:QUICK_ROWS]) if step else (rows[:CALIBRATION], rows)
         return export(network, self.saved.with_name(name), manifest, *planes).folder

@@ -104,7 +104,14 @@ class Records(Settings):
         (), SOURCE, "SGF files, folders or archives to learn from, or datasets, one of each board size"
     )
     test_from: str = option(
-        "2018-03-01", SOURCE, "Games of this day or later are the test set; '' for none. A dataset has its own test set"
+        "", SOURCE, "Games of this day or later are the test set, such as 2018-03-01. A dataset has its own"
+    )
+    test_split: float = option(
+        0.05,
+        SOURCE,
+        "Share of the games held out for the test: of all, or with test_from of those without a day",
+        0,
+        0.9,
     )
     validation_split: float = option(0.01, SOURCE, "Share of the other games held out for validation", 0, 1)
     test_positions: int = option(60_000, WATCHING, "Test positions, in whole games; 0 for all", 0)
@@ -368,7 +375,6 @@ class Value(Supervised):
         60, SOURCE, "Self-play: most moves by the policy, before one random move and then the position", 1
     )
     komi: float = option(7.0, SOURCE, "Self-play: komi", -1000, 1000)
-    test_split: float = option(0.05, SOURCE, "Self-play: share of the games held out for the test", 0, 0.9)
     positions: str = option(
         "one", SOURCE, "Records: one random position a game and epoch, or all, which overfits", choices=("one", "all")
     )
@@ -459,7 +465,6 @@ class Distill(Supervised):
     earlier: tuple[str, ...] = option(
         (), SOURCE, "Folders of earlier games to learn from, too, of any size: results/cache/distill-games-..."
     )
-    test_split: float = option(0.05, SOURCE, "Share of the games held out for the test", 0, 0.9)
     validation_split: float = option(0.03, SOURCE, "Share of the games held out for validation", 0, 1)
     records_share: float = option(0.25, SOURCE, "With --data: share of the rows that imitate records", 0, 1)
     net: str = option("arena-8x64", NET, "Net: arena-BLOCKSxCHANNELS")
@@ -661,9 +666,9 @@ def change(settings: Told, given: Mapping[str, Any], where: str) -> Told:
             values[name] = tuple(paths)
         else:
             values[name] = None if value is None else read_value(value, known[name], where)
-    before, after = getattr(settings, "optimizer", ""), values.get("optimizer", "")
-    if before in RATES and after in RATES and "learning_rate" not in values:
-        values["learning_rate"] = float(f"{getattr(settings, 'learning_rate') * RATES[after] / RATES[before]:.6g}")
+    if isinstance(settings, Loop) and "optimizer" in values and "learning_rate" not in values:
+        rate = settings.learning_rate * RATES[values["optimizer"]] / RATES[settings.optimizer]
+        values["learning_rate"] = float(f"{rate:.6g}")
     ends = ENDS & known.keys()
     if given_ends := ends & values.keys():
         values.update(dict.fromkeys(ends - given_ends))

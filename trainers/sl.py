@@ -26,6 +26,7 @@ from trainers.loop import Target, to_tensors
 from trainers.progress import Progress
 from trainers.settings import SL as Config
 from trainers.settings import Distill, Supervised, Zero
+from trainers.start import inherited_rules
 from trainers.supervised import Answering, Ask, Lesson, Loss, Weighed, encoder_of, named
 
 Measure = Callable[[Ask, Iterable[data.Batch]], Mapping[str, float]]
@@ -185,7 +186,7 @@ def from_records(
     RecordError for records that can't be used, ConfigError for settings that can't be.
     """
     encoder = encoder_of(config)
-    split, others = dataset.read_sizes(config, results / "cache")
+    split, others = dataset.read_sizes(config, results / "cache", inherited_rules(config.start, results))
     only = getattr(supervised.build(config, results).config, "size", 0)
     if others and only:
         raise ConfigError(f"the net {config.net} plays one size; give it one dataset")
@@ -205,6 +206,7 @@ def from_records(
         watch=lambda ask: figures_of(config, split, "validation", ask, measure),
         test=lambda ask: figures_of(config, split, "test", ask, measure) if len(split.test) else {},
         judged=f"validation_{judged}",
+        splits=split.rules,
     )
 
 

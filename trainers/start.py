@@ -10,20 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from arena import CheckpointError
 from bots.nets.catalogue import Net, load_network, load_weights, network_from
-from bots.nets.checkpoint import Checkpoint
+from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import AUXILIARY, Network, NetworkConfig
+from trainers.data import SplitRule
 
 GROWING = frozenset({"blocks", "channels"})
 """What may be larger than the checkpoint's."""
 
 OPTIONAL = frozenset({"area", *AUXILIARY})
 """Heads, which may be there in one of the two alone."""
+
+
+def inherited_rules(start: str, results: Path) -> tuple[SplitRule, ...]:
+    """By what the games were split that a checkpoint and those before it learned from; none without a ``start``. Raises
+    CheckpointError."""
+    known = Checkpoint.open(find(start, results)).manifest.splits if start else ()
+    return tuple(SplitRule(**rule) for rule in known)
 
 
 def start_from(network: Net, checkpoint: Checkpoint) -> None:

@@ -88,6 +88,8 @@ class Lesson(Generic[Wanted]):
     """Figures over test positions, once the budget is spent."""
     played: str = ""
     """What games were played for it, for the manifest."""
+    splits: tuple[data.SplitRule, ...] = ()
+    """By what its games are apart, for the manifest."""
     judged: str = "validation_policy_loss"
     """The figure by which nets are compared while they learn: the lower, the better."""
 
@@ -386,6 +388,7 @@ def save_checkpoint(
         minutes=round(learned.minutes, 1),
         settings=settings,
         metrics={name: round(figure, 5) for name, figure in learned.metrics.items()},
+        splits=[asdict(rule) for rule in lesson.splits],
         parent=Checkpoint.open(find(config.start, results)).identity if config.start else "",
     )
     planes = calibrating(lesson, config, final)

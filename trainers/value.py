@@ -31,6 +31,7 @@ from trainers.outcomes import Positions, Probe, Recipe
 from trainers.progress import Made, Progress
 from trainers.settings import Value as Config
 from trainers.sl import Losses
+from trainers.start import inherited_rules
 from trainers.supervised import Answering, Ask, Lesson, Loss, Weighed, answering_with, ask_start, encoder_of
 from trainers.workers import Workers, pick_device
 
@@ -93,11 +94,11 @@ class Material:
     @classmethod
     def read(cls, config: Config, results: Path) -> Material:
         """Raises ConfigError, CheckpointError or RecordError for settings or records that can't be used."""
-        cache = results / "cache"
+        cache, rules = results / "cache", inherited_rules(config.start, results)
         own = None
         if config.source != "records":
-            own = outcomes.own_split(config, Recipe.of(config, results), cache)
-        records = None if config.source == "self-play" else outcomes.records_split(config, cache)
+            own = outcomes.own_split(config, Recipe.of(config, results), cache, rules)
+        records = None if config.source == "self-play" else outcomes.records_split(config, cache, rules)
         if own is None:
             assert records is not None
             return cls(records, False)
@@ -272,6 +273,7 @@ def lesson_of(config: Config, results: Path) -> Lesson[Target]:
         watch=measuring.validation,
         test=measuring.test,
         played=played,
+        splits=tuple(dict.fromkeys((*split.rules, *(material.second.rules if material.second else ())))),
         judged="validation_mse",
     )
 

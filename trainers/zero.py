@@ -423,6 +423,7 @@ class _Training:
             settings={**asdict(config), "start": Path(config.start).name},
             metrics={"games": games, "positions": positions, **metrics},
             parent=start.identity if start else "",
+            splits=start.manifest.splits if start else (),
         )
         rows = self._some_planes(PARITY_ROWS, 2)
         planes = (None, rows[:QUICK_ROWS]) if step else (rows[:CALIBRATION], rows)
