@@ -31,6 +31,7 @@ from bots.nets.network import Network, NetworkConfig, expected_result, win_rates
 from trainers.export import describe, export, forget_snapshots, run_model, write_model
 
 ENCODER = find_encoder("arena-17")
+RULES = Rules.preset("cgos", 9)
 NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="captures graphs, which needs a CUDA device")
 
 
@@ -164,6 +165,17 @@ def test_a_channel_that_has_died_does_not_spoil_int8(tmp_path: Path) -> None:
     dying = export(network, tmp_path / "dying", describe(network, "dying", ENCODER, rules), planes, planes)
     assert dying.manifest.metrics["int8_agreement"] > 0.85
     assert dying.manifest.metrics["int8_win_rate_difference"] < 0.02
+
+
+def test_a_model_in_int8_that_names_other_moves_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    network, planes = lively_network(), random_positions(9, 64)
+    monkeypatch.setattr("trainers.export.quantise", lambda exact, path, _: write_model(lively_network(9), path, planes))
+    made = export(network, tmp_path / "rough", describe(network, "rough", ENCODER, RULES), planes, planes)
+    assert made.manifest.metrics["int8_agreement"] < 0.7
+    assert MODEL in made.manifest.files and MODEL_INT8 not in made.manifest.files
+    assert Evaluator(made).precision == "fp32" and "saved without int8" in caplog.text
 
 
 def test_a_net_whose_export_differs_from_torch_is_saved_without_it_and_plays(

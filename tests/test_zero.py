@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from io import StringIO
 from itertools import count
@@ -30,7 +30,7 @@ from bots.alphago import Config as Search
 from bots.nets import vnni
 from bots.nets.catalogue import named_network
 from bots.nets.checkpoint import Checkpoint
-from bots.nets.inference import PackedModel, sample_planes
+from bots.nets.inference import Model, OnnxModel, PackedModel, has_fast_int8, sample_planes
 from bots.nets.packing import pack
 from bots.search import puct
 from bots.search.tree import knowledge_of
@@ -256,6 +256,26 @@ def test_a_live_net_plays_with_the_weights_that_it_was_given_last(int8: bool, pa
         else:
             assert logits == pytest.approx(wanted, abs=1e-4)
             assert rates == pytest.approx(odds[:, 0] + odds[:, 1] / 2, abs=1e-5)
+
+
+def test_a_live_net_whose_value_int8_gets_wrong_plays_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only its policy was compared."""
+    torch.manual_seed(1)
+    network = named_network("arena-2x16", ENCODER.planes, SIZE).eval()
+    planes = np.concatenate([sample_planes(ENCODER, SIZE)] * 4)
+    live = LiveNet(ENCODER, torch.device("cpu"), bf16=False)
+    live.take(network, planes)
+    assert live.is_int8 or not has_fast_int8()
+    for model in (PackedModel, OnnxModel):
+        run = model.run
+
+        def wrong(self: Model, asked: Sequence[str], planes: np.ndarray, run: Callable = run) -> list[np.ndarray]:
+            policy, value = run(self, asked, planes)
+            return [policy, value + np.float32([3, 0, 0])]
+
+        monkeypatch.setattr(model, "run", wrong)
+    live.take(network, planes)
+    assert not live.is_int8
 
 
 @pytest.mark.skipif(not vnni.is_supported(), reason="the processor has no AVX-512 VNNI")

@@ -279,8 +279,8 @@ class SplitRule:
 
 def parts_of(games: Games, rules: Sequence[SplitRule], seen: set[bytes] | None = None) -> np.ndarray:
     """The part of each game by the first of ``rules``, (games,) int64; TRAIN where another one for such games says so:
-    those are of the nets that a run begins with, which have learned from it. -1 for a game whose twin under a symmetry came before.
-    ``seen`` are the keys of games before these, and then of these, too."""
+    those are of the nets that a run begins with, which have learned from it. -1 for a game whose twin under a symmetry
+    came before. ``seen`` are the keys of games before these, and then of these, too."""
     seen = set() if seen is None else seen
     rules = [rule for rule in rules if rule.played == rules[0].played]
     parts = np.full(len(games), -1)
