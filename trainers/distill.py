@@ -45,6 +45,7 @@ from trainers.teaching import (
     split_findings,
     what_is_missing,
 )
+from trainers.workers import kept_to_one
 
 # --- The loss ---
 
@@ -251,12 +252,15 @@ def train(
     See ``supervised.train``; the games are in cache/, too. Interrupted while they are played it raises
     KeyboardInterrupt.
     """
+    config = supervised.with_net_named(config, results)
     check(config, results)
     recipe = Recipe.of(config, registry)
     missing, _ = what_is_missing(config, recipe, results / "cache")
     with connected(lent if missing else None, [recipe.teacher], recipe.rules) as cores:
         supervised.claim(config, results)
-        make_games(config, recipe, results / "cache", on_made, cores)
+        if missing:
+            with kept_to_one(recipe.folder(results / "cache"), "; it plays the same games"):
+                make_games(config, recipe, results / "cache", on_made, cores)
     return supervised.train(config, results, partial(lesson_of, config, recipe, results), on_progress)
 
 

@@ -467,7 +467,7 @@ class Distill(Supervised):
     )
     validation_split: float = option(0.03, SOURCE, "Share of the games held out for validation", 0, 1)
     records_share: float = option(0.25, SOURCE, "With --data: share of the rows that imitate records", 0, 1)
-    net: str = option("arena-8x64", NET, "Net: arena-BLOCKSxCHANNELS")
+    net: str = option("", NET, "Net: arena-BLOCKSxCHANNELS; '' for one of the shape of start")
     start: str = option("distilled-9x9", NET, "Checkpoint to start from; its net may be smaller; '' for none")
     learning_rate: float = option(0.01, LEARNING, "Peak learning rate, after the warmup", 0)
     sharpening: float = option(1.0, LEARNING, "Exponent of the visit shares in targets; over 1 sharpens them", 0.1)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -43,6 +43,8 @@ Ask = Callable[[data.Batch], Answer]
 
 Answering = Callable[[Tensor], Answer]
 """What a net says of planes (B, P, n, n), in float32."""
+
+Taught = TypeVar("Taught", bound=Supervised)
 
 Wanted = TypeVar("Wanted")
 """What a net should say of some rows: ``Target``, or more than that."""
@@ -117,6 +119,17 @@ def check(config: Supervised, trainer: str, needs: Sequence[str], results: Path)
         said = build(config, results).eval()(torch.zeros(1, encoder.planes, config.size, config.size))._asdict()
     if missing := [head for head in needs if said[head] is None]:
         raise ConfigError(f"the net {config.net} has no {' and no '.join(missing)}, which {trainer} trains")
+
+
+def with_net_named(config: Taught, results: Path) -> Taught:
+    """The settings with the net that they mean: where they name none, one of the shape of ``start``. Raises
+    ConfigError, CheckpointError."""
+    if config.net:
+        return config
+    if not config.start:
+        raise ConfigError("without start there is no net; give --set net=arena-BLOCKSxCHANNELS")
+    shape = Checkpoint.open(find(config.start, results)).manifest.network
+    return replace(config, net=f"arena-{shape.get('blocks', 0)}x{shape.get('channels', 0)}")
 
 
 def encoder_of(config: Supervised | Zero) -> Encoder:
