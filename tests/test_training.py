@@ -19,23 +19,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from commandline import arena
 from torch.nn import functional
 
 from arena import CheckpointError, ConfigError, RecordError, UserError
+from arena.files import lock
 from arena.go import kernels
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, apply_symmetry, symmetry_table
 from arena.go.planes import find_encoder
 from arena.go.record import Record
+from arena.players.registry import Registry
 from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
 from bots.nets.network import SCORE_UNIT, Answer
-from trainers import data, dataset, loop, sl, supervised
+from trainers import data, dataset, distill, loop, outcomes, sl, supervised, teachers, value
 from trainers.data import DRAW, LOSS, NO_RESULT, WIN
 from trainers.optimizers import Muon, Plan, build_optimizers, orthogonalised
 from trainers.progress import Progress
-from trainers.settings import METRICS_FILE, STATE_FILE, listing
+from trainers.settings import DISTILL_PRESETS, METRICS_FILE, STATE_FILE, VALUE_PRESETS, listing
 from trainers.start import inherited_rules
 from trainers.tracking import TRACE_FILE
 from trainers.workers import Workers, refuse_torchrun
@@ -712,6 +715,28 @@ def test_two_processes_of_torchrun_learn_what_one_does(tiny: sl.Config, tmp_path
     assert all(torch.allclose(before[key], after[key], atol=1e-5) for key in before)
     untrained = supervised.build(config, tmp_path).state_dict()
     assert not all(torch.allclose(before[key], untrained[key], atol=1e-4) for key in before)
+
+
+@pytest.mark.parametrize("trainer", ["sl", "ownership", "rl", "rollout", "value", "distill", "zero"])
+def test_of_two_trainers_on_one_name_the_second_says_who_has_it(trainer: str, tmp_path: Path) -> None:
+    training, new = tmp_path / "training" / "mine", ["--new"] if trainer != "rollout" else []
+    with lock(training / "lock"):
+        (training / "state.safetensors").write_text("precious")
+        second = arena("train", trainer, "--name", "mine", *new, "--results", str(tmp_path), folder=tmp_path)
+        assert second.returncode == 2 and second.stderr.count("\n") == 1
+        assert f"{training} is in use by process {os.getpid()}" in second.stderr
+        assert (training / "state.safetensors").read_text() == "precious"
+
+
+def test_of_two_trainers_that_fill_one_folder_of_games_the_second_says_who_does(tmp_path: Path) -> None:
+    config = replace(VALUE_PRESETS["tiny"], device="cpu")
+    folder = outcomes.Recipe.of(config, tmp_path).folder(tmp_path / "cache")
+    with lock(folder / "lock"), pytest.raises(ConfigError, match=f"{folder} is in use by process {os.getpid()}"):
+        value.train(config, tmp_path)
+    taught = replace(DISTILL_PRESETS["tiny"], device="cpu")
+    folder = teachers.Recipe.of(taught, Registry()).folder(tmp_path / "cache")
+    with lock(folder / "lock"), pytest.raises(ConfigError, match=f"{folder} is in use by process {os.getpid()}"):
+        distill.train(taught, tmp_path, Registry())
 
 
 @pytest.mark.parametrize("trainer", ["rl", "rollout"])

@@ -83,6 +83,10 @@ class Recipe:
         told = (FORMAT, self.policy.identity, self.finisher.identity, *rules, self.policy_moves, self.seed)
         return hashlib.sha256(repr(told).encode()).hexdigest()[:24]
 
+    def folder(self, cache: Path) -> Path:
+        """Where games by it are kept."""
+        return cache / f"value-games-{self.key}"
+
     def lengths(self, numbers: np.ndarray) -> np.ndarray:
         """U of the games of these ``numbers`` (games,), of which the last is the highest: (games,) int64."""
         drawn = draw_seeds(int(numbers[-1]) + 1, self.seed, 1)[numbers]
@@ -203,7 +207,7 @@ def _chunks(config: Config) -> Iterator[tuple[int, int]]:
 
 
 def _file(cache: Path, recipe: Recipe, first: int, last: int) -> Path:
-    return cache / f"value-games-{recipe.key}" / f"{first:08}-{last:08}.npz"
+    return recipe.folder(cache) / f"{first:08}-{last:08}.npz"
 
 
 def read_games(config: Config, recipe: Recipe, cache: Path) -> Iterator[tuple[Games, np.ndarray]]:

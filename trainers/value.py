@@ -33,7 +33,7 @@ from trainers.settings import Value as Config
 from trainers.sl import Losses
 from trainers.start import inherited_rules
 from trainers.supervised import Answering, Ask, Lesson, Loss, Weighed, answering_with, ask_start, encoder_of
-from trainers.workers import Workers, pick_device
+from trainers.workers import Workers, kept_to_one, pick_device
 
 OPENING = 40
 """Positions before this move are judged apart: there playouts tell least."""
@@ -250,7 +250,9 @@ def train(
         entries = [Registry(results=results).resolve(f"checkpoint:{folder}") for folder in nets.values()]
         with connected(lent if missing else None, entries, recipe.rules) as cores:
             supervised.claim(config, results)
-            outcomes.make_games(config, recipe, cache, device, on_made, cores)
+            if missing:
+                with kept_to_one(recipe.folder(cache), "; it plays the same games"):
+                    outcomes.make_games(config, recipe, cache, device, on_made, cores)
     return supervised.train(config, results, partial(lesson_of, config, results), on_progress)
 
 

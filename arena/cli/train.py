@@ -85,11 +85,14 @@ def command(
             if listed:
                 print("\n".join(listing(settings)))
                 return
-            if new and is_first():
-                for stale in (results / "training" / settings.name).rglob("*"):
-                    if stale.is_file():
-                        stale.unlink()
-            folder = work(settings, results, *([_lent(settings, *spread)] if spreads else []))
+            lent = [_lent(settings, *spread)] if spreads else []
+            workers, training = _trainer("workers"), results / "training" / settings.name
+            with workers.kept_to_one(training, ", or give another --name"):
+                if new and is_first():
+                    for stale in training.rglob("*"):
+                        if stale.is_file() and stale.name != workers.LOCK:
+                            stale.unlink()
+                folder = work(settings, results, *lent)
             if gated:
                 _gate(folder, results)
 
