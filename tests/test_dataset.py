@@ -1,10 +1,13 @@
 """Datasets: what is sifted, that parts are apart and stay so, that nothing half is left, and rows from mapped moves."""
 
+import gzip
 import json
 import os
 import signal
 import tarfile
+import time
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -235,11 +238,46 @@ def test_the_command_builds_and_tells(records: list[Record], tmp_path: Path) -> 
 
 
 def test_ctrl_c_leaves_nothing_half(records: list[Record], tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "slow.sgf")  # nobody writes to it: reading it never ends
+    text = "".join(f"{record.to_sgf()}\n" for record in records)
+    (tmp_path / "slow.sgfs.gz").write_bytes(gzip.compress(text.encode() * 3000, 1))  # minutes of reading
     (tmp_path / "sets").mkdir()
-    run = arena_begun("data", "build", "slow.sgf", "--out", "sets/set", folder=tmp_path)
-    with open(tmp_path / "slow.sgf", "wb"):  # opens once it is being read
-        run.send_signal(signal.SIGINT)
-        _, errors = run.communicate(timeout=60)
+    words = ("slow.sgfs.gz", "--size", str(SIZE), "--out", "sets/set", "--processes", "1")
+    run = arena_begun("data", "build", *words, folder=tmp_path)
+    opened = Path(f"/proc/{run.pid}/fd")
+    while not any(os.path.realpath(file).endswith("slow.sgfs.gz") for file in opened.iterdir()):
+        assert run.poll() is None
+        time.sleep(0.02)
+    run.send_signal(signal.SIGINT)
+    _, errors = run.communicate(timeout=60)
     assert run.returncode != 0 and "Traceback" not in errors
     assert list((tmp_path / "sets").iterdir()) == []
+
+
+def test_a_pipe_or_a_device_in_a_folder_of_records_is_passed_over_and_by_itself_refused(
+    records: list[Record], tmp_path: Path
+) -> None:
+    folder = tmp_path / "games"
+    folder.mkdir()
+    write(folder / "some.sgfs", records)
+    os.mkfifo(folder / "pipe.sgf")
+    (folder / "zero.sgfs").symlink_to("/dev/zero")
+    assert len(data.load_games([folder], SIZE, tmp_path / "cache")) == 60
+    assert build([folder], tmp_path / "set", Sieve(SIZE), HALF).manifest.games["train"]
+    for name in ("pipe.sgf", "zero.sgfs"):
+        told = arena("data", "build", f"games/{name}", "--out", "other", folder=tmp_path)
+        assert told.returncode == 2 and f"games/{name}: is not a regular file" in told.stderr
+
+
+@pytest.mark.parametrize("damage", [lambda content: content[: len(content) // 2], lambda _: b"", bytes.upper])
+def test_a_damaged_cache_of_games_is_made_anew(
+    records: list[Record], tmp_path: Path, damage: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    source, cache = write(tmp_path / "games.sgfs", records), tmp_path / "cache"
+    data.load_games([source], SIZE, cache)
+    (stored,) = cache.iterdir()
+    whole = stored.read_bytes()
+    stored.write_bytes(damage(whole))
+    again = data.load_games([source], SIZE, cache)
+    assert len(again) == 60 and len(again.moves) == again.starts[-1]
+    assert f"{stored}: is damaged" in caplog.text
+    assert data.load_arrays(stored) is not None

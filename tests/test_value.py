@@ -219,9 +219,14 @@ def test_games_that_were_stopped_go_on_and_are_the_same(tiny: Config, results: P
         assert np.array_equal(lengths, same)
         for item in fields(Games):
             assert np.array_equal(getattr(games, item.name), getattr(again, item.name)), item.name
+    second = sorted(first.parent.glob("*.npz"))[1]
+    content = second.read_bytes()
+    second.write_bytes(content[: len(content) // 2])  # damaged files are made anew, too
+    outcomes.make_games(tiny, recipe, cache, device, seen.append)
+    assert second.read_bytes() == content and len(seen) == 4
     more = replace(tiny, games=70)
     outcomes.make_games(more, recipe, cache, device, seen.append)
-    assert seen[-1].games == 70 and len(seen) == 4  # only those that were missing
+    assert seen[-1].games == 70 and len(seen) == 5  # only those that were missing
 
 
 def test_held_out_games_share_nothing_with_the_others(tiny: Config, results: Path) -> None:

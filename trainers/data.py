@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 import threading
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from queue import Full, Queue
 from typing import Generic, Protocol, TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -121,11 +124,14 @@ def canonical_key(moves: np.ndarray, size: int) -> bytes:
 
 
 def digest_of(paths: Sequence[Path]) -> str:
-    """The sha256 of the contents of files, and of all files in folders. Raises RecordError for what can't be read."""
+    """The sha256 of the contents of files, and of all regular files in folders. Raises RecordError for what can't be
+    read, or isn't a regular file: reading a pipe or a device may never end."""
     digest = hashlib.sha256()
     for path in paths:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise RecordError(f"{path}: is not a regular file; give files of SGF games")
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if file.is_dir():
+            if path.is_dir() and not file.is_file():
                 continue
             try:
                 with file.open("rb") as opened:
@@ -215,9 +221,8 @@ def load_games(paths: Sequence[Path], size: int, cache: Path, dead_stones: bool 
     """
     name = hashlib.sha256(f"{FORMAT} {size} {digest_of(paths)}{' settled' * dead_stones}".encode()).hexdigest()[:24]
     stored = cache / f"games-{name}.npz"
-    if stored.exists():
-        with np.load(stored, allow_pickle=False) as arrays:
-            return Games(size, **{field.name: arrays[field.name] for field in fields(Games) if field.name != "size"})
+    if (arrays := load_arrays(stored)) is not None:
+        return Games(size, **arrays)
     games = games_from_records(_read(paths), size, _settler() if dead_stones else None)
     if not len(games):
         named = ", ".join(str(path) for path in paths)
@@ -236,6 +241,20 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write an .npz file aside, then give it its name: whoever finds it finds all of it."""
     with replacing(path) as aside, aside.open("wb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy takes an array for its flag
+
+
+def load_arrays(path: Path) -> dict[str, np.ndarray] | None:
+    """The arrays that ``save_arrays`` wrote; None where there is no such file, or it is damaged: then it is removed,
+    with a warning in the log, and is to be made anew."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, EOFError, BadZipFile, zlib.error, NotImplementedError) as error:
+        logging.getLogger(__name__).warning("%s: is damaged (%s) and is made anew", path, error)
+        path.unlink(missing_ok=True)
+        return None
 
 
 def _read(paths: Sequence[Path]) -> Iterator[tuple[int, Record]]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from arena import ConfigError
+from arena import ConfigError, RecordError
 from arena.contract.code import SENT
 from arena.go.game import Rules
 from arena.go.kernels import BOARD, new_board, referee
@@ -32,7 +32,18 @@ from bots.nets.inference import Evaluator
 from bots.search.rollouts import run_policy_playouts
 from bots.search.tree import point_from_move
 from trainers import dataset
-from trainers.data import NO_RESULT, UNKNOWN, Games, Split, SplitRule, one_each, parts_of, results_of, save_arrays
+from trainers.data import (
+    NO_RESULT,
+    UNKNOWN,
+    Games,
+    Split,
+    SplitRule,
+    load_arrays,
+    one_each,
+    parts_of,
+    results_of,
+    save_arrays,
+)
 from trainers.lent import Cores
 from trainers.progress import Made
 from trainers.selfplay import Course, Ended, NetPlayer, Player, Uniform, draw_seeds, games_from_moves, groups_on
@@ -198,7 +209,7 @@ def _parts_from(cores: Cores, recipe: Recipe, missing: Sequence[tuple[int, int]]
 
 def what_is_missing(config: Config, recipe: Recipe, cache: Path) -> list[tuple[int, int]]:
     """Of each file of games that is to be played the first game, and the first after the last."""
-    return [(first, last) for first, last in _chunks(config) if not _file(cache, recipe, first, last).exists()]
+    return [(first, last) for first, last in _chunks(config) if load_arrays(_file(cache, recipe, first, last)) is None]
 
 
 def _chunks(config: Config) -> Iterator[tuple[int, int]]:
@@ -213,8 +224,10 @@ def _file(cache: Path, recipe: Recipe, first: int, last: int) -> Path:
 def read_games(config: Config, recipe: Recipe, cache: Path) -> Iterator[tuple[Games, np.ndarray]]:
     """The games that ``make_games`` made, whole, file by file, and U of each: (games,) int64."""
     for first, last in _chunks(config):
-        with np.load(_file(cache, recipe, first, last), allow_pickle=False) as arrays:
-            yield Games(recipe.rules.size, **dict(arrays)), recipe.lengths(np.arange(first, last))
+        arrays = load_arrays(path := _file(cache, recipe, first, last))
+        if arrays is None:
+            raise RecordError(f"{path}: its games are gone; the same command plays them again")
+        yield Games(recipe.rules.size, **arrays), recipe.lengths(np.arange(first, last))
 
 
 def cut(games: Games, plies: np.ndarray) -> Games:

@@ -25,7 +25,18 @@ from arena import ConfigError, RecordError
 from arena.go.game import Rules
 from arena.go.moves import pass_move, symmetry_table
 from arena.go.planes import Encoder
-from trainers.data import TRAIN, UNKNOWN, Batch, Games, Rows, SplitRule, encode_positions, parts_of, save_arrays
+from trainers.data import (
+    TRAIN,
+    UNKNOWN,
+    Batch,
+    Games,
+    Rows,
+    SplitRule,
+    encode_positions,
+    load_arrays,
+    parts_of,
+    save_arrays,
+)
 from trainers.lent import Cores
 from trainers.outcomes import joined
 from trainers.progress import Made
@@ -190,7 +201,7 @@ def _inventory(folder: Path) -> tuple[set[int], float]:
     there: set[int] = set()
     seconds = 0.0
     for path in folder.glob("*.npz"):
-        with np.load(path, allow_pickle=False) as arrays:
+        if (arrays := load_arrays(path)) is not None:
             there.update(arrays["numbers"].tolist())
             seconds += float(arrays["seconds"])
     return there, seconds
