@@ -590,6 +590,17 @@ def test_a_compiled_net_learns_as_a_plain_one_does(tiny: sl.Config, tmp_path: Pa
     assert all(torch.allclose(one, two, atol=2e-3) for one, two in states)
 
 
+def test_without_a_compiler_a_net_learns_uncompiled_with_one_line(
+    tiny: sl.Config, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = ["--data", tiny.data[0], "--name", "bare", "--preset", "tiny"]
+    changed = {"size": SIZE, "net": "arena-1x8", "max_rows": 64, "compile": "true", "device": "cpu"}
+    settings = [word for name, value in changed.items() for word in ("--set", f"{name}={value}")]
+    told = arena("train", "sl", *words, *settings, folder=tmp_path, PATH="", CXX="")
+    assert told.returncode == 0, told.stderr
+    assert caplog.text.count("needs a compiler") == 1 and "learns uncompiled" in caplog.text
+
+
 def test_a_run_can_start_from_a_checkpoint_of_the_same_shape(tiny: sl.Config, tmp_path: Path) -> None:
     first = Checkpoint.open(sl.train(replace(tiny, max_rows=64), tmp_path))
     further = replace(tiny, name="further", start=str(first.folder), learning_rate=1e-9, weight_decay=0.0, max_rows=32)

@@ -63,7 +63,7 @@ from trainers.settings import RL as Config
 from trainers.sparring import Sparring, spar
 from trainers.supervised import CALIBRATION, PARITY_ROWS, QUICK_ROWS
 from trainers.tracking import profiled, tracked
-from trainers.workers import Workers, pick_device, prepare, refuse_torchrun
+from trainers.workers import Workers, compiled, pick_device, prepare, refuse_torchrun
 
 if TYPE_CHECKING:
     from arena.events.cluster import Stage
@@ -349,12 +349,13 @@ class _Training:
         self.config, self.on_progress, self.cores = config, on_progress, cores
         self.rules = rules_of(config)
         self.device = prepare(config, Workers())
+        torch.backends.cudnn.benchmark = False  # an iteration's last rows have another shape each time
         self.start = Checkpoint.open(find(config.start, results))
         self.encoder = find_encoder(self.start.manifest.encoder)
         self.folder = results / "training" / config.name
         self.saved = results / "checkpoints" / config.name
         self.learner = Learner(self._net()).to(self.device)
-        self.answering = torch.compile(self.learner, dynamic=True) if config.compile else self.learner
+        self.answering = compiled(self.learner, config, self.device, dynamic=True)
         self.opponent, self.first, self.averaged = self._net(), self._net(), self._net()
         self.pool = Pool(self.folder / POOL, config.pool_every, config.pool_size)
         settings = {key: value for key, value in asdict(config).items() if key not in ADJUSTABLE}

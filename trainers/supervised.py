@@ -31,7 +31,7 @@ from trainers.progress import Progress
 from trainers.settings import ADJUSTABLE, STATE_FILE, Supervised, Zero, is_first, write_file
 from trainers.start import start_from
 from trainers.tracking import profiled, tracked
-from trainers.workers import Workers, pick_device, prepare
+from trainers.workers import Workers, compiled, pick_device, prepare
 
 CALIBRATION, PARITY_ROWS, QUICK_ROWS = 256, 1024, 64
 """Positions that set the int8 scales, and positions on which exported nets are compared: of a run that goes on few."""
@@ -324,7 +324,7 @@ def learn(
     device = prepare(config, workers)
     network, averaged = build(config, results).to(device), build(config, results).to(device)
     loss = lesson.begin(network.train())
-    answering = answering_with(torch.compile(network) if config.compile else network, config)
+    answering = answering_with(compiled(network, config, device), config)
     if config.batch_size % workers.count:
         raise ConfigError(
             f"a batch of {config.batch_size} can't be shared by {workers.count} processes; choose a multiple"

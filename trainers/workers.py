@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import multiprocessing
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -14,9 +16,10 @@ from datetime import timedelta
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
 
 from arena import ConfigError, UserError
 from arena.events.worker import end_with_parent
@@ -74,6 +77,19 @@ def kept_to_one(folder: Path, hint: str) -> Iterator[None]:
             (folder / LOCK).unlink(missing_ok=True)
             with suppress(OSError):
                 folder.rmdir()
+
+
+def compiled(network: nn.Module, config: Loop, device: torch.device, **options: Any) -> nn.Module:
+    """The net compiled, if the settings say so and torch can: for a CPU it needs a C++ compiler, for a GPU one of C.
+    Where there is none the net is left as it is, with a warning in the log."""
+    if not config.compile:
+        return network
+    variable, usual = ("CXX", ("g++", "clang++")) if device.type == "cpu" else ("CC", ("gcc", "clang", "cc"))
+    if any(shutil.which(name) for name in (os.environ.get(variable, ""), *usual) if name):
+        return torch.compile(network, **options)  # type: ignore[no-any-return,call-overload]  # a net, in torch's words
+    words = "compile = true needs a compiler (%s), and there is none: the net learns uncompiled"
+    logging.getLogger(__name__).warning(words, " or ".join(usual))
+    return network
 
 
 def under_torchrun() -> bool:
