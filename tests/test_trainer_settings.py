@@ -72,8 +72,8 @@ def test_a_later_word_counts_and_one_end_of_the_run_replaces_the_other() -> None
 
 
 def test_an_optimizer_that_is_chosen_does_not_inherit_the_learning_rate_of_another() -> None:
-    assert change(SL("x"), {"optimizer": "adamw"}, "--set").learning_rate == 0.002
-    assert change(RL_PRESETS["cpu"], {"optimizer": "muon"}, "--set").learning_rate == 0.004
+    assert change(SL("x"), {"optimizer": "adamw"}, "--set").learning_rate == 0.005
+    assert change(RL_PRESETS["cpu"], {"optimizer": "muon"}, "--set").learning_rate == 0.0016
     assert change(SL("x"), {"optimizer": "adamw", "learning_rate": 0.01}, "--set").learning_rate == 0.01
     assert change(SL("x"), {"optimizer": "muon"}, "--set") == SL("x")
 

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -369,6 +370,28 @@ def stop_after(rounds: int) -> Callable[[Round], None]:
             signal.raise_signal(signal.SIGTERM)
 
     return stop
+
+
+def test_the_net_goes_on_learning_while_matches_are_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, went_on, steps = threading.Event(), threading.Event(), list[int]()
+
+    def spar(*_: object) -> np.ndarray:
+        begun.set()
+        assert went_on.wait(60), "nothing was learned during a match"
+        return np.ones(2)
+
+    def watch(progress: Round) -> None:
+        if begun.is_set():
+            steps.append(progress.step)
+        if steps and steps[-1] > steps[0]:
+            went_on.set()
+        if progress.ratings:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(zero, "spar", spar)
+    config = change(ZERO_PRESETS["tiny"], TINY | {"name": "z", "max_games": 100_000, "snapshot_minutes": 0.01}, "test")
+    zero.train(config, tmp_path, Registry(), watch)
+    assert went_on.is_set()
 
 
 def test_elo_is_fitted_to_all_matches_and_drawn() -> None:

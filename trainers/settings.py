@@ -125,7 +125,7 @@ class Loop(Settings):
     max_minutes: float | None = option(None, BUDGET, "Minutes of training, all sittings together", 0)
     optimizer: str = option("muon", LEARNING, "Optimizer", choices=("muon", "adamw", "sgd"))
     learning_rate: float = option(
-        0.04, LEARNING, "Peak learning rate, after the warmup; for adamw a twentieth, for sgd 2.5 times that of muon", 0
+        0.04, LEARNING, "Peak learning rate, after the warmup; for adamw an eighth, for sgd 2.5 times that of muon", 0
     )
     lr_schedule: str = option(
         "cosine",
@@ -174,7 +174,7 @@ class Supervised(Loop, Records):
     processes: int = option(1, MACHINE, "Processes that share each batch; on a CPU, one per core is fastest", 1)
 
 
-RATES = {"muon": 0.04, "adamw": 0.002, "sgd": 0.1}
+RATES = {"muon": 0.04, "adamw": 0.005, "sgd": 0.1}
 """Learning rates at which the optimizers are alike: one that is chosen without a rate has the preset's, times the ratio
 of theirs."""
 
