@@ -450,9 +450,8 @@ class _Training:
             splits=start.manifest.splits if start else (),
         )
         rows = self._some_planes(PARITY_ROWS, 2)
-        calibration = (
-            rows[:CALIBRATION] if self.live.is_int8 or not step else None
-        )  # its matches are played as its games
+        is_quantised = self.live.is_int8 or not step  # matches are played in the precision of the games
+        calibration = rows[:CALIBRATION] if is_quantised else None
         planes = calibration, rows[:QUICK_ROWS] if step else rows
         return export(network, self.saved.with_name(name), manifest, *planes)
 
