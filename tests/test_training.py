@@ -526,21 +526,8 @@ def test_a_run_that_goes_on_can_be_played_and_its_older_snapshots_go(tiny: sl.Co
     with pytest.raises(Killed):
         sl.train(config, tmp_path, look)
     assert seen == {f"tiny-step{step}" for step in range(1, 5)}
-    sl.train(replace(config, snapshot_minutes=0, keep_best=True, validate_every=64), tmp_path)
-    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["tiny", "tiny-best"]
-    lines = (tmp_path / "training" / "tiny" / METRICS_FILE).read_text().splitlines()
-    losses = {line["rows"]: line["validation_policy_loss"] for line in map(json.loads, lines)}
-    best = Checkpoint.open(tmp_path / "checkpoints" / "tiny-best")
-    assert losses[best.manifest.rows] == min(losses.values()) and "int8_agreement" in best.manifest.metrics
-
-
-def test_a_run_ends_early_when_it_does_not_get_better(tiny: sl.Config, tmp_path: Path) -> None:
-    config = replace(tiny, early_stopping_patience=2, validate_every=32, learning_rate=1e-12, net="alphago-2x8")
-    steps: list[int] = []
-    ended = Checkpoint.open(sl.train(config, tmp_path, lambda progress: steps.append(progress.step))).manifest
-    assert ended.rows == 4 * 32 and "test_top1" in ended.metrics
-    again = Checkpoint.open(sl.train(config, tmp_path, lambda progress: steps.append(progress.step))).manifest
-    assert again.rows == ended.rows == steps[-1] * 32
+    sl.train(replace(config, snapshot_minutes=0), tmp_path)
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["tiny"]
 
 
 @pytest.fixture

@@ -167,10 +167,6 @@ class Supervised(Loop, Records):
     batch_size: int = option(256, LEARNING, "Rows a step, all processes together", 1)
     validate_every: int = option(50_000, WATCHING, "Rows between validations", 1)
     validation_positions: int = option(8_000, WATCHING, "Positions of a validation", 1)
-    keep_best: bool = option(False, WATCHING, "Keep the net with the lowest validation loss so far as NAME-best")
-    early_stopping_patience: int = option(
-        0, BUDGET, "Validations without a lower validation loss after which the run ends; 0 for never", 0
-    )
     processes: int = option(1, MACHINE, "Processes that share each batch; on a CPU, one per core is fastest", 1)
 
 
@@ -185,8 +181,8 @@ def is_paths(item: Field[Any]) -> bool:
 
 
 ADJUSTABLE = frozenset(
-    "data max_rows max_minutes max_iterations max_games early_stopping_patience save_minutes snapshot_minutes "
-    "keep_best eval_opponents eval_visits "
+    "data max_rows max_minutes max_iterations max_games save_minutes snapshot_minutes "
+    "eval_opponents eval_visits "
     "save_games tensorboard wandb profile threads num_workers device compile "
     "test_positions validate_every validation_positions parallel_games game_threads playout_positions eval_every "
     "eval_games eval_temperature eval_opponent eval_opponent_games final_eval_games".split()

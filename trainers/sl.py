@@ -178,9 +178,9 @@ def figures(ask: Ask, batches: Iterable[data.Batch]) -> dict[str, float]:
 
 
 def from_records(
-    config: Supervised, results: Path, trainer: str, loss: Loss[Target], measure: Measure, judged: str = "policy_loss"
+    config: Supervised, results: Path, trainer: str, loss: Loss[Target], measure: Measure
 ) -> Lesson[Target]:
-    """The lesson that all positions of game records teach; ``judged`` is the figure by which nets are compared.
+    """The lesson that all positions of game records teach.
 
     Several datasets of different board sizes are learned from in turn; the figures are of ``config.size``. Raises
     RecordError for records that can't be used, ConfigError for settings that can't be.
@@ -205,7 +205,6 @@ def from_records(
         begin=lambda _: loss,
         watch=lambda ask: figures_of(config, split, "validation", ask, measure),
         test=lambda ask: figures_of(config, split, "test", ask, measure) if len(split.test) else {},
-        judged=f"validation_{judged}",
         splits=split.rules,
     )
 

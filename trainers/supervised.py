@@ -20,8 +20,8 @@ from torch import Tensor
 from arena import ConfigError
 from arena.go.game import Rules
 from arena.go.planes import Encoder, find_encoder
-from bots.nets.catalogue import Net, load_network, named_network, usual_encoder
-from bots.nets.checkpoint import MANIFEST, Checkpoint, find
+from bots.nets.catalogue import Net, named_network, usual_encoder
+from bots.nets.checkpoint import Checkpoint, find
 from bots.nets.network import AUXILIARY, Answer
 from trainers import data
 from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
@@ -92,8 +92,6 @@ class Lesson(Generic[Wanted]):
     """What games were played for it, for the manifest."""
     splits: tuple[data.SplitRule, ...] = ()
     """By what its games are apart, for the manifest."""
-    judged: str = "validation_policy_loss"
-    """The figure by which nets are compared while they learn: the lower, the better."""
 
 
 def named(prefix: str, figures: Mapping[str, float]) -> dict[str, float]:
@@ -214,16 +212,7 @@ def train(
     saved = results / "checkpoints" / config.name
     if workers.rank:
         return saved
-    best = saved.with_name(f"{config.name}-best")
-    if config.keep_best and (best / MANIFEST).exists():
-        finish(Checkpoint.open(best), lesson, config)
     return save_checkpoint(config, results, lesson, learned)
-
-
-def finish(best: Checkpoint, lesson: Lesson[Any], config: Supervised) -> None:
-    """Export a checkpoint anew that was saved quickly, with all that others have."""
-    network = load_network(best)
-    export(network, best.folder, best.manifest, *calibrating(lesson, config, True))
 
 
 def join(config: Supervised, results: Path, read: Callable[[], Lesson[Any]], workers: Workers) -> None:
@@ -284,23 +273,11 @@ class Learning:
         self._averaged.load_state_dict(self._run.averaged)
         return Learned(deepcopy(self._averaged).cpu(), self._run.rows, self._run.seconds / 60, metrics)
 
-    @property
-    def is_stale(self) -> bool:
-        """Whether validations have not improved for as long as the settings allow."""
-        losses, patience = self._run.logged(self._lesson.judged), self._config.early_stopping_patience
-        return 0 < patience < len(losses) and min(losses[-patience:]) >= min(losses[:-patience])
-
     def watch(self, progress: Progress) -> Mapping[str, float]:
-        """Measure the net on validation positions, log it, and keep it if it is the best so far; its figures. Raises
-        ConfigError where the best is asked for and nothing tells it."""
-        config, figures = self._config, self._lesson.watch(self.ask())
+        """Measure the net on validation positions, and log it; its figures."""
+        figures = self._lesson.watch(self.ask())
         speed = {"rows_per_second": progress.rows_per_second, "waiting": progress.waiting}
         self._run.log(**self._run.figures(), **speed, **figures)
-        if (config.keep_best or config.early_stopping_patience) and self._lesson.judged not in figures:
-            raise ConfigError("no games are held out to choose the best net; raise validation_split")
-        losses = self._run.logged(self._lesson.judged)
-        if config.keep_best and losses[-1] == min(losses):
-            save_checkpoint(config, self._results, self._lesson, self.learned(figures), f"{config.name}-best", False)
         return figures
 
     def keep(self) -> None:
@@ -344,10 +321,10 @@ def learn(
         stack.enter_context(run.stopping_on_signals())
         batches = stack.enter_context(data.Prefetch(rows, ready, first, share, config.batch_size))
         profile_step = stack.enter_context(profiled(config.profile, run.folder))
-        ended, asked = learning.is_stale, time.monotonic()  # in an earlier sitting
+        asked = time.monotonic()
         for parts in batches:
             waited = time.monotonic() - asked
-            if run.is_over or ended:
+            if run.is_over:
                 break
             torch.manual_seed(config.seed + run.rows + share * workers.rank)  # for dropout, the same in a resumed run
             run.forget()
@@ -358,14 +335,13 @@ def learn(
             if workers.rank == 0:
                 if run.rows // config.validate_every > (run.rows - config.batch_size) // config.validate_every:
                     learning.watch(progress)
-                    run.stop_asked |= learning.is_stale
                 learning.keep()
                 run.save_when_due()
             asked = time.monotonic()
     metrics: dict[str, float] = {}
     if workers.rank == 0:
         run.save()
-        is_done = run.done >= 1 or learning.is_stale
+        is_done = run.done >= 1
         if is_done and run.logged("step")[-1:] != [run.step_count]:  # the log ends with the run
             metrics |= learning.watch(run.progress())
         else:

@@ -276,7 +276,6 @@ def lesson_of(config: Config, results: Path) -> Lesson[Target]:
         test=measuring.test,
         played=played,
         splits=tuple(dict.fromkeys((*split.rules, *(material.second.rules if material.second else ())))),
-        judged="validation_mse",
     )
 
 
