@@ -394,10 +394,6 @@ def test_the_policy_is_drawn_to_the_shares_of_the_visits() -> None:
     assert float(distill.loss(Answer(best, value), told, 0.5).policy) == pytest.approx(entropy, abs=1e-4)
     assert float(distill.loss(Answer(best.flip(1), value), told, 0.5).policy) > entropy + 1
     assert distill.loss(Answer(best, value), told, 0.5).right == 1
-    sharper = shares**2 / (shares**2).sum(1, keepdim=True)
-    least = float(-torch.xlogy(sharper, sharper).sum(1).mean())
-    sharp = distill.loss(Answer((sharper + 1e-12).log(), value), told, 0.5, sharpening=2.0)
-    assert float(sharp.policy) == pytest.approx(least, abs=1e-4) and least < entropy
 
 
 def test_the_soft_policy_is_drawn_to_the_fourth_root_of_the_shares() -> None:

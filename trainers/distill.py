@@ -76,7 +76,7 @@ def softened(shares: Tensor) -> Tensor:
     return sharpened(shares + SOFT_FLOOR, 1 / SOFT_TEMPERATURE)
 
 
-def loss(answer: Answer, target: TaughtTarget, outcome_share: float, sharpening: float = 1.0) -> Losses:
+def loss(answer: Answer, target: TaughtTarget, outcome_share: float) -> Losses:
     """How far an answer is from what it should be.
 
     Of the policy it is the cross entropy with the teacher's shares. Of the value it is the cross entropy of win, draw
@@ -86,8 +86,7 @@ def loss(answer: Answer, target: TaughtTarget, outcome_share: float, sharpening:
     """
     assert answer.policy is not None and answer.value is not None  # what ``check`` asks for
     usual = sl.loss(answer, target.usual)
-    wanted = sharpened(target.shares, sharpening)
-    policy = -(wanted * answer.policy.log_softmax(1)).sum(1).mean()
+    policy = -(target.shares * answer.policy.log_softmax(1)).sum(1).mean()
 
     decided, judged = target.usual.results != data.NO_RESULT, ~target.win_rates.isnan()
     by_result = functional.cross_entropy(
@@ -297,5 +296,5 @@ def to_taught(batch: data.Batch, device: torch.device) -> tuple[Tensor, TaughtTa
 
 
 def weigh(config: Config, answering: Answering, planes: Tensor, target: TaughtTarget) -> Weighed:
-    losses = loss(answering(planes), target, config.outcome_share, config.sharpening)
+    losses = loss(answering(planes), target, config.outcome_share)
     return Weighed(losses.total(config), losses.right, losses.parts())

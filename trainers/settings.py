@@ -210,7 +210,6 @@ class SL(Supervised):
     ownership_weight: float = option(0.3, LEARNING, "Weight of the ownership loss", 0)
     score_weight: float = option(0.1, LEARNING, "Weight of the score loss", 0)
     opponent_policy_weight: float = option(0.0, LEARNING, OPPONENT_POLICY, 0)
-    label_smoothing: float = option(0.0, LEARNING, "Label smoothing of the policy targets", 0, 0.99)
 
 
 SL_PRESETS = {
@@ -385,9 +384,6 @@ class Value(Supervised):
         "Value loss: cross entropy of win, draw and loss, or squared error as in AlphaGo",
         choices=("wdl", "mse"),
     )
-    freeze: str = option(
-        "none", LEARNING, "trunk: only the value, ownership and score heads learn", choices=("none", "trunk")
-    )
     learning_rate: float = option(0.01, LEARNING, "Peak learning rate, after the warmup", 0)
     policy_weight: float = option(
         1.0, LEARNING, "Weight of the KL divergence from the policy of start; without start, of the policy loss", 0
@@ -466,7 +462,6 @@ class Distill(Supervised):
     net: str = option("", NET, "Net: arena-BLOCKSxCHANNELS; '' for one of the shape of start")
     start: str = option("distilled-9x9", NET, "Checkpoint to start from; its net may be smaller; '' for none")
     learning_rate: float = option(0.01, LEARNING, "Peak learning rate, after the warmup", 0)
-    sharpening: float = option(1.0, LEARNING, "Exponent of the visit shares in targets; over 1 sharpens them", 0.1)
     outcome_share: float = option(
         0.5, LEARNING, "Weight of the game's result in the value target; the rest is the search's win rate", 0, 1
     )

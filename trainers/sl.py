@@ -64,7 +64,7 @@ class Losses:
         return total
 
 
-def loss(answer: Answer, target: Target, label_smoothing: float = 0.0) -> Losses:
+def loss(answer: Answer, target: Target) -> Losses:
     """How far an answer is from what it should be.
 
     Cross entropy of the move, of the reply, of the result and, as a mean over points, of the owner (a point of no
@@ -87,7 +87,7 @@ def loss(answer: Answer, target: Target, label_smoothing: float = 0.0) -> Losses
         wanted = target.scores.nan_to_num() / SCORE_UNIT
         score = (functional.smooth_l1_loss(answer.score, wanted, reduction="none") * scored).sum() / count
     return Losses(
-        policy=functional.cross_entropy(answer.policy, target.moves, label_smoothing=label_smoothing),
+        policy=functional.cross_entropy(answer.policy, target.moves),
         value=value,
         ownership=ownership,
         score=score,
@@ -224,5 +224,5 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
 
 
 def weigh(config: Config, answering: Answering, planes: Tensor, target: Target) -> Weighed:
-    losses = loss(answering(planes), target, config.label_smoothing)
+    losses = loss(answering(planes), target)
     return Weighed(losses.total(config), losses.right, losses.parts())

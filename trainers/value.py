@@ -23,7 +23,7 @@ from arena import ConfigError
 from arena.go.planes import Encoder
 from arena.players.registry import Registry
 from bots.nets.catalogue import Net
-from bots.nets.network import Answer, Network, expected_result
+from bots.nets.network import Answer, expected_result
 from trainers import data, outcomes, sl, supervised
 from trainers.lent import Lent, connected
 from trainers.loop import Target, to_tensors
@@ -224,8 +224,6 @@ def check(config: Config, results: Path) -> None:
         raise ConfigError(f"source = {config.source} needs game records: name them with --data, or choose self-play")
     if config.source == "self-play" and config.data:
         raise ConfigError("source = self-play reads no game records; choose records or both, or leave out --data")
-    if config.freeze == "trunk" and not config.start:
-        raise ConfigError("freeze = trunk keeps what start has learned; name a checkpoint to start from")
     if config.test_split + config.validation_split >= 1:
         raise ConfigError("test_split and validation leave no games to learn from; lower them")
     if config.source == "both":
@@ -280,11 +278,9 @@ def lesson_of(config: Config, results: Path) -> Lesson[Target]:
 
 
 def begin(config: Config, network: Net) -> Loss[Target]:
-    """The loss of a net that begins to learn, whose trunk is frozen or whose policy is held to what it is now."""
+    """The loss of a net that begins to learn, whose policy is held to what it is now."""
     before = None
-    if config.freeze == "trunk":
-        freeze_trunk(network)
-    elif config.start:
+    if config.start:
         before = answering_with(deepcopy(network).eval(), config)
 
     def weigh(answering: Answering, planes: Tensor, target: Target) -> Weighed:
@@ -294,11 +290,3 @@ def begin(config: Config, network: Net) -> Loss[Target]:
         return Weighed(total(losses, config), losses.right, losses.parts())
 
     return weigh
-
-
-def freeze_trunk(network: Net) -> None:
-    """Let only the heads of value, ownership and score learn; the norms of the rest keep their means, too."""
-    assert isinstance(network, Network)  # the only one with a value
-    for name, part in network.named_children():
-        if name not in ("value", "ownership", "score"):
-            part.requires_grad_(False).eval()
