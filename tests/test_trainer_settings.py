@@ -19,7 +19,6 @@ from trainers.settings import (
     GROUPS,
     METRICS_FILE,
     OWNERSHIP_PRESETS,
-    RENAMED,
     RL,
     RL_PRESETS,
     ROLLOUT_PRESETS,
@@ -51,11 +50,10 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_every_setting_has_a_sentence_a_group_and_no_former_name() -> None:
+def test_every_setting_has_a_sentence_and_a_group() -> None:
     for presets in PRESETS.values():
         for item in fields(presets["cpu"]):
             assert item.metadata["help"] and item.metadata["group"] in GROUPS, item.name
-            assert item.name not in RENAMED
         assert set(presets["cpu"].SHOWN) <= {item.name for item in fields(presets["cpu"])}
 
 
@@ -95,8 +93,6 @@ def test_a_key_given_twice_is_refused_for_the_first_would_be_lost() -> None:
     [
         (SL, {"lerning_rate": 0.1}, "file: unknown setting 'lerning_rate'; did you mean 'learning_rate'?"),
         (SL, {"xyz": 1}, "file: unknown setting 'xyz'; --settings lists them"),
-        (SL, {"batch": 4}, "file: the setting 'batch' is now called 'batch_size'"),
-        (RL, {"batch": 4}, "file: the setting 'batch' is now called 'micro_batch_size'"),
         (RL, {"cheap_visits": 4}, "file: unknown setting 'cheap_visits'; --settings lists them"),
         (SL, {"batch_size": "many"}, "file: batch_size = 'many' is not a whole number"),
         (SL, {"batch_size": 0}, "file: batch_size = 0 is out of range; allowed: from 1"),
@@ -154,7 +150,6 @@ def test_the_help_of_a_trainer_fits_a_screen_and_names_its_options() -> None:
     ("typed", "expected"),
     [
         (["--learning-rate", "3"], "--learning-rate is a setting, not an option: give it as --set learning_rate=VALUE"),
-        (["--batch=3"], "--batch is a setting, not an option: give it as --set batch_size=VALUE"),
         (["--lerning-rate", "3"], "unknown option '--lerning-rate'; did you mean '--learning-rate'?"),
         (["--nme", "x"], "unknown option '--nme'; did you mean '--name'?"),
         (["--set", "batch_size"], "--set batch_size: write KEY=VALUE, such as --set batch_size=128"),

@@ -31,36 +31,6 @@ GROUPS = SOURCE, NET, PLAYING, BUDGET, LEARNING, WATCHING, MACHINE = (
 SETTINGS_FILE, STATE_FILE, METRICS_FILE = "settings.json", "state.safetensors", "metrics.jsonl"
 """All settings of a run, what it is resumed from, and its log."""
 
-RENAMED = {
-    "average": "ema_decay",
-    "batch": "batch_size",
-    "cheap_visits": "cheap_search_visits",
-    "check_every": "validate_every",
-    "check_positions": "validation_positions",
-    "chunk": "games_per_file",
-    "clip": "max_grad_norm",
-    "deep_share": "full_search_prob",
-    "divergence_weight": "kl_weight",
-    "final_games": "final_eval_games",
-    "least": "min_advantage",
-    "loaders": "num_workers",
-    "players": "game_threads",
-    "rate_against": "eval_opponent",
-    "rate_bot_games": "eval_opponent_games",
-    "rate_every": "eval_every",
-    "rate_games": "eval_games",
-    "rate_temperature": "eval_temperature",
-    "records": "data",
-    "schedule": "lr_schedule",
-    "shrink": "weight_decay",
-    "slots": "parallel_games",
-    "test_share": "test_split",
-    "trace": "gae_lambda",
-    "validation": "validation_split",
-    "warm_up": "warmup_ratio",
-}
-"""What settings were called, and are called now."""
-
 
 def option(
     default: Any,
@@ -643,13 +613,8 @@ def change(settings: Told, given: Mapping[str, Any], where: str) -> Told:
     values: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
-            now = renamed(name, type(settings))
             hint = suggest(name, known) or "; --settings lists them"
-            raise ConfigError(
-                f"{where}: the setting '{name}' is now called '{now}'"
-                if now
-                else f"{where}: unknown setting '{name}'{hint}"
-            )
+            raise ConfigError(f"{where}: unknown setting '{name}'{hint}")
         if is_paths(known[name]):
             paths = [path for path in value.split(",") if path] if isinstance(value, str) else value
             if not isinstance(paths, list | tuple) or not all(isinstance(path, str) for path in paths):
@@ -664,12 +629,6 @@ def change(settings: Told, given: Mapping[str, Any], where: str) -> Told:
     if given_ends := ends & values.keys():
         values.update(dict.fromkeys(ends - given_ends))
     return replace(settings, **values)
-
-
-def renamed(name: str, kind: type[Settings]) -> str:
-    """What the setting of this former name is called now; empty for any other name."""
-    now = "micro_batch_size" if name == "batch" and kind is RL else RENAMED.get(name, "")
-    return now if now in {item.name for item in fields(kind)} else ""
 
 
 def listing(settings: Settings) -> Iterator[str]:

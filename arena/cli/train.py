@@ -36,7 +36,6 @@ from trainers.settings import (
     is_paths,
     listing,
     read_file,
-    renamed,
 )
 
 Config = Annotated[Path | None, typer.Option(help="TOML file of settings.")]
@@ -117,7 +116,6 @@ def _refuse_unknown(ctx: typer.Context, kind: type[Settings]) -> None:
     word = ctx.args[0].partition("=")[0]
     settings = {f"--{item.name.replace('_', '-')}": item.name for item in fields(kind)}
     name = word.lstrip("-").replace("-", "_")
-    name = renamed(name, kind) or name
     if word.startswith("--") and name in settings.values():
         raise ConfigError(f"{word} is a setting, not an option: give it as --set {name}=VALUE")
     options = [option for one in ctx.command.params for option in one.opts]
