@@ -315,7 +315,8 @@ def parts_of(games: Games, rules: Sequence[SplitRule], seen: set[bytes] | None =
 def split_by_game(games: Games, *rules: SplitRule) -> Split:
     """Whole games apart, as ``parts_of`` tells."""
     parts = parts_of(games, rules)
-    return Split(*(games.select(parts == part) for part in (TRAIN, VALIDATION, TEST)), rules)
+    train, validation, test = (games.select(parts == part) for part in (TRAIN, VALIDATION, TEST))
+    return Split(train, validation, test, rules)
 
 
 def day_of(text: str) -> int:

@@ -478,10 +478,10 @@ def read_split(settings: Records, cache: Path, inherited: Sequence[SplitRule] = 
                 f"{paths[0]} holds {size}x{size} games, not {settings.size}x{settings.size}; set the size"
             )
         rules = tuple(dict.fromkeys((dataset.rule, *inherited)))
-        held_out = [dataset.validation, dataset.test]
+        validation, test = dataset.validation, dataset.test
         if len(rules) > 1:
-            held_out = [part.select(parts_of(part, rules) != TRAIN) for part in held_out]
-        split = Split(dataset.train, *held_out, rules)
+            validation, test = (part.select(parts_of(part, rules) != TRAIN) for part in (validation, test))
+        split = Split(dataset.train, validation, test, rules)
     else:
         rules = tuple(dict.fromkeys((SplitRule.of(settings), *inherited)))
         split = split_by_game(load_games(paths, settings.size, cache), *rules)

@@ -257,16 +257,7 @@ class RL(Loop):
     warmup_ratio: float = option(0.0, LEARNING, "Share of the budget in which the learning rate rises", 0, 0.9)
     weight_decay: float = option(0.0, LEARNING, "Decoupled weight decay of the convolutions", 0)
     ema_decay: float = option(0.8, LEARNING, "Decay a step of the averaged weights, which are what is saved", 0, 1)
-    baseline: str = option(
-        "colour",
-        LEARNING,
-        "Baseline taken off a return: none, the mean return so far with that colour, or the value head",
-        choices=("none", "colour", "value"),
-    )
-    gae_lambda: float = option(1.0, LEARNING, "GAE lambda, with baseline value (1 = Monte Carlo returns)", 0, 1)
-    min_advantage: float = option(
-        0.0, LEARNING, "Moves with a smaller advantage, either way, are left out, which saves time", 0, 2
-    )
+    gae_lambda: float = option(1.0, LEARNING, "GAE lambda (1 = Monte Carlo returns)", 0, 1)
     entropy_weight: float = option(0.0, LEARNING, "Weight of the entropy bonus, in nats a move", 0)
     kl_weight: float = option(0.0, LEARNING, "Weight of the KL divergence from the first net's policy", 0)
     value_weight: float = option(0.1, LEARNING, "Weight of the value loss", 0)
@@ -305,9 +296,7 @@ RL_PRESETS = {
         lr_schedule="cosine",
         warmup_ratio=0.03,
         ema_decay=0.9,
-        baseline="value",
         gae_lambda=0.9,
-        min_advantage=0.03,
         entropy_weight=0.01,
         eval_every=20,
         eval_games=512,

@@ -79,14 +79,14 @@ def kept_to_one(folder: Path, hint: str) -> Iterator[None]:
                 folder.rmdir()
 
 
-def compiled(network: nn.Module, config: Loop, device: torch.device, **options: Any) -> nn.Module:
+def compiled(network: nn.Module, config: Loop, device: torch.device, **options: Any) -> Callable[..., Any]:
     """The net compiled, if the settings say so and torch can: for a CPU it needs a C++ compiler, for a GPU one of C.
     Where there is none the net is left as it is, with a warning in the log."""
     if not config.compile:
         return network
     variable, usual = ("CXX", ("g++", "clang++")) if device.type == "cpu" else ("CC", ("gcc", "clang", "cc"))
     if any(shutil.which(name) for name in (os.environ.get(variable, ""), *usual) if name):
-        return torch.compile(network, **options)  # type: ignore[no-any-return,call-overload]  # a net, in torch's words
+        return torch.compile(network, **options)
     words = "compile = true needs a compiler (%s), and there is none: the net learns uncompiled"
     logging.getLogger(__name__).warning(words, " or ".join(usual))
     return network
