@@ -139,7 +139,6 @@ def count_a_step(folder: Path) -> tuple[int, dict[str, int]]:
                     ((2,), torch.int64),
                     ((2, 81), torch.int8),
                     ((2,), torch.float32),
-                    ((2,), torch.int64),
                 )
             )
         ),

@@ -107,27 +107,6 @@ def test_an_exported_net_answers_as_torch_does_on_every_size(net: Checkpoint, si
     assert win_rates.dtype == np.float32 and win_rates.min() >= 0 and win_rates.max() <= 1
 
 
-def test_auxiliary_heads_answer_in_training_alone_and_change_nothing_that_is_exported(
-    net: Checkpoint, tmp_path: Path
-) -> None:
-    plain = lively_network()
-    config = replace(plain.config, opponent_policy=1, soft_policy=1)
-    network, planes = Network(config), random_positions(9, 12, 3)
-    assert {key.partition(".")[0] for key in network.load_state_dict(plain.state_dict(), strict=False)[0]} == {
-        "auxiliary"
-    }
-    said = network.train()(torch.from_numpy(planes))
-    assert all(part is not None for part in said) and said.policy.shape == said.opponent_policy.shape == (12, 82)
-    said.soft_policy.sum().backward()
-    assert network.stem.weight.grad.any() and network.policy.points.weight.grad is None
-    network.load_state_dict(plain.state_dict(), strict=False)  # the norms have seen something
-    assert TorchModel(network, torch.device("cpu")).outputs == {"policy", "value", "ownership", "score"}
-    write_model(network.eval(), tmp_path / "model.onnx", planes)
-    write_model(plain.eval(), tmp_path / "plain.onnx", planes)
-    told, exact = (run_model(tmp_path / name, planes) for name in ("model.onnx", "plain.onnx"))
-    assert told.keys() == exact.keys() and all(np.array_equal(told[name], exact[name]) for name in exact)
-
-
 def test_the_model_has_its_numbers_from_the_weights(net: Checkpoint, tmp_path: Path) -> None:
     """Nets that ship had them twice. The twin has its own, and folds the norms before they are written."""
     planes = random_positions(9, 12, 3)
@@ -196,6 +175,16 @@ def test_a_net_whose_export_differs_from_torch_is_saved_without_it_and_plays(
     bot = Registry(results=tmp_path).resolve(f"checkpoint:{saved.folder}").build()
     game = Game(Rules.preset("cgos", 9))
     assert bot.choose(game, Limits()).move is not None
+
+
+def test_a_net_that_was_trained_with_heads_that_are_gone_is_read_without_them() -> None:
+    checkpoint = Checkpoint.open(SHIPPED / "zero-9x9")
+    assert checkpoint.manifest.network["opponent_policy"] == 1
+    planes = random_positions(9, 4)
+    with torch.no_grad():
+        answer = load_network(checkpoint).eval()(torch.from_numpy(planes))
+    exact = run_model(checkpoint.model(), planes)
+    assert np.allclose(answer.policy.numpy(), exact["policy"], rtol=1e-4, atol=1e-4)
 
 
 def test_snapshots_of_a_run_are_pruned(net: Checkpoint, tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def test_a_run_is_told_by_file_and_command_line_and_goes_on_by_its_name(archive:
     told = tmp_path / "run.toml"
     told.write_text(
         f'data = ["{archive}"]\nsize = {SIZE}\ntest_from = ""\nbatch_size = 16\nmax_rows = 32\nname = "told"\n'
-        "opponent_policy_weight = 0.15\nvalidate_every = 16\n"
+        "validate_every = 16\n"
     )
     results = tmp_path / "results"
 
@@ -181,9 +181,8 @@ def test_a_run_is_told_by_file_and_command_line_and_goes_on_by_its_name(archive:
     assert further.exit_code == 0, further.output
     manifest = Checkpoint.open(results / "checkpoints" / "told").manifest
     assert manifest.rows == 64 and manifest.settings["net"] == "arena-1x8"
-    assert manifest.network["opponent_policy"] == 1 and manifest.network["soft_policy"] == 0
     lines = (results / "training" / "told" / METRICS_FILE).read_text().splitlines()
-    assert len(lines) == 4 and all(json.loads(line)["opponent_policy_loss"] > 0 for line in lines)
+    assert len(lines) == 4 and all(json.loads(line)["policy_loss"] > 0 for line in lines)
     other = str(train("--resume", "told", "--net", "arena-1x9", "--set", "seed=2").exception)
     assert "net = 'arena-1x8', not 'arena-1x9'" in other and "seed = 1, not 2" in other and "--new" in other
     anew = train("--resume", "told", "--net", "arena-1x9", "--new")

@@ -176,14 +176,10 @@ def test_symmetries_move_planes_and_targets_alike(games: data.Games) -> None:
     places[:3] = games.starts[[1, 7, -1]] - 1  # the last moves of games
     plain = data.encode_positions(games, ENCODER, places, np.zeros(60, np.int64))
     assert np.array_equal(plain.moves, games.moves[places])
-    ends = set(games.starts[1:].tolist())
-    replies = [data.NO_MOVE if place + 1 in ends else int(games.moves[place + 1]) for place in places.tolist()]
-    assert plain.replies.tolist() == replies
     for symmetry in range(8):
         rows = data.encode_positions(games, ENCODER, places, np.full(60, symmetry))
         assert np.array_equal(rows.planes, apply_symmetry(plain.planes, symmetry))
         assert np.array_equal(rows.moves, symmetry_table(SIZE)[symmetry][plain.moves])
-        assert np.array_equal(rows.replies, np.append(symmetry_table(SIZE)[symmetry], data.NO_MOVE)[plain.replies])
         on_board = rows.moves < SIZE * SIZE
         stones = rows.planes[:, 0] + rows.planes[:, 1]
         assert not stones.reshape(60, -1)[np.flatnonzero(on_board), rows.moves[on_board]].any()
@@ -245,24 +241,19 @@ def test_the_loss_leaves_out_unknown_results() -> None:
     moves, results = torch.tensor([3, 49, 0, 7]), torch.tensor([WIN, NO_RESULT, LOSS, NO_RESULT])
     ownership, owners = torch.randn(4, 49, generator=generator, requires_grad=True), torch.ones(4, 49)
     score, scores = torch.zeros(4), torch.tensor([5.0, math.nan, -20.0, math.nan])
-    opponent, replies = torch.randn(4, 50, generator=generator, requires_grad=True), torch.tensor([1, -1, 49, 0])
-    answer = Answer(policy, value, ownership, score, opponent)
-    losses = sl.loss(answer, loop.Target(moves, results, owners, scores, replies))
+    answer = Answer(policy, value, ownership, score)
+    losses = sl.loss(answer, loop.Target(moves, results, owners, scores))
     assert torch.isclose(losses.policy, functional.cross_entropy(policy, moves))
     assert torch.isclose(losses.value, functional.cross_entropy(value[[0, 2]], results[[0, 2]]))
     assert torch.isclose(losses.ownership, -functional.logsigmoid(ownership[[0, 2]]).mean())
     assert math.isclose(float(losses.score), (0.5**2 / 2 + (2 - 0.5)) / 2)  # Huber's, of half a unit and of two
-    assert losses.opponent_policy is not None
-    assert torch.isclose(losses.opponent_policy, functional.cross_entropy(opponent[[0, 2, 3]], replies[[0, 2, 3]]))
-    plain, weighed = losses.total(sl.Config()), losses.total(sl.Config(opponent_policy_weight=0.5))
-    assert torch.isclose(weighed, plain + 0.5 * losses.opponent_policy)
-    weighed.backward()
-    for part, rows in ((value, [0, 2]), (ownership, [0, 2]), (opponent, [0, 2, 3])):
-        assert part.grad is not None and part.grad.flatten(1).any(1).nonzero().flatten().tolist() == rows
-    results, owners, replies = torch.full((4,), NO_RESULT), torch.zeros(4, 49), torch.full((4,), data.NO_MOVE)
-    nothing = sl.loss(answer, loop.Target(moves, results, owners, torch.full((4,), math.nan), replies))
+    losses.total(sl.Config()).backward()
+    for part in (value, ownership):
+        assert part.grad is not None and part.grad.flatten(1).any(1).nonzero().flatten().tolist() == [0, 2]
+    results, owners = torch.full((4,), NO_RESULT), torch.zeros(4, 49)
+    nothing = sl.loss(answer, loop.Target(moves, results, owners, torch.full((4,), math.nan)))
     assert float(nothing.value.detach()) == 0
-    assert torch.equal(nothing.total(sl.Config(opponent_policy_weight=1)), nothing.policy)
+    assert torch.equal(nothing.total(sl.Config()), nothing.policy)
 
 
 def test_a_score_knows_the_constant_floor_and_late_positions(games: data.Games) -> None:

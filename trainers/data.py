@@ -20,7 +20,7 @@ from arena import ConfigError, RecordError
 from arena.files import replacing
 from arena.go.collection import read_path
 from arena.go.moves import BLACK, SYMMETRIES, WHITE, symmetry_table
-from arena.go.planes import NO_MOVE, Encoder, encode_rows, final_owners
+from arena.go.planes import Encoder, encode_rows, final_owners
 from arena.go.record import Record
 from trainers.settings import Records
 
@@ -111,7 +111,6 @@ class Batch:
         np.ndarray
     )  # (B, n²) int8: 1 where the point will be the side to move's, -1 the other's, 0 no one's or unknown
     scores: np.ndarray  # (B,) float32: by how many points the side to move will win, komi counted; NaN where unknown
-    replies: np.ndarray  # (B,) int64: the opponent's next move, NO_MOVE where the game ends before
 
     def __len__(self) -> int:
         return len(self.moves)
@@ -491,9 +490,6 @@ def encode_positions(
     planes = encode_rows(encoder, *lists, owners, plies, symmetries, threads)
     tables = symmetry_table(games.size)
     targets = tables[symmetries, games.moves[places]].astype(np.int64)
-    after = np.minimum(places + 1, len(games.moves) - 1)
-    replies = tables[symmetries, games.moves[after]].astype(np.int64)
-    replies[places + 1 == games.starts[owners + 1]] = NO_MOVE
     signs = np.where(plies % 2 == 0, 1, -1)
     final = games.owners[owners] * (signs * games.scored[owners])[:, None].astype(np.int8)
     turned = np.empty_like(final)
@@ -502,7 +498,7 @@ def encode_positions(
     scores = np.where(games.scored[owners], signs * margins, np.nan).astype(np.float32)
     shape = (len(places), encoder.planes, games.size, games.size)
     results = results_of(games.winners[owners], plies)
-    return Batch(planes.reshape(shape), targets, results, plies, turned, scores, replies)
+    return Batch(planes.reshape(shape), targets, results, plies, turned, scores)
 
 
 def results_of(winners: np.ndarray, plies: np.ndarray) -> np.ndarray:

@@ -60,22 +60,6 @@ class TaughtTarget:
     win_rates: Tensor  # (B,), of the side to move; NaN where none is known
 
 
-def sharpened(shares: Tensor, power: float) -> Tensor:
-    """Shares (B, moves) ^ ``power``, again with the sum 1."""
-    raised = shares**power
-    return raised / raised.sum(1, keepdim=True)
-
-
-SOFT_TEMPERATURE, SOFT_FLOOR = 4.0, 1e-7
-"""Of the soft policy target, as KataGo has them."""
-
-
-def softened(shares: Tensor) -> Tensor:
-    """Shares (B, moves) at ``SOFT_TEMPERATURE``, with a floor under moves without visits: how good moves compare that
-    are not the best (KataGoMethods.md, "Auxiliary Soft Policy Target")."""
-    return sharpened(shares + SOFT_FLOOR, 1 / SOFT_TEMPERATURE)
-
-
 def loss(answer: Answer, target: TaughtTarget, outcome_share: float) -> Losses:
     """How far an answer is from what it should be.
 
@@ -101,10 +85,7 @@ def loss(answer: Answer, target: TaughtTarget, outcome_share: float) -> Losses:
     first = torch.where(judged, outcome_share, 1.0) * decided
     second = torch.where(decided, 1 - outcome_share, 1.0) * judged
     value = (first * by_result + second * by_rate).sum() / (decided | judged).sum().clamp(min=1)
-    soft = None
-    if answer.soft_policy is not None:
-        soft = -(softened(target.shares) * answer.soft_policy.log_softmax(1)).sum(1).mean()
-    return replace(usual, policy=policy, value=value, soft_policy=soft)
+    return replace(usual, policy=policy, value=value)
 
 
 # --- Measuring ---

@@ -40,7 +40,6 @@ class Target(NamedTuple):
     results: Tensor  # (B,) int64
     owners: Tensor  # (B, n²) int8
     scores: Tensor  # (B,) float32
-    replies: Tensor  # (B,) int64
 
 
 def moved(array: np.ndarray, device: torch.device) -> Tensor:

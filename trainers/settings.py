@@ -166,10 +166,6 @@ GPU: dict[str, Any] = {"save_minutes": 1.0, "num_workers": 8, "device": "cuda", 
 """What the gpu presets share."""
 
 
-OPPONENT_POLICY = "Weight of the auxiliary opponent policy loss: the move after the next. KataGo uses 0.15"
-"""The help of a setting that several trainers have."""
-
-
 @dataclass(frozen=True)
 class SL(Supervised):
     """What ``trainers.sl`` is told."""
@@ -179,7 +175,6 @@ class SL(Supervised):
     value_weight: float = option(0.4, LEARNING, "Weight of the value loss; that of the policy loss is 1", 0)
     ownership_weight: float = option(0.3, LEARNING, "Weight of the ownership loss", 0)
     score_weight: float = option(0.1, LEARNING, "Weight of the score loss", 0)
-    opponent_policy_weight: float = option(0.0, LEARNING, OPPONENT_POLICY, 0)
 
 
 SL_PRESETS = {
@@ -427,10 +422,6 @@ class Distill(Supervised):
     value_weight: float = option(0.4, LEARNING, "Weight of the value loss; that of the policy loss is 1", 0)
     ownership_weight: float = option(0.1, LEARNING, "Weight of the ownership loss", 0)
     score_weight: float = option(0.05, LEARNING, "Weight of the score loss", 0)
-    opponent_policy_weight: float = option(0.0, LEARNING, OPPONENT_POLICY, 0)
-    soft_policy_weight: float = option(
-        0.0, LEARNING, "Weight of the auxiliary soft policy loss: shares at temperature 4. KataGo uses 8", 0
-    )
     games_per_file: int = option(16, MACHINE, "Games in a file; a killed command loses one file", 1)
     parallel_games: int = option(32, MACHINE, "Games under way at once, in each game thread", 1)
     game_threads: int = option(1, MACHINE, "Threads that play games, each with a teacher of its own", 1)
@@ -530,10 +521,6 @@ class Zero(Loop):
     value_weight: float = option(1.5, LEARNING, "Weight of the value loss; that of the policy loss is 1", 0)
     ownership_weight: float = option(1.5, LEARNING, "Weight of the ownership loss, a mean over points", 0)
     score_weight: float = option(0.1, LEARNING, "Weight of the score loss", 0)
-    opponent_policy_weight: float = option(0.15, LEARNING, OPPONENT_POLICY, 0)
-    soft_policy_weight: float = option(
-        0.0, LEARNING, "Weight of the auxiliary soft policy loss: shares at temperature 4. KataGo uses 8", 0
-    )
     save_minutes: float = option(1.0, WATCHING, "Minutes between saved states, from which a run can be resumed", 0)
     snapshot_minutes: float = option(
         5.0, WATCHING, "Minutes between checkpoints NAME-stepN, which play the matches; the last three are kept", 0.01

@@ -3,7 +3,7 @@
 Learns the next move (cross entropy, as AlphaGo's SL policy: Silver et al. 2016, "Mastering the game of Go with deep
 neural networks and tree search", Methods) and, from the same rows where the record tells and where the net has a head
 for it, who wins, whose each point will be and by how much (Wu 2019, "Accelerating self-play learning in Go", section
-4.2). An auxiliary head may learn the opponent's next move (the same paper, "Auxiliary Policy Targets").
+4.2).
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from arena import ConfigError
-from arena.go.planes import NO_MOVE
-from bots.nets.network import AUXILIARY, SCORE_UNIT, Answer
+from bots.nets.network import SCORE_UNIT, Answer
 from trainers import data, dataset, supervised
 from trainers.loop import Target, to_tensors
 from trainers.progress import Progress
@@ -42,41 +41,30 @@ class Losses:
     ownership: Tensor
     score: Tensor
     right: Tensor
-    opponent_policy: Tensor | None = None
-    soft_policy: Tensor | None = None
-    """Of the auxiliary heads, where the net has them."""
 
     def parts(self) -> dict[str, Tensor]:
         """By the names that they have in the log."""
-        heads = {head: getattr(self, head) for head in Answer._fields}
-        return {f"{head}_loss": loss for head, loss in heads.items() if loss is not None}
+        return {f"{head}_loss": getattr(self, head) for head in Answer._fields}
 
     def total(self, config: Config | Distill | Zero) -> Tensor:
-        total = (
+        return (
             self.policy
             + config.value_weight * self.value
             + config.ownership_weight * self.ownership
             + config.score_weight * self.score
         )
-        for head in AUXILIARY:
-            if (loss := getattr(self, head)) is not None:
-                total = total + getattr(config, f"{head}_weight") * loss
-        return total
 
 
 def loss(answer: Answer, target: Target) -> Losses:
     """How far an answer is from what it should be.
 
-    Cross entropy of the move, of the reply, of the result and, as a mean over points, of the owner (a point of no
+    Cross entropy of the move, of the result and, as a mean over points, of the owner (a point of no
     one's is half of each side's); Huber's loss of the score. Rows where one of them isn't known don't count for it.
     """
     assert answer.policy is not None  # what ``train`` asks for
     value = ownership = score = answer.policy.new_zeros(())
-    opponent = None
     if answer.value is not None:
         value = mean_cross_entropy(answer.value, target.results, data.NO_RESULT)
-    if answer.opponent_policy is not None:
-        opponent = mean_cross_entropy(answer.opponent_policy, target.replies, NO_MOVE)
     scored = ~target.scores.isnan()
     count = scored.sum().clamp(min=1)
     if answer.ownership is not None:
@@ -92,7 +80,6 @@ def loss(answer: Answer, target: Target) -> Losses:
         ownership=ownership,
         score=score,
         right=(answer.policy.detach().argmax(1) == target.moves).float().mean(),
-        opponent_policy=opponent,
     )
 
 

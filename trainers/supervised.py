@@ -22,7 +22,7 @@ from arena.go.game import Rules
 from arena.go.planes import Encoder, find_encoder
 from bots.nets.catalogue import Net, named_network, usual_encoder
 from bots.nets.checkpoint import Checkpoint, find
-from bots.nets.network import AUXILIARY, Answer
+from bots.nets.network import Answer
 from trainers import data
 from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
 from trainers.loop import Run, to_tensors
@@ -139,8 +139,7 @@ def build(config: Supervised | Zero, results: Path) -> Net:
     """The net to begin with: that of ``start``, or untrained and the same for the same seed. Raises CheckpointError."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        heads = [head for head in AUXILIARY if getattr(config, f"{head}_weight", 0) > 0]
-        network = named_network(config.net, encoder_of(config).planes, config.size, heads)
+        network = named_network(config.net, encoder_of(config).planes, config.size)
     if config.start:
         start_from(network, Checkpoint.open(find(config.start, results)))
     return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's hints
