@@ -115,7 +115,7 @@ def test_a_position_where_black_is_to_move_and_black_won_is_a_win(games: Games) 
 def test_a_net_that_is_sure_of_the_right_result_has_no_error_and_of_the_wrong_one_all() -> None:
     results = torch.tensor([WIN, DRAW, LOSS, NO_RESULT])
     moves = torch.zeros(4, dtype=torch.int64)
-    target = Target(moves, results, torch.zeros(4, 49), torch.full((4,), math.nan), moves)
+    target = Target(moves, results, torch.zeros(4, 49), torch.full((4,), math.nan))
     sure = 50 * functional.one_hot(results.clamp(min=0), 3).float()
     policy = torch.randn(4, 50, generator=torch.Generator().manual_seed(1))
     for squared in (False, True):
