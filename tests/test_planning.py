@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena.ratings import Bound, PairCounts, Sprt, compare, expected_score, logistic_llr
+from arena.ratings import PairCounts, Sprt, compare, expected_score, logistic_llr
 from arena.results.planning import Outlook, games_for_interval, games_to_show, sprt_games
 
 
@@ -70,7 +70,7 @@ def test_five_pairs_foretell_to_a_factor_of_two_and_a_half_at_worst(score: float
 
 def test_what_looks_like_no_end_of_strength_is_still_a_number() -> None:
     won = PairCounts(0, 0, 0, 0, 5)
-    assert compare(won).elo.bound is Bound.BELOW
+    assert not compare(won).elo.is_bounded
     assert 100 < Outlook.of(won).difference(won) < 1000
     even = PairCounts(5, 0, 20, 0, 5)
     assert Outlook.of(even).difference(even) == 0

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from arena.ratings import Z95, Estimate, PairCounts, Sprt, compare, elo, expected_score
+from arena.ratings import Z95, PairCounts, Sprt, compare, elo, expected_score
 
 SURE = 0.95
 """The chance with which a true difference is to be shown."""
@@ -38,9 +38,9 @@ class Outlook:
         return self.spread * score * (1 - score)
 
     def difference(self, counts: PairCounts) -> float:
-        """The current estimate of the Elo difference; the expected value if the games give no finite one."""
-        found: Estimate = compare(counts).elo
-        return elo(self.score) if found.value is None else found.value
+        """The current estimate of the Elo difference; the expected value if the games don't bound it."""
+        found = compare(counts).elo
+        return found.value if found.is_bounded else elo(self.score)
 
 
 def games_for_interval(outlook: Outlook, half_width: float) -> int:
