@@ -210,7 +210,10 @@ class Live:
 
     def begin(self, event: Match | Tournament | Ladder, store: Store, more: Iterable[str] = ()) -> Any:
         """Say who has changed, and what ``more`` there is to say; store who plays what; then ``play``."""
-        for line in [*changes(store, event.players.values()), *more]:
+        from arena.screen.report import test_forecast
+
+        test = [test_forecast(event.test, event.games)] if isinstance(event, Match) and event.test is not None else []
+        for line in [*changes(store, event.players.values()), *test, *more]:
             printer(self.console)(line)
         note_event(store, event)
         return self.play(event, store)

@@ -30,8 +30,8 @@ class Ladder(OfMany):
     """Any number of players, ranked with as few games as that takes.
 
     A round is some meetings of ``block`` games each. First, players next to each other in ``entries`` meet; then the
-    meetings follow from the ratings so far, see ``next_meetings``. It is over after ``games``
-    games, or when each of these intervals is known to ``to_see`` Elo either way (95 %; 0 asks for no end of that kind).
+    meetings follow from the ratings so far, see ``next_meetings``. It is over after ``games`` games, or when the
+    interval between each two neighbours in the ranking is at most ``to_see`` Elo either way (95 %; 0: never).
     The next round depends on the games of the rounds before and on nothing else, so a ladder that goes on is the one
     that never stopped. Players may join later, ``games`` may grow.
     """

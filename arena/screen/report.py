@@ -21,6 +21,7 @@ from arena.ratings import Sprt, Verdict
 from arena.results.event import EndingCount, Findings, Kind, Report
 from arena.results.gate import Evidence, History, Over, Ruling, Version
 from arena.results.league import Crosstable, League, Surprise
+from arena.results.planning import usual_games
 from arena.results.stored import Overview
 from arena.screen import style
 from arena.screen.chart import HEIGHT, MARKS, Canvas, EloBars, EloCourse, Scale
@@ -86,6 +87,16 @@ def verdict(judge: Judge, test: Sprt) -> str:
     else:
         words = f"undecided between {test.elo0:g} and {test.elo1:g} Elo; more games (-n) continue it"
     return f"{words} ({llr}; {errors})"
+
+
+def test_forecast(test: Sprt, most: int) -> str:
+    """How many games a sequential test takes, in words, before it starts."""
+    at_ends, between = usual_games(test)
+    words = (
+        f"The SPRT takes about {at_ends:,} games on average if {test.elo0:g} or {test.elo1:g} Elo is true, and about "
+        f"{between:,} halfway between; fewer with draws."
+    )
+    return words if between <= most / 2 else f"{words} After {most:,} games (-n) it may be undecided."
 
 
 def terms(report: Report) -> tuple[tuple[str, str], ...]:
