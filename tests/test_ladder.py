@@ -184,7 +184,7 @@ def test_a_ladder_tells_neighbours_apart_better_than_a_round_robin_of_as_many_ga
 def test_the_intervals_of_a_ladder_hold_the_truth_as_often_as_they_promise(step: int) -> None:
     """Pairing by the rating alone fed on its own noise: 56 % at 0 Elo, 75 % at 10, 89 % at 25."""
     held, marked, ladders = [], 0, 24
-    for seed in range(ladders):
+    for seed in range(3000, 3000 + ladders):
         names = random.Random(seed).sample("abcdefgh", 8)  # the strength doesn't follow the order of the list
         played = ladder(*names, games=800, seed=seed)
         strength = {name: float(step * "abcdefgh".index(name)) for name in names}

@@ -393,8 +393,55 @@ def test_a_cycle_surprises():
     """A beats B beats C beats A, 18 to 2 each: at the fit all are equal, as in 18 heads of 20 throws."""
     cycle = rate([Result(a, b, 18, 20) for a, b in ("AB", "BC", "CA")], black_advantage=False)
     tail = stats.binom.sf(17, 20, 0.5)
-    assert cycle.surprise() == pytest.approx(np.where(np.eye(3), 1, tail))
+    assert cycle.surprise() == pytest.approx(np.where(np.eye(3), 1, 6 * tail))  # three pairs, two sides
     assert rate([Result("A", "B", 18, 20)]).surprise()[0, 1] > 0.3
+
+
+def test_alarms_are_corrected_for_the_number_of_pairs_that_are_compared():
+    """One in a thousand a pair gave 3.5 false alarms in a league of 100 players; 1 % of leagues may have one."""
+    rng = np.random.default_rng(3)
+    truth = rng.normal(0, 150, 40)
+    alarms = [(rate(simulated(truth, 8, rng), black_advantage=False).surprise() < 0.01).any() for _ in range(25)]
+    assert sum(alarms) <= 1
+
+
+@pytest.mark.parametrize(
+    ("won", "is_measured"), [((17, 17), False), ((16, 17), False), ((16, 16), True), ((17, 0), False), ((10, 12), True)]
+)
+def test_what_black_is_worth_is_left_out_where_the_games_do_not_bound_it(won, is_measured):
+    """A match at 34-0 said: advantage of playing Black +0.0 ± 1737.2 Elo."""
+    ratings = rate([Result("A", "B", won[0], 17), Result("B", "A", 17 - won[1], 17)])
+    assert (ratings.black_advantage is not None) == is_measured
+    if is_measured:
+        interval = ratings.black_advantage.interval
+        assert interval.high - interval.low < 1000
+
+
+def test_the_black_advantage_is_bounded_where_no_strengths_can_follow_it():
+    """The slow twin: strengths and an advantage that never make a result less likely, by linear programming."""
+    rng, seen = np.random.default_rng(8), []
+    for _ in range(60):
+        results = [
+            Result(black, white, float(rng.choice([0, 1, 2])), 2)
+            for black, white in itertools.permutations("ABCD", 2)
+            if rng.random() < 0.7
+        ]
+        if not results:
+            continue
+        rows = []
+        for row in results:
+            odds = [(row.black == name) - (row.white == name) for name in "ABCD"]
+            rows += [[-odd for odd in odds] + [-1]] * (row.black_points > 0) + [[*odds, 1]] * (row.black_points < 2)
+        free = [
+            optimize.linprog(np.zeros(5), rows, np.zeros(len(rows)), bounds=[(None, None)] * 4 + [(side, side)]).success
+            for side in (-1, 1)
+        ]
+        ratings = rate(results)
+        can_be_told = ratings.likelihood.estimate(np.eye(len(ratings.players) + 1)[-1]) if not any(free) else None
+        assert (ratings.black_advantage is None) == any(free), results
+        assert ratings.black_advantage == can_be_told
+        seen.append(any(free))
+    assert 5 < sum(seen) < len(seen) - 5
 
 
 def test_the_likelihood_of_superiority_is_that_of_the_difference():

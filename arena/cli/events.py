@@ -210,9 +210,9 @@ class Live:
 
     def begin(self, event: Match | Tournament | Ladder, store: Store, more: Iterable[str] = ()) -> Any:
         """Say who has changed, and what ``more`` there is to say; store who plays what; then ``play``."""
-        from arena.screen.report import test_forecast
+        from arena.screen.report import forecast_test
 
-        test = [test_forecast(event.test, event.games)] if isinstance(event, Match) and event.test is not None else []
+        test = [forecast_test(event.test, event.games)] if isinstance(event, Match) and event.test is not None else []
         for line in [*changes(store, event.players.values()), *test, *more]:
             printer(self.console)(line)
         note_event(store, event)

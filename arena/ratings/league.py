@@ -59,14 +59,12 @@ class Ratings:
 
     `elo` (n,) and `covariance` (Elo squared) are relative to the anchor or, without one, to the mean of the largest
     component. Players of different components have no measured distance: there, `elo` owes its size to the prior, and
-    `difference` and `estimate` lack an end. `black_advantage` is None where it was left out, by the caller or because
-    each pairing kept its colours, so that it can't be told from strength; and where the games don't bound it.
+    `difference` and `estimate` lack an end.
     """
 
     players: tuple[str, ...]  # by name
     elo: FloatArray
     covariance: FloatArray
-    black_advantage: Estimate | None
     prior: float  # virtual games per player
     anchor: str | None
     components: tuple[tuple[str, ...], ...]  # strongest first; within one, everybody has beaten everybody, see `beaten`
@@ -79,6 +77,12 @@ class Ratings:
     def ranking(self) -> tuple[str, ...]:
         """The players, strongest first."""
         return tuple(self.players[i] for i in _ranked(self.elo))
+
+    @property
+    def black_advantage(self) -> Estimate | None:
+        """None where it was left out, by the caller or because each pairing kept its colours, so that it can't be told
+        from strength; and where the games don't bound it."""
+        return self.likelihood.black_advantage()
 
     def estimate(self, player: str) -> Estimate:
         """The player's Elo relative to the zero of these ratings. ValueError for a player who isn't among them."""
@@ -118,15 +122,18 @@ class Ratings:
         return normal_tail(self.likelihood.signed_root(self._contrast(i, j), 0.0))
 
     def surprise(self) -> FloatArray:
-        """(n, n) in [0, 1]: the chance at the fit of a score as far to its side as this one; 1 where they never met.
+        """(n, n) in [0, 1]: the chance at the fit, at most, that the score of any pair is as unlikely as this one; 1
+        where they never met.
 
         A small one is a pairing that a single scale of strength doesn't explain, such as a cycle. The tail is
-        binomial, with both colours at their mean expectation, so it errs to the large side.
+        binomial, with both colours at their mean expectation, so it errs to the large side; it is taken twice for both
+        sides, and as often as there are pairs that met (C. Bonferroni, 1936).
         """
         games = np.where(self.games > 0, self.games, 1.0)
         # P(binomial >= points), for halves too; no points are always reached
         least = beta_tail(np.maximum(self.points, 1e-9), games - self.points + 1, self.expected / games)
-        return np.where(self.games > 0, np.minimum(least, least.T), 1.0)
+        pairs = np.count_nonzero(self.games) / 2
+        return np.where(self.games > 0, np.minimum(2 * pairs * np.minimum(least, least.T), 1.0), 1.0)
 
     def _index(self, player: str) -> int:
         if player not in self.players:
@@ -189,14 +196,10 @@ def rate(
     relative, spread = shift @ strength, shift @ covariance[:n, :n] @ shift.T
 
     black_expected = black_games * _sigma(fit[:n, None] - fit[:n] + fit[n])
-    advantage = None
-    if with_black and all(_bounds_black(black_points, black_games, side) for side in (-1, 1)):
-        advantage = likelihood.estimate(_unit(n, n + 1))
     return Ratings(
         players=players,
         elo=_frozen(relative),
         covariance=_frozen((spread + spread.T) / 2),  # so that a difference has one error, from either side
-        black_advantage=advantage,
         prior=prior,
         anchor=anchor,
         components=tuple(tuple(players[group[k]] for k in _ranked(relative[group])) for group in groups),
@@ -282,6 +285,14 @@ class Likelihood:
             self._end(contrast, value, side) if has_end else None for side, has_end in ((-1, has_low), (1, has_high))
         )
         return Estimate(K * value, Interval(low, high))
+
+    def black_advantage(self) -> Estimate | None:
+        """None where it is left out, or not bounded on both sides."""
+        if self._free == len(self._games) or not all(
+            _bounds_black(self._points, self._games, side) for side in (-1, 1)
+        ):
+            return None
+        return self.estimate(_unit(-1, len(self.mode)))
 
     def signed_root(self, contrast: FloatArray, value: float) -> float:
         """How many standard deviations the mode's contrast is above this value, by the likelihood that is lost."""

@@ -28,7 +28,7 @@ from arena.screen import style
 from arena.screen.board import DARK, SMALLEST, Theme
 from arena.screen.chart import HEIGHT, EloCourse
 from arena.screen.live import FACTS, GAP, Frame, LiveScreen, Room, setting_line, show_event
-from arena.screen.report import print_summary, surprises
+from arena.screen.report import ALARM, print_summary
 from arena.screen.running import EventView, seconds_for_rest
 from arena.screen.style import some
 
@@ -321,12 +321,12 @@ class TournamentView(EventView[Crosstable]):
 
     def _alarm(self, league: League) -> str:
         """The result that the ratings explain worst, and how many more they don't explain."""
-        found = surprises(self.tally, league)
-        if not found:
+        surprises = self.tally.surprises(league, ALARM)
+        if not surprises:
             return ""
-        worst = found[0]
+        worst = surprises[0]
         score, expected = f"{worst.points:g}-{worst.games - worst.points:g}", worst.games - worst.expected
-        more = f", and {len(found) - 1} more such results" if len(found) > 1 else ""
+        more = f", and {len(surprises) - 1} more such results" if len(surprises) > 1 else ""
         return f"{worst.first} against {worst.second} {score}, expected {worst.expected:.1f}-{expected:.1f}{more}"
 
     def _repeats(self) -> str:

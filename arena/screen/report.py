@@ -20,7 +20,7 @@ from arena.players.bot_file import Change
 from arena.ratings import Sprt, Verdict
 from arena.results.event import EndingCount, Findings, Kind, Report
 from arena.results.gate import Evidence, History, Over, Ruling, Version
-from arena.results.league import Crosstable, League, Surprise
+from arena.results.league import Crosstable, League
 from arena.results.planning import usual_games
 from arena.results.stored import Overview
 from arena.screen import style
@@ -32,7 +32,7 @@ BINS = 24
 SHOWN_FORFEITS, FEW_FORFEITS = 30, 5
 
 ALARM = 0.01
-"""The chance that any result of a league is pointed out as unlikely, where one scale of strength explains them all."""
+"""A result less likely than this at the ratings, among all pairs that met, is pointed out."""
 
 LEAST_CHECKED = 10
 """Adjudicated games played to the end from which their error rate is printed: fewer hardly bound it."""
@@ -89,7 +89,7 @@ def verdict(judge: Judge, test: Sprt) -> str:
     return f"{words} ({llr}; {errors})"
 
 
-def test_forecast(test: Sprt, most: int) -> str:
+def forecast_test(test: Sprt, most: int) -> str:
     """How many games a sequential test takes, in words, before it starts."""
     at_ends, between = usual_games(test)
     words = (
@@ -281,24 +281,17 @@ def _doubts(table: Crosstable, league: League) -> list[tuple[str, str]]:
     lines = []
     if len(league.ratings.components) > 1:
         lines.append(("Order", f"{_order(table, league)}; the distance between these groups is not measured"))
-    for found in surprises(table, league):
+    for found in table.surprises(league, ALARM):
         score = f"{found.points:g}-{found.games - found.points:g}"
         expected = f"{found.expected:.1f}-{found.games - found.expected:.1f}"
         lines.append(
             (
                 "Alarm",
                 f"{found.first} against {found.second}: {score}, where the ratings expect {expected} "
-                f"(p = {found.chance:.1g}, of {some(len(table.tallies), 'pair')}); one scale of strength doesn't "
-                "explain it",
+                f"(p = {found.chance:.1g} over all pairs); one scale of strength doesn't explain it",
             )
         )
     return lines
-
-
-def surprises(table: Crosstable, league: League) -> list[Surprise]:
-    """The results that one scale of strength doesn't explain, the least likely first. Each two players that met are a
-    test with two sides, so the chance of each is held below ``ALARM`` over all of them."""
-    return table.surprises(league, ALARM / (2 * max(1, len(table.tallies))))
 
 
 def _order(table: Crosstable, league: League) -> str:
