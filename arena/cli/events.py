@@ -210,6 +210,7 @@ class Live:
 
     def begin(self, event: Match | Tournament | Ladder, store: Store, more: Iterable[str] = ()) -> Any:
         """Say who has changed, and what ``more`` there is to say; store who plays what; then ``play``."""
+        from arena.events.schedule import Match
         from arena.screen.report import forecast_test
 
         test = [forecast_test(event.test, event.games)] if isinstance(event, Match) and event.test is not None else []
