@@ -10,7 +10,7 @@ from test_game import KO, play, position
 from arena import CheckpointError
 from arena.go.game import Game, Rules
 from arena.go.moves import BLACK, apply_symmetry, move_from_sgf, pass_move
-from arena.go.planes import ENCODERS, encode_game, encode_rows, find_encoder
+from arena.go.planes import ENCODERS, encode_game, encode_games, encode_rows, find_encoder
 
 ENCODER = find_encoder("arena-17")
 
