@@ -143,6 +143,7 @@ def test_a_whole_number_that_no_kernel_holds_is_refused(value: object) -> None:
         ("uct:fast", "'uct:fast': 'fast' is not a setting=value"),
         ("uct:=5", "uct: unknown setting ''"),
         ("checkpoint:", "'checkpoint:' needs the name or folder of a net, as in checkpoint:sl-9x9"),
+        ("uct:playouts=5,playouts=6", "uct: playouts is given twice"),
         ("uct:playouts=many", "uct: playouts = 'many' is not a whole number"),
         ("uct:playouts=1.5", "uct: playouts = '1.5' is not a whole number"),
         ("uct:playouts=1e400", "uct: playouts = '1e400' is not a whole number"),

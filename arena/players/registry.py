@@ -329,6 +329,8 @@ class Registry:
                     f"{base.name}: unknown setting '{key}'; if it belongs to the {before}, put that in quotes: "
                     f'{before}="{given[before]},{part}"'
                 )
+            if key in given:
+                raise ConfigError(f"{base.name}: {key} is given twice")
             given[key], before = unquoted(value), key
         full = self._make(base.name, base.kind, {**dict(base.settings), **given}, COMMAND_LINE)
         changed = [key for key, value in full.settings if key in given and value != dict(base.settings).get(key)]
