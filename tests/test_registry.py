@@ -93,7 +93,7 @@ def test_settings_are_typed_behind_the_name(registry: Registry) -> None:
 @pytest.mark.parametrize(
     ("typed", "command"),
     [
-        ('"katago gtp -override-config maxVisits=100,threads=2"', "katago gtp -override-config maxVisits=100,threads=2"),
+        ('"katago gtp -o maxVisits=100,threads=2"', "katago gtp -o maxVisits=100,threads=2"),
         ("'sh -c \"a=1,b=2\"'", 'sh -c "a=1,b=2"'),
         ("katago -o 'a=1,b=2' -x", "katago -o 'a=1,b=2' -x"),
         ("don't", "don't"),
