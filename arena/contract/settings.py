@@ -90,8 +90,8 @@ _QUOTED = re.compile(r""""[^"]*"|'[^']*'""")
 
 
 def split_settings(text: str) -> list[str]:
-    """The parts of ``key=value,...``. A value may hold commas; one with a word and "=" behind it stands in quotes, alone
-    or with the whole value."""
+    """The parts of ``key=value,...``. A value may hold commas; where a word and "=" follow one, the value or that part
+    of it stands in quotes."""
     return _PART.findall(text)
 
 
