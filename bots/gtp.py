@@ -143,6 +143,7 @@ class Engine:
         self._heard = bytearray()
         self._stderr = bytearray()
         self._number: int | None = FIRST_NUMBER
+        self._echoes = False  # whether it has answered a command with its number
         guarded, lifeline = os.pipe()
         mark = f"{os.getpid()}-{time.monotonic_ns()}"
         try:
@@ -180,9 +181,10 @@ class Engine:
                 break
             if sign:
                 answer.append(line)
-            elif (found := ANSWER.match(line)) and not self._is_late(found[2], number):
+            elif (found := ANSWER.match(line)) and not self._is_stray(found[1], found[2], number):
                 sign, echoed, first = found.groups()
                 answer.append(first)
+                self._echoes |= echoed == str(number)
         text = "\n".join(answer)
         if sign == "?" and number == FIRST_NUMBER and echoed != str(number):
             self._number = None  # it may have taken the number for a command
@@ -191,10 +193,14 @@ class Engine:
             raise Refusal(self._told(f"refuses {quoted(command)}: {quoted(text)}"))
         return text
 
-    @staticmethod
-    def _is_late(echoed: str, number: int | None) -> bool:
-        """Whether an answer has the number of an earlier command. Engines that don't echo numbers are believed."""
-        return number is not None and len(echoed) < 10 and FIRST_NUMBER <= int(echoed or 0) < number
+    def _is_stray(self, sign: str, echoed: str, number: int | None) -> bool:
+        """Whether an answer isn't to the command of this number: it has that of an earlier one, or none though the
+        engine echoes numbers. An error may lack its number. Engines that don't echo numbers are believed."""
+        if number is None:
+            return False
+        if not echoed:
+            return self._echoes and sign == "="
+        return len(echoed) < 10 and FIRST_NUMBER <= int(echoed) < number
 
     def _send(self, command: str) -> int | None:
         """Returns the number that the command was given, if any."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, field
+from decimal import Decimal
 from difflib import get_close_matches
 from math import isfinite
 from typing import Any
@@ -62,14 +64,16 @@ def read_value(value: Any, field: Field[Any], where: str) -> Any:
         result = dict(sorted(value.items()))  # the order in the file changes nothing
     else:
         try:
-            if isinstance(value, bool):
-                raise ValueError
-            result = float(value)
-            if not isfinite(result) or (wanted == "int" and result != int(result)):
+            if isinstance(value, bool) or not isinstance(value, int | float | str):
                 raise ValueError
             if wanted == "int":
-                result = int(result)
-        except (TypeError, ValueError, OverflowError):
+                number = Decimal(value)  # exact, where a float is not
+                if not number.is_finite() or not abs(number) < 2**63 or number != int(number):
+                    raise ValueError
+                result = int(number)
+            elif not isfinite(result := float(value)):
+                raise ValueError
+        except (ValueError, ArithmeticError):
             raise refusal from None
         low, high = field.metadata.get("low"), field.metadata.get("high")
         if not (low is None or result >= low) or not (high is None or result <= high):
@@ -79,6 +83,28 @@ def read_value(value: Any, field: Field[Any], where: str) -> Any:
     if choices and result not in choices:
         raise ConfigError(f"{where}: {field.name} = {result!r} is not one of {', '.join(choices)}")
     return result
+
+
+_PART = re.compile(r"""(?:"[^"]*"|'[^']*'|(?!,\w+=).)+""", re.DOTALL)
+_QUOTED = re.compile(r""""[^"]*"|'[^']*'""")
+
+
+def split_settings(text: str) -> list[str]:
+    """The parts of ``key=value,...``. A value may hold commas; where a word and "=" follow one, the value or that part
+    of it stands in quotes."""
+    return _PART.findall(text)
+
+
+def unquoted(value: str) -> str:
+    """A typed value without the quotes around all of it."""
+    return value[1:-1] if _QUOTED.fullmatch(value) else value
+
+
+def quoted(value: str) -> str:
+    """A value as ``split_settings`` and ``unquoted`` read it again."""
+    if len(split_settings(f"={value}")) == 1 and not _QUOTED.fullmatch(value):
+        return value
+    return f"'{value}'" if '"' in value else f'"{value}"'
 
 
 def read_pairs(text: str, known: Mapping[str, Field[Any]], where: str, what: str, example: str) -> dict[str, Any]:

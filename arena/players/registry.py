@@ -17,7 +17,7 @@ import bots
 from arena import ConfigError, UserError
 from arena.contract.bot import Bot, BotKind, Limits
 from arena.contract.code import Player, code_of, digest_of, kept, load_kind
-from arena.contract.settings import plain, read_value, setting, suggest
+from arena.contract.settings import plain, quoted, read_value, setting, split_settings, suggest, unquoted
 from arena.players.tables import ClusterTable, ScreenTable, TournamentTable, read_config, read_table
 from bots.nets.checkpoint import AUTO, MANIFEST, Checkpoint, find, precision_here
 
@@ -319,14 +319,22 @@ class Registry:
         if not rest:
             return self._with_net(base)
         given: dict[str, Any] = {}
-        for part in re.split(r",(?=\w+=)", rest):
-            key, equals, value = part.partition("=")
+        known, before = {wanted.name for wanted in base.bot_kind.settings}, ""
+        for part in split_settings(rest):
+            key, equals, value = (word.strip() for word in part.partition("="))
             if not equals:
                 raise ConfigError(f"'{spec}': '{part}' is not a setting=value")
-            given[key.strip()] = value.strip()
+            if key not in known and " " in given.get(before, ""):
+                raise ConfigError(
+                    f"{base.name}: unknown setting '{key}'; if it belongs to the {before}, put that in quotes: "
+                    f'{before}="{given[before]},{part}"'
+                )
+            if key in given:
+                raise ConfigError(f"{base.name}: {key} is given twice")
+            given[key], before = unquoted(value), key
         full = self._make(base.name, base.kind, {**dict(base.settings), **given}, COMMAND_LINE)
         changed = [key for key, value in full.settings if key in given and value != dict(base.settings).get(key)]
-        listed = ",".join(f"{key}={plain(dict(full.settings)[key])}" for key in changed)
+        listed = ",".join(f"{key}={quoted(plain(dict(full.settings)[key]))}" for key in changed)
         separator = "," if name == "checkpoint" else ":"
         label = f"{base.name}{separator}{listed}" if listed else base.name
         return self._with_net(replace(base, name=label, settings=full.settings))
