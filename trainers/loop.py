@@ -30,7 +30,7 @@ from trainers.settings import METRICS_FILE, STATE_FILE
 from trainers.tracking import Tell, memory_in_use
 from trainers.workers import ALONE, Workers
 
-STATE_FORMAT = "1"
+STATE_FORMAT = "2"
 
 
 class Target(NamedTuple):
@@ -40,7 +40,6 @@ class Target(NamedTuple):
     results: Tensor  # (B,) int64
     owners: Tensor  # (B, n²) int8
     scores: Tensor  # (B,) float32
-    replies: Tensor  # (B,) int64
 
 
 def moved(array: np.ndarray, device: torch.device) -> Tensor:
