@@ -85,7 +85,7 @@ def command(
             if listed:
                 print("\n".join(listing(settings)))
                 return
-            if new and is_first():
+            if new and settings.name and is_first():
                 for stale in (results / "training" / settings.name).rglob("*"):
                     if stale.is_file():
                         stale.unlink()
