@@ -144,10 +144,16 @@ class Held(OSError):
         super().__init__("another process has the lock")
 
 
+def make_private(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for this user alone (mode 700). Raises OSError."""
+    for missing in [one for one in (folder, *folder.parents) if not one.exists()][::-1]:
+        missing.mkdir(mode=0o700, exist_ok=True)
+
+
 def lock(path: Path) -> IO[bytes]:
     """The open lock file, which names this process; closing it, or the process's end, gives the lock back. Missing
     folders are made. Raises Held, or OSError where there can't be a lock."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
     while True:
         file = open(path, "a+b", buffering=0)
         try:
