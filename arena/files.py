@@ -202,9 +202,16 @@ def scratch() -> Path:
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         private = Path(tempfile.mkdtemp(prefix=f"{private.name}-", dir=base))  # somebody else took the name
     _sweep(private)
-    lasting = ExitStack()
-    atexit.register(lasting.close)
-    return lasting.enter_context(_own_folder(private))
+    atexit.register(remove_scratch)
+    return _scratch.enter_context(_own_folder(private))
+
+
+_scratch = ExitStack()
+
+
+def remove_scratch() -> None:
+    """Remove what ``scratch`` returned; for a process that ends without Python's own end."""
+    _scratch.close()
 
 
 @contextmanager

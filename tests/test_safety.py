@@ -49,7 +49,7 @@ def test_a_saved_game_names_no_command_that_is_run(
     if reader == "serve":
         monkeypatch.chdir(tmp_path)
         desk = ThisDesk(Registry(tmp_path / "arena.toml", tmp_path / "results"), tmp_path / "results")
-        with pytest.raises(Exception, match="put it into arena.toml if you trust that command"):
+        with pytest.raises(Exception, match=r"put it into arena\.toml if you trust that command"):
             desk.resume("play/00001")
     else:
         done = arena("play", "--resume", "--plain", folder=tmp_path, typed="pass\n")

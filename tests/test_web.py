@@ -56,6 +56,13 @@ def find(browser: Any, selector: str) -> Any:
     return browser.find_element("css selector", selector)
 
 
+def accept_question(browser: Any) -> None:
+    from selenium.webdriver.support.expected_conditions import alert_is_present
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    WebDriverWait(browser, 10).until(alert_is_present()).accept()
+
+
 def press(browser: Any, *keys: str) -> str:
     """Press keys, and read what is said of the move."""
     find(browser, "h1").click()
@@ -155,7 +162,7 @@ def test_an_event_is_followed_and_a_game_is_played_in_the_browser(browser: Any, 
     assert asked(address, "/play/new", wish, Origin="http://elsewhere.example")[0] == 403
     assert asked(address, "/play/new", {"bot": "file.py:BOT"}, Origin=address)[0] == 409
     assert asked(address, "/play/new", {**wish, "size": 99}, Origin=address)[0] == 409
-    assert asked(address, "/play/00007/state")[0] == 409
+    assert asked(address, "/play/00007/state", {}, Origin=address)[0] == 409
 
     browser.get(f"{address}/play")
     for name, value in (("bot", "fast-random"), ("size", "5")):
@@ -168,10 +175,11 @@ def test_an_event_is_followed_and_a_game_is_played_in_the_browser(browser: Any, 
     find(browser, point).click()
     assert "That move is not legal." in find(browser, ".wrong").text
     find(browser, ".controls button:last-child").click()
+    accept_question(browser)
     find(browser, ".controls a")  # to another game
     assert find(browser, ".fact b").text == "White won by resignation"
     number = browser.current_url.rpartition("/")[2]
-    code, state = asked(address, f"/play/{number}/state")
+    code, state = asked(address, f"/play/{number}/state", {}, Origin=address)
     assert (code, state["phase"], state["size"]) == (200, "over", 5)
     assert asked(address, f"/play/{number}/do", {"do": "undo"}, Origin=address)[0] == 409
     assert (folder / "results" / "play" / f"{int(number):05}.sgf").exists()
@@ -224,6 +232,7 @@ def test_two_tabs_a_refresh_and_a_new_server_show_the_same_game(browser: Any, tm
         assert " 9:" in find(browser, ".names").text  # the clock goes on, it doesn't begin again
         browser.switch_to.window(second)
         find(browser, ".controls button:last-child").click()
+        accept_question(browser)
         assert find(browser, ".controls a") and "White won by resignation" in find(browser, ".fact").text
     browser.close()
     browser.switch_to.window(first)

@@ -17,6 +17,7 @@ from arena import ConfigError, StoreError, UserError
 from arena.cli import events
 from arena.cli.options import RESULTS, ConfigFile, Results, ThemeName, read_theme, registry_of, takes
 from arena.cli.seats import Wish, arranged, begun_from, opened, opponents_of
+from arena.files import remove_scratch
 
 if TYPE_CHECKING:
     from arena.go.moves import Colour
@@ -182,6 +183,7 @@ def play(
             was_black = kifu.people[0] is BLACK if bots else wish.color != "white"
             wish = replace(wish, color="white" if was_black else "black", seed=None)
     if not sitting.has_ended:  # Python would wait for threads of the bot's own
+        remove_scratch()
         sys.stdout.flush()
         os._exit(code)
     raise SystemExit(code)

@@ -72,6 +72,13 @@ class Entry:
         return self.bot_kind.interactive
 
     @property
+    def missing(self) -> list[str]:
+        """The settings without which it can't play, as far as they aren't given."""
+        given = dict(self.settings)
+        wanted = (one for one in self.bot_kind.settings if one.default_factory is MISSING)
+        return [one.name for one in wanted if one.name not in given]
+
+    @property
     def config(self) -> Any:
         """The kind's typed configuration."""
         return self.bot_kind.config(**dict(self.settings))
@@ -399,13 +406,9 @@ class Registry:
         """The entry as it plays here: with its net and its code, and numbers that suit the processor. Raises
         ConfigError when a setting that has no default isn't given."""
         settings = dict(entry.settings)
-        missing = [
-            wanted.name
-            for wanted in entry.bot_kind.settings
-            if wanted.name not in settings and wanted.default_factory is MISSING
-        ]
-        if missing:
-            raise ConfigError(f"{entry.name} needs the setting '{missing[0]}', as in {entry.name}:{missing[0]}=...")
+        if entry.missing:
+            first = entry.missing[0]
+            raise ConfigError(f"{entry.name} needs the setting '{first}', as in {entry.name}:{first}=...")
         entry = replace(entry, code=code_of(entry.factory, entry.config))
         if "checkpoint" not in settings:
             return entry
