@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 from commandline import arena, refused
+from played import match_of, record_of
 
 from arena.cli.serve import ThisDesk
+from arena.go.game import Ending
+from arena.go.record import read_sgf
 from arena.players.registry import Registry
+from arena.screen.pages import games_part
 
 ENGINE = f"{sys.executable} {Path(__file__).parent / 'engines' / 'scripted.py'}"
 
@@ -79,6 +83,27 @@ def test_a_saved_game_against_an_engine_of_the_users_own_goes_on(tmp_path: Path)
     assert done.returncode == 0, done.stderr
     done = arena("play", "--resume", "--plain", folder=tmp_path, typed="pass\n")
     assert done.returncode == 0 and "mine" in done.stdout
+
+
+def test_any_answer_of_an_engine_leaves_the_games_of_a_page_readable() -> None:
+    """The paths were taken out of finished SGF, and with them the backslash before a bracket: no game was shown."""
+    answer = """/home/ada/engine: its answer to 'genmove', '[["pass"]]', C:\\x\\]\\[y, is not a move"""
+    match = match_of("alphago", "sl", games=2)
+    games = [record_of(match, number, "sl", Ending.ILLEGAL, answer) for number in range(2)]
+    page = "".join(games_part(games, 2, match.event))
+    data = re.search(r'<script type="application/json" id="games">(.*?)</script>', page)[1]
+    for shown, game in zip(json.loads(data)["games"], games, strict=True):
+        read = read_sgf(shown["sgf"])
+        assert read.moves == game.moves and '[["pass"]]' in read.reason and "/home/ada" not in shown["sgf"]
+
+
+def test_one_damaged_archive_does_not_hide_the_games_of_a_folder(tmp_path: Path) -> None:
+    match = match_of("alphago", "sl", games=2)
+    (tmp_path / "good.sgf").write_text(record_of(match, 0, "sl").to_sgf())
+    (tmp_path / "bad.zip").write_text("no archive")
+    done = arena("data", "stats", ".", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"games\s+1\b", done.stdout) and "bad.zip can't be read" in done.stdout
 
 
 SECRET, KEY = "s3cr3t-t0k3n", "0.00271828"

@@ -23,7 +23,7 @@ from stored_events import store_event
 from arena.go.record import UNKNOWN, Fact
 from arena.results.store import Store
 from arena.results.stored import last_games, read_report
-from arena.screen.pages import draw_svgs, write_page
+from arena.screen.pages import draw_svgs, html_page, script_data, write_page
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install 'arena[test]'")
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -100,6 +100,17 @@ def test_a_reports_games_are_stepped_through(browser: Any, tmp_path: Path) -> No
     browser.set_window_size(400, 800)
     assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
     assert browser.get_log("browser") == []
+
+
+def test_one_game_that_cannot_be_read_hides_no_other(browser: Any, tmp_path: Path) -> None:
+    match = match_of("alphago", "sl", games=2)
+    games = [{"id": game.id, "sgf": game.to_sgf()} for game in (record_of(match, number, "sl") for number in range(2))]
+    games[0]["sgf"] = "(;FF[4"
+    body = ['<h1>x</h1><div id="viewer"></div>', script_data("games", {"note": "", "games": games})]
+    (tmp_path / "page.html").write_text(html_page("x", body))
+    browser.get((tmp_path / "page.html").as_uri())
+    boards = browser.find_elements("css selector", ".wall .small")
+    assert "can't be shown" in boards[0].text and "W+2.5" in boards[1].text
 
 
 @pytest.fixture

@@ -362,7 +362,7 @@ class Tables:
         for number, sitting in gone.items():
             if number not in self._over:
                 sitting.close()
-                self._desk.put_away(sitting)
+            self._desk.put_away(sitting)  # one that is over may not be stored yet
 
     def close(self) -> None:
         """End all games as they stand."""
