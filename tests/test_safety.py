@@ -1,20 +1,27 @@
 """What files from elsewhere can't do, and what of a user's secrets is never stored or shown."""
 
 import json
+import os
 import re
+import signal
 import sqlite3
+import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
-from commandline import arena, refused
+from commandline import ARENA, arena, environment, refused
 from played import match_of, record_of
+from stored_events import store_event
 
+from arena import StoreError
 from arena.cli.serve import ThisDesk
 from arena.go.game import Ending
 from arena.go.record import read_sgf
 from arena.players.registry import Registry
+from arena.results.store import Store
 from arena.screen.pages import games_part
 
 ENGINE = f"{sys.executable} {Path(__file__).parent / 'engines' / 'scripted.py'}"
@@ -104,6 +111,75 @@ def test_one_damaged_archive_does_not_hide_the_games_of_a_folder(tmp_path: Path)
     done = arena("data", "stats", ".", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.search(r"games\s+1\b", done.stdout) and "bad.zip can't be read" in done.stdout
+
+
+@pytest.mark.parametrize("size", [0, 100_000])
+def test_a_log_that_another_program_cut_is_told_and_leaves_a_sound_database(tmp_path: Path, size: int) -> None:
+    """The event ended with exit code 0 beside a database that was no database any more."""
+    match, path = match_of("alphago", "sl", games=60), tmp_path / "arena.db"
+    games = [record_of(match, number, "sl") for number in range(60)]
+    with Store.open(path, write=True) as store:
+        store_event(store, match, games[:40])
+        for game in games[40:50]:
+            store.append([game])
+        os.truncate(f"{path}-wal", size)
+        for act in (lambda: store.append(games[50:]), store.check_place):
+            with pytest.raises(StoreError, match=r"another program cut .*arena\.db-wal .* games are gone"):
+                act()
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    with Store.open(path, write=True) as store:
+        store_event(store, match, games[40:])
+        assert store.count() >= 20
+
+
+def test_a_checkpoint_of_another_program_is_no_fault(tmp_path: Path) -> None:
+    match, path = match_of("alphago", "sl", games=4), tmp_path / "arena.db"
+    with Store.open(path, write=True) as store:
+        store_event(store, match, [record_of(match, number, "sl") for number in range(3)])
+        with closing(sqlite3.connect(path)) as other:
+            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        store.append([record_of(match, 3, "sl")])
+        store.check_place()
+        assert store.count() == 4
+
+
+def test_no_error_rings_a_bell_or_moves_the_cursor_back(tmp_path: Path) -> None:
+    done = arena("match", "ran\a\bdom", "random", folder=tmp_path)
+    refused(done, "unknown bot 'ran??dom'")
+
+
+HANGING = """
+import time
+from arena.contract.bot import Bot, BotKind
+from arena.files import scratch
+from bots.random import Config
+
+class Hanging(Bot):
+    def __init__(self, config):
+        scratch()
+    def choose(self, game, limits):
+        time.sleep(1000)
+
+BOT = BotKind("never moves", config=Config, build=Hanging)
+"""
+
+
+def test_a_game_left_while_the_bot_thinks_leaves_no_temporary_folder(tmp_path: Path) -> None:
+    (tmp_path / "hanging.py").write_text(HANGING)
+    (tmp_path / "arena.toml").write_text('[bots.hanging]\nkind = "hanging.py:BOT"\n')
+    with TemporaryDirectory(prefix="t-") as place:
+        words = [*ARENA, "play", "hanging", "--plain", "--size", "5"]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": environment(TMPDIR=place)}
+        with subprocess.Popen(words, cwd=tmp_path, text=True, **pipes) as process:
+            process.stdin.write("c3\n")
+            process.stdin.flush()
+            while "C3" not in process.stdout.readline():
+                assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+            said, _ = process.communicate(timeout=60)
+        assert process.returncode == 130 and "is saved after move 1" in said
+        assert [path for path in Path(place).rglob("*") if path.name == "owner"] == []
 
 
 SECRET, KEY = "s3cr3t-t0k3n", "0.00271828"

@@ -110,7 +110,7 @@ def test_one_game_that_cannot_be_read_hides_no_other(browser: Any, tmp_path: Pat
     (tmp_path / "page.html").write_text(html_page("x", body))
     browser.get((tmp_path / "page.html").as_uri())
     boards = browser.find_elements("css selector", ".wall .small")
-    assert "can't be shown" in boards[0].text and "W+2.5" in boards[1].text
+    assert "can't be shown" in boards[0].text and "B+2.5" in boards[1].text
 
 
 @pytest.fixture
