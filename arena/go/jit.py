@@ -82,12 +82,12 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True
 
 def kernel(function: F) -> F:
     """Compile a function that Python calls: arrays in, arrays out; the GIL is released while it runs."""
-    return numba.njit(**_OPTIONS)(function)  # type: ignore[no-any-return]
+    return numba.njit(**_OPTIONS)(function)
 
 
 def inlined(function: F) -> F:
     """Compile a function that only kernels call, into its caller."""
-    return numba.njit(forceinline=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
+    return numba.njit(forceinline=True, **_OPTIONS)(function)
 
 
 class _OneWriter(Listener):
@@ -107,9 +107,9 @@ class _OneWriter(Listener):
         here = self._here
         if event.kind == "numba:compile":
             with suppress(OSError):
-                file = open(CACHE / ".lock", "ab")
-                files.lock_file(file, waits=True)
-                here.held = (here.depth, file)
+                taken = open(CACHE / ".lock", "ab")
+                files.lock_file(taken, waits=True)
+                here.held = (here.depth, taken)
         else:
             here.depth -= 1
             depth, file = getattr(here, "held", (0, None))

@@ -424,8 +424,17 @@ def games_part(games: Sequence[Record], total: int, event: str) -> Iterator[str]
 
 
 def _without_its_paths(game: Record) -> Record:
-    texts = ("black", "white", "black_rank", "white_rank", "reason")
-    return replace(game, **{name: _without_paths(style.spell(getattr(game, name))) for name in texts})
+    def clean(text: str) -> str:
+        return _without_paths(style.spell(text))
+
+    return replace(
+        game,
+        black=clean(game.black),
+        white=clean(game.white),
+        black_rank=clean(game.black_rank),
+        white_rank=clean(game.white_rank),
+        reason=clean(game.reason),
+    )
 
 
 def script_data(id: str, data: object) -> str:

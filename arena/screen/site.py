@@ -74,7 +74,7 @@ class Desk(Protocol):
         """The names of those that can be played, each with a line about it."""
 
 
-def site(results: Path, desk: Desk | None, hosts: tuple[str, ...]) -> Starlette:
+def site(results: Path, desk: Desk | None, hosts: Collection[str]) -> Starlette:
     """The application. Only with a desk can anything be changed; ``hosts`` are the names under which it answers besides
     addresses, which no other site can take for itself."""
     shown = Shown(results, desk is not None)
