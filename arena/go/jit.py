@@ -40,10 +40,12 @@ def _sources_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def _cache_folder() -> Path:
-    """Where Numba keeps compiled kernels: NUMBA_CACHE_DIR, or else a folder named for the sources; one that goes with
-    this process where nothing can be written there."""
-    folder = Path(config.CACHE_DIR or Path(user_cache_dir("arena")) / f"kernels-{_sources_digest()}")  # type: ignore[attr-defined]  # Numba sets its options at run time
+WANTED = Path(config.CACHE_DIR or Path(user_cache_dir("arena")) / f"kernels-{_sources_digest()}")  # type: ignore[attr-defined]
+"""Where compiled kernels are to be kept: NUMBA_CACHE_DIR, or a folder named for the sources."""
+
+
+def _cache_folder(folder: Path) -> Path:
+    """The folder, or one that goes with this process where nothing can be written there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         TemporaryFile(dir=folder).close()
@@ -70,7 +72,7 @@ def _remove_damaged(folder: Path) -> None:
                 path.unlink()
 
 
-CACHE = _cache_folder()
+CACHE = _cache_folder(WANTED)
 """Where compiled kernels are kept from one run to the next."""
 
 config.CACHE_DIR = str(CACHE)  # type: ignore[attr-defined]
