@@ -3,16 +3,13 @@
 import json
 import os
 import re
-import signal
 import sqlite3
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
-from commandline import ARENA, arena, environment, refused
+from commandline import arena, refused
 from played import match_of, record_of
 from stored_events import store_event
 
@@ -147,39 +144,6 @@ def test_a_checkpoint_of_another_program_is_no_fault(tmp_path: Path) -> None:
 def test_no_error_rings_a_bell_or_moves_the_cursor_back(tmp_path: Path) -> None:
     done = arena("match", "ran\a\bdom", "random", folder=tmp_path)
     refused(done, "unknown bot 'ran??dom'")
-
-
-HANGING = """
-import time
-from arena.contract.bot import Bot, BotKind
-from arena.files import scratch
-from bots.random import Config
-
-class Hanging(Bot):
-    def __init__(self, config):
-        scratch()
-    def choose(self, game, limits):
-        time.sleep(1000)
-
-BOT = BotKind("never moves", config=Config, build=Hanging)
-"""
-
-
-def test_a_game_left_while_the_bot_thinks_leaves_no_temporary_folder(tmp_path: Path) -> None:
-    (tmp_path / "hanging.py").write_text(HANGING)
-    (tmp_path / "arena.toml").write_text('[bots.hanging]\nkind = "hanging.py:BOT"\n')
-    with TemporaryDirectory(prefix="t-") as place:
-        words = [*ARENA, "play", "hanging", "--plain", "--size", "5"]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": environment(TMPDIR=place)}
-        with subprocess.Popen(words, cwd=tmp_path, text=True, **pipes) as process:
-            process.stdin.write("c3\n")
-            process.stdin.flush()
-            while "C3" not in process.stdout.readline():
-                assert process.poll() is None
-            process.send_signal(signal.SIGINT)
-            said, _ = process.communicate(timeout=60)
-        assert process.returncode == 130 and "is saved after move 1" in said
-        assert [path for path in Path(place).rglob("*") if path.name == "owner"] == []
 
 
 SECRET, KEY = "s3cr3t-t0k3n", "0.00271828"
