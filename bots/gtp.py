@@ -25,6 +25,7 @@ from arena import BotFault, BotKilled, BotTimeout, ConfigError
 from arena.contract import guard
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, setting
 from arena.contract.code import digest_of, find_program
+from arena.contract.settings import describe
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
     import numpy as np
@@ -138,7 +139,7 @@ class Engine:
 
     def __init__(self, arguments: list[str], cwd: str | None, env: Mapping[str, str], log: Path | None):
         """Start the process, in a group of its own. Raises OSError, or ValueError for an argument with a null byte."""
-        self.title = shlex.join(arguments)[:80]
+        self.title = describe("command", shlex.join(arguments))[:80]
         self._log = log
         self._heard = bytearray()
         self._stderr = bytearray()

@@ -222,7 +222,7 @@ def data_stats(paths: Paths) -> None:
     """
     from rich.progress import track
 
-    from arena.go.collection import read_path, statistics
+    from arena.go.collection import read_each, statistics
     from arena.screen.style import Console
     from arena.screen.tables import statistics_table
 
@@ -234,7 +234,7 @@ def data_stats(paths: Paths) -> None:
             if path not in records:
                 Console().print(dataset_sheet(Dataset.open(path, verify=True)))
     if records:
-        items = (item for path in records for item in read_path(path))
+        items = (item for path in records for item in read_each(path))
         counted = statistics(track(items, "Reading", console=Console(stderr=True), transient=True, total=None))
         Console().print(statistics_table(counted))
 

@@ -341,7 +341,7 @@ def changes(store: Store, entries: Iterable[Entry]) -> Iterator[str]:
         elif old.code != now.code:
             words = f"has changed since {games} (code {old.code[:12] or 'unknown'}, now {now.code[:12]})"
         else:
-            words = f"has other settings than in {games} ({old.config}, now {now.config})"
+            words = f"has other limits or precision than in {games}"
         line = f"{entry.name} {words}: it is a new player."
         if kept(entry.factory, old.code[:4]):
             line += f" To match it against its earlier version: arena match {entry.name} {entry.name}#{old.code[:4]}"

@@ -11,7 +11,7 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 from itertools import groupby
@@ -413,10 +413,24 @@ def games_part(games: Sequence[Record], total: int, event: str) -> Iterator[str]
     words = f"All {total} games." if len(games) >= total else f"The last {len(games)} of {total} games."
     if len(games) < total:
         words += f" All of them as SGF: arena games --event {event} --sgf FOLDER"
-    shown = [{"id": game.id, "sgf": _without_paths(style.spell(game.to_sgf(game.notes)))} for game in games]
+    shown = [{"id": game.id, "sgf": _without_its_paths(game).to_sgf(game.notes)} for game in games]
     yield "<h2>Games</h2>"
     yield '<div id="viewer"><noscript>The games are shown by a script.</noscript></div>'
     yield script_data("games", {"note": words, "games": shown})
+
+
+def _without_its_paths(game: Record) -> Record:
+    def clean(text: str) -> str:
+        return _without_paths(style.spell(text))
+
+    return replace(
+        game,
+        black=clean(game.black),
+        white=clean(game.white),
+        black_rank=clean(game.black_rank),
+        white_rank=clean(game.white_rank),
+        reason=clean(game.reason),
+    )
 
 
 def script_data(id: str, data: object) -> str:

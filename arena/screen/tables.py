@@ -18,7 +18,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from arena.contract.settings import plain
+from arena.contract.settings import describe, plain
 from arena.screen import style
 
 # Listing the bots stays quick: neither pandas nor the compiler is imported for it.
@@ -160,7 +160,7 @@ def bots_table(entries: Iterable[Entry], ratings: Mapping[str, Estimate], pool: 
     for entry in entries:
         settings = dict(entry.settings)
         net = Path(settings.pop("checkpoint", "")).name
-        listed = ", ".join(f"{key}={_plain(value)}" for key, value in settings.items() if value != "")
+        listed = ", ".join(f"{key}={_plain(value, key)}" for key, value in settings.items() if value != "")
         if str(entry.limits):
             listed = ", ".join(filter(None, (listed, f"@{entry.limits}")))
         rating = ratings.get(entry.identity)
@@ -205,8 +205,8 @@ def _allowed(field: Field[Any]) -> str:
     return f"{low} or more" if high is None else f"{low} to {plain(high)}"
 
 
-def _plain(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else plain(value)
+def _plain(value: Any, name: str = "") -> str:
+    return f"{value:g}" if isinstance(value, float) else describe(name, value)
 
 
 def elo_table(ratings: pd.DataFrame | None, pool: Pool | None = None) -> Sheet:
