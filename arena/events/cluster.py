@@ -31,10 +31,9 @@ from arena import ConfigError, UserError, __version__, files
 from arena.contract.code import SENT, code_of
 from arena.contract.finding import Finding, Verdict
 from arena.events.hands import Hand, Local, NotLaunched, State
-from arena.events.pairing import Pairing
 from arena.events.probe import probe
 from arena.events.runner import UNKNOWN, start_failure
-from arena.events.worker import CARDS, Glance, Job
+from arena.events.worker import CARDS, Glance, Job, Message
 from arena.files import reason, scratch
 from arena.go.game import Rules
 from arena.go.record import Record
@@ -173,7 +172,7 @@ class Node:
         with self._lock:
             self._hands[number], self._cards[number], self._glances[number] = hand, card, {}
 
-    def send(self, messages: Sequence[tuple[int, Pairing | str | None]]) -> None:
+    def send(self, messages: Sequence[tuple[int, Message]]) -> None:
         for number, message in messages:
             if number in self._hands:
                 self._hands[number].send(message)
@@ -308,7 +307,7 @@ class _Remote:
     def state(self) -> State:
         return LOST if self.on.is_gone else self.told
 
-    def send(self, message: Pairing | str | None) -> None:
+    def send(self, message: Message) -> None:
         self.on.outbox.append((self.number, message))
 
     def take(self) -> Iterator[Any]:
@@ -345,7 +344,7 @@ class _Place:
             self.name = f"{host} {self.node[:6]}"
         self.slots = slots
         self.hands: dict[int, _Remote] = {}
-        self.outbox: list[tuple[int, Pairing | str | None]] = []
+        self.outbox: list[tuple[int, Message]] = []
         self.is_here: bool = False
         self.is_gone: bool = False
         self.gone_at = self.silent = 0.0  # when it was lost; seconds without an answer
