@@ -358,8 +358,8 @@ def test_ctrl_c_keeps_what_was_played_and_says_how_to_go_on(tmp_path: Path, even
     assert f"{kept[1]} games" in arena("games", "-n", "1000", folder=tmp_path).stdout
 
 
-def test_the_first_ctrl_c_finishes_the_games_under_way_and_the_second_does_not(tmp_path: Path) -> None:
-    for presses in (1, 2):
+def test_the_first_signal_finishes_the_games_under_way_and_the_second_does_not(tmp_path: Path) -> None:
+    for presses, number in ((1, signal.SIGTERM), (2, signal.SIGINT)):
         folder = tmp_path / str(presses)
         folder.mkdir()
         match = ("match", "mcts:playouts=600", "mcts:playouts=601", "-n", "50", "--size", "7", "--workers", "1")
@@ -369,13 +369,13 @@ def test_the_first_ctrl_c_finishes_the_games_under_way_and_the_second_does_not(t
         while not (live.exists() and '"moves":[' in live.read_text()):
             assert monotonic() < end
             Event().wait(0.05)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         told = next(line for line in process.stdout if "under way" in line)
-        assert "Finishing the games under way" in told
+        assert "Finishing the games under way for at most 5 s" in told
         if presses == 2:
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
         rest, errors = process.communicate(timeout=60)
-        assert (process.returncode, errors) == (130, "")
+        assert (process.returncode, errors) == (128 + number, "")
         kept = re.search(r"Stopped\. (\d+) of 50 games are stored", rest)
         assert kept is not None and (int(kept[1]) > 0) == (presses == 1)
 

@@ -12,14 +12,13 @@ from contextlib import closing
 from dataclasses import replace
 from multiprocessing import forkserver
 from pathlib import Path
-from threading import Timer
 from time import monotonic
 from typing import Any
 
 import pytest
 from commandline import environment
 from planned import planned
-from scripted_bots import scripted, wait
+from scripted_bots import scripted
 
 from arena import UserError
 from arena.contract.bot import Limits
@@ -506,6 +505,20 @@ def test_closing_the_match_keeps_finished_games_and_leaves_no_process(
     assert set(essence(seen)) <= set(kept)
     assert len(kept) < 400
     assert kept.items() <= undisturbed(played).items()
+
+
+def test_an_event_that_is_finished_early_ends_by_its_bound_and_tells_of_all_that_is_stored(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arena.events.runner.FINISH", 0.5)
+    played = match(scripted("PONDERER", "a"), scripted("HANG", "b", seed=seeds(8)[7]), games=8)
+    records: list[Record] = []
+    for update in play_event(played, store, 2, control := Control()):
+        records += update.records
+        if update.glances and not control.finishing:
+            control.finishing, begun_at = True, monotonic()
+    assert monotonic() - begun_at < 10  # the deadline is 60 s
+    assert len(records) == store.count() < 8
 
 
 PARENT = """

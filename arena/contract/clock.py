@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LAG = 0.2
-"""Seconds of each move's time that are left unused, for what lies between the bot and the clock. Also how many seconds a
-bot's moves may overrun its clock by in a whole game, by default."""
+"""Seconds of each move's time that are left unused, for what lies between the bot and the clock. By default, a bot's
+moves may also overrun its clock by this much in a whole game."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class Table:
 
 
 class Turn(NamedTuple):
-    """One call of a bot: who decides, at which tables, how many seconds the call may take, and whether they are taken off
+    """One call of a bot: who decides, at which tables, how many seconds it may take, and whether they are taken off
     the bot's time. Only a bot with a ``choose_all`` of its own gets several tables."""
 
     player: str

@@ -35,7 +35,7 @@ STARTUP = 300.0
 """Seconds that a worker may take to build its players, compiling included."""
 
 FINISH = 5.0
-"""Seconds that the games under way have to end when the event is to be finished early."""
+"""Seconds that the games under way have to end, once the event is to be finished early."""
 
 STARTS = 3
 """How many workers in a row may die while they start; before one has started, an error of its own is enough."""
@@ -91,7 +91,8 @@ class Unstored(StoreError):
 @dataclass(slots=True)
 class Control:
     """What may be asked of a running event, from any thread. While ``paused``, no bot is called and no clock runs. Once
-    it is ``finishing``, no game is begun any more, and it ends when those under way are over."""
+    it is ``finishing``, no game is begun any more, and it ends when those under way are over, or after ``FINISH``
+    seconds."""
 
     paused: bool = False
     finishing: bool = False
@@ -275,7 +276,7 @@ class _Crew:
 
     def play(self) -> Iterator[Update]:
         try:
-            updated = monotonic()
+            updated, ending = monotonic(), 0.0
             glances: dict[str, Glance] = {}
             while self._left:
                 for glance in self._listen(TICK / 2):
@@ -295,8 +296,12 @@ class _Crew:
                     )
                     glances.clear()
                     updated = monotonic()
-                if self._control.finishing and not any(worker.games for worker in self._workers):
-                    return
+                if self._control.finishing:
+                    ending = ending or monotonic() + FINISH
+                    if monotonic() > ending or not any(worker.games for worker in self._workers):
+                        self._dismiss()
+                        yield Update(self._keep(PATIENCE), waiting=len(self._finished))
+                        return
                 if not self._left:
                     self._plan(_missing(self._event, self._course))
             for worker in self._workers:
