@@ -242,9 +242,7 @@ def _leave() -> None:
     raise KeyboardInterrupt
 
 
-FINISHING = (
-    "Finishing the games under way for at most {seconds:g} s, then stopping. Again (q, Ctrl-C) stops now."
-)
+FINISHING = "Finishing the games under way for at most {seconds:g} s, then stopping. Again (q, Ctrl-C) stops now."
 
 
 def _told(updates: Generator[Update, None, None], control: Control) -> Generator[Update, None, None]:

@@ -147,6 +147,7 @@ class Node:
             with files.replacing(SENT / name, error=UserError) as aside:
                 aside.mkdir(parents=True)
                 for file, content in contents.items():
+                    (aside / file).parent.mkdir(parents=True, exist_ok=True)
                     (aside / file).write_bytes(content)
         return [why for entry in players if (why := _why_not(entry.moved(SENT), size))]
 
@@ -708,7 +709,8 @@ class Cluster:
     def put(self, name: str) -> Any:
         """A piece of luggage in the cluster's store, where it is put once: nodes take it from each other."""
         if name not in self._put:
-            self._put[name] = self.ray.put({path.name: path.read_bytes() for path in self.luggage[name]})
+            first, *_ = paths = self.luggage[name]
+            self._put[name] = self.ray.put({str(path.relative_to(first.parent)): path.read_bytes() for path in paths})
         return self._put[name]
 
     def _gather(self) -> None:
