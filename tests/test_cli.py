@@ -380,6 +380,17 @@ def test_the_first_signal_finishes_the_games_under_way_and_the_second_does_not(t
         assert kept is not None and (int(kept[1]) > 0) == (presses == 1)
 
 
+def test_more_workers_than_files_may_be_open_are_refused_by_name(tmp_path: Path) -> None:
+    """It ended in a traceback of what starts the workers."""
+    code = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); from arena.cli import main; main()"
+    command = [sys.executable, "-c", code, "match", "random", "fast-random", "-n", "40", "--workers"]
+    done = subprocess.run([*command, "16"], cwd=tmp_path, env=environment(), capture_output=True, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    most = re.search(r"16 workers need \d+ more open files than the system allows; use --workers (\d+)", done.stderr)
+    assert most is not None
+    assert subprocess.run([*command, most[1], "--size", "5"], cwd=tmp_path, env=environment()).returncode == 0
+
+
 def match_begun(folder: Path, **more: Any) -> subprocess.Popen[str]:
     """A long match in a process of its own, once some of its games are stored."""
     process = arena_begun("match", "random", "fast-random", "-n", "3000", *ONE, folder=folder, **more)

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from arena import ConfigError, StoreError, UserError
-from arena.cli.options import cores, read_limits, read_theme
+from arena.cli.options import read_limits, read_theme
 from arena.cli.seats import seat_at
 from arena.contract.code import keep_source, kept
+from arena.files import cores
 from arena.players.tables import TermsTable, first_given
 
 if TYPE_CHECKING:

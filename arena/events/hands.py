@@ -18,6 +18,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from arena import UserError
 from arena.events.pairing import Pairing
 from arena.events.worker import (
     CallClock,
@@ -32,7 +33,7 @@ from arena.events.worker import (
     start_method,
     work,
 )
-from arena.files import scratch
+from arena.files import allow_open_files, scratch
 from arena.go.record import Record
 
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -40,6 +41,10 @@ ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 LAST_WORDS = 4000
 """Characters of what a worker printed that are kept."""
+
+
+FILES, SPARE_FILES = 5, 32
+"""How many files this process has open for each worker, and how many besides."""
 
 
 class NotLaunched(Exception):
@@ -136,6 +141,14 @@ class Local:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Self:
+        """Raises UserError where so many workers may not be started."""
+        few = allow_open_files(needed := self.most * FILES + SPARE_FILES)
+        if few < needed:
+            most = max(1, (few - SPARE_FILES) // FILES)
+            raise UserError(
+                f"{self.most} workers need {needed - few} more open files than the system allows; "
+                f"use --workers {most} or raise the limit (ulimit -n)"
+            )
         self._folder = tempfile.TemporaryDirectory(dir=scratch())
         return self
 
