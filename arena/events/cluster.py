@@ -28,6 +28,7 @@ from types import ModuleType
 from typing import Any, Self, TypeVar
 
 from arena import ConfigError, UserError, __version__, files
+from arena.contract import guard
 from arena.contract.code import SENT, code_of
 from arena.contract.finding import Finding, Verdict
 from arena.events.hands import Hand, Local, NotLaunched, State
@@ -554,6 +555,9 @@ class Cluster:
         self._looked = self._listened = 0.0
         self._put: dict[str, Any] = {}
         self._stages = 0
+        self._mark = f"{os.getpid()}-ray-{time.monotonic_ns()}"  # of the processes of a cluster of our own
+        self._control = ""  # the address of Ray's control service
+        self._answered = 0.0
 
     def __enter__(self) -> Self:
         """Raises UserError where no cluster answers, or none of its nodes can be used."""
@@ -566,12 +570,16 @@ class Cluster:
         started = monotonic()
         with chdir(scratch()), _handlers_kept(), _muted() as said:  # nothing of the current folder runs on the nodes
             try:
+                os.environ[guard.MARK] = self._mark
                 self.ray.init(log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True, **where)
             except Exception as error:
                 if b"AuthToken" in Path(said.name).read_bytes():
                     refusal = ConnectionError("it asks for a token")
                     raise UserError(_no_answer(self._address, refusal, started, TOKEN)) from error
                 raise UserError(_no_answer(self._address, error, started)) from error
+            finally:
+                del os.environ[guard.MARK]
+        self._control = str(self.ray.get_runtime_context().gcs_address)
         try:
             self._gather()
         except BaseException:
@@ -585,6 +593,8 @@ class Cluster:
             self.ray.wait(closing, num_returns=len(closing), timeout=5.0)
         with _handlers_kept():
             self.ray.shutdown()
+        if self._address == LOCAL:
+            guard.end_marked(self._mark)  # Ray leaves some where one of its own was killed
         self.places.clear()
 
     def next_stage(self) -> int:
@@ -726,6 +736,8 @@ class Cluster:
         """Use the nodes that have come. Raises UserError where none that is there can be used."""
         if monotonic() - self._looked >= LOOK:
             self._looked = monotonic()
+            if not self._has_control():
+                return
             nodes = [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
             self._there = {node["NodeID"] for node in nodes}
             for node in nodes:
@@ -734,10 +746,31 @@ class Cluster:
                     known is None or (known.is_gone and monotonic() - known.gone_at > AGAIN)
                 ):
                     self._take(node)
+            if not nodes and self._address == LOCAL:
+                self._give_up("the Ray node that was started here has ended")
         if self._there and self._there <= self._refused.keys() and not self.looks_only:
             first, *more = sorted({self._refused[node] for node in self._there})
             others = f"; and {len(more)} more like that" if len(more) > 1 else "".join(f"; {why}" for why in more)
             raise UserError(f"no node of the cluster can be used: {first}{others}")
+
+    def _has_control(self) -> bool:
+        """Whether Ray's control service answers now. Raises UserError where it is gone. Ray would wait for a minute and
+        then end this process."""
+        host, _, port = self._control.rpartition(":")
+        try:
+            create_connection((host.strip("[]"), int(port)), CONNECT).close()
+        except OSError as error:
+            if self._address == LOCAL or monotonic() - self._answered > PATIENCE:
+                self._give_up(f"Ray's control service at {self._control} is gone ({reason(error)})")
+            return False
+        self._answered = monotonic()
+        return True
+
+    def _give_up(self, why: str) -> None:
+        """Raise UserError. Nothing is asked of the nodes any more."""
+        for place in self.places.values():
+            place.is_gone = True
+        raise UserError(f"{why}; the same command plays the rest")
 
     def _take(self, node: Mapping[str, Any]) -> None:
         """Use a node, with as many workers as it has cores, and parts of GPUs where a worker takes one."""
