@@ -27,12 +27,14 @@ import torch
 from commandline import ARENA, arena, refused
 from remains import end_of, processes_of
 from scripted_bots import scripted
+from test_gtp_bot import runs
 from test_value import untrained
 
 from arena import ConfigError, StoreError, UserError
 from arena.contract.bot import Limits
 from arena.events import cluster
 from arena.events.cluster import Cluster, Stage
+from arena.events.probe import family
 from arena.events.runner import Update, play_event
 from arena.events.schedule import Match
 from arena.events.terms import Terms
@@ -267,11 +269,16 @@ def test_an_event_ends_in_order_where_a_part_of_its_own_cluster_is_killed(
         while not stored(tmp_path):
             assert monotonic() < until and process.poll() is None
             sleep(0.2)
-        victims = [number for number, line in processes_of(temporary) if part in line.split(" ")[0]]
-        os.kill(victims[0], signal.SIGKILL)
+        below = family(process.pid)
+        victim = next(number for number, line in processes_of(temporary) if part in line.split(" ")[0])
+        os.kill(victim, signal.SIGKILL)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 2 and words in errors and errors.count("\n") == 1, errors
     assert end_of(temporary) == []
+    until = monotonic() + 5
+    while left := [number for number in below[1:] if runs(number)]:
+        assert monotonic() < until, left
+        sleep(0.1)
     assert (tmp_path / "results" / "elo.csv").exists()
     shutil.rmtree(temporary)
 

@@ -28,11 +28,10 @@ from types import ModuleType
 from typing import Any, Self, TypeVar
 
 from arena import ConfigError, UserError, __version__, files
-from arena.contract import guard
 from arena.contract.code import SENT, code_of
 from arena.contract.finding import Finding, Verdict
 from arena.events.hands import Hand, Local, NotLaunched, State
-from arena.events.probe import probe
+from arena.events.probe import family, probe
 from arena.events.runner import UNKNOWN, start_failure
 from arena.events.worker import CARDS, Glance, Job, Message
 from arena.files import reason, scratch
@@ -555,7 +554,7 @@ class Cluster:
         self._looked = self._listened = 0.0
         self._put: dict[str, Any] = {}
         self._stages = 0
-        self._mark = f"{os.getpid()}-ray-{time.monotonic_ns()}"  # of the processes of a cluster of our own
+        self._earlier: set[int] = set()  # this process and those below it, before Ray's
         self._control = ""  # the address of Ray's control service
         self._answered = 0.0
 
@@ -567,18 +566,16 @@ class Cluster:
         where: dict[str, Any] = {"address": self._address}
         if own:
             where |= {"num_cpus": self._workers or None, "include_dashboard": False}
+        self._earlier = set(family(os.getpid()))
         started = monotonic()
         with chdir(scratch()), _handlers_kept(), _muted() as said:  # nothing of the current folder runs on the nodes
             try:
-                os.environ[guard.MARK] = self._mark
                 self.ray.init(log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True, **where)
             except Exception as error:
                 if b"AuthToken" in Path(said.name).read_bytes():
                     refusal = ConnectionError("it asks for a token")
                     raise UserError(_no_answer(self._address, refusal, started, TOKEN)) from error
                 raise UserError(_no_answer(self._address, error, started)) from error
-            finally:
-                del os.environ[guard.MARK]
         self._control = str(self.ray.get_runtime_context().gcs_address)
         try:
             self._gather()
@@ -591,10 +588,12 @@ class Cluster:
         closing = [place.actor.close.remote() for place in self._present if place.is_here]
         with suppress(Exception):
             self.ray.wait(closing, num_returns=len(closing), timeout=5.0)
+        own = set(family(os.getpid())) - self._earlier if self._address == LOCAL else set()
         with _handlers_kept():
             self.ray.shutdown()
-        if self._address == LOCAL:
-            guard.end_marked(self._mark)  # Ray leaves some where one of its own was killed
+        for process in own:  # Ray leaves some where one of its own was killed
+            with suppress(OSError):
+                os.kill(process, signal.SIGKILL)
         self.places.clear()
 
     def next_stage(self) -> int:

@@ -280,10 +280,10 @@ def _compare_scores(bot: GtpBot, rules: Rules, report: Report) -> None:
 
 def _end(bot: Bot, entry: Entry, report: Report) -> None:
     report(Begun("end", 2 * PATIENCE))
-    family = _family(os.getpid())
-    memory = _memory(family[1:] if entry.bot_kind.external else family)
+    processes = family(os.getpid())
+    memory = _memory(processes[1:] if entry.bot_kind.external else processes)
     bot.close()
-    left = len(_family(os.getpid())) - 1
+    left = len(family(os.getpid())) - 1
     if left:
         report(Finding("end", Verdict.FAILED, f"leaves {left} process{'es' if left > 1 else ''} running"))
     else:
@@ -298,7 +298,7 @@ def _margin(score: str) -> float | None:
     return None if found is None else float(found[2]) * (1 if found[1] in "Bb" else -1)
 
 
-def _family(process: int) -> list[int]:
+def family(process: int) -> list[int]:
     """The process and all that descend from it, where the system tells (Linux)."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
