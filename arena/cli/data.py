@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arena.cli import complete, events
-from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, cores, registry_of, takes
+from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, registry_of, takes
+from arena.files import cores
 from arena.players.tables import TermsTable, first_given
 
 if TYPE_CHECKING:
