@@ -189,14 +189,23 @@ def test_a_net_that_was_trained_with_heads_that_are_gone_is_read_without_them() 
 
 def test_snapshots_of_a_run_are_pruned(net: Checkpoint, tmp_path: Path) -> None:
     planes, folder = random_positions(9, 4), tmp_path / "run"
+    manifest = replace(net.manifest, settings={"name": "run"})
     for step in (90, 100, 110, 120):
-        export(lively_network(), tmp_path / f"run-step{step}", net.manifest, None, planes)
+        export(lively_network(), tmp_path / f"run-step{step}", manifest, None, planes)
         forget_snapshots(folder, 3)
     (tmp_path / "run-steps").mkdir()
     assert {path.name for path in tmp_path.iterdir()} == {"run-step100", "run-step110", "run-step120", "run-steps"}
     assert set(Checkpoint.open(tmp_path / "run-step120").manifest.files) == {WEIGHTS, MODEL}
     forget_snapshots(folder)
     assert [path.name for path in tmp_path.iterdir()] == ["run-steps"]
+
+
+def test_a_checkpoint_that_another_run_named_as_a_snapshot_stays(net: Checkpoint, tmp_path: Path) -> None:
+    theirs = replace(net.manifest, settings={"name": "run-step5"})
+    export(lively_network(), tmp_path / "run-step5", theirs, None, random_positions(9, 4))
+    (tmp_path / "run-step6").mkdir()
+    forget_snapshots(tmp_path / "run")
+    assert {path.name for path in tmp_path.iterdir()} == {"run-step5", "run-step6"}
 
 
 def test_a_net_comes_back_from_its_checkpoint(net: Checkpoint) -> None:

@@ -189,3 +189,12 @@ def test_a_run_is_told_by_file_and_command_line_and_goes_on_by_its_name(archive:
     assert anew.exit_code == 0, anew.output
     unknown = arena("train", "sl", "--resume", "nobody", "--results", str(results), folder=tmp_path)
     assert unknown.returncode == 2 and unknown.stderr.count("\n") == 1 and "nobody" in unknown.stderr
+
+
+def test_a_new_run_without_a_name_removes_no_other_run(tmp_path: Path) -> None:
+    other = tmp_path / "results" / "training" / "other" / "state.pt"
+    other.parent.mkdir(parents=True)
+    other.touch()
+    (tmp_path / "games").mkdir()
+    done = arena("train", "sl", "--data", "games", "--name", "", "--new", folder=tmp_path)
+    assert done.returncode == 2 and "name" in done.stderr and other.exists()

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import shutil
 import struct
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,12 +29,12 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
 from arena import CheckpointError
-from arena.files import reason
+from arena.files import cores, read_json, reason
 from arena.go.game import Rules
 from arena.go.moves import MAX_SIZE, MIN_SIZE
 from arena.go.planes import Encoder
 from bots.nets.catalogue import Net
-from bots.nets.checkpoint import MODEL, MODEL_INT8, WEIGHTS, Checkpoint, Manifest, save
+from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, WEIGHTS, Checkpoint, Manifest, save
 from bots.nets.inference import DOUBT, RANGES
 from bots.nets.network import Network, win_rates
 from bots.nets.vnni import LANES
@@ -175,7 +174,7 @@ def run_model(model: Path, planes: np.ndarray) -> dict[str, np.ndarray]:
 def all_threads() -> Iterator[None]:
     """Compute with every core of this process while inside."""
     before = torch.get_num_threads()
-    torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    torch.set_num_threads(cores())
     try:
         yield
     finally:
@@ -265,11 +264,22 @@ SNAPSHOTS = 3
 
 
 def forget_snapshots(folder: Path, kept: int = 0) -> None:
-    """Remove the snapshots of the run that will be saved as ``folder``, but for the ``kept`` latest."""
+    """Remove the snapshots of the run that will be saved as ``folder``, but for the ``kept`` latest. A checkpoint with
+    such a name that another run made stays."""
     steps = {path: path.name.removeprefix(f"{folder.name}-step") for path in folder.parent.glob(f"{folder.name}-step*")}
-    numbers = sorted((int(step), path) for path, step in steps.items() if step.isdecimal())
+    numbers = sorted(
+        (int(step), path) for path, step in steps.items() if step.isdecimal() and _run_of(path) == folder.name
+    )
     for _, path in numbers[: max(0, len(numbers) - kept)]:
         shutil.rmtree(path)
+
+
+def _run_of(folder: Path) -> str:
+    """The name of the run that made a checkpoint; empty where that isn't known."""
+    with suppress(CheckpointError):
+        settings = read_json(folder / MANIFEST, error=CheckpointError, hint="").get("settings")
+        return str(settings.get("name", "")) if isinstance(settings, dict) else ""
+    return ""
 
 
 def describe(network: Net, name: str, encoder: Encoder, rules: Rules, **known: Any) -> Manifest:

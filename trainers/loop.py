@@ -22,7 +22,7 @@ from safetensors.torch import save as serialised
 from torch import Tensor, nn
 
 from arena import CheckpointError
-from arena.files import replacing, write
+from arena.files import make_private, replacing, write
 from trainers.data import Batch
 from trainers.optimizers import Plan, build_optimizers
 from trainers.progress import Progress
@@ -109,7 +109,7 @@ class Run:
         self._names: tuple[str, ...] = ()
         self._rate = 0.0
         self._read, self._shown = -math.inf, {"loss": math.nan, "right": math.nan}
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
         self.told: Sequence[Tell] = ()
 
     @property

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arena.cli import complete, events
-from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, cores, registry_of, takes
+from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, registry_of, takes
+from arena.files import cores
 from arena.players.tables import TermsTable, first_given
 
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ def data_stats(paths: Paths) -> None:
     """
     from rich.progress import track
 
-    from arena.go.collection import read_path, statistics
+    from arena.go.collection import read_each, statistics
     from arena.screen.style import Console
     from arena.screen.tables import statistics_table
 
@@ -234,7 +235,7 @@ def data_stats(paths: Paths) -> None:
             if path not in records:
                 Console().print(dataset_sheet(Dataset.open(path, verify=True)))
     if records:
-        items = (item for path in records for item in read_path(path))
+        items = (item for path in records for item in read_each(path))
         counted = statistics(track(items, "Reading", console=Console(stderr=True), transient=True, total=None))
         Console().print(statistics_table(counted))
 

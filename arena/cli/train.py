@@ -87,7 +87,7 @@ def command(
             lent = [_lent(settings, *spread)] if spreads else []
             workers, training = _trainer("workers"), results / "training" / settings.name
             with workers.kept_to_one(training, ", or give another --name"):
-                if new and is_first():
+                if new and settings.name and is_first():
                     for stale in training.rglob("*"):
                         if stale.is_file() and stale.name != workers.LOCK:
                             stale.unlink()
