@@ -81,7 +81,7 @@ def test_the_ownership_loss_knows_only_scored_rows() -> None:
     logits = torch.zeros(3, 4, requires_grad=True)
     owners = torch.tensor([[1, -1, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0]], dtype=torch.int8)
     scores = torch.tensor([3.0, -2.0, float("nan")])
-    target = Target(torch.zeros(3), torch.zeros(3), owners, scores, torch.zeros(3))
+    target = Target(torch.zeros(3), torch.zeros(3), owners, scores)
     said = ownership.Answer(ownership=logits)
     squared, right = ownership.loss(said, target, squared=True)
     assert float(squared.detach()) == pytest.approx((0.25 * 3 / 4 + 0.25) / 2)  # a point of no one's is half of each
