@@ -15,7 +15,7 @@ import pytest
 
 from arena import CheckpointError, ConfigError
 from arena.contract.bot import Limits
-from arena.contract.settings import plain, read_value
+from arena.contract.settings import read_value
 from arena.events.schedule import Match, event_from_json, event_to_json
 from arena.events.terms import Terms
 from arena.go.game import Game, Rules
@@ -373,9 +373,12 @@ def test_the_environment_of_an_engine_is_part_of_who_it_is_and_is_read_back_from
     bare = configured(tmp_path, ENGINE).resolve("engine")
     assert turned == entry and len({each.identity for each in (entry, other, bare)}) == 3
     assert "env" not in dict(bare.settings)  # an engine that an earlier arena stored is the same player
-    plan = Match(entry, bare, Terms(Rules.preset()), 2)
-    assert event_from_json(event_to_json(plan)) == plan
-    assert plain(setting(entry, "env")) == '{DATA_DIR = "/srv/a b", THREADS = "2"}'
+    plan = event_to_json(Match(entry, bare, Terms(Rules.preset()), 2))
+    back = list(event_from_json(plan).players.values())
+    assert [one.identity for one in back] == [entry.identity, bare.identity]
+    registry = configured(tmp_path, ENGINE + 'env = {THREADS = "2", DATA_DIR = "/srv/a b"}\n')
+    assert registry.trusted(back[0]) == entry
+    refusal(registry.trusted, back[1])  # the one without them isn't in this file
 
 
 def test_a_check_that_fails_names_the_bot_and_its_file(tmp_path: Path) -> None:
@@ -413,9 +416,9 @@ def test_a_table_without_a_kind_changes_a_known_entry_and_an_empty_file_nothing(
         ('[bots.x]\nkind = "gtp"\ncommand = 5\n', "{file}: [bots.x]: command = 5 is not text"),
         (
             '[bots.x]\nkind = "gtp"\nenv = "A=1"\n',
-            "{file}: [bots.x]: env = 'A=1' is not a table of strings, as in {{NAME = ",
+            "{file}: [bots.x]: env is not a table of strings, as in {{NAME = ",
         ),
-        ('[bots.x]\nkind = "gtp"\nenv = {A = 1}\n', "{file}: [bots.x]: env = {{'A': 1}} is not a table of strings, "),
+        ('[bots.x]\nkind = "gtp"\nenv = {A = 1}\n', "{file}: [bots.x]: env is not a table of strings, "),
         ("[bots.mcts]\ndeadline = 5\n", """[bots.mcts]: 'deadline' is a limit, not a setting; write limits = "dead"""),
         ('[bots.x]\nkind = "uct"\nlimits = 5\n', 'x]: limits = 5 is not text, as in "seconds=1"'),
         (

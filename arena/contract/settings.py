@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, field
 from decimal import Decimal
 from difflib import get_close_matches
+from hashlib import sha256
 from math import isfinite
 from typing import Any
 
@@ -21,6 +23,9 @@ WORDS = {
     "Mapping[str, str]": 'a table of strings, as in {NAME = "value"} in arena.toml',
 }
 """The types that a setting can have, and what its values are called."""
+
+COMMANDS = ("command", "analysis")
+"""The settings that are command lines of engines."""
 
 
 def setting(
@@ -48,7 +53,8 @@ def read_value(value: Any, field: Field[Any], where: str) -> Any:
     word = WORDS.get(wanted)
     if word is None:
         raise ConfigError(f"{where}: {field.name} can't be set: its type is {wanted}; it can be {', '.join(WORDS)}")
-    refusal = ConfigError(f"{where}: {field.name} = {value!r} is not {word}")
+    shown = f" = {value!r}" if wanted != "Mapping[str, str]" else ""  # a table may have secrets
+    refusal = ConfigError(f"{where}: {field.name}{shown} is not {word}")
     result: Any
     if wanted == "bool":
         result = {"true": True, "false": False}.get(str(value).lower())
@@ -127,14 +133,40 @@ def read_pairs(text: str, known: Mapping[str, Field[Any]], where: str, what: str
 
 
 def plain(value: Any) -> str:
-    """A value as it may be typed."""
+    """A value as it may be typed; of a table only the names."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
         return f"{value:g}" if float(f"{value:g}") == value else repr(value)
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key} = {json.dumps(text)}' for key, text in value.items())}}}"
+        return f"{{{', '.join(value)}}}"  # the values may be secrets
     return str(value)
+
+
+def describe(name: str, value: Any) -> str:
+    """A setting's value for a report. Of an engine's command only the program and the number of arguments are shown:
+    an argument may be a secret."""
+    if name not in COMMANDS or not value:
+        return plain(value)
+    try:
+        words = shlex.split(value)
+    except ValueError:
+        words = value.split()
+    arguments = f"{len(words) - 1} argument{'s' * (len(words) != 2)}"
+    return f"{os.path.basename(words[0])} with {arguments}" if len(words) > 1 else words[0]
+
+
+def conceal(settings: Iterable[tuple[str, Any]]) -> tuple[tuple[str, Any], ...]:
+    """Settings as they are stored. In a table, such as an engine's environment, a digest replaces each value, which may
+    be a secret; a digest stays as it is."""
+    return tuple(
+        (name, {key: _digest(text) for key, text in value.items()} if isinstance(value, dict) else value)
+        for name, value in settings
+    )
+
+
+def _digest(text: str) -> str:
+    return text if re.fullmatch("sha256:[0-9a-f]{8}", text) else f"sha256:{sha256(text.encode()).hexdigest()[:8]}"
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
