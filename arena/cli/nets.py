@@ -146,7 +146,7 @@ def run_gate(wanted: Wanted) -> Ruling:
         found = replace(found, match=events.with_openings(found.match, wanted.results))
         with live.lending(found.match) as lent, Store.of(wanted.results, write=True) as store:
             view = lent.begin(found.match, store)
-            evidence = Evidence(found.match, view.judge)
+            evidence = Evidence(found.match, view.standings)
             changed = _adopt(found, wanted) if evidence.ruling is Ruling.ACCEPTED else None
     except UserError:
         found.clear()

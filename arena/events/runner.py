@@ -19,7 +19,6 @@ from time import monotonic
 from typing import Protocol
 
 from arena import StoreBusy, StoreError, UserError
-from arena.events.batch import Batch
 from arena.events.hands import Hand, Hands, Local, NotLaunched, State, signals_later
 from arena.events.pairing import Course
 from arena.events.room import lost_record
@@ -107,7 +106,7 @@ class Keeper(Protocol):
     def check_place(self) -> None:
         """Raises StoreError when what games are kept in was moved or deleted."""
 
-    def scores(self, *, event: str) -> Iterator[Batch]: ...
+    def scores(self, *, event: str) -> Iterator[Sequence[Played]]: ...
     def count(self, *, event: str) -> int: ...
 
 
@@ -130,13 +129,13 @@ def play_event(
     course = event.course(store.scores(event=event.event))
     hands: AbstractContextManager[Hands] = Local(workers) if isinstance(workers, int) else nullcontext(workers)
     updates = _rest(event, course, store, hands, control or Control(), seat or _no_seat)
-    judge = event.judge() if isinstance(event, Match) and event.test is not None else None
+    standings = event.standings() if isinstance(event, Match) and event.test is not None else None
     with closing(updates):
         for update in chain(_resumed(course, store.scores(event=event.event)), updates):
             yield update
-            if judge is not None:
-                judge.add(update.records)
-                if judge.is_decided and not update.resumed:
+            if standings is not None:
+                standings.add(update.records)
+                if standings.is_decided and not update.resumed:
                     with suppress(Unstored):  # what is over besides doesn't count
                         updates.close()
                     return
@@ -168,7 +167,7 @@ def _rest(
             return
 
 
-def _resumed(course: Course, games: Iterator[Batch]) -> Iterator[Update]:
+def _resumed(course: Course, games: Iterator[Sequence[Played]]) -> Iterator[Update]:
     """What was played before, some games at a time, so that they are never in memory all at once."""
     is_new = True
     for some in filter(None, map(course.add, games)):

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Limits
-from arena.events.batch import Batch
 from arena.events.ladder import Ladder
 from arena.events.openings import Opening, draw_openings
 from arena.events.pairing import (
@@ -28,10 +27,11 @@ from arena.events.pairing import (
     check_name,
     meeting_of,
 )
-from arena.events.tally import Judge
+from arena.events.standings import Standings
 from arena.events.terms import Terms, require
 from arena.files import FOREIGN, check_keys
 from arena.go.game import Rules
+from arena.go.record import Played
 from arena.players.registry import Entry
 from arena.ratings import Sprt
 
@@ -122,20 +122,20 @@ class Match(OfMeetings):
     def event(self) -> str:
         return f"{self.key}-{self.run}"
 
-    def judge(self) -> Judge:
-        """Who counts its games."""
-        first, second = self.players
-        return Judge(first, second, self.games, self.test)
+    def standings(self) -> Standings:
+        """The counter of its games."""
+        tests = {} if self.test is None else {self.event: self.test}
+        return Standings({name: name for name in self.players}, by_name=True, tests=tests)
 
-    def plan(self, played: Iterable[Batch] = ()) -> Plan:
+    def plan(self, played: Iterable[Sequence[Played]] = ()) -> Plan:
         """Where the games ``played`` decide the test, those that count are all there are."""
         first, second = self.players
         games = self.games
         if self.test is not None:
-            judge = self.judge()
+            standings = self.standings()
             for some in played:
-                judge.add(some)
-            games = judge.tally.games if judge.is_decided else games
+                standings.add(some)
+            games = standings.games if standings.is_decided else games
         openings = self.terms.openings_for(self.games)
         return Plan([Meeting(first, second, self.event, str(self.terms.seed))], games, openings)
 
@@ -181,7 +181,7 @@ class Tournament(OfMany, OfMeetings):
     def games(self) -> int:
         return self.games_each * len(self.meetings)
 
-    def plan(self, played: Iterable[Batch] = ()) -> Plan:
+    def plan(self, played: Iterable[Sequence[Played]] = ()) -> Plan:
         """What is ``played`` changes nothing."""
         meetings = []
         for one, other in self.meetings:
