@@ -52,6 +52,9 @@ SOLO_LIVES = 3
 LATELY = 60.0
 """Seconds after which what a machine did counts a third of what it does now."""
 
+AT_FIRST = 8
+"""Games that a worker plays at once when an event begins, at most; one more for each that it has finished."""
+
 MAX_AHEAD = 64
 """Games that a worker is sent ahead, at most."""
 
@@ -266,8 +269,9 @@ class _Crew:
 
     @property
     def _share(self) -> int:
-        """How many games a worker plays at once."""
-        return min(self._boards, -(-self._planned // self._size))
+        """How many games a worker plays at once. It begins with a few, so that the first pairs are soon complete."""
+        begun = AT_FIRST + self._taken_in // self._size
+        return min(self._boards, -(-self._planned // self._size), begun)
 
     def play(self) -> Iterator[Update]:
         try:
