@@ -227,6 +227,26 @@ def test_a_gate_that_is_decided_plays_nothing_again_and_prints_what_its_report_s
     assert told is not None and float(told[1]) <= -2.94
 
 
+def test_a_gate_with_another_seed_continues_the_test_of_the_same_players(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path / "site", monkeypatch)
+    learn(tmp_path / "results" / "checkpoints" / "start", STRONG, rows=1000)
+    learn(tmp_path / "results" / "checkpoints" / "mine", WEAK, rows=2000)
+    gate = ("gate", "mine", "--against", "learner", "--size", "5", "--workers", "1", "--sprt", "0", "100")
+    arena(*gate, "-n", "2", folder=tmp_path)
+    more = arena(*gate, "--seed", "2", folder=tmp_path)
+    assert "These two played 2 games before (gate-learner-mine-" in more.stdout
+    assert "Its openings follow from --seed 1, as before." in more.stdout and "Rejected" in more.stdout
+    first, games = figures(more), stored(tmp_path)
+    for seed in ("3", "4"):
+        again = arena(*gate, "--seed", seed, folder=tmp_path)
+        assert figures(again) == first and stored(tmp_path) == games
+        assert f"These two played {games} games before" in again.stdout
+    with Store.open(tmp_path / "results" / "arena.db") as store:
+        assert len(store.events()) == 1
+
+
 # --- How often real tests err ---
 
 RUNS = 400

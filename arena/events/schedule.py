@@ -96,17 +96,15 @@ class Match(OfMeetings):
 
     @property
     def settings(self) -> dict[str, object]:
-        """All that decides which games are played, but for how many; a gate's test is part of what it is."""
-        gate: dict[str, object] = {}
-        if self.gate is not None and self.test is not None:
-            gate = {"gate": {"entry": self.gate.entry, **asdict(self.test)}}
-        return {
-            "players": [self.first.identity, self.second.identity],
-            "names": [self.first.name, self.second.name],
-            **self.terms.settings,
-            **gate,
-            **({"name": self.name} if self.name else {}),
-        }
+        """All that decides which games are played, but for how many. A gate is one event for two players and rules,
+        whatever its seed, openings and test, so that no net is tried again until it is lucky."""
+        players = {"players": [self.first.identity, self.second.identity]}
+        terms = self.terms.settings
+        if self.gate is not None:
+            kept = {key: terms[key] for key in ("rules", "adjudication")}
+            return {**players, **kept, "gate": {"entry": self.gate.entry}}
+        names = {"names": [self.first.name, self.second.name]}
+        return {**players, **names, **terms, **({"name": self.name} if self.name else {})}
 
     @property
     def key(self) -> str:
@@ -234,8 +232,6 @@ def event_from_json(text: str) -> Match | Tournament | Ladder:
             "test": lambda value: value and _made(Sprt, value),
             "gate": lambda value: value and _made(Gate, value),
         }
-        if data.get("gate") and "elo0" in data["gate"]:  # as it was before any match could have a test
-            data["test"] = {key: data["gate"].pop(key) for key in ("elo0", "elo1", "alpha", "beta")}
         terms = {wanted.name: data.pop(wanted.name) for wanted in fields(Terms) if wanted.name in data}
         _check(Terms, terms)
         _check(made, data)

@@ -34,6 +34,10 @@ PEOPLE = "play"
 """The event id of games with people. No event can have this name; its games are not in pairs."""
 
 
+SCORE, MOVE_LIMIT = Ending.SCORE, Ending.MOVE_LIMIT
+FORFEITS = frozenset(ending for ending in Ending if ending.is_forfeit)
+
+
 @dataclass(frozen=True, slots=True)
 class Forfeit:
     """A game that a player lost by a fault of its own, and what went wrong in a line."""
@@ -97,37 +101,40 @@ class MatchTally:
         outcome = game.outcome
         assert outcome is not None
         winner, ending, length, opening = outcome.winner, outcome.ending, game.length, game.opening
-        points = 1 if winner is None else 2 * ((winner == BLACK) is has_black)
+        points = 1 if winner is None else 2 if (winner is BLACK) is has_black else 0
         self.games += 1
         self.lengths[length] += 1
         self._results[has_black, ending, points] += 1
         chosen = length - opening
-        by_black = (chosen + ((game.first == BLACK) is (opening % 2 == 0))) // 2
+        by_black = (chosen + ((game.first is BLACK) is (opening % 2 == 0))) // 2
         self._turns[has_black] += by_black
         self._turns[not has_black] += chosen - by_black
-        if winner is not None and ending not in (Ending.SCORE, Ending.MOVE_LIMIT):  # the last turn has no move
+        if winner is not None and ending is not SCORE and ending is not MOVE_LIMIT:  # the last turn has no move
             self._turns[points == 0] += 1
         self._seconds[has_black] += game.black_seconds
         self._seconds[not has_black] += game.white_seconds
-        if ending.is_forfeit:
+        if ending in FORFEITS:
             loser = self.second if points else self.first
             self.forfeits.append(Forfeit(game.id, ending, game.reason or f"{loser}: {ending}"))
         elif game.adjudged is not None and ending is not Ending.ADJUDICATED:
             self.played_on += 1
-            self.overturned += game.adjudged != winner
+            self.overturned += game.adjudged is not winner
         form = hash((has_black, points, game.canonical))
         is_repeated = form in self._seen
-        self._seen.add(form)
-        self.repeats += is_repeated
+        if is_repeated:
+            self.repeats += 1
+        else:
+            self._seen.add(form)
         if game.unrated:
             return
         if not is_repeated:
-            self._rated[has_black][0] += points if has_black else 2 - points
-            self._rated[has_black][1] += 1
-        event, _, number = game.id.rpartition("/")
-        if number.isdecimal() and event != PEOPLE:
-            is_second = int(number) % 2 == 0
-            self._pairs.add((event, int(number) - is_second), is_second, form, points)
+            rated = self._rated[has_black]
+            rated[0] += points if has_black else 2 - points
+            rated[1] += 1
+        event, _, digits = game.id.rpartition("/")
+        if digits.isdecimal() and event != PEOPLE:
+            number = int(digits)
+            self._pairs.add((event, (number - 1) // 2), number % 2 == 0, form, points)
         else:
             self.is_paired = False
 

@@ -9,12 +9,13 @@ import csv
 import io
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from arena import CheckpointError
+from arena import CheckpointError, ConfigError
 from arena.events.schedule import Gate, Match, event_from_json
 from arena.events.standings import League, MatchTally, SequentialTest, Standings
 from arena.files import cell, read_json
@@ -163,6 +164,21 @@ def entry_for(registry: Registry, folder: Path) -> str:
     trainer = about(folder).get("trainer", "")
     own = [entry for entry in registry.entries if entry.name == trainer and takes_checkpoint(entry)]
     return trainer if own else STANDS_FOR.get(trainer, "sl")
+
+
+def continued(store: Store, match: Match) -> tuple[Match, int]:
+    """The stored gate of the same players by the same rules, with the number of games and the test of ``match``, and
+    how many games it has. ``match`` itself and 0 where there is none."""
+    settings = json.dumps(match.settings, sort_keys=True)
+    for event in store.events():
+        if event.settings == settings:
+            with suppress(ConfigError):
+                plan = event_from_json(event.plan)
+                assert isinstance(plan, Match)
+                first, second = replace(match.first, name=plan.first.name), replace(match.second, name=plan.second.name)
+                changed = replace(plan, first=first, second=second, games=match.games, test=match.test)
+                return changed, store.count(event=event.id)
+    return match, 0
 
 
 # --- What has come of an entry ---

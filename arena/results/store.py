@@ -323,11 +323,10 @@ class Store:
                 yield [self._score(row) for row in rows]
 
     def _score(self, row: tuple[Any, ...]) -> Score:
-        *plain, first, adjudged, winner, ending, margin = row
         try:
-            return Score._make([*plain, Colour(first), _colour(adjudged), _outcome(winner, ending, margin)])
+            return Score._make((*row[:14], _colour(row[14]), _colour(row[15]), _outcome(*row[16:])))
         except FOREIGN as error:
-            raise StoreError(_damaged(plain[1], self.path, error)) from error
+            raise StoreError(_damaged(row[1], self.path, error)) from error
 
     def games_after(self, seq: int, *, event: str | None = None) -> Iterator[tuple[int, Record]]:
         """The games that arrived after number ``seq`` (0 for all), each with its number: where to go on next time."""
@@ -694,6 +693,7 @@ def _unpacked(packed: bytes | None) -> tuple[Fact, ...]:
     return tuple(map(Fact, *columns))
 
 
+@lru_cache(maxsize=16)
 def _colour(number: int | None) -> Colour | None:
     return None if number is None else Colour(number)
 

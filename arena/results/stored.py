@@ -115,7 +115,7 @@ def _participants(store: Store, event: Event) -> tuple[list[Participant], int | 
             found[key] = Participant(key, name, entry.kind, texts, entry.net, str(entry.limits), entry.code)
     players = store.players()
     if is_match and not found:
-        first, second = settings["names"]
+        first, second = settings.get("names", settings["players"])
         names = (first, second if second != first else f"{second} (2)")
         played = dict(zip(names, settings["players"], strict=True))
         found = {name: _stored(name, name, players.get(identity)) for name, identity in played.items()}
