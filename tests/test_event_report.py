@@ -27,9 +27,9 @@ from arena.events.standings import MatchTally
 from arena.events.terms import Terms
 from arena.go.game import Ending, Rules
 from arena.go.moves import BLACK, WHITE
-from arena.ratings import Bound, PairCounts, Sprt, compare, share_interval
+from arena.ratings import ZERO, Bound, PairCounts, Sprt, compare, share_interval
 from arena.results.event import Kind, Report
-from arena.results.frames import event_frames, write_event_csv
+from arena.results.frames import event_frames, ratings_table, write_event_csv
 from arena.results.store import Store
 from arena.results.stored import overviews, read_report
 from arena.screen.report import overviews_sheet, print_report
@@ -458,3 +458,19 @@ def test_a_folder_that_cant_be_written_is_one_clear_line(store: Store, tmp_path:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(StoreError, match="can't be written"):
         write_event_csv(read_report(store), tmp_path / "file")
+
+
+def test_two_players_of_a_tournament_have_one_elo_from_their_pairs_everywhere(store: Store) -> None:
+    league = league_of("a", "b", games_each=30)
+    store_event(store, league, games_of(league, earlier_wins(league)))
+    report = read_report(store)
+    (tally,) = report.table.tallies
+    first, second = compare(tally.counts), compare(PairCounts(*reversed(tally.counts.counts)))
+    elo = {place.name: place.elo for place in report.places}
+    wanted = {tally.first: first.elo, tally.second: second.elo} | {report.anchor: ZERO}
+    assert elo == wanted
+    assert (
+        report.los(tally.first, tally.second) == first.los == pytest.approx(1 - report.los(tally.second, tally.first))
+    )
+    rated = {row.player: row.estimate for row in ratings_table(store).itertuples()}
+    assert rated == {name: str(one) for name, one in elo.items()}

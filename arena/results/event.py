@@ -124,8 +124,11 @@ class Findings:
 
     @cached_property
     def comparison(self) -> Comparison | None:
-        """How much stronger the first player of a match is; None before its first game and for all other events."""
-        return None if self.tally is None else self.tally.comparison()
+        """How much stronger the first of two players is, from their pairs; None without games, and for more players."""
+        if self.tally is not None:
+            return self.tally.comparison()
+        evidence = self.table.evidence
+        return compare(evidence) if isinstance(evidence, PairCounts) else None
 
     @cached_property
     def league(self) -> League | None:
@@ -160,8 +163,10 @@ class Findings:
         """The likelihood that one player is stronger than another; None for itself, or without games."""
         if name == other:
             return None
-        if self.comparison is not None and self.tally is not None:
-            return self.comparison.los if name == self.tally.first else 1 - self.comparison.los
+        if self.comparison is not None:
+            first, second = self.table.tallies[0].first, self.table.tallies[0].second
+            los = {first: self.comparison.los, second: 1 - self.comparison.los}
+            return los[name] if {name, other} == los.keys() else None
         keys = {name: key for key, name in self.table.players.items()}
         if self.league is None or not {keys[name], keys[other]} <= set(self.league.ratings.players):
             return None
