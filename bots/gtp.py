@@ -25,6 +25,7 @@ from arena import BotFault, BotKilled, BotTimeout, ConfigError
 from arena.contract import guard
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, setting
 from arena.contract.code import digest_of, find_program
+from arena.contract.settings import describe
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
     import numpy as np
@@ -42,7 +43,6 @@ FIRST_NUMBER = 1001  # of the commands to an engine; far from what one might wri
 LONGEST_LOG = 1 << 26  # bytes
 SEARCHES = ("kata-genmove_analyze", "lz-genmove_analyze")  # as genmove, and they say what they think; the best first
 INTERVAL = 100_000  # hundredths of a second between an engine's reports: one at the end of its search is enough
-ENDED_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM)  # by a person, a batch system or a system without memory
 
 # The answer's sign, its number if any, its text. A banner such as "=== My Bot ===" is not an answer.
 ANSWER = re.compile(r"([=?])(?![=?])(\d*)\s*(.*)")
@@ -138,11 +138,12 @@ class Engine:
 
     def __init__(self, arguments: list[str], cwd: str | None, env: Mapping[str, str], log: Path | None):
         """Start the process, in a group of its own. Raises OSError, or ValueError for an argument with a null byte."""
-        self.title = shlex.join(arguments)[:80]
+        self.title = describe("command", shlex.join(arguments))[:80]
         self._log = log
         self._heard = bytearray()
         self._stderr = bytearray()
         self._number: int | None = FIRST_NUMBER
+        self._echoes = False  # whether it has answered a command with its number
         guarded, lifeline = os.pipe()
         mark = f"{os.getpid()}-{time.monotonic_ns()}"
         try:
@@ -180,9 +181,10 @@ class Engine:
                 break
             if sign:
                 answer.append(line)
-            elif (found := ANSWER.match(line)) and not self._is_late(found[2], number):
+            elif (found := ANSWER.match(line)) and not self._is_stray(found[1], found[2], number):
                 sign, echoed, first = found.groups()
                 answer.append(first)
+                self._echoes |= echoed == str(number)
         text = "\n".join(answer)
         if sign == "?" and number == FIRST_NUMBER and echoed != str(number):
             self._number = None  # it may have taken the number for a command
@@ -191,10 +193,14 @@ class Engine:
             raise Refusal(self._told(f"refuses {quoted(command)}: {quoted(text)}"))
         return text
 
-    @staticmethod
-    def _is_late(echoed: str, number: int | None) -> bool:
-        """Whether an answer has the number of an earlier command. Engines that don't echo numbers are believed."""
-        return number is not None and len(echoed) < 10 and FIRST_NUMBER <= int(echoed or 0) < number
+    def _is_stray(self, sign: str, echoed: str, number: int | None) -> bool:
+        """Whether an answer isn't to the command of this number: it has that of an earlier one, or none though the
+        engine echoes numbers. An error may lack its number. Engines that don't echo numbers are believed."""
+        if number is None:
+            return False
+        if not echoed:
+            return self._echoes and sign == "="
+        return len(echoed) < 10 and FIRST_NUMBER <= int(echoed) < number
 
     def _send(self, command: str) -> int | None:
         """Returns the number that the command was given, if any."""
@@ -288,8 +294,8 @@ class Engine:
         if code is not None and code < 0:
             how = f"was ended by signal {-code} ({signal.strsignal(-code)})"
         fault = self._told(f"{how} instead of answering {quoted(command)}")
-        from_outside = code is not None and (-code in ENDED_FROM_OUTSIDE or code - 128 in ENDED_FROM_OUTSIDE)
-        return BotKilled(fault) if from_outside else BotFault(fault)
+        by_a_signal = code is not None and (code < 0 or code - 128 in signal.valid_signals())  # a shell adds 128
+        return BotKilled(fault) if by_a_signal else BotFault(fault)
 
     def _listen_out(self) -> None:
         """Give the engine a moment to end, and take in its last words."""

@@ -193,7 +193,7 @@ def test_a_plan_plays_the_beginning_of_the_match_once(tmp_path: Path) -> None:
     match = ("random", "fast-random", *SMALL, "--komi", "0.5")
     first = arena("match", *match, "--plan", "--to-see", "40", folder=tmp_path)
     assert "A pilot of 10 games, the first ones of this match" in first.stdout, first.stderr
-    assert re.search(r"the 95 % interval is ±40 Elo +[\d,]+ +[\d.]+ (s|min|h)", first.stdout)
+    assert re.search(r"the 95 % interval is ±40 Elo +[\d,]+ +(< 1|[\d.]+) (s|min|h)", first.stdout)
     again = arena("match", *match, "--plan", "--to-see", "80", folder=tmp_path, columns=40)
     assert "pilot" not in again.stdout
     assert "estimated from 10 games" in " ".join(again.stdout.split())
@@ -358,26 +358,37 @@ def test_ctrl_c_keeps_what_was_played_and_says_how_to_go_on(tmp_path: Path, even
     assert f"{kept[1]} games" in arena("games", "-n", "1000", folder=tmp_path).stdout
 
 
-def test_the_first_ctrl_c_finishes_the_games_under_way_and_the_second_does_not(tmp_path: Path) -> None:
-    for presses in (1, 2):
+def test_the_first_signal_finishes_the_games_under_way_and_the_second_does_not(tmp_path: Path) -> None:
+    for presses, number in ((1, signal.SIGTERM), (2, signal.SIGINT)):
         folder = tmp_path / str(presses)
         folder.mkdir()
-        match = ("match", "mcts:playouts=600", "mcts:playouts=601", "-n", "50", "--size", "7", "--workers", "1")
+        match = ("match", "mcts:playouts=150", "mcts:playouts=151", "-n", "500", "--size", "5", "--workers", "1")
         process = arena_begun(*match, folder=folder)
         live = folder / "results" / "arena.db.live"
         end = monotonic() + 120
         while not (live.exists() and '"moves":[' in live.read_text()):
             assert monotonic() < end
             Event().wait(0.05)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         told = next(line for line in process.stdout if "under way" in line)
-        assert "Finishing the games under way" in told
+        assert "Finishing the games under way for at most 5 s" in told
         if presses == 2:
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
         rest, errors = process.communicate(timeout=60)
-        assert (process.returncode, errors) == (130, "")
-        kept = re.search(r"Stopped\. (\d+) of 50 games are stored", rest)
-        assert kept is not None and (int(kept[1]) > 0) == (presses == 1)
+        assert (process.returncode, errors) == (128 + number, "")
+        kept = re.search(r"Stopped\. (\d+) of 500 games are stored", rest)
+        assert kept is not None and 1 - presses < int(kept[1]) < 500
+
+
+def test_more_workers_than_files_may_be_open_are_refused_by_name(tmp_path: Path) -> None:
+    """It ended in a traceback of what starts the workers."""
+    code = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); from arena.cli import main; main()"
+    command = [sys.executable, "-c", code, "match", "random", "fast-random", "-n", "40", "--workers"]
+    done = subprocess.run([*command, "16"], cwd=tmp_path, env=environment(), capture_output=True, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    most = re.search(r"16 workers need \d+ more open files than the system allows; use --workers (\d+)", done.stderr)
+    assert most is not None
+    assert subprocess.run([*command, most[1], "--size", "5"], cwd=tmp_path, env=environment()).returncode == 0
 
 
 def match_begun(folder: Path, **more: Any) -> subprocess.Popen[str]:

@@ -16,7 +16,8 @@ from arena.go.collection import read_path
 from arena.go.game import Rules
 from arena.go.record import Record
 from arena.players.registry import Entry
-from trainers.dataset import Parting, Sieve, build
+from trainers.data import SplitRule
+from trainers.dataset import Sieve, build
 
 RULES = Rules.preset(size=7)
 RANDOM = ("data", "generate", "fast-random", "--size", "7", "--workers", "1")
@@ -75,7 +76,7 @@ def test_games_that_were_finished_are_kept_when_it_is_stopped(tmp_path: Path) ->
 
 
 def test_a_dataset_of_the_games_knows_whose_each_point_is(whole: Path, tmp_path: Path) -> None:
-    made = build([whole], tmp_path / "set", Sieve(7), Parting(validation=0.0))
+    made = build([whole], tmp_path / "set", Sieve(7), SplitRule(validation=0.0))
     assert len(made.train) == 10 and made.train.scored.all()
     margins = made.train.owners.sum(1) - made.train.komis
     assert np.array_equal(made.train.winners, np.where(margins > 0, 1, np.where(margins < 0, 2, 3)))

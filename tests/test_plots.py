@@ -18,7 +18,7 @@ from arena.events.schedule import Match, Tournament
 from arena.events.terms import Terms
 from arena.go.game import Ending, Rules
 from arena.players.registry import Entry
-from arena.ratings import Bound, Estimate, Interval
+from arena.ratings import Estimate, Interval
 from arena.results.event import Moment, Place, Report
 from arena.results.store import Store
 from arena.results.stored import EMBEDDED, Trained, last_games, read_report, trained_players
@@ -41,7 +41,7 @@ def drawn(picture: Any, width: int = 80, encoding: str = "utf-8") -> list[str]:
 
 
 def known(value: float, half: float) -> Estimate:
-    return Estimate(Bound.BOTH, value, Interval(value - half, value + half))
+    return Estimate(value, Interval(value - half, value + half))
 
 
 # --- In the terminal ---
@@ -49,19 +49,19 @@ def known(value: float, half: float) -> Estimate:
 
 def test_bars_show_value_interval_and_open_ends() -> None:
     places = [
-        Place("a", Estimate(Bound.BELOW, interval=Interval(150.0, None)), 10, 1.0),
+        Place("a", Estimate(300.0, Interval(150.0, None)), 10, 1.0),
         Place("b", known(100, 100), 20, 0.6),
-        Place("c", Estimate(Bound.BELOW), 20, 0.6),
+        Place("c", Estimate(20.0, Interval(None, None)), 20, 0.6),
         Place("d", known(0, 0), 20, 0.4),
-        Place("e", Estimate(Bound.ABOVE, interval=Interval(None, -90.0)), 20, 0.1),
+        Place("e", Estimate(-200.0, Interval(None, -90.0)), 20, 0.1),
         Place("f", None, 0, None),
     ]
     a, b, c, d, e, axis, labels = drawn(EloBars(places))
-    assert re.fullmatch(r"1 a +├─+▶ +≥ \+150", a)
+    assert re.fullmatch(r"1 a +├─+●─+▶ \+300 \(\+150 to ∞\)", a)
     assert re.fullmatch(r"2 b +├─+●─+┤ +\+100\.0 ± 100\.0", b)
-    assert re.fullmatch(r"3 c +≥", c)
+    assert re.fullmatch(r"3 c ◀─+●─+▶ +\+20 \(-∞ to ∞\)", c)
     assert re.fullmatch(r"4 d +● +0", d)
-    assert re.fullmatch(r"5 e +◀─+┤ +≤ -90", e)
+    assert re.fullmatch(r"5 e ◀─+●─+┤ +-200 \(-∞ to -90\)", e)
     assert b.index("├") == d.index("●")  # both at 0
     assert axis[d.index("●")] == "┴" and labels[d.index("●")] == "0"
 
@@ -91,12 +91,12 @@ def test_a_course_has_a_sign_for_each_player_and_a_band_for_a_single_one() -> No
     assert any("●" in line for line in alone) and any("░" in line for line in alone)
 
 
-def test_a_course_of_two_has_arrows_where_one_side_is_bounded() -> None:
-    least = [Moment(games, {"a": Estimate(Bound.BELOW, interval=Interval(10.0 * games, None))}) for games in (5, 10)]
-    assert sum(line.count("▲") for line in drawn(EloCourse(least, ["a", "zero"]))) == 2
-    most = [Moment(5, {"a": Estimate(Bound.ABOVE, interval=Interval(None, -90.0))})]
-    assert sum(line.count("v") for line in drawn(EloCourse(most, ["zero", "a"]), encoding="ascii")) == 1
-    assert drawn(EloCourse(least, ["a", "b", "zero"])) == ["No rating is bounded on both sides yet."]
+def test_a_player_who_won_everything_has_a_curve_from_the_first_game_on_and_its_band_is_open_above() -> None:
+    swept = [Moment(games, {"a": Estimate(50.0 * games, Interval(10.0 * games, None))}) for games in (1, 5, 10)]
+    lines = drawn(EloCourse(swept, ["a", "zero"]))
+    assert "░" in lines[0] and any("●" in line for line in lines)
+    assert any("1" in line.partition("│")[2] for line in drawn(EloCourse(swept, ["a", "b", "zero"])))
+    assert drawn(EloCourse([], ["a", "zero"])) == ["Nobody is rated yet."]
 
 
 # --- PNG ---
@@ -110,10 +110,12 @@ def test_a_png_is_written_whole_and_nothing_beside_it(store: Store, tmp_path: Pa
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_match_that_was_won_to_zero_can_be_drawn(store: Store) -> None:
+def test_a_match_that_was_won_to_zero_is_drawn_at_its_estimate_with_an_open_whisker(store: Store) -> None:
     match = Match(player("a"), player("b"), Terms(RULES), 10)
     store_event(store, match, games_of(match, lambda pairing: "a"))
-    assert len(draw_svgs(read_report(store), [])) == 2
+    intervals, course = draw_svgs(read_report(store), [])
+    assert "a: +802 (+63 to ∞) in 10 games" in intervals.svg
+    assert "a after 10 games: +802 (+63 to ∞)" in course.svg
 
 
 def test_what_cant_be_drawn_is_refused(store: Store, tmp_path: Path) -> None:
@@ -182,12 +184,12 @@ def test_only_nets_of_one_trainer_and_players_of_the_same_settings_are_joined(st
     assert len({late.family, won.family, hot.family}) == 3
 
 
-def test_nets_with_one_sided_ratings_are_drawn_as_arrows(store: Store) -> None:
+def test_nets_that_the_games_bound_on_one_side_can_be_drawn(store: Store) -> None:
     report = report_of(store, "a", "b")
     sided = [
         Trained("a", "policy", 1000, known(100, 20)),
-        Trained("b", "policy", 2000, Estimate(Bound.BELOW, interval=Interval(300.0, None))),
-        Trained("c", "alphago", 500, Estimate(Bound.BELOW)),
+        Trained("b", "policy", 2000, Estimate(500.0, Interval(300.0, None))),
+        Trained("c", "alphago", 500, Estimate(0.0, Interval(None, None))),
     ]
     assert len(draw_svgs(report, sided)) == 3
 

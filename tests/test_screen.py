@@ -38,7 +38,7 @@ from arena.go.game import Ending
 from arena.go.moves import move_from_gtp
 from arena.go.record import Record
 from arena.players.registry import Entry
-from arena.ratings import Bound, Estimate, Interval, Sprt
+from arena.ratings import Estimate, Interval, Sprt
 from arena.results.event import Findings
 from arena.results.frames import ratings_table
 from arena.results.store import Store
@@ -493,7 +493,7 @@ def test_ascii_consoles_get_ascii_only():
     assert text.isascii() and "(X)" in text
     assert re.search(r"Elo +\+\d+ \(\+\d+ to \+\d+\)", text)
     bounded = shown(match := match_of(), Update(records_of(match, range(10), "alphago")), height=40, encoding="ascii")
-    assert re.search(r"Elo +>= \+63 ", "\n".join(bounded))
+    assert re.search(r"Elo +\+802 \(\+63 to inf\) ", "\n".join(bounded))
 
 
 # --- A whole match ---
@@ -604,7 +604,7 @@ def test_an_interrupt_comes_through_after_the_updates_are_closed(terminal: bool)
 def test_bots_that_take_a_moment_to_end_are_waited_for_with_a_word(monkeypatch: pytest.MonkeyPatch):
     match = match_of(games=4)
     screen = screen_of(MatchView(match))
-    monkeypatch.setattr(screen, "add", lambda update: screen.press("q"))
+    monkeypatch.setattr(screen, "add", lambda update: [screen.press("q"), screen.press("q")])
     console = console_of(80, 24)
 
     def updates() -> Iterator[Update]:
@@ -698,9 +698,9 @@ def test_the_headline_is_of_the_first_player_and_the_first_forfeits_are_listed()
 def test_the_table_of_bots_has_settings_nets_and_ratings():
     plain = Entry("fast-random", "fast-random", "bots.fast_random:BOT", (), "arena")
     net = Entry("sl", "policy", "bots.policy:BOT", (("checkpoint", "sl-9x9"), ("temperature", 0.5)), "arena", "ab")
-    ratings = {plain.identity: Estimate(Bound.BELOW, interval=Interval(223.0, None))}
+    ratings = {plain.identity: Estimate(910.0, Interval(223.0, None))}
     rows = [line.split() for line in lines_of(bots_table([plain, net], ratings), 100, 40)]
-    assert ["fast-random", "fast-random", "≥", "+223"] in rows
+    assert ["fast-random", "fast-random", "+910", "(+223", "to", "∞)"] in rows
     assert ["sl", "policy", "temperature=0.5", "sl-9x9"] in rows
 
 

@@ -237,7 +237,7 @@ def _fail(words: str) -> NoReturn:
 LONGEST = 1000
 """Characters of a line that says what is wrong; of a longer one the middle is left out."""
 
-_COMMANDS = (range(7), range(14, 32), range(0x7F, 0xA0), range(0x202A, 0x202F), range(0x2066, 0x206A))
+_COMMANDS = (range(9), range(14, 32), range(0x7F, 0xA0), range(0x202A, 0x202F), range(0x2066, 0x206A))
 _SHOWN = dict.fromkeys(chain(*_COMMANDS), "?")
 """Control characters, with which a text moves a terminal's cursor, sets its title, or turns the direction of writing;
 those that Rich takes away by itself, tabs and ends of lines aren't among them."""

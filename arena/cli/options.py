@@ -137,7 +137,3 @@ def read_limits(text: str) -> Limits:
     from arena.contract.bot import Limits
 
     return Limits.read(text, "--limits") if text else Limits()
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -173,13 +173,14 @@ def watch(
     from arena.screen.events import show_watched
     from arena.screen.style import Console
 
-    console, theme = Console(), read_theme(None, registry_of(None, results))
+    console, registry = Console(), registry_of(None, results)
+    theme = read_theme(None, registry)
     with Store.of(results) as store:
         look = look_at(store.path)
         stored = None if event is None else store.event(event)
         if look is None or look.has_died or (stored is not None and stored.id != look.live.event):
             raise UserError(_not_running(store, look, stored))
-        played = event_from_json((stored or store.event(look.live.event)).plan)
+        played = event_from_json((stored or store.event(look.live.event)).plan, registry.with_own_kind)
         watched = Watch(played, store, look)
         try:
             show_watched(played, watched, console, theme)

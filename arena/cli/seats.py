@@ -228,7 +228,10 @@ def _read_clock(text: str | None) -> Limits:
 
     if text is None:
         return Limits()
-    limits = Limits.read(text, "--time")
+    try:
+        limits = Limits.read(text, "--time")
+    except ConfigError as error:
+        raise ConfigError(f"{error}; a clock is written as main=600 (seconds) or main=300,byoyomi=30") from None
     if limits.time is None or limits.simulations is not None:
         raise ConfigError(
             "--time is a clock for the game, as in main=600 or main=300,byoyomi=30; for the time per move "
@@ -306,13 +309,13 @@ def _gap(results: Path, opponent: Entry, person: Entry, size: int) -> tuple[floa
     if found is None:
         return 0.0, f"{person.name} and {opponent.name} have no games by the same rules {where}, so the game is even."
     estimate = found.ratings.difference(opponent.identity, person.identity)
-    known = (estimate.value, estimate.interval.low, estimate.interval.high)
-    gap = next((value for value in known if value is not None), None)
-    if gap is None:
+    ends = [end for end in (estimate.interval.low, estimate.interval.high) if end is not None]
+    if not ends:
         return (
             0.0,
             f"No games {where} connect {opponent.name} and {person.name}, so the game is even.",
         )
+    gap = estimate.value if len(ends) == 2 else ends[0]
     stronger, weaker = (opponent, person) if gap >= 0 else (person, opponent)
     estimate = found.ratings.difference(stronger.identity, weaker.identity)
     return gap, f"By the games {where}, {stronger.name} is {estimate} Elo above {weaker.name}."

@@ -39,8 +39,9 @@ them for every bot that has none.
   main=S         a clock: S seconds for the whole game
   byoyomi=S      then periods of S seconds
   stones=N       moves in each period (default 1)
-  lag=S          grace beyond the clock, or beyond "seconds", before the bot
-                 forfeits (default 0.2 with a clock)
+  lag=S          grace beyond the clock in a whole game, or beyond "seconds"
+                 in each move, before the bot forfeits (default 0.2 with a
+                 clock)
   deadline=S     a move that takes longer forfeits (default 60 + 2 * seconds)
 
 Clocks run outside the bot. Starting an engine takes no time from its clock.

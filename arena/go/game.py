@@ -181,10 +181,10 @@ class Game:
 
     @property
     def handicap(self) -> int:
-        """Black's setup stones when White has none and begins, else 0."""
+        """Black's setup stones when there are two or more, White has none and begins; else 0."""
         black, white = self.setup
         first = self.to_play if len(self.moves) % 2 == 0 else self.to_play.opponent
-        return len(black) if first is WHITE and not white else 0
+        return len(black) if len(black) > 1 and not white and first is WHITE else 0
 
     def copy(self) -> Game:
         twin = Game.__new__(Game)
@@ -196,10 +196,12 @@ class Game:
         return twin
 
     def after(self, move: Move) -> Game:
-        """A copy with the move played, in which play goes on even after two passes. Raises IllegalMove."""
+        """A copy with the move played, in which play goes on after two passes, up to the move limit. Raises
+        IllegalMove."""
         twin = self.copy()
         twin.play(move)
-        twin.outcome = None
+        if len(twin.moves) < self.rules.move_limit:
+            twin.outcome = None
         return twin
 
     def move_seed(self) -> int:
@@ -262,6 +264,8 @@ class Game:
                 return f"{point} is suicide"
             case kernels.KO:
                 return f"{point} retakes the ko at once"
+            case kernels.NO_ROOM:
+                return f"the game is at its limit of {self.rules.move_limit} moves"
             case _:
                 return f"{point} repeats the position after move {earlier} (superko)"
 
@@ -310,3 +314,30 @@ class Game:
 
     def __str__(self) -> str:
         return f"{self.board}\n{self.to_play.name.lower()} to play, move {len(self.moves) + 1}"
+
+
+class GameCopy:
+    """A copy of a game for somebody who may do with it what he likes, the same object as long as the game lasts."""
+
+    def __init__(self, game: Game):
+        self._game, self._copy = game, game.copy()
+        self._board, self._array, self._hashes = self._copy.board, self._copy.board.array, self._copy._hashes
+        self._memory = [  # copied as bytes, which is quicker than numpy's way
+            (_bytes_of(mine), _bytes_of(theirs))
+            for mine, theirs in ((self._array, game.board.array), (self._hashes, game._hashes))
+        ]
+
+    def update(self) -> Game:
+        """The copy as the game is now, whatever was done to it."""
+        game, copy = self._game, self._copy
+        for mine, theirs in self._memory:
+            mine[:] = theirs
+        copy.board, copy._hashes, copy.moves = self._board, self._hashes, game.moves.copy()
+        copy.board.array, copy.board.size = self._array, game.rules.size
+        copy.rules, copy.seed, copy.setup = game.rules, game.seed, game.setup
+        copy.to_play, copy.outcome = game.to_play, game.outcome
+        return copy
+
+
+def _bytes_of(array: np.ndarray) -> memoryview:
+    return memoryview(array.view(np.uint8).data)
