@@ -13,7 +13,7 @@ from rich.progress import Progress
 from arena.cli.options import registry_of
 from arena.events.runner import play_event
 from arena.events.schedule import Match
-from arena.events.tally import Judge
+from arena.events.standings import MatchTally
 from arena.events.terms import Terms
 from arena.go.game import Rules
 from arena.results.store import Store
@@ -38,21 +38,20 @@ runs. Games are kept in --results, so a table that is interrupted goes on."""
 COLUMNS = ("size", "bot", "engine", "games", "score", "Elo (95 %)", "seconds a move: bot", "engine")
 
 
-def played(match: Match, store: Store, workers: int, progress: Progress) -> Judge:
+def played(match: Match, store: Store, workers: int, progress: Progress) -> MatchTally:
     """The match, as far as it isn't stored yet."""
-    judge = match.judge()
+    standings = match.standings()
     task = progress.add_task(f"{match.first.name} - {match.second.name}", total=match.games)
     for update in play_event(match, store, workers):
-        judge.add(update.records)
-        progress.update(task, completed=judge.tally.games + judge.waiting)
+        standings.add(update.records)
+        progress.update(task, completed=standings.games + standings.waiting)
     progress.remove_task(task)
-    return judge
+    return standings.between(*match.players)
 
 
-def cells(match: Match, judge: Judge) -> Iterator[str]:
+def cells(match: Match, tally: MatchTally) -> Iterator[str]:
     """One row of the table."""
     first, second = match.players
-    tally = judge.tally
     yield f"{match.terms.rules.size}x{match.terms.rules.size}"
     yield from (first, second, f"{tally.games}", f"{tally.points:g}-{tally.games - tally.points:g}")
     yield str(tally.comparison().elo)

@@ -91,7 +91,7 @@ def main(words: Sequence[str]) -> int:
             seed = 1000 * options.seed + k
             terms = Terms(rules, seed=seed, book=shipped_book(rules, seed))
             match = Match(ours, theirs, terms, options.games)
-            tally = played(match, store, options.workers, progress).tally
+            tally = played(match, store, options.workers, progress)
             points.append(f"{tally.points:g}-{tally.games - tally.points:g}")
             return 2 * tally.points / tally.games - 1
 

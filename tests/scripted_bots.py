@@ -144,6 +144,15 @@ class Many(Good):
         return [self.choose(game, limits) for game in games]
 
 
+class Census(Many):
+    """Writes down how many games it is asked about at once."""
+
+    def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
+        with Path(self.config.marker).open("a") as file:
+            file.write(f"{len(games)}\n")
+        return super().choose_all(games, limits)
+
+
 class Picky(Many):
     """One call for all the games fails when one of them is the game of its seed."""
 
@@ -289,6 +298,7 @@ def coin(boards: int) -> BotKind:
 
 COIN_1, COIN_8, COIN_64, COIN_512 = map(coin, (1, 8, 64, 512))
 MANY = BotKind(summary="one call for all games", config=Script, build=Many)
+CENSUS = BotKind(summary="counts its games", config=Script, build=Census, boards=64)
 PICKY = BotKind(summary="fails for all games because of one", config=Script, build=Picky)
 GENEROUS = BotKind(summary="gives a decision too many", config=Script, build=Generous)
 DELIBERATE = BotKind(summary="takes its time for all games", config=Script, build=Deliberate)

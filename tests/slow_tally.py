@@ -1,10 +1,10 @@
-"""The slow, obvious twin of a tally and a judge: game after game, and all that was seen in sets. No tests."""
+"""The slow, obvious twin of the standings: game after game, and all that was seen in sets. No tests."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from arena.events.tally import Tally
+from arena.events.standings import MatchTally
 from arena.go.game import Ending
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Played
@@ -21,21 +21,27 @@ def points_of(game: Played, player: str) -> float:
     return black if game.black == player else 1 - black
 
 
-def counted(games: Iterable[Played], planned: int | None, test: Sprt | None, first: str) -> list[list[Played]]:
-    """The games of a match that count, in pairs: sorted, cut at the first gap and where the test is decided."""
+def counted(games: Iterable[Played], test: Sprt, first: str) -> list[list[Played]]:
+    """The games of a match with a test that count, in pairs: sorted, cut at the first gap and where it is decided."""
     in_order = sorted(games, key=number_of)
-    most = planned if planned is not None else len(in_order)
-    left = [game for place, game in enumerate(in_order, 1) if number_of(game) == place <= most]
+    left = [game for place, game in enumerate(in_order, 1) if number_of(game) == place]
     pairs: list[list[Played]] = []
-    while left:
+    while len(left) > 1:
         pair, left = left[:2], left[2:]
-        if len(pair) == 1 and number_of(pair[0]) != planned:
-            break
         pairs.append(pair)
-        state = state_of(pairs, test, first)
-        if state is not None and state.is_decided:
+        if state_of(pairs, test, first).is_decided:
             break
     return pairs
+
+
+def paired(games: Iterable[Played]) -> list[list[Played]]:
+    """All complete pairs of a match, in their order."""
+    by_number = {number_of(game): game for game in games}
+    return [
+        [game, by_number[number + 1]]
+        for number, game in sorted(by_number.items())
+        if number % 2 and number + 1 in by_number
+    ]
 
 
 def counts_of(pairs: Sequence[Sequence[Played]], first: str) -> PairCounts:
@@ -51,9 +57,8 @@ def counts_of(pairs: Sequence[Sequence[Played]], first: str) -> PairCounts:
     return PairCounts.of(points)
 
 
-def state_of(pairs: Sequence[Sequence[Played]], test: Sprt | None, first: str) -> SprtState | None:
-    complete = [pair for pair in pairs if len(pair) == 2]
-    return test.state(counts_of(complete, first)) if test is not None and complete else None
+def state_of(pairs: Sequence[Sequence[Played]], test: Sprt, first: str) -> SprtState:
+    return test.state(counts_of(pairs, first))
 
 
 def figures(games: Sequence[Played], first: str, second: str) -> dict[str, Any]:
@@ -100,7 +105,7 @@ def figures(games: Sequence[Played], first: str, second: str) -> dict[str, Any]:
     }
 
 
-def figures_of(tally: Tally) -> dict[str, Any]:
+def figures_of(tally: MatchTally) -> dict[str, Any]:
     """The same of a tally."""
     players = (tally.first, tally.second)
     return {

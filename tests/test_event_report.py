@@ -23,13 +23,13 @@ from stored_events import DATE, earlier_wins, finished, games_of, player, store_
 from arena import StoreError
 from arena.contract.bot import Limits
 from arena.events.schedule import Ladder, Match, Tournament
-from arena.events.tally import Tally
+from arena.events.standings import MatchTally
 from arena.events.terms import Terms
 from arena.go.game import Ending, Rules
 from arena.go.moves import BLACK, WHITE
-from arena.ratings import PairCounts, compare, share_interval
+from arena.ratings import ZERO, PairCounts, Sprt, compare, share_interval
 from arena.results.event import Kind, Report
-from arena.results.frames import event_frames, write_event_csv
+from arena.results.frames import event_frames, ratings_table, write_event_csv
 from arena.results.store import Store
 from arena.results.stored import overviews, read_report
 from arena.screen.report import overviews_sheet, print_report, sections
@@ -138,15 +138,31 @@ def test_an_event_without_a_plan_knows_its_players_from_its_games(store: Store) 
         assert facts(report)["Games"].startswith(f"{len(report.games)}, ")
 
 
-def test_games_of_a_match_that_wait_for_earlier_ones_are_counted_apart(store: Store) -> None:
+def test_a_match_that_was_stopped_early_counts_all_its_finished_games(store: Store) -> None:
     match = match_of("new", "old", 20)
     games = games_of(match, earlier_wins(match))
     store_event(store, match, [*games[:2], *games[4:7]])
     report = read_report(store)
-    assert [record.id for record in report.games] == [game.id for game in games[:2]]
-    assert report.judge is not None and report.judge.waiting == 3
+    assert [record.id for record in report.games] == [game.id for game in (*games[:2], *games[4:7])]
+    assert report.tally is not None and (report.stored, report.tally.games, report.tally.counts.games) == (5, 5, 4)
     assert facts(report)["Games"] == f"5 of 20, {DATE}"
-    assert "3 games will count when all earlier ones are over" in printed(report)
+    words = "5 of 20 games: short games end first, so the score may favour the side that wins quickly"
+    assert words in printed(report)
+    store.append([*games[2:4], *games[7:]])
+    assert "short games end first" not in printed(read_report(store))
+
+
+def test_games_of_a_sequential_test_that_wait_for_earlier_ones_are_shown_apart(store: Store) -> None:
+    match = replace(match_of("new", "old", 20), test=Sprt(0, 35))
+    games = games_of(match, earlier_wins(match))
+    store_event(store, match, [*games[:2], *games[4:7]])
+    report = read_report(store)
+    assert [record.id for record in report.games] == [game.id for game in games[:2]]
+    assert report.test is not None and report.test.waiting == 3
+    assert facts(report)["Games"] == f"5 of 20, {DATE}"
+    shown = printed(report)
+    assert f"{report.test.results.games} games; the figures below are from the first 2 in the planned order" in shown
+    assert "short games end first" not in shown
     store.append(games[2:4])
     assert len(read_report(store).games) == 6
 
@@ -154,7 +170,7 @@ def test_games_of_a_match_that_wait_for_earlier_ones_are_counted_apart(store: St
 def test_an_event_without_games_says_so(store: Store) -> None:
     for event, what in (
         (league_of("a", "b", "c"), "game"),
-        (match_of("new", "old"), "pair of games"),
+        (match_of("new", "old"), "game"),
         (Ladder("rungs", (player("a"), player("b")), Terms(RULES), 8), "game"),
     ):
         for with_plan in (True, False):
@@ -292,10 +308,10 @@ def test_a_report_adds_up_what_a_slow_twin_does_however_the_games_came_in(data: 
         with closing(sqlite3.connect(store.path)) as connection, connection:
             connection.execute("DELETE FROM games WHERE id = ?", (gone,))
         order = [game for game in store.games() if game.id != gone]
-        pairs = slow_tally.counted([game for game in order if game.event == match.event], 12, None, "a")
-        (tally,) = read_report(store, match.event).table.tallies or (Tally("a", "b"),)
-        assert slow_tally.figures_of(tally) == slow_tally.figures([game for pair in pairs for game in pair], "a", "b")
-        assert tally.counts == slow_tally.counts_of(pairs, "a")
+        of_match = [game for game in order if game.event == match.event]
+        (tally,) = read_report(store, match.event).table.tallies or (MatchTally("a", "b"),)
+        assert slow_tally.figures_of(tally) == slow_tally.figures(of_match, "a", "b")
+        assert tally.counts == slow_tally.counts_of(slow_tally.paired(of_match), "a")
         for tally in read_report(store, "league").table.tallies:
             both = {tally.first, tally.second}
             met = [game for game in order if game.event == "league" and {game.black, game.white} == both]
@@ -442,6 +458,22 @@ def test_a_folder_that_cant_be_written_is_one_clear_line(store: Store, tmp_path:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(StoreError, match="can't be written"):
         write_event_csv(read_report(store), tmp_path / "file")
+
+
+def test_two_players_of_a_tournament_have_one_elo_from_their_pairs_everywhere(store: Store) -> None:
+    league = league_of("a", "b", games_each=30)
+    store_event(store, league, games_of(league, earlier_wins(league)))
+    report = read_report(store)
+    (tally,) = report.table.tallies
+    first, second = compare(tally.counts), compare(PairCounts(*reversed(tally.counts.counts)))
+    elo = {place.name: place.elo for place in report.places}
+    wanted = {tally.first: first.elo, tally.second: second.elo} | {report.anchor: ZERO}
+    assert elo == wanted
+    assert (
+        report.los(tally.first, tally.second) == first.los == pytest.approx(1 - report.los(tally.second, tally.first))
+    )
+    rated = {row.player: row.estimate for row in ratings_table(store).itertuples()}
+    assert rated == {name: str(one) for name, one in elo.items()}
 
 
 # --- What the games don't measure ---

@@ -4,17 +4,18 @@ import tracemalloc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import islice
 
 from played import match_of, record_of
 
-from arena.events.batch import AT_ONCE, Batch, batches
 from arena.events.runner import Update, play_event
 from arena.events.schedule import Match
 from arena.go.record import Record, Score
+from arena.results.store import AT_ONCE
 from arena.screen.events import MatchView
 
-MOST = 40
-"""Bytes a game that two tables of hashes may take, those that aren't sorted in yet among them."""
+MOST = 160
+"""Bytes per game of two sets of hashes: of games, and of pairs."""
 
 
 @dataclass
@@ -24,8 +25,10 @@ class Stored:
     match: Match
     games: int
 
-    def scores(self, *, event: str) -> Iterator[Batch]:
-        return batches(self._scores(event))
+    def scores(self, *, event: str) -> Iterator[list[Score]]:
+        games = self._scores(event)
+        while some := [*islice(games, AT_ONCE)]:
+            yield some
 
     def _scores(self, event: str) -> Iterator[Score]:
         first = record_of(self.match, 0, "sl")

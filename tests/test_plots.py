@@ -291,7 +291,7 @@ def test_a_page_has_the_report_the_players_and_the_games(store: Store) -> None:
 
 def test_a_page_has_the_last_games_of_a_long_event_and_one_without_games_has_a_page(store: Store) -> None:
     store_event(store, Match(player("a"), player("b"), Terms(RULES), 10))
-    assert "no pair of games is finished yet" in outline(page(read_report(store), [], [])).text
+    assert "no game is finished yet" in outline(page(read_report(store), [], [])).text
     report = report_of(store, "a", "b", games_each=EMBEDDED + 2)
     found = outline(page(report, [], last_games(store, "league"))).text
     assert f"The last {EMBEDDED} of {EMBEDDED + 2} games." in found and "arena games --event league --sgf" in found

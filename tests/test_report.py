@@ -13,7 +13,7 @@ import pytest
 
 from arena import StoreError
 from arena.contract.code import Player
-from arena.events.tally import Forfeit, Judge, Tally
+from arena.events.standings import Forfeit, MatchTally, Standings
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, symmetry_table
 from arena.go.record import Record
@@ -45,10 +45,10 @@ def record(
     return Record(RULES, outcome=Outcome(colour, ending, margin), **(names | usual | fields))
 
 
-def tally_of(*records: Record) -> Tally:
-    tally = Tally("new", "old")
-    tally.add_pairs(records)
-    return tally
+def tally_of(*records: Record, players: tuple[str, str] = ("new", "old")) -> MatchTally:
+    table = Standings({name: name for name in players}, by_name=True)
+    table.add(records)
+    return table.between(*players)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def store(tmp_path: Path):
 
 
 def test_results_are_the_first_players_whatever_colour_it_has():
-    tally = Tally("new", "old")
+    tally = tally_of()
     assert (tally.games, tally.points, tally.repeats, tally.finished_pairs) == (0, 0, 0, 0)
     assert tally.seconds_a_move("new") is None
     assert str(tally.comparison().elo) == "+0 (-∞ to ∞)"
@@ -77,17 +77,14 @@ def test_games_are_paired_by_their_numbers_in_whatever_order_they_end():
     winners = ["new", "new", "new", "old", "old", "old", None, "new", None, "old", "new"]
     records = [record(n, winner) for n, winner in enumerate(winners)]
     random.Random(4).shuffle(records)
-    judge = Judge("new", "old", games=11)
-    judge.add(records)
-    tally = judge.tally
+    tally = tally_of(*records)
     assert tally.finished_pairs == 5  # the eleventh game has no twin yet
     assert tally.counts == PairCounts(ll=1, ld=1, wl_dd=1, wd=1, ww=1)
     assert tally.comparison() == compare(PairCounts(1, 1, 1, 1, 1))
 
 
 def test_a_game_without_its_twin_gives_no_estimate_and_a_sweep_is_bounded_on_one_side():
-    tally = Tally("new", "old")
-    tally.add([record(0, "new"), record(2, "old"), record(4, "new")])
+    tally = tally_of(record(0, "new"), record(2, "old"), record(4, "new"))
     assert tally.results() == WinDrawLoss(2, 0, 1)
     assert tally.counts == PairCounts(0, 0, 0, 0, 0)
     assert str(tally.comparison().elo) == "+0 (-∞ to ∞)"
@@ -102,12 +99,12 @@ def test_an_unknown_outcome_leaves_out_the_game_and_its_pair():
     assert tally.counts == PairCounts(0, 0, 0, 0, 1)
 
 
-def test_endings_are_counted_by_winner_the_most_frequent_first():
+def test_endings_are_counted_by_winner():
     endings = [("new", Ending.RESIGN), ("old", Ending.RESIGN), ("new", Ending.RESIGN), (None, Ending.SCORE)]
     records = [record(n, winner, ending=ending) for n, (winner, ending) in enumerate(endings)]
     records.append(record(4, "old", ending=Ending.ILLEGAL, reason="new: illegal move 9: E5 is taken"))
     tally = tally_of(*records, record(5, "new"))
-    assert tally.endings == (Ending.RESIGN, Ending.SCORE, Ending.ILLEGAL)
+    assert tally.endings == {Ending.RESIGN: 3, Ending.SCORE: 2, Ending.ILLEGAL: 1}
     assert tally.results(ending=Ending.RESIGN) == WinDrawLoss(2, 0, 1)
     assert tally.results(ending=Ending.SCORE) == WinDrawLoss(1, 1, 0)
     assert tally.results(ending=Ending.CRASH) == WinDrawLoss(0, 0, 0)
@@ -117,10 +114,12 @@ def test_endings_are_counted_by_winner_the_most_frequent_first():
 
 def test_seconds_are_spread_over_the_moves_that_were_chosen():
     """Ten moves, four of them given: three each. A resignation is a turn, too."""
-    tally = tally_of(record(0, "new", black_seconds=6.0, white_seconds=3.0))
+    games = [record(0, "new", black_seconds=6.0, white_seconds=3.0)]
+    tally = tally_of(*games)
     assert tally.seconds_a_move("new") == 2.0
     assert tally.seconds_a_move("old") == 1.0
-    tally.add([record(1, "new", ending=Ending.RESIGN, black_seconds=5.0, white_seconds=3.0)])  # old resigns as Black
+    games.append(record(1, "new", ending=Ending.RESIGN, black_seconds=5.0, white_seconds=3.0))  # old resigns as Black
+    tally = tally_of(*games)
     assert tally.seconds_a_move("old") == pytest.approx((3 + 5) / (3 + 4))
     assert tally.seconds_a_move("new") == pytest.approx((6 + 3) / (3 + 3))
     assert tally.lengths == {10: 2}
@@ -148,15 +147,10 @@ def test_identical_games_count_once_in_the_estimate_even_mirrored():
 
 
 def test_a_game_of_others_is_refused_and_a_bot_that_meets_itself_is_tallied_under_two_names():
-    tally = Tally("new", "old")
-    with pytest.raises(ValueError, match="not one of new against old"):
-        tally.add([record(0, "new", players=("new", "other"))])
-    with pytest.raises(ValueError, match="no outcome"):
-        tally.add([Record(RULES, (1, 2), None, black="new", white="old", id="match-1/00001")])
-    assert tally.games == 0
-    tally = Tally("bot", "bot (2)")
+    with pytest.raises(ValueError, match="not one of new, old"):
+        tally_of(record(0, "new", players=("new", "other")))
     players = ("bot", "bot (2)")
-    tally.add_pairs([record(0, "bot", players=players), record(1, "bot (2)", players=players)])
+    tally = tally_of(record(0, "bot", players=players), record(1, "bot (2)", players=players), players=players)
     assert tally.results() == WinDrawLoss(1, 0, 1)
     assert tally.counts == PairCounts(0, 0, 1, 0, 0)
 

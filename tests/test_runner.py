@@ -564,3 +564,13 @@ def test_a_worker_whose_bot_hangs_does_not_outlive_its_parent(tmp_path: Path, li
         assert hanging.read_text().startswith("hangs")  # once for each worker that is quick enough
         process.kill()
     assert lifeline.falls_silent(20)
+
+
+def test_an_event_begins_on_a_few_boards_so_that_early_pairs_are_soon_complete(tmp_path: Path) -> None:
+    census = scripted("CENSUS", marker=str(tmp_path / "games"))
+    played = match(census, replace(census, name="other"), 200, rules=FIVE, plies=2)
+    with Store.open(tmp_path / "arena.db", write=True) as store:
+        for _ in play_event(played, store, 1):
+            pass
+    at_once = [int(line) for line in (tmp_path / "games").read_text().split()]
+    assert max(at_once[:10]) <= 8 and 16 < max(at_once) <= 64

@@ -38,17 +38,16 @@ from arena.go.game import Ending
 from arena.go.moves import move_from_gtp
 from arena.go.record import Record
 from arena.players.registry import Entry
-from arena.ratings import Estimate, Interval
+from arena.ratings import Estimate, Interval, Sprt
 from arena.results.event import Findings
 from arena.results.frames import ratings_table
-from arena.results.league import Crosstable
 from arena.results.store import Store
 from arena.screen import style
 from arena.screen.board import DARK, THEMES, Theme, board_height, board_width, draw_board
 from arena.screen.events import MatchView, show
 from arena.screen.live import show_event
 from arena.screen.progress import Start, show_training
-from arena.screen.report import first_sections, title
+from arena.screen.report import first_sections, headline, title
 from arena.screen.running import HOLD, SOME_MOVES
 from arena.screen.style import Console
 from arena.screen.tables import Sheet, bots_table, elo_table, games_table, statistics_table
@@ -378,8 +377,18 @@ def test_resumed_games_count_at_once():
     ]
 
 
-def test_games_that_wait_for_earlier_ones_are_shown_and_do_not_count_in_the_elo_yet():
+def test_without_a_sequential_test_all_finished_games_count_at_once():
     match = match_of(games=20)
+    view = MatchView(match, Clock())
+    view.add(Update(records_of(match, range(2, 5), "alphago"), workers=1))
+    assert (view.stored, view.tally.games, view.tally.finished_pairs, view.standings.waiting) == (3, 3, 1, 0)
+    words = words_of(lines_of(screen_of(view), 80, 24))
+    assert "3 of 20" in words and "+3 =0 -0" in words and "Elo from the first" not in words
+    assert headline(view.tally) == "alphago beat sl 3-0 in 3 games"
+
+
+def test_games_that_wait_for_earlier_ones_are_shown_and_do_not_count_in_the_elo_yet():
+    match = replace(match_of(games=20), test=Sprt(0, 35))
     view = MatchView(match, Clock())
     view.add(Update(records_of(match, range(2, 5), "alphago"), workers=1))
     for width, height in SIZES:
@@ -392,17 +401,18 @@ def test_games_that_wait_for_earlier_ones_are_shown_and_do_not_count_in_the_elo_
 
 
 def test_a_pipe_says_how_many_games_count_while_others_wait():
-    match = match_of(games=20)
+    match = replace(match_of(games=20), test=Sprt(0, 35))
     games = [record_of(match, n, "alphago") for n in (0, 1, 3, 4, 5)]
     console = console_of(80, 25, terminal=False)
     view = show(match, iter([Update((game,), workers=1) for game in games]), console, Clock())
     lines = output_of(console).splitlines()
-    assert (view.stored, view.tally.games, view.judge.waiting) == (5, 2, 3)
+    assert (view.stored, view.tally.games, view.standings.waiting) == (5, 2, 3)
     assert any(
         line.startswith("4 of 20, +4 =0 -0, 100.0 %, Elo") and "from the first 2 games" in line for line in lines
     )
     assert "alphago beat sl 2-0 in 2 games" in lines
-    assert "  Waiting    3 games will count when all earlier ones are over" in lines
+    words = "+5 =0 -0 in 5 games; the figures below are from the first 2 in the planned order"
+    assert f"  All games  {words}" in lines
 
 
 def test_a_finished_game_stays_on_the_board_for_a_moment():
@@ -641,10 +651,10 @@ def seen_on(text: str) -> list[str]:
 
 
 def findings_of(match: Match, *records: Record) -> Findings:
-    judge = match.judge()
+    standings = match.standings()
     for record in records:
-        judge.add([record])
-    return Findings(match.event, Crosstable.of(judge.tally), match.games, judge)
+        standings.add([record])
+    return Findings(match.event, standings, match.games, is_match=True)
 
 
 def facts_of(found: Findings) -> dict[str, str]:

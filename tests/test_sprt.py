@@ -3,6 +3,8 @@
 The players toss a coin that the game's seed decides, and the games that the first of them wins are short.
 """
 
+import csv
+import json
 import math
 import os
 import re
@@ -18,13 +20,12 @@ from scripted_bots import first_wins
 
 from arena.events.runner import play_event
 from arena.events.schedule import Match
-from arena.events.tally import Judge
+from arena.events.standings import Standings
 from arena.events.terms import Terms
 from arena.go.game import Rules
 from arena.players.registry import Entry
 from arena.ratings import Sprt
 from arena.results.event import Findings
-from arena.results.league import Crosstable
 from arena.results.store import Store
 from arena.screen.report import first_sections
 
@@ -120,6 +121,31 @@ def test_a_test_comes_to_the_same_figures_on_any_number_of_workers_and_boards(si
     assert f"from {len(pairs)} pairs;" in found[0]["Elo"]
 
 
+def test_a_match_with_a_decided_test_has_one_elo_in_its_summary_its_report_arena_elo_and_elo_csv(
+    site: Path, tmp_path: Path
+) -> None:
+    folder = place(tmp_path / "coins", 512, elo=150)
+    done = arena("match", "heads", "tails", "-n", "2000", "--sprt", "0", "120", "--workers", "4", folder=folder)
+    elo = figures(done)["Elo"].partition(" (95 %)")[0]
+    counted = int(figures(done)[""].split()[-2])
+    assert counted < stored(folder)  # of many boards at once, others were over when the test was decided
+    assert figures(arena("report", folder=folder))["Elo"].startswith(
+        f"{elo} (95 %) for heads, from {counted // 2} pair"
+    )
+    assert re.search(rf"^1 +heads +{re.escape(elo)} +{counted} ", arena("elo", folder=folder).stdout, re.MULTILINE)
+    for name, command in (("elo.csv", ()), ("other.csv", ("elo", "--quiet", "--csv", "results/other.csv"))):
+        if command:
+            arena(*command, folder=folder)
+        with (folder / "results" / name).open() as file:
+            heads, tails = csv.DictReader(file)
+        assert (heads["player"], heads["estimate"], heads["games"]) == ("heads", elo, f"{counted}")
+        assert tails["games"] == f"{counted}"
+    report = json.loads(arena("report", "--json", folder=folder).stdout)
+    rating = json.loads(arena("elo", "--json", folder=folder).stdout.splitlines()[0])
+    assert report["standings"][0]["estimate"] == rating["estimate"] == elo
+    assert (report["counted"], report["games"]) == (counted, stored(folder))
+
+
 def test_a_test_that_was_interrupted_decides_as_if_it_had_not_been(tmp_path: Path) -> None:
     match = coins(400, 100, Sprt(0, 80))
     verdicts = []
@@ -129,21 +155,22 @@ def test_a_test_that_was_interrupted_decides_as_if_it_had_not_been(tmp_path: Pat
                 updates = play_event(match, store, workers=1 + stop % 2)
                 next((update for update in updates if update.records and not update.resumed), None)  # or it is decided
                 updates.close()  # type: ignore[attr-defined]
-            judge = judge_of(play_event(match, store, workers=2), match)
-            assert judge.is_decided and judge.tally.games <= store.count()
-            verdicts.append((judge.state, judge.tally.results(), judge.tally.counts, judge.tally.lengths))
+            found = standings_of(play_event(match, store, workers=2), match)
+            assert found.is_decided and found.games <= store.count()
+            tally = found.between(*match.players)
+            verdicts.append((found.tests[match.event].state, tally.results(), tally.counts, tally.lengths))
     assert verdicts[0] == verdicts[1]
 
 
-def judge_of(updates: Iterable[object], match: Match) -> Judge:
-    judge = match.judge()
+def standings_of(updates: Iterable[object], match: Match) -> Standings:
+    found = match.standings()
     for update in updates:
         for record in update.records:  # type: ignore[attr-defined]
-            judge.add([record])
-    return judge
+            found.add([record])
+    return found
 
 
-# --- One judge for all ---
+# --- One counter for all ---
 
 
 @pytest.mark.parametrize("elo", [pytest.param(0, marks=pytest.mark.slow), 150])
@@ -162,8 +189,8 @@ def test_a_decided_match_played_again_plays_nothing_and_prints_what_its_report_s
 
     played = coins(5000, elo, Sprt(0, 120))
     with Store.open(tmp_path / "arena.db", write=True) as store:
-        judge = judge_of(play_event(played, store, 2), played)
-        strength = first_sections(Findings(played.event, Crosstable.of(judge.tally), judge=judge))[0].body
+        found = standings_of(play_event(played, store, 2), played)
+        strength = first_sections(Findings(played.event, found, is_match=True))[0].body
         assert isinstance(strength, tuple)
         assert {label: text for label, text in strength if label in FIGURES} == {
             label: first[label] for label in FIGURES
@@ -198,6 +225,26 @@ def test_a_gate_that_is_decided_plays_nothing_again_and_prints_what_its_report_s
     assert stored(tmp_path) == games
     told = re.search(r"^  SPRT +rejected: .*LLR ([-+.\d]+)", again.stdout, re.MULTILINE)
     assert told is not None and float(told[1]) <= -2.94
+
+
+def test_a_gate_with_another_seed_continues_the_test_of_the_same_players(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path / "site", monkeypatch)
+    learn(tmp_path / "results" / "checkpoints" / "start", STRONG, rows=1000)
+    learn(tmp_path / "results" / "checkpoints" / "mine", WEAK, rows=2000)
+    gate = ("gate", "mine", "--against", "learner", "--size", "5", "--workers", "1", "--sprt", "0", "100")
+    arena(*gate, "-n", "2", folder=tmp_path)
+    more = arena(*gate, "--seed", "2", folder=tmp_path)
+    assert "These two played 2 games before (gate-learner-mine-" in more.stdout
+    assert "Its openings follow from --seed 1, as before." in more.stdout and "Rejected" in more.stdout
+    first, games = figures(more), stored(tmp_path)
+    for seed in ("3", "4"):
+        again = arena(*gate, "--seed", seed, folder=tmp_path)
+        assert figures(again) == first and stored(tmp_path) == games
+        assert f"These two played {games} games before" in again.stdout
+    with Store.open(tmp_path / "results" / "arena.db") as store:
+        assert len(store.events()) == 1
 
 
 # --- How often real tests err ---

@@ -37,11 +37,12 @@ from arena.contract.code import Player
 from arena.events.ladder import widest_gap
 from arena.events.runner import Update, play_event
 from arena.events.schedule import Match, Style, Tournament
+from arena.events.standings import Standings
 from arena.events.terms import Terms
 from arena.events.worker import Glance
 from arena.go.game import Ending, Rules
 from arena.go.record import Record
-from arena.results.league import Crosstable, league
+from arena.results.league import league
 from arena.results.store import Store
 from arena.screen.events import TournamentView, show
 
@@ -203,8 +204,8 @@ def cycle_of(played: Tournament) -> list[Record]:
     ]
 
 
-def table_of(played: Tournament, records: list[Record]) -> Crosstable:
-    table = Crosstable({entry.identity: name for name, entry in played.players.items()})
+def table_of(played: Tournament, records: list[Record]) -> Standings:
+    table = Standings({entry.identity: name for name, entry in played.players.items()})
     for record in records:
         table.add([record])
     return table
@@ -235,7 +236,7 @@ def test_a_game_of_others_is_refused_and_one_under_another_name_is_kept() -> Non
     with pytest.raises(ValueError, match="is not one of a, b"):
         table.add([record_of(played, between(pairings_of(played), "a", "c")[0], "a")])
     assert table.games == 0
-    table = Crosstable({played.players["a"].identity: "renamed", played.players["b"].identity: "b"})
+    table = Standings({played.players["a"].identity: "renamed", played.players["b"].identity: "b"})
     table.add([record_of(played, between(pairings_of(played), "a", "b")[0], "a")])
     assert table.meetings("renamed", "b").points == 1
 
@@ -246,12 +247,11 @@ def test_the_ratings_on_the_screen_are_those_of_the_store(store: Store) -> None:
     store.append(records)
     store.add_players(Player(entry.identity, name, entry.kind, "{}") for name, entry in played.players.items())
     store.append([replace(records[0], id="another/1", event="another")])
-    stored, live = league(store, event="league"), table_of(played, records).league()
+    stored, live = league(store), table_of(played, records).league()
     assert stored is not None and live is not None
     assert live.standings == stored.standings
     assert live.anchor == stored.anchor == "d"
     assert [standing.player for standing in live.standings] == ["a", "b", "c", "d"]
-    assert league(store, event="nothing") is None
 
 
 # --- The screen ---

@@ -16,9 +16,8 @@ from arena.players.tables import TermsTable, TournamentTable, first_given
 
 if TYPE_CHECKING:
     from arena.events.schedule import Ladder, Match, Tournament
-    from arena.events.tally import Tally
+    from arena.events.standings import MatchTally, Standings
     from arena.players.registry import Registry
-    from arena.results.league import Crosstable
     from arena.results.store import Store
 
 
@@ -142,7 +141,7 @@ def _plan(played: Match, to_see: float, live: events.Live) -> None:
         _print_plan(tally, to_see, lent)
 
 
-def _print_plan(tally: Tally, to_see: float, live: events.Live) -> None:
+def _print_plan(tally: MatchTally, to_see: float, live: events.Live) -> None:
     from arena.screen.tables import plan_figures, plan_sheet
 
     if not live.as_json:
@@ -160,21 +159,14 @@ def _runs(store: Store, played: Match) -> int:
     return sum(event.id.rpartition("-")[0] == played.key for event in store.events())
 
 
-def _stored(store: Store, played: Match) -> Tally:
-    """The games of all runs of a match that count; identical ones count once in what is made of them."""
-    from arena.events.tally import Judge, Tally
-
-    first, second = played.players
-    tally: Tally | None = None
+def _stored(store: Store, played: Match) -> MatchTally:
+    """The games of all runs of a match; identical ones count once in what is made of them."""
+    standings = played.standings()
     for event in store.events():
         if event.id.rpartition("-")[0] == played.key:
-            judge = Judge(first, second)
             for some in store.scores(event=event.id):
-                counted = judge.add(some)
-                if tally is not None:
-                    tally.add_pairs(counted)
-            tally = tally or judge.tally
-    return tally or Tally(first, second)
+                standings.add(some)
+    return standings.between(*played.players)
 
 
 LADDER_GAMES = 100
@@ -275,7 +267,7 @@ def _play(played: Tournament | Ladder, live: events.Live) -> None:
             events.printer(live.console)(_precision(view.tally))
 
 
-def _precision(table: Crosstable) -> str:
+def _precision(table: Standings) -> str:
     """How well the neighbours in a ladder are told apart."""
     from arena.events.ladder import widest_gap
 

@@ -309,10 +309,11 @@ def print_games(event: Match | Tournament | Ladder, updates: Iterable[Update], s
 
 @contextmanager
 def event_kept(event: Match | Tournament | Ladder, store: Store, console: Console, results: Path) -> Iterator[None]:
-    """Whatever ends an event, the ratings are written; Ctrl-C says how to go on."""
+    """Whatever ends an event, the ratings are written, if there are new games; Ctrl-C says how to go on."""
     from arena.events.runner import Unstored
     from arena.results.frames import write_elo_csv
 
+    before, ratings = store.count(), results / "elo.csv"
     try:
         yield
     except (KeyboardInterrupt, Unstored) as stop:
@@ -325,9 +326,9 @@ def event_kept(event: Match | Tournament | Ladder, store: Store, console: Consol
         raise SystemExit(130) from None
     finally:
         store.check_place()
-        if store.count():
-            write_elo_csv(store, results / "elo.csv")
-    console.print(f"Games in {store.path}, ratings in {results / 'elo.csv'} (arena elo).", highlight=False)
+        if store.count() != before or (before and not ratings.exists()):
+            write_elo_csv(store, ratings)
+    console.print(f"Games in {store.path}, ratings in {ratings} (arena elo).", highlight=False)
 
 
 def note_event(store: Store, played: Match | Tournament | Ladder) -> None:

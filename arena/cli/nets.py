@@ -143,10 +143,10 @@ def run_gate(wanted: Wanted) -> Ruling:
     say = events.printer(console)
     found = _find(wanted, say)
     try:
-        found = replace(found, match=events.with_openings(found.match, wanted.results))
+        found = replace(found, match=events.with_openings(_continued(found.match, wanted.results, say), wanted.results))
         with live.lending(found.match) as lent, Store.of(wanted.results, write=True) as store:
             view = lent.begin(found.match, store)
-            evidence = Evidence(found.match, view.judge)
+            evidence = Evidence(found.match, view.standings)
             changed = _adopt(found, wanted) if evidence.ruling is Ruling.ACCEPTED else None
     except UserError:
         found.clear()
@@ -157,6 +157,23 @@ def run_gate(wanted: Wanted) -> Ruling:
     if evidence.ruling is not Ruling.ACCEPTED:
         found.clear()
     return evidence.ruling
+
+
+def _continued(match: Match, results: Path, say: Callable[[str], None]) -> Match:
+    """The gate of the same players by the same rules, if one was begun: more games continue its test."""
+    from arena.results.gate import continued
+    from arena.results.store import Store, database
+    from arena.screen.style import some
+
+    if not database(results).exists():
+        return match
+    with Store.of(results) as store:
+        found, games = continued(store, match)
+    if games:
+        say(f"These two played {some(games, 'game')} before ({found.event}). The test counts them and continues.")
+    if found.terms.seed != match.terms.seed:
+        say(f"Its openings follow from --seed {found.terms.seed}, as before.")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import IO, Self
 
 from arena import ConfigError, RecordError, StoreError, files
-from arena.events.batch import Batch, batches
 from arena.events.pairing import Pairing, Planned
 from arena.events.terms import Terms, require
 from arena.go.record import Played, Record, read_sgf
@@ -147,9 +146,9 @@ class GamesFile:
         """The event's games, in the order of their numbers."""
         return (self._records[id] for id in sorted(self._records))
 
-    def scores(self, *, event: str | None = None) -> Iterator[Batch]:
-        """The same, some at a time."""
-        return batches(self.games())
+    def scores(self, *, event: str | None = None) -> Iterator[list[Record]]:
+        """The same, all at once."""
+        yield [*self.games()]
 
     def count(self, *, event: str | None = None) -> int:
         return len(self._records)

@@ -13,9 +13,7 @@ from math import inf
 import numpy as np
 
 from arena import ConfigError
-from arena.events.batch import Batch
 from arena.events.pairing import Meeting, OfMany, Pairing, check_field, meeting_of
-from arena.events.tally import Seen
 from arena.events.terms import Terms, require
 from arena.go.record import Played
 from arena.players.registry import Entry
@@ -65,7 +63,7 @@ class Ladder(OfMany):
         """What stays when players join or games are added."""
         return {"ladder": self.name, "block": self.block, **self.terms.settings}
 
-    def course(self, played: Iterable[Batch] = ()) -> LadderCourse:
+    def course(self, played: Iterable[Sequence[Played]] = ()) -> LadderCourse:
         return LadderCourse(self)
 
     def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
@@ -87,14 +85,14 @@ class LadderCourse:
         self._games = 0
         self._points: Counter[tuple[str, str]] = Counter()  # Black's, of distinct games of earlier rounds
         self._distinct: Counter[tuple[str, str]] = Counter()
-        self._seen = Seen()
+        self._seen: set[int] = set()
         self._starts: Counter[str] = Counter()  # the first number that no game of earlier rounds has, by who met
         self._round = 1
         self._last: dict[str, Played] = {}  # the games of that round
 
-    def add(self, games: Sequence[Played]) -> Batch:
+    def add(self, games: Sequence[Played]) -> list[Played]:
         """Take in games. Those of other events, and of players who don't take part now, are passed over."""
-        return Batch.of(games).take([number for number, game in enumerate(games) if self._take(game)])
+        return [game for game in games if self._take(game)]
 
     def _take(self, game: Played) -> bool:
         event, _, rest = game.id.partition("/")
@@ -117,15 +115,14 @@ class LadderCourse:
         self._last = {}
 
     def _sum_up(self, *games: Played) -> None:
-        found = []
         for game in games:
             digest, number = game.id.rpartition("-")[2].split("/")
             first, second, _ = self._meetings[digest]
             self._starts[digest] = max(self._starts[digest], 2 * ((int(number) - 1) // 2 + 1))
             colours = (first.identity, second.identity) if int(number) % 2 else (second.identity, first.identity)
-            found.append((colours, game.canonical))
-        for (colours, _), game, new in zip(found, games, self._seen.add([*map(hash, found)]).tolist(), strict=True):
-            if game.outcome is not None and new:
+            form = hash((colours, game.canonical))
+            if game.outcome is not None and form not in self._seen:
+                self._seen.add(form)
                 self._points[colours] += game.outcome.black_score  # type: ignore[assignment]  # halves, too
                 self._distinct[colours] += 1
 

@@ -11,14 +11,11 @@ from itertools import combinations
 from typing import Any, Protocol
 
 from arena import ConfigError
-from arena.events.batch import Batch, batches
 from arena.events.openings import Opening
+from arena.events.standings import PEOPLE as PEOPLE
 from arena.events.terms import Terms
 from arena.go.record import Played
 from arena.players.registry import Entry
-
-PEOPLE = "play"
-"""The event id of games with people. No event can have this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +62,14 @@ class Event(Protocol):
         the event is over when it doesn't.
         """
 
-    def course(self, played: Iterable[Batch]) -> Course:
+    def course(self, played: Iterable[Sequence[Played]]) -> Course:
         """The event before its first game; ``played`` are the games that are going to be added to it at once."""
 
 
 class Course(Protocol):
     """An event under way: told of its games, it knows which are to be played next."""
 
-    def add(self, games: Sequence[Played]) -> Batch:
+    def add(self, games: Sequence[Played]) -> list[Played]:
         """Take in games that were played; returns those that are of the event as it is planned now."""
 
     def missing(self) -> Iterable[Pairing]:
@@ -88,14 +85,14 @@ class FixedCourse:
         self._place = place or {pairing.id: place for place, pairing in enumerate(games)}.get
         self._missing = bytearray(b"\1") * len(games)
 
-    def add(self, games: Sequence[Played]) -> Batch:
-        games = Batch.of(games)
+    def add(self, games: Sequence[Played]) -> list[Played]:
         taken = []
-        for number, place in enumerate(map(self._place, games.column("id"))):
+        for game in games:
+            place = self._place(game.id)
             if place is not None and self._missing[place]:
                 self._missing[place] = 0
-                taken.append(number)
-        return games if len(taken) == len(games) else games.take(taken)
+                taken.append(game)
+        return taken
 
     def missing(self) -> Iterator[Pairing]:
         place = self._missing.find(1)
@@ -154,7 +151,7 @@ class Planned:
 
     __slots__ = ()
 
-    def course(self: Event, played: Iterable[Batch]) -> FixedCourse:
+    def course(self: Event, played: Iterable[Sequence[Played]]) -> FixedCourse:
         """All the games."""
         return FixedCourse(self.pairings())
 
@@ -165,14 +162,14 @@ class OfMeetings(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def plan(self, played: Iterable[Batch] = ()) -> Plan:
+    def plan(self, played: Iterable[Sequence[Played]] = ()) -> Plan:
         """All the games; ``played`` are those so far."""
 
     def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
         """All the games, in the order in which they are begun."""
-        return list(self.plan(batches(played)))
+        return list(self.plan([[*played]]))
 
-    def course(self, played: Iterable[Batch]) -> FixedCourse:
+    def course(self, played: Iterable[Sequence[Played]]) -> FixedCourse:
         """All the games, none of them made yet."""
         plan = self.plan(played)
         return FixedCourse(plan, plan.place)

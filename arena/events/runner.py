@@ -19,7 +19,6 @@ from time import monotonic
 from typing import Any, Protocol
 
 from arena import StoreBusy, StoreError, UserError
-from arena.events.batch import Batch
 from arena.events.hands import Hand, Hands, Local, NotLaunched, State, signals_later
 from arena.events.pairing import Course
 from arena.events.room import DEATHS, lost_record
@@ -52,6 +51,9 @@ PATIENCE = 2.0
 
 LATELY = 60.0
 """Seconds after which what a machine did counts a third of what it does now."""
+
+AT_FIRST = 8
+"""Games that a worker plays at once when an event begins, at most; one more for each that it has finished."""
 
 MAX_AHEAD = 64
 """Games that a worker is sent ahead, at most."""
@@ -108,7 +110,7 @@ class Keeper(Protocol):
     def check_place(self) -> None:
         """Raises StoreError when what games are kept in was moved or deleted."""
 
-    def scores(self, *, event: str) -> Iterator[Batch]: ...
+    def scores(self, *, event: str) -> Iterator[Sequence[Played]]: ...
     def count(self, *, event: str) -> int: ...
 
 
@@ -131,13 +133,13 @@ def play_event(
     course = event.course(store.scores(event=event.event))
     hands: AbstractContextManager[Hands] = Local(workers) if isinstance(workers, int) else nullcontext(workers)
     updates = _rest(event, course, store, hands, control or Control(), seat or _no_seat)
-    judge = event.judge() if isinstance(event, Match) and event.test is not None else None
+    standings = event.standings() if isinstance(event, Match) and event.test is not None else None
     with closing(updates):
         for update in chain(_resumed(course, store.scores(event=event.event)), updates):
             yield update
-            if judge is not None:
-                judge.add(update.records)
-                if judge.is_decided and not update.resumed:
+            if standings is not None:
+                standings.add(update.records)
+                if standings.is_decided and not update.resumed:
                     with suppress(Unstored):  # what is over besides doesn't count
                         updates.close()
                     return
@@ -169,7 +171,7 @@ def _rest(
             return
 
 
-def _resumed(course: Course, games: Iterator[Batch]) -> Iterator[Update]:
+def _resumed(course: Course, games: Iterator[Sequence[Played]]) -> Iterator[Update]:
     """What was played before, some games at a time, so that they are never in memory all at once."""
     is_new = True
     for some in filter(None, map(course.add, games)):
@@ -271,8 +273,9 @@ class _Crew:
 
     @property
     def _share(self) -> int:
-        """How many games a worker plays at once."""
-        return min(self._boards, -(-self._planned // self._size))
+        """How many games a worker plays at once. It begins with a few, so that the first pairs are soon complete."""
+        begun = AT_FIRST + self._taken_in // self._size
+        return min(self._boards, -(-self._planned // self._size), begun)
 
     def play(self) -> Iterator[Update]:
         try:

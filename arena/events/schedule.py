@@ -15,7 +15,6 @@ from arena import ConfigError
 from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Limits
 from arena.contract.settings import conceal
-from arena.events.batch import Batch
 from arena.events.ladder import Ladder
 from arena.events.openings import Opening, draw_openings
 from arena.events.pairing import (
@@ -29,10 +28,11 @@ from arena.events.pairing import (
     check_name,
     meeting_of,
 )
-from arena.events.tally import Judge
+from arena.events.standings import Standings
 from arena.events.terms import Terms, require
 from arena.files import FOREIGN, check_keys
 from arena.go.game import Rules
+from arena.go.record import Played
 from arena.players.registry import Entry
 from arena.ratings import Sprt
 
@@ -97,17 +97,15 @@ class Match(OfMeetings):
 
     @property
     def settings(self) -> dict[str, object]:
-        """All that decides which games are played, but for how many; a gate's test is part of what it is."""
-        gate: dict[str, object] = {}
-        if self.gate is not None and self.test is not None:
-            gate = {"gate": {"entry": self.gate.entry, **asdict(self.test)}}
-        return {
-            "players": [self.first.identity, self.second.identity],
-            "names": [self.first.name, self.second.name],
-            **self.terms.settings,
-            **gate,
-            **({"name": self.name} if self.name else {}),
-        }
+        """All that decides which games are played, but for how many. A gate is one event for two players and rules,
+        whatever its seed, openings and test, so that no net is tried again until it is lucky."""
+        players = {"players": [self.first.identity, self.second.identity]}
+        terms = self.terms.settings
+        if self.gate is not None:
+            kept = {key: terms[key] for key in ("rules", "adjudication")}
+            return {**players, **kept, "gate": {"entry": self.gate.entry}}
+        names = {"names": [self.first.name, self.second.name]}
+        return {**players, **names, **terms, **({"name": self.name} if self.name else {})}
 
     @property
     def key(self) -> str:
@@ -123,20 +121,20 @@ class Match(OfMeetings):
     def event(self) -> str:
         return f"{self.key}-{self.run}"
 
-    def judge(self) -> Judge:
-        """Who counts its games."""
-        first, second = self.players
-        return Judge(first, second, self.games, self.test)
+    def standings(self) -> Standings:
+        """The counter of its games."""
+        tests = {} if self.test is None else {self.event: self.test}
+        return Standings({name: name for name in self.players}, by_name=True, tests=tests)
 
-    def plan(self, played: Iterable[Batch] = ()) -> Plan:
+    def plan(self, played: Iterable[Sequence[Played]] = ()) -> Plan:
         """Where the games ``played`` decide the test, those that count are all there are."""
         first, second = self.players
         games = self.games
         if self.test is not None:
-            judge = self.judge()
+            standings = self.standings()
             for some in played:
-                judge.add(some)
-            games = judge.tally.games if judge.is_decided else games
+                standings.add(some)
+            games = standings.games if standings.is_decided else games
         openings = self.terms.openings_for(self.games)
         return Plan([Meeting(first, second, self.event, str(self.terms.seed))], games, openings)
 
@@ -182,7 +180,7 @@ class Tournament(OfMany, OfMeetings):
     def games(self) -> int:
         return self.games_each * len(self.meetings)
 
-    def plan(self, played: Iterable[Batch] = ()) -> Plan:
+    def plan(self, played: Iterable[Sequence[Played]] = ()) -> Plan:
         """What is ``played`` changes nothing."""
         meetings = []
         for one, other in self.meetings:
@@ -241,8 +239,6 @@ def event_from_json(
             "test": lambda value: value and _made(Sprt, value),
             "gate": lambda value: value and _made(Gate, value),
         }
-        if data.get("gate") and "elo0" in data["gate"]:  # as it was before any match could have a test
-            data["test"] = {key: data["gate"].pop(key) for key in ("elo0", "elo1", "alpha", "beta")}
         terms = {wanted.name: data.pop(wanted.name) for wanted in fields(Terms) if wanted.name in data}
         _check(Terms, terms)
         _check(made, data)

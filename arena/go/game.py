@@ -16,6 +16,8 @@ from arena import ConfigError, IllegalMove
 from arena.go import kernels
 from arena.go.board import Board
 from arena.go.moves import BLACK, MAX_SIZE, MIN_SIZE, WHITE, Colour, Move, gtp_from_move, pass_move, star_points
+from arena.go.outcome import Ending as Ending
+from arena.go.outcome import Outcome as Outcome
 
 
 class Scoring(StrEnum):
@@ -23,22 +25,6 @@ class Scoring(StrEnum):
 
     AREA = "area"
     TERRITORY = "territory"
-
-
-class Ending(StrEnum):
-    """Why a game is over."""
-
-    SCORE = "score"
-    RESIGN = "resign"
-    TIME = "time"
-    ILLEGAL = "illegal"
-    CRASH = "crash"
-    ADJUDICATED = "adjudicated"
-    MOVE_LIMIT = "move limit"
-
-    @property
-    def is_forfeit(self) -> bool:
-        return self in (Ending.TIME, Ending.ILLEGAL, Ending.CRASH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,42 +117,6 @@ PRESETS: dict[str, frozenset[str]] = {
 def _json_of(rules: Rules) -> str:
     settings = asdict(rules) | {"komi": float(rules.komi)}  # 7 and 7.0 are equal rules
     return json.dumps(settings, separators=(",", ":"))
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a game ended. ``winner`` is None for a draw; ``margin`` is Black's, komi counted, where it was scored."""
-
-    winner: Colour | None
-    ending: Ending
-    margin: float | None = None
-
-    @classmethod
-    def scored(cls, margin: float, ending: Ending = Ending.SCORE) -> Outcome:
-        winner = BLACK if margin > 0 else WHITE if margin < 0 else None
-        return cls(winner, ending, margin)
-
-    @property
-    def sgf(self) -> str:
-        """The value of SGF's RE property: an adjudication is a resignation, a forfeit other than on time ``F``."""
-        if self.winner is None:
-            return "0"
-        if self.margin is not None:
-            return f"{self.winner.letter}+{abs(self.margin):g}"
-        if self.ending is Ending.SCORE:
-            return f"{self.winner.letter}+"
-        reason = {Ending.RESIGN: "R", Ending.ADJUDICATED: "R", Ending.TIME: "T"}.get(self.ending, "F")
-        return f"{self.winner.letter}+{reason}"
-
-    @property
-    def brief(self) -> str:
-        """``B+3.5``, ``W+R``, ``draw``."""
-        return "draw" if self.winner is None else self.sgf
-
-    @property
-    def black_score(self) -> float:
-        """1 when Black won, 0 when White did, 1/2 for a draw."""
-        return 0.5 if self.winner is None else float(self.winner is BLACK)
 
 
 def handicap_points(size: int, stones: int) -> list[Move]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from enum import IntEnum
 from functools import cache
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from arena import RecordError
+
+if TYPE_CHECKING:  # loaded where it is used: the store needs none of it
+    import numpy as np
 
 Move = int
 """``row * size + column`` from the top left corner; ``size * size`` passes. Also the index of a policy output."""
@@ -85,6 +87,8 @@ def symmetry_table(size: int) -> np.ndarray:
     Symmetry ``s`` transposes when bit 2 is set, then mirrors the rows (bit 1) and the columns (bit 0):
     the same order that ``apply_symmetry`` uses on planes.
     """
+    import numpy as np
+
     points = np.arange(size * size).reshape(size, size)
     table = np.empty((SYMMETRIES, size * size + 1), np.int64)
     for symmetry in range(SYMMETRIES):

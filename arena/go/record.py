@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from hashlib import blake2b
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from sgfmill import sgf_grammar, sgf_properties
@@ -27,6 +27,7 @@ from arena.go.moves import (
     sgf_from_move,
     symmetry_table,
 )
+from arena.go.outcome import Score as Score
 
 MAX_BYTES = 16 << 20
 """The longest SGF text of one game that is read unless told otherwise."""
@@ -292,37 +293,8 @@ Properties = Mapping[str, list[bytes]]
 """A node of an SGF: raw values by the name of the property, as sgfmill gives them."""
 
 
-class Score(NamedTuple):
-    """A finished game without its moves and rules: what is counted and rated. The fields are those of ``Record``."""
-
-    seq: int
-    """The number under which it arrived in the store."""
-    id: str
-    date: str
-    black: str
-    white: str
-    black_player: str
-    white_player: str
-    length: int
-    opening: int
-    black_seconds: float
-    white_seconds: float
-    reason: str
-    unrated: str
-    canonical: bytes
-    first: Colour
-    adjudged: Colour | None
-    outcome: Outcome | None
-
-
 Played = Record | Score
 """What can be counted."""
-
-
-def renamed(game: Played, **names: str) -> Played:
-    """The game with other names or identities of its players."""
-    change: Any = replace if isinstance(game, Record) else Score._replace
-    return cast(Played, change(game, **names))
 
 
 @lru_cache(maxsize=512)  # a game that is over is counted in several places

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +105,18 @@ class Ratings:
         if self._is_one_sweep:
             return score_estimate(self._sweep(i, j))
         return self.likelihood.estimate(self._contrast(i, j), *self._is_bounded(i, j))
+
+    def relative_to(self, anchor: str) -> Ratings:
+        """The same ratings measured from another player. ValueError for a player who isn't among them."""
+        i = self._index(anchor)
+        from_anchor = self.covariance - self.covariance[i]
+        covariance = from_anchor - from_anchor[:, [i]]
+        return replace(
+            self,
+            elo=_frozen(self.elo - self.elo[i]),
+            covariance=_frozen((covariance + covariance.T) / 2),
+            anchor=anchor,
+        )
 
     def standard_error(self, a: str, b: str) -> float:
         """Of the difference of two players, in Elo, from the full covariance; across components the prior's."""

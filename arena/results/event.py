@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
-from arena.events.batch import Batch, cut
-from arena.events.tally import Judge, Tally
+from arena.events.standings import League, MatchTally, SequentialTest, Standings, rate_all
 from arena.go.game import Ending, Rules
 from arena.go.record import Played
-from arena.ratings import ZERO, Comparison, Estimate, PairCounts, Result, compare, share_interval
-from arena.results.league import Crosstable, League, rate_all
+from arena.ratings import ZERO, Comparison, Estimate, PairCounts, Result, Sprt, compare, share_interval
 from arena.results.store import Event
 
 MOMENTS = 30
@@ -103,25 +102,33 @@ class Moment:
 
 class Findings:
     """Statistics of an event's games, as far as ``table`` has counted them. A match is seen by its first player:
-    its Elo comes from pairs of games, that of all other events from joint ratings; either way ``anchor`` is the player
-    at 0."""
+    its Elo comes from pairs of games, that of more than two players from joint ratings; either way ``anchor`` is the
+    player at 0."""
 
-    def __init__(self, id: str, table: Crosstable, planned: int | None = None, judge: Judge | None = None):
-        """``planned`` games are None where the plan isn't known; ``judge`` is that of a match."""
+    def __init__(self, id: str, table: Standings, planned: int | None = None, *, is_match: bool = False):
+        """``planned`` games are None where the plan isn't known."""
         self.id = id
         self.table = table
         self.planned = planned
-        self.judge = judge
+        self.is_match = is_match
 
     @cached_property
-    def tally(self) -> Tally | None:
+    def test(self) -> SequentialTest | None:
+        """Of a match with a sequential test."""
+        return self.table.tests.get(self.id)
+
+    @cached_property
+    def tally(self) -> MatchTally | None:
         """Of a match with games, else None."""
-        return self.table.tallies[0] if self.judge is not None and self.table.tallies else None
+        return self.table.tallies[0] if self.is_match and self.table.games else None
 
     @cached_property
     def comparison(self) -> Comparison | None:
-        """How much stronger the first player of a match is; None before its first game and for all other events."""
-        return None if self.tally is None else self.tally.comparison()
+        """How much stronger the first of two players is, from their pairs; None without games, and for more players."""
+        if self.tally is not None:
+            return self.tally.comparison()
+        evidence = self.table.evidence
+        return compare(evidence) if isinstance(evidence, PairCounts) else None
 
     @cached_property
     def league(self) -> League | None:
@@ -156,8 +163,10 @@ class Findings:
         """The likelihood that one player is stronger than another; None for itself, or without games."""
         if name == other:
             return None
-        if self.comparison is not None and self.tally is not None:
-            return self.comparison.los if name == self.tally.first else 1 - self.comparison.los
+        if self.comparison is not None:
+            first, second = self.table.tallies[0].first, self.table.tallies[0].second
+            los = {first: self.comparison.los, second: 1 - self.comparison.los}
+            return los[name] if {name, other} == los.keys() else None
         keys = {name: key for key, name in self.table.players.items()}
         if self.league is None or not {keys[name], keys[other]} <= set(self.league.ratings.players):
             return None
@@ -188,58 +197,55 @@ class Findings:
 
 
 class Report(Findings):
-    """Everything that is known of a stored event. ``games`` are those that count; of a match, those that its
-    ``judge`` counts, in their order. There are as many as ``counted`` says, or none where they aren't kept."""
+    """Everything that is known of a stored event. ``games`` are those that count, in their order, or none where they
+    aren't kept; ``counted`` is their number, ``stored`` that of all finished games."""
 
     def __init__(
         self,
         event: Event,
         participants: Sequence[Participant],
-        games: Iterable[Batch],
+        games: Iterable[Sequence[Played]],
         planned: int | None = None,
-        judge: Judge | None = None,
+        tests: Mapping[str, Sprt] | None = None,
         *,
         total: int,
         keep: bool,
     ):
-        """Of ``total`` games, those without an outcome are left out. A match comes with its judge."""
-        super().__init__(event.id, Crosstable({one.key: one.name for one in participants}), planned, judge)
+        """Of ``total`` games, those without an outcome are left out."""
         self.created = event.created
         self.settings: dict[str, Any] = json.loads(event.settings)
         self.kind = Kind.of(self.settings)
+        is_match = self.kind is Kind.MATCH
+        table = Standings({one.key: one.name for one in participants}, by_name=is_match, tests=tests)
+        super().__init__(event.id, table, planned, is_match=is_match)
         self.rules = Rules.from_json(self.settings["rules"])
         self.participants = tuple(participants)
-        self.stored = self.counted = 0
+        self.stored = 0
         self.dates: tuple[str, str] | None = None  # the first and the last
         self.games: list[Played] = []
-        self._keep = keep
         self._stages: list[tuple[int, PairCounts | list[Result]]] = []  # games, and what was to be rated by then
-        stored = (some.finished for some in games)
-        if judge is None:
-            ends = _ends(total)
-            for some in cut(stored, ends):
-                self.stored += len(some)
-                self.table.add(some)
-                self._count(some)
-                if self.stored in ends:
-                    self._stages.append((self.counted, self.table.rated))
-            if self.stored and self.stored not in ends:
-                self._stages.append((self.counted, self.table.rated))
-        else:
-            for some in stored:
-                self.stored += len(some)
-                self._count(judge.add(some))
-            if self.counted:
-                self.table.take(judge.tally)
-            for pairs in _ends(len(judge.tally.pairs)):
-                self._stages.append((2 * pairs, judge.tally.pairs.counts(pairs)))
+        ends = {round(total * part / MOMENTS) for part in range(1, MOMENTS + 1)} - {0}
+        read = 0
+        for some in games:
+            inside = sorted(end - read for end in ends if read < end < read + len(some))
+            for begin, end in pairwise([0, *inside, len(some)]):
+                self._count(some[begin:end], keep)
+                if read + end in ends and self.table.games > (self._stages[-1][0] if self._stages else 0):
+                    evidence = self.table.evidence if len(self.participants) == 2 else self.table.rated
+                    self._stages.append((self.table.games, evidence))
+            read += len(some)
 
-    def _count(self, games: Batch) -> None:
-        self.counted += len(games)
-        if self._keep:
-            self.games += games
-        if dates := [*(self.dates or ()), *filter(None, games.column("date"))]:
+    def _count(self, games: Sequence[Played], keep: bool) -> None:
+        self.stored += sum(game.outcome is not None for game in games)
+        counted = self.table.add(games)
+        if keep:
+            self.games += counted
+        if dates := [*(self.dates or ()), *(game.date for game in counted if game.date)]:
             self.dates = min(dates), max(dates)
+
+    @property
+    def counted(self) -> int:
+        return self.table.games
 
     @cached_property
     def course(self) -> list[Moment]:
@@ -247,15 +253,13 @@ class Report(Findings):
         moments = []
         anchor = None if self.league is None else self.league.ratings.anchor
         for games, evidence in self._stages:
-            if not isinstance(evidence, list):
-                moments.append(Moment(games, {self.participants[0].name: compare(evidence).elo}))
+            if isinstance(evidence, PairCounts):
+                first, counts = self.table.tallies[0].first, evidence
+                if first == self.anchor:
+                    first, counts = self.table.tallies[0].second, PairCounts(*reversed(evidence.counts))
+                moments.append(Moment(games, {first: compare(counts).elo}))
             elif any(anchor in (result.black, result.white) for result in evidence):
                 standings = rate_all(evidence, self.table.players, self.anchor).standings
                 elo = {one.player: one.elo for one in standings if one.player != self.anchor}
                 moments.append(Moment(games, elo))
         return moments
-
-
-def _ends(number: int) -> list[int]:
-    """The numbers of the last game, or pair, of each of MOMENTS equal parts."""
-    return sorted({round(number * part / MOMENTS) for part in range(1, MOMENTS + 1)} - {0})

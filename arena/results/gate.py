@@ -9,18 +9,19 @@ import csv
 import io
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from arena import CheckpointError
+from arena import CheckpointError, ConfigError
 from arena.events.schedule import Gate, Match, event_from_json
-from arena.events.tally import Judge
+from arena.events.standings import League, MatchTally, SequentialTest, Standings
 from arena.files import cell, read_json
 from arena.players.registry import LIMITS, Entry, Registry
 from arena.ratings import Estimate, Verdict, WinDrawLoss
-from arena.results.league import League, league
+from arena.results.league import league
 from arena.results.store import Event, Store
 from arena.results.stored import readable
 from bots.nets.checkpoint import MANIFEST, precision_here
@@ -42,7 +43,15 @@ class Evidence:
     """What a gate's games say, as the candidate saw them, up to the pair that decided."""
 
     match: Match
-    judge: Judge
+    standings: Standings
+
+    @property
+    def test(self) -> SequentialTest:
+        return self.standings.tests[self.match.event]
+
+    @property
+    def tally(self) -> MatchTally:
+        return self.standings.between(*self.match.players)
 
     @property
     def gate(self) -> Gate:
@@ -52,7 +61,7 @@ class Evidence:
 
     @property
     def ruling(self) -> Ruling:
-        verdict = None if self.judge.state is None else self.judge.state.verdict
+        verdict = None if self.test.state is None else self.test.state.verdict
         return {Verdict.H1: Ruling.ACCEPTED, Verdict.H0: Ruling.REJECTED}.get(verdict, Ruling.UNDECIDED)  # type: ignore[arg-type]
 
     @property
@@ -62,21 +71,21 @@ class Evidence:
 
     @property
     def games(self) -> WinDrawLoss:
-        return self.judge.tally.results()
+        return self.tally.results()
 
     @property
     def elo(self) -> Estimate:
-        return self.judge.tally.comparison().elo
+        return self.tally.comparison().elo
 
     def as_json(self) -> dict[str, Any]:
         """What a manifest tells of it."""
-        candidate, present, test, state = self.match.first, self.match.second, self.match.test, self.judge.state
+        candidate, present, test, state = self.match.first, self.match.second, self.match.test, self.test.state
         games, elo = self.games, self.elo
         lower, upper = (None, None) if test is None else test.bounds
         return {
             "event": self.match.event,
             "verdict": str(self.ruling),
-            "date": self.judge.date,
+            "date": self.standings.date,
             "player": candidate.identity,
             "opponent": present.identity,
             "opponent_checkpoint": self.against,
@@ -85,7 +94,7 @@ class Evidence:
             "won": games.wins,
             "drawn": games.draws,
             "lost": games.losses,
-            "pairs": list(self.judge.tally.counts.counts),
+            "pairs": list(self.tally.counts.counts),
             "elo": _rounded(elo.value),
             "low": _rounded(elo.interval.low),
             "high": _rounded(elo.interval.high),
@@ -155,6 +164,21 @@ def entry_for(registry: Registry, folder: Path) -> str:
     trainer = about(folder).get("trainer", "")
     own = [entry for entry in registry.entries if entry.name == trainer and takes_checkpoint(entry)]
     return trainer if own else STANDS_FOR.get(trainer, "sl")
+
+
+def continued(store: Store, match: Match) -> tuple[Match, int]:
+    """The stored gate of the same players by the same rules, with the number of games and the test of ``match``, and
+    how many games it has. ``match`` itself and 0 where there is none."""
+    settings = json.dumps(match.settings, sort_keys=True)
+    for event in store.events():
+        if event.settings == settings:
+            with suppress(ConfigError):
+                plan = event_from_json(event.plan)
+                assert isinstance(plan, Match)
+                first, second = replace(match.first, name=plan.first.name), replace(match.second, name=plan.second.name)
+                changed = replace(plan, first=first, second=second, games=match.games, test=match.test)
+                return changed, store.count(event=event.id)
+    return match, 0
 
 
 # --- What has come of an entry ---
@@ -267,10 +291,10 @@ def _evidence(entry: str, store: Store, event: Event) -> Evidence | None:
     match = event_from_json(event.plan)
     if not isinstance(match, Match) or match.gate is None:
         return None
-    judge = match.judge()
+    standings = match.standings()
     for games in store.scores(event=event.id):
-        judge.add(games)
-    return Evidence(match, judge)
+        standings.add(games)
+    return Evidence(match, standings)
 
 
 def _by_no_gate(entry: Entry, number: int) -> Version:
@@ -287,9 +311,8 @@ def _by_no_gate(entry: Entry, number: int) -> Version:
 
 
 def _elo(rated: League | None, player: str) -> Estimate | None:
-    if rated is None or player not in rated.ratings.players:
-        return None
-    return rated.ratings.estimate(player)
+    standings = () if rated is None else rated.standings
+    return next((one.elo for one in standings if one.identity == player), None)
 
 
 def _rounded(value: float | None) -> float | None:

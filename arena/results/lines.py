@@ -17,8 +17,8 @@ from arena.ratings import Estimate
 from arena.results.event import Findings, Report
 
 if TYPE_CHECKING:
+    from arena.events.standings import League
     from arena.players.registry import Entry
-    from arena.results.league import League
     from arena.results.store import Pool
     from arena.results.stored import Overview
 
@@ -127,13 +127,13 @@ def report_line(report: Report) -> str:
 
 
 def _found(report: Findings) -> dict[str, Any]:
-    tally, judge, names = report.tally, report.judge, [place.name for place in report.places]
+    tally, names = report.tally, [place.name for place in report.places]
     test = None
-    if judge is not None and judge.test is not None:
-        state = judge.state
+    if report.test is not None:
+        state = report.test.state
         test = {
-            "elo0": judge.test.elo0,
-            "elo1": judge.test.elo1,
+            "elo0": report.test.test.elo0,
+            "elo1": report.test.test.elo1,
             "llr": None if state is None else round(state.llr, 4),
             "lower": None if state is None else round(state.lower, 4),
             "upper": None if state is None else round(state.upper, 4),

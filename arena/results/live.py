@@ -18,11 +18,10 @@ from time import monotonic, sleep, time
 from typing import Any
 
 from arena import StoreError, files
-from arena.events.batch import AT_ONCE, Batch
 from arena.events.pairing import Event, Pairing
 from arena.events.runner import Control, Update
 from arena.events.worker import Glance
-from arena.results.store import Store
+from arena.results.store import AT_ONCE, Store
 
 WRITE_EVERY = 0.5
 """Seconds between two writings of the file."""
@@ -84,8 +83,8 @@ def publish(
             live = _followed(live, update, 0.0 if paused else now - before, paused)
             before = now
             glances.update((glance.pairing.id, glance) for glance in update.glances)
-            for id in Batch.of(update.records).column("id") if glances else ():
-                glances.pop(id, None)
+            for record in update.records if glances else ():
+                glances.pop(record.id, None)
             if now - written >= WRITE_EVERY or paused != told.paused:  # who is paused may be stopped at once
                 told = replace(live, glances=tuple(glances.values()))
                 _write(path, told)
@@ -229,9 +228,9 @@ class Watch:
                 yield Update(played[:resumed], resumed=True)
             if later := played[resumed:]:
                 self._at = live.waited
-                known = {*later.column("id")}, known[0]
+                known = {record.id for record in later}, known[0]
                 yield Update(later, glances=live.glances, workers=live.workers, nodes=live.nodes)
-            told, last = told + len(played), some.column("seq")[-1]
+            told, last = told + len(played), some[-1].seq
         if not last:
             yield Update(resumed=True)
         self._at = live.waited

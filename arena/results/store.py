@@ -1,4 +1,4 @@
-"""``results/arena.db``: finished games, events and players in SQLite. No SGF, no ratings, no plan of an event.
+"""``results/arena.db``: finished games, events and players in SQLite.
 
 One arena writes at a time, any number read meanwhile. A game is on disk when ``append`` returns, whole; what was not
 acknowledged may be missing, whole. Every failure is a StoreError of one line.
@@ -14,27 +14,29 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
-from zlib import compress, crc32, decompress
+from zlib import compress, decompress
 from zlib import error as ZlibError
 
 from arena import ConfigError, StoreBusy, StoreError, __version__, files
 from arena.contract.code import Player
 from arena.files import FOREIGN
+from arena.go.moves import Colour
+from arena.go.outcome import Ending, Outcome, Score
 
 if TYPE_CHECKING:  # players and results are read without games: these pull in the compiler
-    from arena.events.batch import Batch
     from arena.go.game import Rules
     from arena.go.record import Fact, Record
 
-SCHEMA = 6
+SCHEMA = 1
 _APPLICATION = 0x41524E41  # "ARNA" in the file's header, so that no other program's database is taken for results
 _OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
 _PATIENCE = 10.0  # seconds to wait for a program that holds the file for a moment, such as a backup
 
-_INDEX_OF_EVENTS = "CREATE INDEX games_of_event ON games (event)"  # and in it, in the order of arrival
+AT_ONCE = 1_000
+"""Games that ``scores`` reads at a time, at most."""
 
 _CREATE = (
     """
@@ -69,12 +71,10 @@ _CREATE = (
         date          TEXT NOT NULL,
         unrated       TEXT NOT NULL DEFAULT '',  -- why the game doesn't count for ratings; empty where it does
         arena         TEXT NOT NULL DEFAULT '',  -- the version of arena that stored it
-        facts         BLOB,              -- what is known of each move, see _PACKED; NULL where that is nothing
-        checksum      INTEGER            -- of what counts for ratings, and the facts; NULL until the batch is complete
+        facts         BLOB               -- what is known of each move, see _PACKED; NULL where that is nothing
     ) STRICT
     """,
-    _INDEX_OF_EVENTS,
-    "CREATE INDEX games_of_players ON games (black_player, white_player, canonical, black_score, size, unrated)",
+    "CREATE INDEX games_of_event ON games (event)",  # and in it, in the order of arrival
     """
     CREATE TABLE events (
         id       TEXT PRIMARY KEY,
@@ -97,59 +97,13 @@ _CREATE = (
     f"PRAGMA user_version = {SCHEMA}",
 )
 
-_SUMMED = (
-    "CAST(printf('%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s|%s', "
-    "id, event, black, white, black_player, white_player, rules, setup, first, opening, "
-    "seed, winner, ending, margin, black_score, adjudged, unrated, hex(canonical), hex(moves)) AS BLOB)"
-)
-"""What the checksum of a game is of, in UTF-8: all that says who played what, and how it ended."""
-
-_SUMMED_WITH_FACTS = _SUMMED.replace("hex(moves))", "hex(moves) || iif(facts IS NULL, '', '|' || hex(facts)))")
-"""Since schema 6; the same for a game without facts."""
-
-_NUMBERED = """
-    SELECT events.id AS event, games.id AS id, CAST(substr(games.id, length(events.id) + 2) AS INTEGER) AS number
-    FROM events CROSS JOIN games ON games.id > events.id || '/' AND games.id < events.id || '0'
-    WHERE rtrim(games.id, '0123456789') = events.id || '/'
-"""
-"""The games of matches with their numbers, from 1; by the index of ids alone."""
-
-_SUM_UP = "UPDATE games SET checksum = crc32({}) WHERE checksum IS NULL"
-
-_UPGRADES = {
-    1: (
-        "ALTER TABLE games ADD COLUMN adjudged INTEGER",
-        "ALTER TABLE events ADD COLUMN plan TEXT NOT NULL DEFAULT ''",
-    ),
-    2: (
-        "ALTER TABLE games ADD COLUMN unrated TEXT NOT NULL DEFAULT ''",
-        "DROP INDEX games_of_players",
-        "CREATE INDEX games_of_players ON games (black_player, white_player, canonical, black_score, size, unrated)",
-    ),
-    3: (
-        "ALTER TABLE games ADD COLUMN arena TEXT NOT NULL DEFAULT ''",
-        "ALTER TABLE players ADD COLUMN code TEXT NOT NULL DEFAULT ''",
-    ),
-    4: (
-        "ALTER TABLE games ADD COLUMN checksum INTEGER",
-        _SUM_UP.format(_SUMMED),
-        "DROP INDEX games_of_event",
-        _INDEX_OF_EVENTS,
-    ),
-    5: ("ALTER TABLE games ADD COLUMN facts BLOB",),
-}
-"""What makes the next schema of each older one."""
-
 _SCORED = (
     *("seq", "id", "date", "black", "white", "black_player", "white_player", "length(moves) / 2", "opening"),
     *("black_seconds", "white_seconds", "reason", "unrated", "canonical", "first", "adjudged"),
     *("winner", "ending", "margin"),
 )
-_FETCHED = 250
-"""Rows that are taken from SQLite at a time: few enough to be at hand when they are looked at."""
-
-_LATER = {"adjudged": (2, "NULL"), "unrated": (3, "''")}
-"""Since which schema there are columns that a query may ask an older one for, and what stands for them there."""
+_RATED = "unrated = '' AND black_player <> '' AND white_player <> '' AND black_player <> white_player"
+"""The condition for games that may count for ratings."""
 
 # What a record and its row have under the same name and in the same form.
 _NAMES = ("black", "white", "black_player", "white_player", "black_rank", "white_rank")
@@ -199,16 +153,6 @@ class Pool:
         return f"{self.size}x{self.size}, {self.name} rules, komi {self.komi:g}{stones}"
 
 
-@dataclass(frozen=True, slots=True)
-class ResultRow:
-    """Black's points from all distinct games of two players, given by identity, with these colours."""
-
-    black: str
-    white: str
-    black_points: float
-    games: int
-
-
 def database(results: Path) -> Path:
     """The file in a folder of results."""
     return results / "arena.db"
@@ -224,10 +168,6 @@ class Store:
         self._lock = lock
         self._file = files.identity(path)
         self._written = self._last = 0  # bytes of the log and the last game, as they were stored by this
-        self._sound: dict[str | None, tuple[int, int]] = {}  # see ``_checked``
-        self._all: tuple[tuple[Any, ...], bool] | None = None  # what ``_is_all`` was asked last, and its answer
-        with _in_one_line(path):
-            self._schema = connection.execute("PRAGMA user_version").fetchone()[0]
 
     @classmethod
     def of(cls, results: Path, *, write: bool = False) -> Store:
@@ -238,7 +178,7 @@ class Store:
     def open(cls, path: str | Path, *, write: bool = False) -> Store:
         """The results at ``path``. To write makes the file and its folder where missing, and shuts out other writers
         until closed. Raises StoreError when they aren't there to be read, another arena writes them, they are damaged,
-        or a newer arena wrote them."""
+        or another version of arena wrote them."""
         path = Path(path)
         if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
             wanted = ".".join(map(str, _OLDEST_SQLITE))
@@ -312,7 +252,6 @@ class Store:
         rows = [_row_from_record(record) for record in records]
         self.check_place()
         with self._transaction(patience):
-            first = self._connection.execute("SELECT ifnull(max(seq), 0) + 1 FROM games").fetchone()[0]
             for row in rows:
                 names = ", ".join(row)
                 added = self._connection.execute(
@@ -320,8 +259,7 @@ class Store:
                 )
                 if not added.rowcount:
                     raise StoreError(f"game '{row['id']}' is already in {self.path}; nothing of its batch was stored")
-            self._last = first + len(rows) - 1
-            self._connection.execute(f"{_SUM_UP.format(self._summed)} AND seq >= ?", (first,))
+            self._last = self._connection.execute("SELECT ifnull(max(seq), 0) FROM games").fetchone()[0]
 
     def ids(self, event: str) -> set[str]:
         """The ids of an event's games."""
@@ -331,7 +269,7 @@ class Store:
     def game(self, id: str) -> Record:
         """The game of this id. Raises StoreError when there is none."""
         with _in_one_line(self.path):
-            row = self._connection.execute(f"SELECT *, {self._sum} FROM games WHERE id = ?", (id,)).fetchone()
+            row = self._connection.execute("SELECT * FROM games WHERE id = ?", (id,)).fetchone()
         if row is None:
             raise StoreError(f"there is no game '{id}' in {self.path}; 'arena games' lists them")
         return self._record(row)
@@ -394,50 +332,25 @@ class Store:
         values["limit"] = -1 if limit is None else max(0, limit)
         return (record for _, record in self._numbered(f"{condition} ORDER BY seq {order} LIMIT :limit", values))
 
-    def scores(self, *, event: str | None = None) -> Iterator[Batch]:
-        """Games as they are counted, without their moves, in the order of their arrival, some at a time, read as they
-        are asked for. Raises StoreError for one that was changed since it was stored."""
+    def scores(self, *, event: str | None = None, pool: Pool | None = None) -> Iterator[list[Score]]:
+        """Games without their moves, in the order of their arrival, read some at a time: all, those of an event, or
+        those of a pool that may be rated. Raises StoreError for one that is damaged."""
         condition, values = _condition(event=event)
-        version, known = self._version(), self._checked(event)
-        is_sound = f"iif(seq <= {known}, 1, checksum = crc32({self._summed}))" if self._schema >= 5 else "NULL"
-        columns = [*self._since(*_SCORED), is_sound]
-        query = f"SELECT {', '.join(columns)} FROM games WHERE {condition} ORDER BY seq"
+        if pool is not None:
+            condition += f" AND {_RATED} AND rules = :rules AND setup IS :setup"
+            values |= {"rules": pool.rules, "setup": pool.setup}
         with _in_one_line(self.path):
             cursor = self._connection.cursor()
             cursor.row_factory = None
-            cursor.execute(query, values)
-            for batch in _batches_from_rows(cursor, self.path):
-                known = max(known, batch.column("seq")[-1])
-                yield batch
-            self._sound[event] = version, known
+            cursor.execute(f"SELECT {', '.join(_SCORED)} FROM games WHERE {condition} ORDER BY seq", values)
+            while rows := cursor.fetchmany(AT_ONCE):
+                yield [self._score(row) for row in rows]
 
-    def _checked(self, event: str | None) -> int:
-        """Up to which number all games of an event (or all there are) were found to be as they were stored, by this
-        process, and nothing else has written to the file since."""
-        version, last = self._sound.get(event, (0, 0))
-        return last if version == self._version() else 0
-
-    def _version(self) -> int:
-        """Another number when another program has written to the file."""
-        with _in_one_line(self.path):
-            return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
-
-    def _changed(self, condition: str, values: dict[str, Any]) -> list[str]:
-        """The ids of games that were changed since they were stored, as far as a checksum tells."""
-        if self._schema < 5:
-            return []
-        sound = 0
-        for number, event in enumerate(self._sound):
-            of_event = "TRUE" if event is None else f"event = :event{number}"
-            known = f"{of_event} AND seq <= {self._checked(event)}"
-            given = {f"event{number}": event}
-            sound = max(sound, self._number(known, given))
-            condition, values = f"{condition} AND NOT ({known})", values | given
-        if sound and sound == self._number("TRUE", {}):  # it isn't worth a look at each
-            return []
-        query = f"SELECT id FROM games WHERE {condition} AND checksum <> crc32({self._summed}) ORDER BY seq"
-        with _in_one_line(self.path):
-            return [row["id"] for row in self._connection.execute(query, values)]
+    def _score(self, row: tuple[Any, ...]) -> Score:
+        try:
+            return Score._make((*row[:14], _colour(row[14]), _colour(row[15]), _outcome(*row[16:])))
+        except FOREIGN as error:
+            raise StoreError(_damaged(row[1], self.path, error)) from error
 
     def games_after(self, seq: int, *, event: str | None = None) -> Iterator[tuple[int, Record]]:
         """The games that arrived after number ``seq`` (0 for all), each with its number: where to go on next time."""
@@ -474,16 +387,11 @@ class Store:
     def pools(self) -> list[Pool]:
         """What rated games there are, by what may be rated together, the most games first."""
         query = f"""
-            SELECT rules, setup, count(*) AS games FROM games WHERE {self._rated}
+            SELECT rules, setup, count(*) AS games FROM games WHERE black_score IS NOT NULL AND {_RATED}
             GROUP BY rules, setup ORDER BY games DESC, rules, setup
         """
         with _in_one_line(self.path):
-            only = self._connection.execute("SELECT rules, setup, 0 FROM games LIMIT 1").fetchone()
-            if only is not None and self._is_all(Pool(*only)):  # then an index is all that has to be counted
-                games = self._number(self._rated, {})
-                pools = [Pool(only["rules"], only["setup"], games)] if games else []
-            else:
-                pools = [Pool(*row) for row in self._connection.execute(query)]
+            pools = [Pool(*row) for row in self._connection.execute(query)]
         for pool in pools:
             try:
                 str(pool)
@@ -493,96 +401,11 @@ class Store:
                 ) from error
         return pools
 
-    def result_rows(self, pool: Pool | None = None, *, event: str | None = None) -> list[ResultRow]:
-        """What ratings are made of: one row for two players and their colours, in the order of their identities.
-        Raises StoreError when a game was changed since it was stored.
-
-        Games that are identical but for a symmetry, with the same players and result, count once. A forfeit is a loss.
-        Left out are games without an outcome, unrated ones, those of a player whose identity isn't known or with
-        itself, and those of a match that wait for earlier ones of it: games that are over first are the short ones.
-        """
-        condition, values = _condition(event=event)
-        if pool is not None and not self._is_all(pool):
-            condition += " AND rules = :rules AND setup IS :setup"
-            values |= {"rules": pool.rules, "setup": pool.setup}
-        if changed := self._changed(condition, values):
-            raise StoreError(f"{self.path} is damaged: {_changed(changed)}; restore it from a copy")
-        condition += f" AND {self._rated}"
-        if late := self._late():
-            values["late"] = json.dumps(late)
-            condition += " AND id NOT IN (SELECT value FROM json_each(:late))"
-        query = f"""
-            SELECT black_player, white_player, sum(black_score), count(*) FROM (
-                SELECT DISTINCT black_player, white_player, canonical, black_score
-                FROM games WHERE {condition}
-            ) GROUP BY black_player, white_player ORDER BY black_player, white_player
-        """
-        with _in_one_line(self.path):
-            return [ResultRow(*row) for row in self._connection.execute(query, values)]
-
-    def _is_all(self, pool: Pool) -> bool:
-        """Whether there are no other games: then an index is all that has to be read."""
-        query = "SELECT EXISTS (SELECT 1 FROM games WHERE rules <> ? OR setup IS NOT ?)"
-        asked = pool.rules, pool.setup, self._version(), self._connection.total_changes
-        if self._all is None or self._all[0] != asked:
-            with _in_one_line(self.path):
-                found = self._connection.execute(query, (pool.rules, pool.setup)).fetchone()[0]
-            self._all = asked, not found
-        return self._all[1]
-
-    def _late(self) -> list[str]:
-        """The ids of the games of matches that don't count as long as an earlier one is missing."""
-        planned = "CASE WHEN json_valid(plan) THEN json_extract(plan, '$.games') END" if self._schema >= 2 else "NULL"
-        sums = f"""
-            SELECT event, games, last, {planned} FROM
-            (SELECT event, count(*) AS games, max(number) AS last FROM ({_NUMBERED}) GROUP BY event)
-            JOIN events ON events.id = event
-        """
-        before_a_gap = f"""
-            SELECT ifnull(max(number), 0) FROM
-            (SELECT number, row_number() OVER (ORDER BY number) AS place FROM ({_NUMBERED}) WHERE event = ?)
-            WHERE number = place
-        """
-        late = []
-        with _in_one_line(self.path):
-            for event, games, last, wanted in self._connection.execute(sums).fetchall():
-                reach = last
-                if games != last:
-                    reach = self._connection.execute(before_a_gap, (event,)).fetchone()[0]
-                limit = reach - (reach % 2 and reach != wanted)
-                if limit < last:
-                    query = f"SELECT id FROM ({_NUMBERED}) WHERE event = ? AND number > ?"
-                    late += [row["id"] for row in self._connection.execute(query, (event, limit))]
-        return late
-
-    @property
-    def _rated(self) -> str:
-        """The condition for games that count for ratings."""
-        unrated = " AND unrated = ''" if self._schema >= 3 else ""
-        return (
-            "black_score IS NOT NULL AND black_player <> '' AND white_player <> '' AND black_player <> white_player"
-            + unrated
-        )
-
-    def _since(self, *columns: str) -> list[str]:
-        """The columns, or what stands for those that the file's schema has not yet."""
-        return [_LATER[name][1] if self._schema < _LATER.get(name, (0, ""))[0] else name for name in columns]
-
-    @property
-    def _sum(self) -> str:
-        """Whether a game is as it was stored; NULL where that isn't known."""
-        return f"checksum = crc32({self._summed}) AS is_sound" if self._schema >= 5 else "NULL AS is_sound"
-
-    @property
-    def _summed(self) -> str:
-        return _SUMMED_WITH_FACTS if self._schema >= 6 else _SUMMED
-
     def damage(self) -> str:
-        """What SQLite's integrity check finds wrong with the file, and which games were changed since they were stored,
-        in a line; empty when it is sound."""
+        """What SQLite's check finds wrong with the file, in a line; empty when it is sound."""
         with _in_one_line(self.path):
-            found = [str(row[0]) for row in self._connection.execute("PRAGMA integrity_check(3)")]
-        return _one_line("; ".join(found)) if found != ["ok"] else _changed(self._changed("TRUE", {}))
+            found = [str(row[0]) for row in self._connection.execute("PRAGMA quick_check(3)")]
+        return "" if found == ["ok"] else _one_line("; ".join(found))
 
     # --- Events and players ---
 
@@ -623,7 +446,8 @@ class Store:
     def events(self) -> list[Event]:
         """All events, in the order they were added."""
         with _in_one_line(self.path):
-            events = [Event(*row) for row in self._connection.execute("SELECT * FROM events ORDER BY rowid")]
+            rows = self._connection.execute("SELECT id, created, settings, plan FROM events ORDER BY rowid")
+            events = [Event(*row) for row in rows]
         for event in events:
             self._check_object(f"event '{event.id}'", event.settings)
         return events
@@ -670,12 +494,11 @@ class Store:
 
     def _numbered(self, condition: str, values: dict[str, Any]) -> Iterator[tuple[int, Record]]:
         with _in_one_line(self.path):
-            for row in self._connection.execute(f"SELECT *, {self._sum} FROM games WHERE {condition}", values):
+            for row in self._connection.execute(f"SELECT * FROM games WHERE {condition}", values):
                 yield row["seq"], self._record(row)
 
     def _record(self, row: sqlite3.Row) -> Record:
         try:
-            _check_sum(row["is_sound"])
             return _record_from_row(row)
         except (*FOREIGN, ConfigError, struct.error) as error:
             raise StoreError(_damaged(row["id"], self.path, error)) from error
@@ -714,14 +537,11 @@ def _take_lock(path: Path) -> IO[bytes]:
 
 
 def _connect(path: Path, write: bool) -> sqlite3.Connection:
-    mode = "mode=rwc" if write else "immutable=1" if _is_on_read_only_media(path) else "mode=ro"
+    uri = f"{path.absolute().as_uri()}?mode={'rwc' if write else 'ro'}"
     with _in_one_line(path):
-        connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=_PATIENCE, isolation_level=None
-        )
+        connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)
         try:
             connection.row_factory = sqlite3.Row
-            connection.create_function("crc32", 1, crc32, deterministic=True)
             empty = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
             if empty and not write:
                 raise StoreError(f"there are no results in {path} yet; play some games with 'arena match'")
@@ -730,8 +550,6 @@ def _connect(path: Path, write: bool) -> sqlite3.Connection:
             if write:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
-                if not empty:
-                    _upgrade(connection)
             if empty:
                 connection.execute("BEGIN IMMEDIATE")
                 for statement in _CREATE:
@@ -743,33 +561,42 @@ def _connect(path: Path, write: bool) -> sqlite3.Connection:
         return connection
 
 
-def _is_on_read_only_media(path: Path) -> bool:
-    """Whether nobody can write there, so that SQLite can't make the files that readers share. Raises StoreError for
-    results that weren't closed: their last games are in a file beside them, which is only read together with these."""
-    if not os.path.exists(path) or os.access(path.parent, os.W_OK):
-        return False
-    log = Path(f"{path}-wal")
-    if log.exists() and log.stat().st_size:
-        raise StoreError(f"{path} can't be read where nothing can be written, because of {log.name}; copy the folder")
-    return True
-
-
 def _check_origin(connection: sqlite3.Connection, path: Path) -> None:
     if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
         raise StoreError(f"{path} is another program's database; use another path")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > SCHEMA:
-        raise StoreError(f"{path} was written by a newer arena (schema {version}, this one has {SCHEMA}); update arena")
+    if version != SCHEMA:
+        raise StoreError(
+            f"{path} was written by another version of arena (schema {version}, this one has {SCHEMA}); "
+            "use that version, or move the file away"
+        )
+    found, wanted = _columns(connection), _own_columns()
+    for table, columns in wanted.items():
+        if changed := sorted(columns ^ found.get(table, set())):
+            raise StoreError(
+                f"the table '{table}' in {path} was changed (column {', '.join(changed)}); restore the file from a copy"
+            )
 
 
-def _upgrade(connection: sqlite3.Connection) -> None:
-    """Bring the tables of an older arena up to date; its files can be read as they are."""
-    connection.execute("BEGIN IMMEDIATE")
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    for statement in [statement for older in range(version, SCHEMA) for statement in _UPGRADES[older]]:
+def _columns(connection: sqlite3.Connection) -> dict[str, set[str]]:
+    """The names of the columns of each table."""
+    found: dict[str, set[str]] = {}
+    query = "SELECT t.name, c.name FROM sqlite_schema AS t JOIN pragma_table_info(t.name) AS c WHERE t.type = 'table'"
+    for table, column in connection.execute(query):
+        found.setdefault(table, set()).add(column)
+    return found
+
+
+@cache
+def _own_columns() -> dict[str, set[str]]:
+    """The same of a new database."""
+    connection = sqlite3.connect(":memory:")
+    for statement in _CREATE:
         connection.execute(statement)
-    connection.execute(f"PRAGMA user_version = {SCHEMA}")
-    connection.execute("COMMIT")
+    found = _columns(connection)
+    connection.close()
+    del found["sqlite_sequence"]
+    return found
 
 
 @contextmanager
@@ -891,60 +718,33 @@ def _unpacked(packed: bytes | None) -> tuple[Fact, ...]:
     return tuple(map(Fact, *columns))
 
 
+@lru_cache(maxsize=16)
+def _colour(number: int | None) -> Colour | None:
+    return None if number is None else Colour(number)
+
+
+@lru_cache(maxsize=4096)
+def _outcome(winner: int | None, ending: str | None, margin: float | None) -> Outcome | None:
+    return None if ending is None else Outcome(_colour(winner), Ending(ending), margin)
+
+
 def _record_from_row(row: sqlite3.Row) -> Record:
     """Raises what is in FOREIGN, ConfigError or struct.error when the row doesn't hold a record."""
-    from arena.events.batch import colour_of, outcome_of
-    from arena.go.moves import Colour
     from arena.go.record import Record
 
     black, white = json.loads(row["setup"]) if row["setup"] else ((), ())
-    moves, columns = row["moves"], row.keys()
+    moves = row["moves"]
     return Record(
         rules=_rules_from_json(row["rules"]),
         moves=struct.unpack(f"<{len(moves) // 2}H", moves),
-        outcome=outcome_of(row["winner"], row["ending"], row["margin"]),
+        outcome=_outcome(row["winner"], row["ending"], row["margin"]),
         setup=(tuple(black), tuple(white)),
         first=Colour(row["first"]),
         seed=int(row["seed"]),
-        adjudged=colour_of(row["adjudged"]) if "adjudged" in columns else None,
-        facts=_unpacked(row["facts"]) if "facts" in columns else (),
-        **{name: row[name] for name in (*_TEXTS, *_NUMBERS) if name in columns},
+        adjudged=_colour(row["adjudged"]),
+        facts=_unpacked(row["facts"]),
+        **{name: row[name] for name in (*_TEXTS, *_NUMBERS)},
     )
-
-
-def _batches_from_rows(cursor: sqlite3.Cursor, path: Path) -> Iterator[Batch]:
-    """From ``_SCORED``, and whether a game is as it was stored; None where that isn't known. Raises StoreError."""
-    from arena.events.batch import AT_ONCE, COLUMNS, Batch
-
-    while rows := cursor.fetchmany(_FETCHED):
-        columns: list[list[Any]] = [[*column] for column in zip(*rows, strict=True)]
-        while len(columns[0]) < AT_ONCE and (rows := cursor.fetchmany(_FETCHED)):
-            for column, more in zip(columns, zip(*rows, strict=True), strict=True):
-                column += more
-        *columns, are_sound = columns
-        batch = Batch.of_columns(dict(zip(COLUMNS, columns, strict=True)))
-        if 0 in are_sound or not batch.is_sound:
-            for id, is_sound, number in zip(batch.column("id"), are_sound, range(len(batch)), strict=True):
-                try:
-                    _check_sum(is_sound)
-                    batch[number]
-                except FOREIGN as error:
-                    raise StoreError(_damaged(id, path, error)) from error
-        yield batch
-
-
-def _changed(ids: Sequence[str]) -> str:
-    """That these games were changed, in words; empty without any."""
-    if not ids:
-        return ""
-    some = "1 game was" if len(ids) == 1 else f"{len(ids)} games were"
-    return f"{some} changed after being stored: {', '.join(ids[:3])}{', ...' if len(ids) > 3 else ''}"
-
-
-def _check_sum(is_sound: int | None) -> None:
-    """Raises ValueError when a row isn't what its checksum was made of; one of an older arena has none."""
-    if is_sound == 0:
-        raise ValueError("it was changed after being stored")
 
 
 def _damaged(id: object, path: Path, error: Exception) -> str:

@@ -11,19 +11,14 @@ from pathlib import Path
 from arena import CheckpointError, ConfigError, StoreError
 from arena.contract.code import Player
 from arena.contract.settings import describe
-from arena.events.batch import batches
-from arena.events.schedule import Match, event_from_json
-from arena.events.tally import Judge
+from arena.events.schedule import event_from_json
 from arena.files import FOREIGN
 from arena.go.record import Record
 from arena.ratings import Estimate
 from arena.results.event import Kind, Participant, Report
-from arena.results.league import tell_apart
+from arena.results.league import sequential_tests, tell_apart
 from arena.results.store import Event, Store
 from bots.nets.checkpoint import WEIGHTS, Checkpoint, Manifest, find
-
-MOST_SGF = 200
-"""Of events of more games, only what is counted is read, not the moves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +39,9 @@ def read_report(store: Store, id: str | None = None, *, keep: bool = True) -> Re
     event = store.event(id if id is not None else _latest(store))
     total = store.count(event=event.id)
     with readable(store, event), store.unchanged():  # while it is played, games and players may grow
-        games = batches(store.games(event=event.id)) if total <= MOST_SGF else store.scores(event=event.id)
         participants, planned = _participants(store, store.event(event.id))
-        judge = _judge(event, participants) if Kind.of(json.loads(event.settings)) is Kind.MATCH else None
-        return Report(event, participants, games, planned, judge, total=total, keep=keep)
+        tests = {id: test for id, test in sequential_tests(store).items() if id == event.id}
+        return Report(event, participants, store.scores(event=event.id), planned, tests, total=total, keep=keep)
 
 
 EMBEDDED = 200
@@ -79,15 +73,6 @@ def readable(store: Store, event: Event) -> Iterator[None]:
     except FOREIGN as error:
         detail = f"{type(error).__name__}: {error}"
         raise StoreError(f"event '{event.id}' in {store.path} is damaged ({detail}); restore it from a copy") from error
-
-
-def _judge(event: Event, players: list[Participant]) -> Judge:
-    """Who counts the games of a match; of one whose plan can't be read any more, all complete pairs in their order."""
-    try:
-        plan = event_from_json(event.plan)
-    except ConfigError:
-        plan = None
-    return plan.judge() if isinstance(plan, Match) else Judge(players[0].name, players[1].name)
 
 
 def overviews(store: Store) -> list[Overview]:
@@ -130,7 +115,7 @@ def _participants(store: Store, event: Event) -> tuple[list[Participant], int | 
             found[key] = Participant(key, name, entry.kind, texts, entry.net, str(entry.limits), entry.code)
     players = store.players()
     if is_match and not found:
-        first, second = settings["names"]
+        first, second = settings.get("names", settings["players"])
         names = (first, second if second != first else f"{second} (2)")
         played = dict(zip(names, settings["players"], strict=True))
         found = {name: _stored(name, name, players.get(identity)) for name, identity in played.items()}

@@ -12,17 +12,15 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from arena.events.batch import Batch
 from arena.events.ladder import widest_gap
 from arena.events.runner import Control, Update
 from arena.events.schedule import Ladder, Match, Tournament
-from arena.events.tally import Results, Tally
+from arena.events.standings import League, MatchTally, Standing, Standings
 from arena.go.game import Ending
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Played
 from arena.ratings import Comparison, Estimate, SprtState
 from arena.results.event import Findings, Moment
-from arena.results.league import Crosstable, League, Standing
 from arena.results.live import End, Watch
 from arena.screen import style
 from arena.screen.board import DARK, SMALLEST, Theme
@@ -35,21 +33,21 @@ from arena.screen.style import some
 LABELS = 12
 
 
-class MatchView(EventView[Tally]):
+class MatchView(EventView[MatchTally]):
     """A running match, with what it says of the two players so far: of the games that count by now."""
 
     def __init__(self, match: Match, clock: Callable[[], float] = monotonic):
-        self.judge = match.judge()
-        super().__init__(match, self.judge.tally, clock)
+        self.standings = match.standings()
+        super().__init__(match, self.standings.between(*match.players), clock)
         self.match = match
         self._compared: tuple[int, Comparison | None] | None = None  # of so many pairs
         self.may_end_early = match.test is not None
-        self._over = Results(*match.players)  # of all games that are over, in whatever order
+        self._all = Standings(self.standings.players, by_name=True)  # with a test: all games, in whatever order
         self.course: list[Moment] = []  # the Elo difference as the match went on
 
     @property
     def comparison(self) -> Comparison | None:
-        """What the pairs that count say by now; None before the first."""
+        """The Elo from the pairs that count by now; None before the first."""
         pairs = self.tally.finished_pairs
         if self._compared is None or self._compared[0] != pairs:
             self._compared = pairs, self.tally.comparison() if pairs else None
@@ -58,7 +56,7 @@ class MatchView(EventView[Tally]):
     @property
     def stage(self) -> str:
         """That pairs count in the order of the plan, where some wait."""
-        if not self.judge.waiting:
+        if not self.standings.waiting:
             return ""
         counted = self.tally.games
         return f"Elo from the first {counted} of {self.shown.games}" if counted else "no Elo before the first pair ends"
@@ -70,21 +68,25 @@ class MatchView(EventView[Tally]):
         return f"games repeat: {counted - repeats} of {counted} differ" if repeats else ""
 
     def _count(self, games: Sequence[Played]) -> None:
-        self.judge.add(games)
-        self._over.add(games)
+        self.standings.add(games)
+        if self.match.test is not None:
+            self._all.add(games)
         known = self.course[-1].games if self.course else 0
         if self.tally.games >= known + max(2, known // APART) and self.comparison is not None:
             self.course.append(Moment(self.tally.games, {next(iter(self.match.players)): self.comparison.elo}))
 
     @property
-    def shown(self) -> Results:
-        """All games that are over, also those that wait for earlier ones; those that count once a test is decided."""
-        return self.tally if self.judge.is_decided else self._over
+    def shown(self) -> MatchTally:
+        """All finished games, also those that wait for earlier ones; those that count once a test is decided."""
+        if self.match.test is None or self.standings.is_decided:
+            return self.tally
+        return self._all.between(*self.match.players)
 
     @property
     def test(self) -> SprtState | None:
         """Where the sequential test stands, once a pair is complete."""
-        return self.judge.state
+        test = self.standings.tests.get(self.match.event)
+        return None if test is None else test.state
 
     @property
     def head(self) -> str:
@@ -100,7 +102,7 @@ class MatchView(EventView[Tally]):
         if counts.games:
             parts += [style.score(counts), style.per_cent(counts.share)]
         if self.comparison is not None:
-            counted = f" from the first {self.tally.games} games" if self.judge.waiting else ""
+            counted = f" from the first {self.tally.games} games" if self.standings.waiting else ""
             parts.append(f"Elo {self.comparison.elo}{counted}")
         if self.test is not None:
             parts.append(f"LLR {self.test.llr:+.2f} ({self.test.lower:+.2f}, {self.test.upper:+.2f})")
@@ -108,7 +110,7 @@ class MatchView(EventView[Tally]):
 
     def findings(self) -> Findings:
         """Its statistics."""
-        return Findings(self.match.event, Crosstable.of(self.tally), self.match.games, self.judge)
+        return Findings(self.match.event, self.standings, self.match.games, is_match=True)
 
 
 class MatchFrame(Frame[MatchView]):
@@ -264,12 +266,12 @@ class Meeting:
     seconds_left: float | None
 
 
-class TournamentView(EventView[Crosstable]):
+class TournamentView(EventView[Standings]):
     """A running tournament or ladder, with everybody's rating so far and the games that ended last."""
 
     def __init__(self, tournament: Tournament | Ladder, clock: Callable[[], float] = monotonic):
         players = {entry.identity: name for name, entry in tournament.players.items()}
-        super().__init__(tournament, Crosstable(players), clock)
+        super().__init__(tournament, Standings(players), clock)
         self.tournament = tournament
         self.recent: deque[Played] = deque(maxlen=RECENT)  # the newest first
         self.league: League | None = None
@@ -292,6 +294,9 @@ class TournamentView(EventView[Crosstable]):
         self._note_meetings(update)
         if self._is_stale and (self._rated_at is None or self.clock() >= self._rated_at + RATE_EVERY):
             self._rate_everybody()
+
+    def _count(self, games: Sequence[Played]) -> None:
+        self.tally.add(games)
 
     @property
     def stage(self) -> str:
@@ -358,7 +363,7 @@ class TournamentView(EventView[Crosstable]):
     # Who meets whom.
 
     def _note_meetings(self, update: Update) -> None:
-        played = [*map(_meeting_of, Batch.of(update.records).column("id"))]
+        played = [_meeting_of(record.id) for record in update.records]
         self._met.update(played)
         if update.resumed:
             self._met_before.update(played)
@@ -395,7 +400,7 @@ def _meeting_of(id: str) -> str:
     return id.rpartition("/")[0]
 
 
-def rank_players(table: Crosstable, league: League | None) -> list[tuple[str, Standing | None]]:
+def rank_players(table: Standings, league: League | None) -> list[tuple[str, Standing | None]]:
     """All players, the strongest first; those without a rated game come last, in the order given."""
     rated = {} if league is None else {standing.identity: standing for standing in league.standings}
     order = [*rated, *(identity for identity in table.players if identity not in rated)]

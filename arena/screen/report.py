@@ -14,13 +14,12 @@ from pathlib import Path
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from arena.events.tally import Forfeit, Judge, Tally
+from arena.events.standings import Forfeit, League, MatchTally, SequentialTest, Standings
 from arena.go.moves import Colour
 from arena.players.bot_file import Change
 from arena.ratings import Sprt, Verdict
 from arena.results.event import EndingCount, Findings, Kind, Report
 from arena.results.gate import Evidence, History, Over, Ruling, Version
-from arena.results.league import Crosstable, League
 from arena.results.planning import usual_games
 from arena.results.stored import Overview
 from arena.screen import style
@@ -53,7 +52,7 @@ def title(report: Findings) -> str:
     """The result in one line."""
     games = report.table.games
     if not games:
-        return f"{report.id}: no {'game' if report.judge is None else 'pair of games'} is finished yet"
+        return f"{report.id}: no {'pair of games' if report.test else 'game'} is finished yet"
     if report.tally is not None:
         return headline(report.tally)
     first = report.places[0].name
@@ -62,7 +61,7 @@ def title(report: Findings) -> str:
     return f"{report.id}: {first} {'leads' if report.planned is None else 'is first'} after {some(games, 'game')}"
 
 
-def headline(tally: Tally) -> str:
+def headline(tally: MatchTally) -> str:
     """``alphago beat sl 94-6 in 100 games``: always of the first player."""
     own, other = tally.points, tally.games - tally.points
     score = f"{own:g}-{other:g} in {some(tally.games, 'game')}"
@@ -71,9 +70,9 @@ def headline(tally: Tally) -> str:
     return f"{tally.first} {'beat' if own > other else 'lost to'} {tally.second} {score}"
 
 
-def verdict(judge: Judge, test: Sprt) -> str:
-    """What a sequential test has shown, in words."""
-    first, state = judge.tally.first, judge.state
+def verdict(first: str, sequential: SequentialTest) -> str:
+    """What a sequential test has shown of its first player, in words."""
+    test, state = sequential.test, sequential.state
     llr = (
         "no pair is complete"
         if state is None
@@ -122,7 +121,7 @@ def terms(report: Report) -> tuple[tuple[str, str], ...]:
 
 def _progress(report: Report) -> str:
     stored, planned = report.stored, report.planned
-    if report.judge is not None and report.judge.is_decided:
+    if report.table.is_decided:
         after = stored - report.counted
         return f"{report.counted}, and {after} after the test was decided" if after else f"{stored}"
     if planned is None or planned <= stored:
@@ -191,13 +190,17 @@ def first_sections(report: Findings, forfeits: int = FEW_FORFEITS) -> list[Secti
 
 def _strength(report: Findings) -> Iterable[tuple[str, str]]:
     """Elo difference of a match, and the scores that it is computed from."""
-    tally, comparison, judge = report.tally, report.comparison, report.judge
-    if tally is None or comparison is None or judge is None:
+    tally, comparison, test = report.tally, report.comparison, report.test
+    if tally is None or comparison is None:
         return
-    if judge.test is not None:
-        yield "SPRT", verdict(judge, judge.test)
-    if judge.waiting:
-        yield "Waiting", f"{some(judge.waiting, 'game')} will count when all earlier ones are over"
+    if test is not None:
+        yield "SPRT", verdict(tally.first, test)
+        if test.waiting:
+            in_all = f"{style.score(test.results)} in {some(test.results.games, 'game')}"
+            yield "All games", f"{in_all}; the figures below are from the first {tally.games} in the planned order"
+    elif report.planned is not None and tally.games < report.planned:
+        count = f"{tally.games} of {some(report.planned, 'game')}"
+        yield "Unfinished", f"{count}: short games end first, so the score may favour the side that wins quickly"
     evidence, los = some(tally.counts.games // 2, "pair"), style.likelihood(comparison.los)
     yield "Elo", f"{comparison.elo} (95 %) for {tally.first}, from {evidence}; LOS {los}"
     yield "Score", f"{style.score(tally.results())}, {style.per_cent(tally.results().share)}"
@@ -208,8 +211,8 @@ def _strength(report: Findings) -> Iterable[tuple[str, str]]:
     yield "By colour", ", ".join(parts)
     if comparison.normalised is not None:
         yield "Normalised", f"{comparison.normalised} nElo (95 %): Elo divided by the spread of results"
-    words = ("0", "1/2", "1", "1 1/2", "2")
-    pairs = ", ".join(f"{word}: {count}" for word, count in zip(words, tally.counts.counts, strict=True))
+    points = ("0", "1/2", "1", "1 1/2", "2")
+    pairs = ", ".join(f"{word}: {count}" for word, count in zip(points, tally.counts.counts, strict=True))
     yield "Pairs", f"{pairs} (points of {tally.first}: number of pairs)"
 
 
@@ -276,7 +279,7 @@ def _time(report: Findings, name: str) -> str:
     return f"{name} {style.seconds(report.table.seconds_a_move(name))}"
 
 
-def _doubts(table: Crosstable, league: League) -> list[tuple[str, str]]:
+def _doubts(table: Standings, league: League) -> list[tuple[str, str]]:
     """Doubts about the ratings: players without a measured distance, and results that the ratings don't explain."""
     lines = []
     if len(league.ratings.components) > 1:
@@ -294,7 +297,7 @@ def _doubts(table: Crosstable, league: League) -> list[tuple[str, str]]:
     return lines
 
 
-def _order(table: Crosstable, league: League) -> str:
+def _order(table: Standings, league: League) -> str:
     """The groups of players whose members have all beaten each other, the strongest first: ``A, B ≥ C``."""
     groups = league.ratings.components
     words = ", ".join(table.players[identity] for identity in groups[0])

@@ -14,20 +14,18 @@ from itertools import count
 from statistics import NormalDist
 from typing import Generic, TypeVar
 
-from arena.events.batch import Batch
 from arena.events.pairing import Pairing
 from arena.events.runner import Update
 from arena.events.schedule import Event
-from arena.events.tally import Tally
+from arena.events.standings import MatchTally, Standings
 from arena.events.worker import Glance
 from arena.go.moves import Move
 from arena.go.record import Played, Record
 from arena.results.event import Findings
-from arena.results.league import Crosstable
 from arena.screen import style
 from arena.screen.progress import Start
 
-Counted = TypeVar("Counted", Tally, Crosstable)
+Counted = TypeVar("Counted", MatchTally, Standings)
 
 
 NORMAL = NormalDist()
@@ -108,7 +106,7 @@ class EventView(ABC, Generic[Counted]):
         if update.paused is not None:
             self.pause(update.paused)
         self._count(update.records)
-        lengths = Batch.of(update.records).column("length")
+        lengths = [record.length for record in update.records]
         self._lengths.add(*lengths)
         self.stored += len(lengths)
         self._moves += sum(lengths)
@@ -124,9 +122,9 @@ class EventView(ABC, Generic[Counted]):
         looks = {glance.pairing.id: (self.now, len(glance.moves)) for glance in self.boards.glances}
         self._first_looks = {id: self._first_looks.get(id, look) for id, look in looks.items()}
 
+    @abstractmethod
     def _count(self, games: Sequence[Played]) -> None:
         """Take games into the tally."""
-        self.tally.add(games)
 
     @property
     @abstractmethod

@@ -25,7 +25,7 @@ from arena.screen import style
 if TYPE_CHECKING:
     import pandas as pd
 
-    from arena.events.tally import Tally
+    from arena.events.standings import MatchTally
     from arena.go.collection import Statistics
     from arena.go.record import Played
     from arena.players.registry import Entry
@@ -267,7 +267,7 @@ def _counts(counts: Mapping[Any, int], label: Callable[[Any], str]) -> str:
 # --- How long a match takes ---
 
 
-def plan_figures(tally: Tally, to_see: float, workers: int) -> list[tuple[str, int, float]]:
+def plan_figures(tally: MatchTally, to_see: float, workers: int) -> list[tuple[str, int, float]]:
     """The estimated games and seconds for ``to_see`` Elo, from the games in ``tally`` and a number of workers, each
     with what is known by then."""
     from arena.ratings import Sprt
@@ -288,7 +288,7 @@ def plan_figures(tally: Tally, to_see: float, workers: int) -> list[tuple[str, i
     return [(words, games, games * thought / workers) for words, games in asked]
 
 
-def plan_sheet(tally: Tally, to_see: float, workers: int) -> Sheet:
+def plan_sheet(tally: MatchTally, to_see: float, workers: int) -> Sheet:
     """``plan_figures`` as a table."""
     counts = tally.counts
     thought = sum(tally.spent(player)[0] for player in (tally.first, tally.second)) / tally.games

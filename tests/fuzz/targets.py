@@ -387,7 +387,6 @@ def check_rows(name: str, data: bytes) -> None:
         path.write_bytes(results())
         with closing(sqlite3.connect(path)) as connection, suppress(sqlite3.Error):
             connection.executescript(data.decode())
-            connection.execute("UPDATE games SET checksum = NULL")  # as what an older arena stored
             connection.commit()
         with Store.open(path) as store:
             one_line(lambda: list(store.games()))

@@ -1,5 +1,5 @@
-"""A match's games count in the order in which they were planned, so that a sequential test errs no more often than it
-promises, however many games are played at once. Nothing is played here: the games are made up.
+"""Standings against their slow twin. With a sequential test games count in the order in which they were planned, so
+that it errs no more often than it promises, however many games are played at once. The games are made up.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slow_tally import number_of
 
-from arena.events.tally import Judge, Seen, Tally
+from arena.events.standings import Standings
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Record
@@ -51,10 +51,8 @@ def games(*winners: str | None) -> list[Record]:
     return [game(number, winner) for number, winner in enumerate(winners, 1)]
 
 
-def judged(records: Sequence[Record], planned: int | None = None, test: Sprt | None = None) -> Judge:
-    judge = Judge(NEW, OLD, planned, test)
-    judge.add(records)
-    return judge
+def standings(test: Sprt | None = None) -> Standings:
+    return Standings({NEW: NEW, OLD: OLD}, by_name=True, tests={} if test is None else {"match-1": test})
 
 
 # --- What counts ---
@@ -90,58 +88,46 @@ def batches_of(draw: st.DataObject, records: Sequence[Record]) -> Iterator[Seque
 
 
 @settings(max_examples=150, deadline=None)
-@given(stored(), st.none() | st.integers(0, 32), st.sampled_from([None, QUICK]), st.data())
-def test_games_in_any_order_and_number_are_judged_as_by_a_slow_twin(
-    records: list[Record], planned: int | None, test: Sprt | None, data: st.DataObject
+@given(stored(), st.data())
+def test_a_sequential_test_counts_as_its_slow_twin_whatever_the_order_in_which_games_end(
+    records: list[Record], data: st.DataObject
 ) -> None:
-    judge = Judge(NEW, OLD, planned, test)
-    returned = [counted for some in batches_of(data, records) for counted in judge.add(some)]
-    pairs = slow_tally.counted(records, planned, test, NEW)
+    table = standings(QUICK)
+    returned = [counted for some in batches_of(data, records) for counted in table.add(some)]
+    test, tally = table.tests["match-1"], table.between(NEW, OLD)
+    pairs = slow_tally.counted(records, QUICK, NEW)
     counted = [record for pair in pairs for record in pair if record.outcome is not None]
     assert returned == counted
-    assert slow_tally.figures_of(judge.tally) == slow_tally.figures(counted, NEW, OLD)
-    assert judge.tally.counts == slow_tally.counts_of(pairs, NEW)
-    assert judge.state == slow_tally.state_of(pairs, test, NEW)
-    assert judge.date == (counted[-1].date if counted else "")
-    wanted = sum(planned is None or number_of(record) <= planned for record in records)
-    assert judge.waiting == (0 if judge.is_decided else wanted - sum(map(len, pairs)))
+    assert slow_tally.figures_of(tally) == slow_tally.figures(counted, NEW, OLD)
+    assert tally.counts == slow_tally.counts_of(pairs, NEW)
+    assert test.state == (slow_tally.state_of(pairs, QUICK, NEW) if pairs else None)
+    assert table.date == (counted[-1].date if counted else "")
+    assert table.waiting == (0 if table.is_decided else len(records) - sum(map(len, pairs)))
+    points = [slow_tally.points_of(record, NEW) for record in records if record.outcome is not None]
+    assert test.results == WinDrawLoss(points.count(1), points.count(0.5), points.count(0))
 
 
 @settings(max_examples=100, deadline=None)
 @given(stored(), st.data())
-def test_a_tally_is_the_same_however_many_games_are_added_at_once(records: list[Record], data: st.DataObject) -> None:
+def test_without_a_test_all_finished_games_count_at_once(records: list[Record], data: st.DataObject) -> None:
     known = [record for record in records if record.outcome is not None]
-    tally = Tally(NEW, OLD)
-    for some in batches_of(data, known):
-        tally.add(some)
+    table = standings()
+    for some in batches_of(data, records):
+        table.add(some)
+    tally = table.between(NEW, OLD)
     assert slow_tally.figures_of(tally) == slow_tally.figures(known, NEW, OLD)
+    assert tally.counts == slow_tally.counts_of(slow_tally.paired(known), NEW)
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.lists(st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1), max_size=900), max_size=9))
-def test_numbers_that_were_there_are_known_again(parts: list[list[int]]) -> None:
-    seen, known = Seen(), set[int]()
-    for numbers in parts:
-        new = []
-        for number in numbers:
-            new.append(number not in known)
-            known.add(number)
-        assert seen.add(numbers).tolist() == new
-
-
-def test_a_pair_counts_only_when_all_earlier_pairs_are_complete() -> None:
-    one, two, three, four, five, _ = played = games(NEW, OLD, NEW, NEW, None, OLD)
-    judge = Judge(NEW, OLD, 6, QUICK)
-    assert not any(judge.add([game]) for game in (four, three, two, five))
-    assert (judge.tally.games, judge.waiting, judge.state, judge.date) == (0, 4, None, "")
-    assert [*judge.add([one])] == [one, two, three, four]
-    assert (judge.tally.games, judge.waiting, judge.date) == (4, 1, "day 4")
-    assert judge.tally.counts == PairCounts(0, 0, 1, 0, 1)
-    judge.add([played[5]])
-    assert judge.tally.results() == WinDrawLoss(3, 1, 2) and judge.waiting == 0
-
-
-def test_without_a_test_nothing_is_decided_and_without_a_plan_pairs_count() -> None:
-    judge = judged(games(*[NEW] * 61))
-    assert judge.state is None and not judge.is_decided
-    assert (judge.tally.games, judge.waiting) == (60, 1)
+def test_in_a_test_a_pair_counts_only_when_all_earlier_pairs_are_complete() -> None:
+    one, two, three, four, five, six = games(NEW, OLD, NEW, NEW, None, OLD)
+    table = standings(QUICK)
+    test, tally = table.tests["match-1"], table.between(NEW, OLD)
+    assert not any(table.add([game]) for game in (four, three, two, five))
+    assert (tally.games, test.waiting, test.state, table.date) == (0, 4, None, "")
+    assert test.results == WinDrawLoss(2, 1, 1)
+    assert table.add([one]) == [one, two, three, four]
+    assert (tally.games, test.waiting, table.date) == (4, 1, "day 4")
+    assert tally.counts == PairCounts(0, 0, 1, 0, 1)
+    table.add([six])
+    assert tally.results() == test.results == WinDrawLoss(3, 1, 2) and test.waiting == 0
