@@ -94,12 +94,21 @@ def test_every_command_has_help_and_stands_in_the_guide_and_so_does_every_kind_o
 
 
 @FIRST_MATCH
-def test_the_bots_are_listed_with_settings_and_one_is_explained(played: Path) -> None:
-    listed = arena("bots", folder=played, columns=120).stdout
-    for word in ("mcts", "playouts=2000", "sl-9x9", "alphago"):
-        assert word in listed
+def test_the_bots_are_listed_by_what_they_are_and_one_is_explained(played: Path) -> None:
+    listed = arena("bots", folder=played, columns=100).stdout
+    assert max(map(len, listed.splitlines())) < 160  # in a pipe, where a row is a line
+    assert re.search(r"^level-4 +a policy net without search; temperature=1 +sl-9x9", listed, re.MULTILINE)
+    assert "rave" not in listed and re.search(r"^random +random legal moves .* 0 *$", listed, re.MULTILINE)
     explained = arena("bots", "mcts", folder=played).stdout
     assert "playouts" in explained and "simulations per move" in " ".join(explained.split())
+
+
+def test_the_bots_are_listed_without_running_their_files(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("raise SystemExit(7)")
+    (tmp_path / "arena.toml").write_text('[bots.own]\nkind = "own.py:BOT"\n')
+    for how in ((), ("--json",)):
+        done = arena("bots", *how, folder=tmp_path)
+        assert done.returncode == 0 and "the Python file own.py" in done.stdout
 
 
 def test_a_sequential_test_ends_a_match_as_soon_as_it_is_decided(tmp_path: Path) -> None:

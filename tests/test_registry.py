@@ -613,6 +613,17 @@ def test_a_bot_in_a_file_that_can_not_play_is_refused_by_name(tmp_path: Path, to
     assert message in str(refused.value)
 
 
+def test_a_python_file_is_a_bot_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    declared = Registry(folder_with_a_bot(tmp_path)).resolve("corner")
+    monkeypatch.chdir(tmp_path)
+    entry = Registry().resolve("corner.py@seconds=1")
+    assert (entry.name, entry.identity) == ("corner.py@seconds=1", declared.identity)
+    with pytest.raises(ConfigError, match="^there is no file gone.py$"):
+        Registry().resolve("gone.py")
+    with pytest.raises(ConfigError, match="corner.py: unknown setting 'visits'"):
+        Registry().resolve("corner.py:visits=5")
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to another user")
 @pytest.mark.parametrize("name", ["arena.toml", "corner.py"])
 def test_a_python_file_is_not_run_where_it_or_arena_toml_is_another_users(tmp_path: Path, name: str) -> None:

@@ -685,13 +685,13 @@ def test_the_headline_is_of_the_first_player_and_the_first_forfeits_are_listed()
 # --- Tables ---
 
 
-def test_the_table_of_bots_has_settings_nets_and_ratings():
+def test_the_table_of_bots_has_nets_ratings_and_what_was_changed():
     plain = Entry("fast-random", "fast-random", "bots.fast_random:BOT", (), "arena")
     net = Entry("sl", "policy", "bots.policy:BOT", (("checkpoint", "sl-9x9"), ("temperature", 0.5)), "arena", "ab")
     ratings = {plain.identity: Estimate(Bound.BELOW, interval=Interval(223.0, None))}
     rows = [line.split() for line in lines_of(bots_table([plain, net], ratings), 100, 40)]
-    assert ["fast-random", "fast-random", "≥", "+223"] in rows
-    assert ["sl", "policy", "temperature=0.5", "sl-9x9"] in rows
+    assert ["fast-random", *plain.bot_kind.summary.split(), "≥", "+223"] in rows
+    assert ["sl", *f"{net.bot_kind.summary};".split(), "temperature=0.5", "sl-9x9"] in rows
 
 
 @pytest.fixture

@@ -56,11 +56,12 @@ def bots(
     if as_json:
         from arena.results.lines import bot_line
 
-        listed = [*registry.entries, *registry.files] if name is None else [registry.resolve(name)]
-        for entry in listed:
-            print(bot_line(entry, ratings.get(entry.identity)))
+        for entry in registry.entries if name is None else [registry.resolve(name)]:
+            print(bot_line(entry, entry.bot_kind.summary, ratings.get(entry.identity)))
+        for entry in registry.files if name is None else []:
+            print(bot_line(entry, f"the Python file {entry.kind.rpartition(chr(58))[0]}", None))  # not run for it
         return
-    Console().print(bots_table([*registry.entries, *registry.files], ratings, pool))
+    Console().print(bots_table(registry.entries, ratings, pool, registry.files))
 
 
 def check(

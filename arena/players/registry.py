@@ -197,7 +197,7 @@ class Entry:
 
 class Registry:
     """All the names that can play, and the grammar that reads them: ``NAME``, ``NAME:setting=value,...``,
-    ``checkpoint:PATH``, each with ``@limit=value,...`` behind it. ``NAME#CODE`` is a bot as it was when its code began
+    ``checkpoint:PATH``, ``mybot.py``, each with ``@limit=value,...`` behind it. ``NAME#CODE`` is a bot as it was when its code began
     so."""
 
     def __init__(self, config: Path | None = None, results: Path = Path("results")):
@@ -278,9 +278,13 @@ class Registry:
 
     def entry(self, name: str) -> Entry:
         """The entry of this name as it stands in the list. Raises ConfigError with a suggestion."""
+        if name.endswith(".py") and name not in self._entries and Path(name).is_file():
+            self._add(name, f"{name}:BOT", {}, COMMAND_LINE)
         if name in self._files:
             self._load(self._files[name])
         if name not in self._entries:
+            if name.endswith(".py"):
+                raise ConfigError(f"there is no file {name}")
             bot, at, limit = name.partition("@")
             if at and bot in self._entries:
                 Limits.read(limit, bot)  # which refuses it: else it had been found
@@ -292,7 +296,7 @@ class Registry:
     def knows(self, spec: str) -> bool:
         """Whether ``spec`` begins with the name of a bot."""
         name = re.split("[:@#]", spec, maxsplit=1)[0]
-        return name in self._entries or name in self._files or spec.startswith("checkpoint:")
+        return name in self._entries or name in self._files or name.endswith(".py") or name == "checkpoint"
 
     def resolve(self, spec: str) -> Entry:
         """The player that ``spec`` names. Raises ConfigError with a suggestion for an unknown name, setting or limit,
@@ -398,10 +402,10 @@ class Registry:
     def _load(self, entry: Entry) -> None:
         """Run the file of a bot. Raises ConfigError where it isn't there, or isn't the user's own choice."""
         file = Path(entry.factory.rpartition(":")[0])
-        where = f"{entry.source}: [bots.{entry.name}]"
+        where = _where(entry.name, entry.source)
         if not file.is_file():
             raise ConfigError(f"{where}: kind = {entry.kind!r}: there is no file {file}")
-        for path in (Path(entry.source), file):
+        for path in [file] if entry.source == COMMAND_LINE else [Path(entry.source), file]:
             if path.stat().st_uid not in (0, os.getuid()):
                 raise ConfigError(
                     f"{where}: kind = {entry.kind!r} is refused: {path} belongs to another user; "

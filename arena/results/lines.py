@@ -164,14 +164,14 @@ def _found(report: Findings) -> dict[str, Any]:
     }
 
 
-def bot_line(entry: Entry, elo: Estimate | None) -> str:
+def bot_line(entry: Entry, summary: str, elo: Estimate | None) -> str:
     """One of those that can play."""
     return line(
         "bot",
         {
             "name": entry.name,
             "kind": entry.kind,
-            "summary": entry.bot_kind.summary,
+            "summary": summary,
             "settings": {key: value for key, value in entry.settings if isinstance(value, str | int | float | bool)},
             "limits": str(entry.limits),
             **_elo(elo),

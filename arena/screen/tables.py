@@ -154,29 +154,36 @@ def square_sheet(names: Sequence[str], cell: Callable[[str, str], str], note: st
 # --- What is known and stored ---
 
 
-def bots_table(entries: Iterable[Entry], ratings: Mapping[str, Estimate], pool: Pool | None = None) -> Sheet:
-    """Who can play; ``ratings`` are by identity, from games of the ``pool``."""
+def bots_table(
+    entries: Iterable[Entry],
+    ratings: Mapping[str, Estimate],
+    pool: Pool | None = None,
+    python_files: Iterable[Entry] = (),
+) -> Sheet:
+    """Who can play: what each is, with the settings that its kind has otherwise, its net and its Elo; ``ratings`` are
+    by identity, from games of the ``pool``. Bots in ``python_files`` are listed without running these."""
     rows = []
     for entry in entries:
-        settings = dict(entry.settings)
-        net = Path(settings.pop("checkpoint", "")).name
-        listed = ", ".join(f"{key}={_plain(value)}" for key, value in settings.items() if value != "")
-        if str(entry.limits):
-            listed = ", ".join(filter(None, (listed, f"@{entry.limits}")))
+        net = Path(dict(entry.settings).get("checkpoint", "")).name
         rating = ratings.get(entry.identity)
-        rows.append(
-            (
-                entry.name,
-                entry.kind,
-                listed,
-                net,
-                "" if rating is None else str(rating),
-            )
-        )
-    note = "Settings are changed inline, as in mcts:playouts=5000, or in arena.toml."
+        rows.append((entry.name, _about(entry), net, "" if rating is None else str(rating)))
+    rows += [(entry.name, f"the Python file {entry.kind.rpartition(':')[0]}", "", "") for entry in python_files]
+    note = "'arena bots NAME' lists the settings of one."
     if ratings:
-        note += f" Elo: on {pool}; arena elo shows all ratings."
-    return Sheet(("name", "kind", "settings", "net", "Elo"), rows, note, flexible=(2, 3), numbers=(4,))
+        note += f" Elo: on {pool}; 'arena elo' shows all ratings."
+    return Sheet(("name", "what it is", "net", "Elo"), rows, note, flexible=(1,), numbers=(3,))
+
+
+def _about(entry: Entry) -> str:
+    """One line: what the kind is, and what is set otherwise than it is by default."""
+    usual = {field.name: field.default for field in entry.bot_kind.settings}
+    changed = [
+        f"{key}={_plain(value)}"
+        for key, value in entry.settings
+        if key not in ("checkpoint", "precision") and value != usual.get(key)
+    ]
+    limits = [f"@{entry.limits}"] if str(entry.limits) else []
+    return "; ".join(filter(None, (entry.bot_kind.summary, ", ".join([*changed, *limits]))))
 
 
 def settings_table(entry: Entry) -> Sheet:
