@@ -45,3 +45,9 @@ class BotTimeout(BotFault):
 
 class BotKilled(BotFault):
     """What a bot needs, such as an engine, was ended from outside. The game is played again, unless that goes on."""
+
+
+def plural(number: float, thing: str) -> str:
+    """``1 game``, ``2,000 games``, ``2.5 points``."""
+    shown = f"{number:,}" if isinstance(number, int) else f"{number:g}"
+    return f"{shown} {thing}{'s' if number != 1 else ''}"

@@ -98,7 +98,7 @@ def test_the_bots_are_listed_by_what_they_are_and_one_is_explained(played: Path)
     listed = arena("bots", folder=played, columns=100).stdout
     assert max(map(len, listed.splitlines())) < 160  # in a pipe, where a row is a line
     assert re.search(r"^level-4 +a policy net without search; temperature=1 +sl-9x9", listed, re.MULTILINE)
-    assert "rave" not in listed and re.search(r"^random +random legal moves .* 0 *$", listed, re.MULTILINE)
+    assert "rave" not in listed and re.search(r"^random +random legal moves .* own eye +[-+0-9≥≤]", listed, re.MULTILINE)
     explained = arena("bots", "mcts", folder=played).stdout
     assert "playouts" in explained and "simulations per move" in " ".join(explained.split())
 
@@ -146,8 +146,8 @@ def test_a_tournament_of_arena_toml_goes_on_takes_players_and_knows_who_changed(
     assert len((tmp_path / "results" / "elo.csv").read_text().splitlines()) == 4
     toml.write_text(LEAGUE.replace("playouts = 3", "playouts = 4"))
     changed = arena("tournament", "league", "-n", "4", *ONE, folder=tmp_path)
-    assert "quick has changed: 4 games of the earlier quick stay stored, and the new one joins." in changed.stdout
-    assert "fast-random doesn't take part now; its 4 games stay stored." in changed.stdout
+    assert "quick has changed; of the earlier quick 4 games stay stored, and the new one joins." in changed.stdout
+    assert "fast-random doesn't take part now; of it 4 games stay stored." in changed.stdout
     assert "played earlier" not in changed.stdout
     refused(
         arena("tournament", "league", "--komi", "6.5", "--seed", "2", folder=tmp_path),
@@ -231,7 +231,7 @@ WRONG = [
     (("match", "random", "mcts", "--plan", "-n", "9"), ("leave out --games",)),
     (("match", "random", "mcts", "--adjudicate", "agre=1"), ("unknown rule", "agree")),
     (("match", "random", "mcts", "--book", "nowhere.sgf"), ("nowhere.sgf", "no such file")),
-    (("match", "random", "mcts", "--plies", "-1"), ("-1 plies", "0 or more")),
+    (("match", "random", "mcts", "--plies", "-1"), ("--plies -1", "0 or more")),
     (("match", "random", "mcts", "--plies", "0", "--book", "x.sgf"), ("--plies 0 uses nothing of a book",)),
     (("match", "human", "mcts", "--plan"), ("a person can't play here", "name a bot")),
     (("tournament", "random", "sl", "mcts"), ("'random' is a bot", "arena tournament league random sl mcts")),
@@ -256,7 +256,7 @@ WRONG = [
     (("match", "random", "fast-random", "--limits", "visits=3"), ("visits", "simulations")),
     (("match", "random", "fast-random", "--limits", "seconds=x"), ("seconds", "not a number")),
     (("match", "random", "fast-random", "--sprt", "50", "10"), ("elo0 = 50", "elo1 = 10")),
-    (("match", "random", "fast-random", "--workers", "-1"), ("-1 workers",)),
+    (("match", "random", "fast-random", "--workers", "-1"), ("--workers -1",)),
     (("match", "random", "fast-random", "--size", "5", "--plies", "24"), ("openings",)),
     (("match", "checkpoint:nowhere", "random"), ("nowhere", "sl-9x9")),
     (("match", "gtp:command=no-such-engine", "random", "-n", "2"), ("no-such-engine",)),
@@ -487,6 +487,17 @@ def test_a_person_plays_an_engine_through_a_pipe_and_who_leaves_does_not_forfeit
     done = arena("match", "human", hanging, *arguments[3:], folder=tmp_path, typed="e5\n")
     assert done.returncode == 0, done.stderr
     assert "human beat" in done.stdout
+
+
+def test_a_person_in_a_match_with_json_sees_the_board_of_a_new_game_on_stderr(
+    tmp_path: Path,
+) -> None:
+    done = arena("match", "human", "random", "-n", "1", *SMALL, "--json", folder=tmp_path, typed="resign\n")
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["type"] for line in done.stdout.splitlines()] == ["game", "report"]
+    assert "It begins after an opening of 4 moves." in done.stderr and "continues" not in done.stderr
+    again = arena("match", "human", "random", "-n", "1", *SMALL, folder=tmp_path)
+    assert again.stdout.startswith("human against random: 1 game, 5x5")
 
 
 def test_a_person_plays_in_a_process_of_its_own(tmp_path: Path) -> None:

@@ -721,16 +721,19 @@ def test_an_empty_table_says_what_to_do(tmp_path: Path):
     assert "no such games" in words_of(lines_of(games_table([], 0), 80, 40))
 
 
-def test_the_table_of_games_has_ids_results_and_reasons():
+def test_a_game_is_one_line_with_number_date_result_and_how_it_ended():
     match = match_of(games=4)
     records = [record_of(match, 0, "sl", Ending.RESIGN), record_of(match, 1, None)]
     records.append(record_of(match, 2, "sl", Ending.CRASH, "alphago: broke"))
-    lines = lines_of(games_table(records, 340), 120, 40)
+    records.append(record_of(match, 3, "sl", Ending.ADJUDICATED, "both bots give alphago less than 2 %"))
+    games = [(number, replace(record, date="2026-11-24")) for number, record in enumerate(records, 7)]
+    lines = lines_of(games_table(games, 340), 80, 40)
     rows = [line.split() for line in lines]
-    assert [f"{match.event}/00001", "alphago", "sl", "W+R", "24", "resign"] in rows
-    assert [f"{match.event}/00002", "sl", "alphago", "draw", "24", "score"] in rows
-    assert [f"{match.event}/00003", "alphago", "sl", "W+F", "24", "crash:", "alphago:", "broke"] in rows
-    assert "3 of 340 games." in words_of(lines)
+    assert ["7", "2026-11-24", "alphago", "sl", "W+R", "24", "resign"] in rows
+    assert ["8", "2026-11-24", "sl", "alphago", "draw", "24", "score"] in rows
+    assert ["9", "2026-11-24", "alphago", "sl", "W+F", "24", "crash"] in rows
+    assert ["10", "2026-11-24", "sl", "alphago", "B+R", "24", "adjudicated"] in rows
+    assert "4 of 340 games. 'arena show 7' opens the first." in words_of(lines)
 
 
 def test_the_table_of_statistics_has_sizes_and_refusals():
@@ -748,7 +751,7 @@ def test_the_table_of_statistics_has_sizes_and_refusals():
 def test_tables_lose_nothing_on_a_narrow_console(width: int, encoding: str, store: Store):
     settings = tuple((f"setting_{n}", n) for n in range(12))
     wide = Entry("long-name-of-a-bot", "policy", "bots.policy:BOT", (*settings, ("checkpoint", "net")), "arena")
-    games = list(store.games(limit=3))
+    games = list(store.numbered_games(limit=3))
     for sheet in (bots_table([wide], {}), elo_table(ratings_table(store)), games_table(games, 20)):
         lines = lines_of(sheet, width, 40, encoding=encoding)
         assert "…" not in "".join(lines)

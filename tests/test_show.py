@@ -319,9 +319,9 @@ def test_a_pipe_gets_a_diagram_and_the_moves(folder: Path):
 
 
 def test_a_stored_game_is_shown_by_its_number(folder: Path):
-    done = arena("show", "8", "--theme", "light", folder=folder)
+    done = arena("show", "1", "--theme", "light", folder=folder)
     assert done.returncode == 0 and "● " in done.stdout and "alphago" in done.stdout
-    told = arena("show", "8", "--move", "5", folder=folder).stdout
+    told = arena("show", "1", "--move", "5", folder=folder).stdout
     assert "Black wins 75%, Black leads by 3.5" in told and "1,200 visits, 0.25 s" in told
     assert arena("games", "--sgf", "sgf", folder=folder).returncode == 0
     (path,) = (folder / "sgf").rglob("*.sgf")

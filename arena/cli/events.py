@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from arena import ConfigError, StoreError, UserError
+from arena import ConfigError, StoreError, UserError, plural
 from arena.cli.options import cores, read_limits, read_theme
 from arena.cli.seats import seat_at
 from arena.contract.code import keep_source, kept
@@ -64,7 +64,7 @@ def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
     seed = first_given(given.seed, 1)
     book: tuple[Opening, ...] = ()
     if given.plies is not None and given.plies < 0:
-        raise ConfigError(f"{given.plies} plies: use --plies 0 or more")
+        raise ConfigError(f"--plies {given.plies}: use 0 or more")
     if given.book is not None:
         if given.plies == 0:
             raise ConfigError("--plies 0 uses nothing of a book; give at least 1, or leave out --plies or --book")
@@ -95,7 +95,8 @@ def say_if_used_up(terms: Terms, games: int, say: Callable[[str], None]) -> None
     if not openings or openings >= min(terms.openings or pairs, pairs):
         return
     if terms.then_drawn:
-        say(f"The book has {openings} openings for {pairs} pairs of games; the later pairs get random openings.")
+        found = plural(openings, "opening")
+        say(f"The book has {found} for {pairs} pairs of games; the later pairs get random openings.")
     else:
         say(f"The openings are used in turn: there are {openings} for {pairs} pairs of games.")
 
@@ -157,7 +158,7 @@ def _is_same(plan: E, event: E) -> bool:
 def count_workers(workers: int) -> int:
     """Of ``--workers``. Raises UserError."""
     if workers < 0:
-        raise UserError(f"{workers} workers: use --workers 1 or more, or 0 for one per core")
+        raise UserError(f"--workers {workers}: use 1 or more, or 0 for one per core")
     return workers or cores()
 
 
@@ -188,7 +189,7 @@ class Live:
     def of(cls, console: Console, results: Path, workers: int, cluster: str | None, registry: Registry) -> Live:
         """As the options say, and arena.toml where they don't. Raises UserError."""
         if workers < 0:
-            raise UserError(f"{workers} workers: use --workers 1 or more, or 0 for one per core")
+            raise UserError(f"--workers {workers}: use 1 or more, or 0 for one per core")
         return cls(console, results, workers, read_theme(None, registry), cluster or registry.cluster.address)
 
     @contextmanager
@@ -224,7 +225,7 @@ class Live:
 
         control, command = Control(), shlex.join(["arena", *sys.argv[1:]])
         with event_kept(event, store, self.console, self.results):
-            updates = play_event(event, store, self.hands, control, seat_at(event, self.theme))
+            updates = play_event(event, store, self.hands, control, seat_at(event, self.console, self.theme))
             published = publish(_told(updates, control), event, store.path, control=control, command=command)
             with nullcontext() if any(entry.is_person for entry in event.players.values()) else _finishing(control):
                 view: Any = None
@@ -331,7 +332,7 @@ def changes(store: Store, entries: Iterable[Entry]) -> Iterator[str]:
         if not earlier or entry.identity in known:
             continue
         old = earlier[-1]
-        games = f"{store.count(player=old.identity)} stored games"
+        games = plural(store.count(player=old.identity), "stored game")
         if old.checkpoint != now.checkpoint:
             words = f"has a different net than in {games} ({old.checkpoint[:8]}, now {now.checkpoint[:8]})"
         elif old.code != now.code:
@@ -375,10 +376,11 @@ def news(store: Store, played: Tournament | Ladder) -> Iterator[str]:
     for identity, name in store.participants(played.event).items():
         if identity not in playing:
             games = store.count(event=played.event, player=identity)
+            kept = f"{plural(games, 'game')} stay{'s' if games == 1 else ''} stored"
             if name in playing.values():
-                yield f"{name} has changed: {games} games of the earlier {name} stay stored, and the new one joins."
+                yield f"{name} has changed; of the earlier {name} {kept}, and the new one joins."
             else:
-                yield f"{name} doesn't take part now; its {games} games stay stored."
+                yield f"{name} doesn't take part now; of it {kept}."
 
 
 def _plain(value: Any) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from arena import ConfigError, RecordError, UserError
+from arena import ConfigError, RecordError, UserError, plural
 from arena.cli import complete
 from arena.cli.events import Workers, count_workers, printer
 from arena.cli.options import (
@@ -40,18 +40,36 @@ LISTED = 20
 """Games that are listed by default."""
 
 
-Event = Annotated[str | None, typer.Option(help="Only games of this event.", autocompletion=complete.events)]
+FORFEIT = "forfeit"
+"""Stands for all endings by a fault."""
 
 
-Player = Annotated[str | None, typer.Option(help="Only games of this player.", autocompletion=complete.players)]
+def _endings() -> list[str]:
+    from arena.go.game import Ending
+
+    return [*(ending.replace(" ", "-") for ending in Ending), FORFEIT]
 
 
 def games(
-    event: Event = None,
-    player: Player = None,
-    forfeits: Annotated[
-        bool, typer.Option("--forfeits", help="Only games lost by a fault: crash, time or illegal move.")
-    ] = False,
+    event: Annotated[str | None, typer.Option(help="Only games of this event.", autocompletion=complete.events)] = None,
+    player: Annotated[
+        str | None, typer.Option(help="Only games of this player.", autocompletion=complete.players)
+    ] = None,
+    opponent: Annotated[
+        str | None, typer.Option(help="Only games against this player.", autocompletion=complete.players)
+    ] = None,
+    winner: Annotated[
+        str | None, typer.Option(help="Only games won by this player.", autocompletion=complete.players)
+    ] = None,
+    size: Annotated[int | None, typer.Option(help="Only games on this board size.")] = None,
+    ending: Annotated[
+        str | None,
+        typer.Option(
+            help="Only games that ended so: score, resign, adjudicated, move-limit, or by a fault: time, illegal, "
+            "crash; forfeit for any of these three.",
+            autocompletion=_endings,
+        ),
+    ] = None,
     limit: Annotated[
         int | None,
         typer.Option(
@@ -78,8 +96,8 @@ def games(
     With --replay the bots play each game again from its seed, with the original settings and nets. The exit code is 0
     if all games are identical, and 1 if one differs. The database is not changed.
 
-    Examples: [bold]arena games[/bold] · [bold]arena games --event league --forfeits[/bold] ·
-    [bold]arena games --player alphago --sgf games[/bold] · [bold]arena games --event league -n 20 --replay[/bold]
+    Examples: [bold]arena games[/bold] · [bold]arena games --event league --ending forfeit[/bold] ·
+    [bold]arena games --winner alphago --sgf games[/bold] · [bold]arena games --event league -n 20 --replay[/bold]
     """
     from arena.results.store import Store
     from arena.screen.style import Console
@@ -92,7 +110,8 @@ def games(
     with Store.of(results) as store:
         if event is not None and not store.count(event=event):  # the games of people have no event
             event = store.event(event).id
-        wanted: dict[str, Any] = {"event": event, "player": player, "forfeits": forfeits}
+        wanted: dict[str, Any] = {"event": event, "player": player, "opponent": opponent, "winner": winner}
+        wanted |= {"size": size, "endings": _read_ending(ending)}
         total = store.count(**wanted)
         if sgf is not None:
             chosen = store.games(**wanted, limit=limit, newest_first=limit is not None)
@@ -104,18 +123,28 @@ def games(
 
             write_csv(all_games(store.games(**wanted, limit=limit, newest_first=limit is not None)), csv)
             if not quiet:
-                print(f"{total if limit is None else min(limit, total)} games written to {csv}.")
+                print(f"{plural(total if limit is None else min(limit, total), 'game')} written to {csv}.")
         elif as_json:
             from arena.results.lines import game_line
 
-            for record in store.games(**wanted, limit=limit or LISTED, newest_first=True):
-                print(game_line(record))
+            for number, record in store.numbered_games(**wanted, limit=limit or LISTED, newest_first=True):
+                print(game_line(record, number))
         else:
-            from arena.results.stored import short_ids
+            found = list(store.numbered_games(**wanted, limit=limit or LISTED, newest_first=True))
+            Console().print(games_table(found, total))
 
-            found = list(store.games(**wanted, limit=limit or LISTED, newest_first=True))
-            ids = short_ids([record.id for record in found], [one.id for one in store.events()])
-            Console().print(games_table(found, total, ids))
+
+def _read_ending(text: str | None) -> list[str]:
+    """Of ``--ending``, as games are stored. Raises ConfigError."""
+    from arena.go.game import Ending
+
+    if text is None:
+        return []
+    if text == FORFEIT:
+        return [ending for ending in Ending if ending.is_forfeit]
+    if text not in _endings():
+        raise ConfigError(f"--ending {text}: use one of {', '.join(_endings())}")
+    return [text.replace("-", " ")]
 
 
 def _write_sgf(games: Iterable[Record], folder: Path, total: int, quiet: bool) -> None:
@@ -130,7 +159,7 @@ def _write_sgf(games: Iterable[Record], folder: Path, total: int, quiet: bool) -
     shown = track(games, "Writing", total=total, transient=True, disable=quiet)
     files.write_many((place(record.id), record.to_sgf(record.notes) + "\n") for record in shown)
     if not quiet:
-        print(f"{total} games written to {folder}.")
+        print(f"{plural(total, 'game')} written to {folder}.")
 
 
 REFUSED = 5
@@ -139,13 +168,13 @@ REFUSED = 5
 
 def show(
     game: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="GAME",
-            help="An SGF file, or a stored game's id, its beginning, end or number.",
+            help="An SGF file, or a stored game's number, as 'arena games' lists it, or id (default: the newest game).",
             autocompletion=complete.games_and_files,
         ),
-    ],
+    ] = None,
     move: Annotated[
         int | None, typer.Option("--move", "-m", help="Start at the position after this many moves.", min=0)
     ] = None,
@@ -172,8 +201,8 @@ def show(
     fault ended, this is the default. --replay plays a stored game again from its seed, with the original settings
     and nets; the exit code is 1 if it differs.
 
-    Examples: [bold]arena show 12[/bold] · [bold]arena show game.sgf --move 30[/bold] ·
-    [bold]arena show league/1b2c3d4e/00012 --dossier[/bold] · [bold]arena show 12 --replay[/bold]
+    Examples: [bold]arena show[/bold] · [bold]arena show game.sgf --move 30[/bold] ·
+    [bold]arena show 12 --dossier[/bold] · [bold]arena show 12 --replay[/bold]
     """
     from arena.go.remarks import are_by_players, read_remarks
     from arena.results.store import Store
@@ -182,12 +211,14 @@ def show(
     from arena.screen.viewer import Viewer, print_game, remarks_of_players, step_through
 
     colours = read_theme(theme, registry_of(config, results))
-    record, path = read_game(game, results), Path(expanduser(game))
+    record, path = read_game(game, results), Path(expanduser(game or ""))
     is_stored = not path.is_file()
     if not is_stored and (dossier or replay):
-        raise UserError(f"{path}: --dossier and --replay take a stored game; give its id, as 'arena games' lists it")
+        raise UserError(
+            f"{path}: --dossier and --replay take a stored game; give its number, as 'arena games' lists it"
+        )
     if move is not None and move > len(record.moves):
-        raise UserError(f"--move {move}: the game has {len(record.moves)} moves")
+        raise UserError(f"--move {move}: the game has {plural(len(record.moves), 'move')}")
     console = Console(ascii_only=ascii_only)
     at_terminal = has_stage(console)
     lost = is_stored and move is None and record.outcome is not None and record.outcome.ending.is_forfeit
@@ -281,7 +312,7 @@ def analyze(
         str,
         typer.Argument(
             metavar="GAME",
-            help="An SGF file, or a stored game's id, its beginning, end or number.",
+            help="An SGF file, or a stored game's number, as 'arena games' lists it, or id.",
             autocompletion=complete.games_and_files,
         ),
     ],
@@ -365,11 +396,17 @@ def analyze(
         raise SystemExit(130)
 
 
-def read_game(text: str, results: Path) -> Record:
-    """The game of an SGF file, else the stored one. Raises RecordError or StoreError."""
+def read_game(text: str | None, results: Path) -> Record:
+    """The game of an SGF file, else the stored one; the newest one if none is named. Raises RecordError or
+    StoreError."""
     from arena.go.record import MAX_BYTES, read_sgf
     from arena.results.store import Store
 
+    if text is None:
+        with Store.of(results) as store:
+            for record in store.games(limit=1, newest_first=True):
+                return record
+        raise UserError(f"no game is stored in {results}; play some with 'arena match'")
     path = Path(expanduser(text))
     if path.is_file():
         try:

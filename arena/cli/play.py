@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arena import ConfigError, StoreError, UserError
+from arena import ConfigError, StoreError, UserError, plural
 from arena.cli import events
 from arena.cli.options import RESULTS, ConfigFile, Results, ThemeName, read_theme, registry_of, takes
 from arena.cli.seats import Wish, arranged, begun_from, opened, opponents_of
@@ -299,7 +299,7 @@ def store_finished(results: Path, say: Callable[[str], None]) -> None:
         try:
             store_games(left, results)
         except StoreError as error:
-            say(f"{len(left)} finished games still wait to be stored: {error}.")
+            say(f"Not stored yet: {plural(len(left), 'finished game')}: {error}.")
         else:
             say(f"Stored now: {', '.join(kifu.record.id for kifu in left)}.")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from arena import ConfigError
+from arena import ConfigError, plural
 from arena.contract.settings import setting
 from arena.players.tables import first_given
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from arena.players.registry import Entry, Registry
     from arena.screen.board import Theme
     from arena.screen.plain_play import Lines
+    from arena.screen.style import Console
 
 COLOURS = ("black", "white", "nigiri")
 
@@ -113,7 +114,7 @@ def opened(path: Path, moves: int | None) -> Record:
         if record is None:
             raise UserError(f"--from {path}: there is no game in it")
         if moves is not None and moves > len(record.moves):
-            raise ConfigError(f"--move {moves}: the game in {path} has {len(record.moves)} moves")
+            raise ConfigError(f"--move {moves}: the game in {path} has {plural(len(record.moves), 'move')}")
         record = replace(record, moves=record.moves[:moves], outcome=None)
         record.replay()
     except RecordError as error:
@@ -150,8 +151,9 @@ def opponents_of(bots: Mapping[Colour, Entry], rules: Rules) -> dict[Colour, Opp
     return opponents
 
 
-def seat_at(event: Event, theme: Theme) -> Callable[[Pairing], Record]:
-    """Sits people down to their games of an event. Who leaves one raises KeyboardInterrupt, as Ctrl-C does."""
+def seat_at(event: Event, console: Console, theme: Theme) -> Callable[[Pairing], Record]:
+    """Sits people down to their games of an event, which this console shows. Who leaves one raises KeyboardInterrupt,
+    as Ctrl-C does."""
     lines: Lines | None = None
 
     def play(pairing: Pairing) -> Record:
@@ -164,7 +166,6 @@ def seat_at(event: Event, theme: Theme) -> Callable[[Pairing], Record]:
         from arena.people.sitting import Sitting
         from arena.screen.plain_play import Lines
         from arena.screen.play import Look, sit_down
-        from arena.screen.style import Console
 
         nonlocal lines
         lines = lines or Lines(sys.stdin)
@@ -186,7 +187,7 @@ def seat_at(event: Event, theme: Theme) -> Callable[[Pairing], Record]:
         )
         time = next((seats[colour].limits for colour in people if seats[colour].limits.time), Limits())
         with Sitting(Kifu(record, people, time), opponents_of(bots, event.terms.rules)) as sitting:
-            sit_down(sitting, Console(), lines, Look(theme=theme))
+            sit_down(sitting, console, lines, Look(theme=theme))
         if not sitting.snapshot().is_over:
             raise KeyboardInterrupt
         return sitting.record()

@@ -197,8 +197,8 @@ class Entry:
 
 class Registry:
     """All the names that can play, and the grammar that reads them: ``NAME``, ``NAME:setting=value,...``,
-    ``checkpoint:PATH``, ``mybot.py``, each with ``@limit=value,...`` behind it. ``NAME#CODE`` is a bot as it was when its code began
-    so."""
+    ``checkpoint:PATH``, ``mybot.py``, each with ``@limit=value,...`` behind it. ``NAME#CODE`` is a bot as it was when
+    its code began so."""
 
     def __init__(self, config: Path | None = None, results: Path = Path("results")):
         """Collect kinds and entries; ``config`` is an arena.toml, ``results`` where checkpoints are looked for first.

@@ -20,7 +20,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from arena import UserError, __version__
+from arena import UserError, __version__, plural
 from arena.contract.bot import fault_words
 from arena.contract.code import find_program
 from arena.contract.finding import Begun, Finding, Verdict
@@ -194,7 +194,7 @@ def _kernels(place: Place) -> Iterator[Finding]:
     game = Game(Rules.preset("cgos", 5))
     game.play(12)
     right = game.margin() == 25 - game.rules.komi and game.legal_moves().sum() == 25
-    words = f"in {CACHE}, {_some(_compiled(CACHE), 'kernel')}, {_size(CACHE) >> 20} MB"
+    words = f"in {CACHE}, {plural(_compiled(CACHE), 'kernel')}, {_size(CACHE) >> 20} MB"
     if not right:
         fix = f"Delete the folder and try again: rm -r {CACHE}"
         yield Finding("kernels", Verdict.FAILED, f"the compiled board is wrong, {words}", fix)
@@ -209,7 +209,7 @@ def _kernels(place: Place) -> Iterator[Finding]:
     size = sum(map(_size, old)) >> 20
     if size >= 100:
         pattern = CACHE.parent / "kernels-*"
-        fix = f"{_some(len(old), 'folder')} of other versions take {size} MB. To delete them all: rm -r {pattern}"
+        fix = f"{plural(len(old), 'folder')} of other versions take {size} MB. To delete them all: rm -r {pattern}"
         yield Finding("kernels", Verdict.NOTE, words, fix)
     else:
         yield Finding("kernels", Verdict.OK, words)
@@ -338,7 +338,7 @@ def _results(place: Place) -> Iterator[Finding]:
                 yield Finding("results", Verdict.FAILED, f"{path} is damaged: {damage}", fix)
                 return
             events = len(store.events())
-            words = f"{path}: {_some(store.count(), 'game')} of {_some(events, 'event')}, sound, "
+            words = f"{path}: {plural(store.count(), 'game')} of {plural(events, 'event')}, sound, "
             words += f"{path.stat().st_size / 2**20:.1f} MB; {room}"
     if free < LEAST_FREE:
         yield Finding("results", Verdict.NOTE, words, "The disk is nearly full; games that don't fit are not played.")
@@ -357,7 +357,7 @@ def _config(place: Place) -> Iterator[Begun | Finding]:
     own = [entry for entry in registry.entries if entry.source == str(place.config)]
     tournaments = registry.tournaments
     own_files = registry.files
-    words = f"{place.config}: {_some(len(own) + len(own_files), 'bot')}, {_some(len(tournaments), 'tournament')}"
+    words = f"{place.config}: {plural(len(own) + len(own_files), 'bot')}, {plural(len(tournaments), 'tournament')}"
     yield Finding("config", Verdict.OK, words)
     for entry in own_files:
         words = f"{entry.name} is a Python file, which runs when the bot is named: {entry.kind}"
@@ -430,7 +430,3 @@ def _engines(place: Place) -> Iterator[Begun | Finding]:
                 )
     if absent:
         yield Finding("engines", Verdict.OK, f"not found: {', '.join(absent)}; any that speaks GTP can play")
-
-
-def _some(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

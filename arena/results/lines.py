@@ -44,13 +44,14 @@ def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 6)
 
 
-def game_line(record: Record) -> str:
-    """A stored game with its moves and what was reported of them."""
+def game_line(record: Record, number: int | None = None) -> str:
+    """A stored game, its number in the database, its moves and what was reported of them."""
     outcome, size = record.outcome, record.rules.size
     return line(
         "game",
         {
             "id": record.id,
+            "number": number,
             "event": record.event,
             "date": record.date,
             "black": record.black,

@@ -90,7 +90,7 @@ class MatchView(EventView[Tally]):
     def head(self) -> str:
         """Who plays what, in a line."""
         first, second = self.match.players
-        return f"{first} against {second}: {self.match.games} games, {setting_line(self.match)}"
+        return f"{first} against {second}: {style.some(self.match.games, 'game')}, {setting_line(self.match)}"
 
     @property
     def progress(self) -> str:
@@ -100,7 +100,7 @@ class MatchView(EventView[Tally]):
         if counts.games:
             parts += [style.score(counts), style.per_cent(counts.share)]
         if self.comparison is not None:
-            counted = f" from the first {self.tally.games} games" if self.judge.waiting else ""
+            counted = f" from the first {style.some(self.tally.games, 'game')}" if self.judge.waiting else ""
             parts.append(f"Elo {self.comparison.elo}{counted}")
         if self.test is not None:
             parts.append(f"LLR {self.test.llr:+.2f} ({self.test.lower:+.2f}, {self.test.upper:+.2f})")

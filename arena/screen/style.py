@@ -16,6 +16,8 @@ from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
+from arena import plural as some  # what other screens write it by
+
 # Listing commands and bots stays quick.
 if TYPE_CHECKING:
     from arena.ratings import WinDrawLoss
@@ -180,12 +182,6 @@ def _wrapped(line: str, width: int) -> list[str]:
 def say(words: str, console: rich.console.Console, text_style: str = "") -> None:
     """Print words as the console can; without a terminal, they take one line however long."""
     console.print(Text(spell(words), text_style), soft_wrap=not console.is_terminal)
-
-
-def some(number: float, thing: str) -> str:
-    """``1 game``, ``2 games``, ``2.5 points``."""
-    told = f"{number}" if isinstance(number, int) else f"{number:g}"
-    return f"{told} {thing}{'s' if number != 1 else ''}"
 
 
 def per_cent(share: float | None) -> str:

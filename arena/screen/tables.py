@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from arena.events.tally import Tally
     from arena.go.collection import Statistics
-    from arena.go.record import Played
+    from arena.go.record import Record
     from arena.players.registry import Entry
     from arena.ratings import Estimate
     from arena.results.store import Pool
@@ -227,22 +227,21 @@ def elo_table(ratings: pd.DataFrame | None, pool: Pool | None = None) -> Sheet:
     return sheet if pool is None else replace(sheet, note=f"{pool}: {sheet.note}")
 
 
-def games_table(records: Sequence[Played], total: int, ids: Sequence[str] = ()) -> Sheet:
-    """Games in the order given, out of ``total``; under these ids, where some are given."""
+def games_table(games: Sequence[tuple[int, Record]], total: int) -> Sheet:
+    """Games with their numbers in the order given, out of ``total``."""
     rows = []
-    for record, id in zip(records, ids or [record.id for record in records], strict=True):
+    for number, record in games:
         outcome = record.outcome
-        result = "?" if outcome is None else outcome.brief
-        ending = "" if outcome is None else record.reason or str(outcome.ending)
-        if outcome is not None and outcome.ending.is_forfeit and record.reason:
-            ending = f"{outcome.ending}: {record.reason}"
+        ending = "" if outcome is None else str(outcome.ending)
         if record.unrated:
             ending += f" (unrated: {record.unrated})"
-        rows.append((id, record.black, record.white, result, str(record.length), ending))
+        result = "?" if outcome is None else outcome.brief
+        rows.append((str(number), record.date, record.black, record.white, result, str(record.length), ending))
     if not rows:
         return Sheet((), (), "There are no such games; 'arena games' without options lists all.")
     shown = f"{len(rows)} of {total} games" if len(rows) < total else style.some(total, "game")
-    return Sheet(("game", "Black", "White", "result", "moves", "ended by"), rows, f"{shown}.", (0, 1, 2, 5), (4,))
+    columns = ("game", "date", "Black", "White", "result", "moves", "ended by")
+    return Sheet(columns, rows, f"{shown}. 'arena show {rows[0][0]}' opens the first.", (2, 3), (0, 5))
 
 
 def statistics_table(counted: Statistics) -> Sheet:
