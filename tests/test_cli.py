@@ -98,7 +98,9 @@ def test_the_bots_are_listed_by_what_they_are_and_one_is_explained(played: Path)
     listed = arena("bots", folder=played, columns=100).stdout
     assert max(map(len, listed.splitlines())) < 160  # in a pipe, where a row is a line
     assert re.search(r"^level-4 +a policy net without search; temperature=1 +sl-9x9", listed, re.MULTILINE)
-    assert "rave" not in listed and re.search(r"^random +random legal moves .* own eye +[-+0-9≥≤]", listed, re.MULTILINE)
+    assert "rave" not in listed and re.search(
+        r"^random +random legal moves .* own eye +[-+0-9≥≤]", listed, re.MULTILINE
+    )
     explained = arena("bots", "mcts", folder=played).stdout
     assert "playouts" in explained and "simulations per move" in " ".join(explained.split())
 

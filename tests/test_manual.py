@@ -1,7 +1,10 @@
 """The help of every command, with examples that would run; and what a shell completes."""
 
+import ast
 import re
 import shlex
+import shutil
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from dataclasses import fields
@@ -11,7 +14,7 @@ from types import ModuleType
 
 import pytest
 import typer
-from commandline import ROOT, arena, arena_alone, refused
+from commandline import ARENA, ROOT, arena, arena_alone, environment, refused
 from played import match_of, record_of
 
 from arena.cli import app, complete, manual
@@ -267,3 +270,43 @@ def test_the_settings_that_a_guide_shows_in_a_file_are_taken() -> None:
     known = {item.name for kind in (SL, RL, Value, Distill, Ownership) for item in fields(kind)}
     former = {name for name in RENAMED if name not in known and f"`{name}`" in text}
     assert not former - {"records"}  # which are also what they are
+
+
+@pytest.mark.parametrize("words", [[], ["match"], ["games"], ["show"], ["train", "sl"], ["data", "build"]])
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@pytest.mark.parametrize(
+    ("typed", "offered"), [("checkpoint : sl", "sl-9x9"), ("sl checkpoint : zero", "zero-9x9"), ("fast", "fast-random")]
+)
+def test_bash_completes_behind_the_colon_of_a_checkpoint(typed: str, offered: str, tmp_path: Path) -> None:
+    script = f"""
+        arena() {{ {shlex.join(ARENA)}; }}; export -f arena
+        eval "$(_ARENA_COMPLETE=source_bash arena)"
+        COMP_WORDS=(arena match {typed}) COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+        env() {{ export "${{@:1:3}}"; arena; }}
+        _arena_completion arena; echo "${{COMPREPLY[*]}}"
+    """
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment(), capture_output=True, text=True)
+    assert done.stdout.split() == [offered], done.stderr
+
+
+def test_help_names_values_by_words_and_no_types(words: list[str], tmp_path: Path) -> None:
+    shown = arena(*words, "--help", folder=tmp_path, columns=120).stdout
+    assert not re.findall(r"<\w+>|\{|\}", shown)
+    for option, value in re.findall(r"(--[a-z-]+)(?: +-\w)? {2,}([A-Z]{2,})? .*\(default", shown):
+        assert value, f"{option} of {words} takes a value that its help doesn't name"
+
+
+def test_no_private_part_of_typer_or_rich_is_used() -> None:
+    for path in (ROOT / "arena").rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        theirs = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                module = node.module or "" if isinstance(node, ast.ImportFrom) else node.names[0].name
+                if module.partition(".")[0] in ("rich", "typer"):
+                    theirs |= {name.asname or name.name.partition(".")[0] for name in node.names}
+        private = [name for name in theirs if name.startswith("_")]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in theirs:
+                private += [node.attr] * node.attr.startswith("_")
+        assert not private, f"{path} uses {private}"
