@@ -105,6 +105,17 @@ def test_the_bots_are_listed_by_what_they_are_and_one_is_explained(played: Path)
     assert "playouts" in explained and "simulations per move" in " ".join(explained.split())
 
 
+def test_a_net_on_a_larger_board_than_it_learned_from_is_warned_of(tmp_path: Path) -> None:
+    typed = {"folder": tmp_path, "typed": "resign\n"}
+    warning = "its net sl-9x9 learned on 9x9 and may be weak on 19x19."
+    assert f"sl: {warning}" in arena("match", "human", "sl", "-n", "1", "--size", "19", *ONE, **typed).stdout
+    assert f"sl: {warning}" in arena("play", "sl", "--size", "19", "--plain", **typed).stdout
+    assert "learned on" not in arena("play", "sl", "--size", "7", "--plain", **typed).stdout
+    assert "learned on" not in arena("play", "mcts:playouts=9", "--size", "19", "--plain", **typed).stdout
+    (tmp_path / "game.sgf").write_text("(;SZ[11]KM[7];B[aa])")
+    assert "on 11x11" in arena("analyze", "game.sgf", "--bot", "sl", folder=tmp_path).stderr
+
+
 def test_the_bots_are_listed_without_running_their_files(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text("raise SystemExit(7)")
     (tmp_path / "arena.toml").write_text('[bots.own]\nkind = "own.py:BOT"\n')

@@ -211,7 +211,8 @@ class Live:
 
     def begin(self, event: Match | Tournament | Ladder, store: Store, more: Iterable[str] = ()) -> Any:
         """Say who has changed, and what ``more`` there is to say; store who plays what; then ``play``."""
-        for line in [*changes(store, event.players.values()), *more]:
+        doubts = size_doubts(event.players.values(), event.terms.rules.size)
+        for line in [*changes(store, event.players.values()), *more, *doubts]:
             printer(self.console)(line)
         note_event(store, event)
         return self.play(event, store)
@@ -306,6 +307,11 @@ def event_kept(event: Match | Tournament | Ladder, store: Store, console: Consol
         if store.count():
             write_elo_csv(store, results / "elo.csv")
     console.print(f"Games in {store.path}, ratings in {results / 'elo.csv'} (arena elo).", highlight=False)
+
+
+def size_doubts(entries: Iterable[Entry], size: int) -> list[str]:
+    """A line for each player whose net learned on smaller boards."""
+    return [f"{doubt}." for entry in entries if (doubt := entry.doubt_on(size))]
 
 
 def note_event(store: Store, played: Match | Tournament | Ladder) -> None:

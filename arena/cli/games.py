@@ -15,7 +15,7 @@ import typer
 
 from arena import ConfigError, RecordError, UserError, plural
 from arena.cli import complete
-from arena.cli.events import Workers, count_workers, printer
+from arena.cli.events import Workers, count_workers, printer, size_doubts
 from arena.cli.options import (
     RESULTS,
     ConfigFile,
@@ -367,9 +367,12 @@ def analyze(
     limits = _limits(registry, entry, visits, seconds)
     entry = replace(entry, name=f"{entry.name}@{limits}" if str(limits) and not str(entry.limits) else entry.name)
     entry = entry.checked(record.rules.size)
+    doubts = size_doubts([entry], record.rules.size)
     console, errors = Console(), Console(stderr=True)
     words = analysis_headline(record, entry.name)
     style.say(words, console)
+    for doubt in doubts:
+        style.say(doubt, errors)
     found = []
     stopped = False
     with (

@@ -125,6 +125,8 @@ def play(
     store_finished(results, say)
 
     def made_ready(kifu: Kifu, bots: dict[Colour, Entry]) -> dict[Colour, Opponent]:
+        for doubt in events.size_doubts(bots.values(), kifu.size):
+            say(doubt)
         with show_start((entry.kind for entry in bots.values()), console):
             opponents = opponents_of(bots, kifu.rules)
             if kifu.time.time is not None:

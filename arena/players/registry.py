@@ -185,6 +185,17 @@ class Entry:
             raise type(error)(f"{_where(self.name, self.source)}: {error}") from error
         return replace(player, code=f"{self.code} {code}") if code else player
 
+    def doubt_on(self, size: int) -> str:
+        """Why it may be weak on boards of this size: they are larger than those that its net learned from. Else
+        empty."""
+        player = self.on(size)
+        if not player.net or "policy" not in player.bot_kind.heads:
+            return ""
+        net = Checkpoint.open(dict(player.settings)["checkpoint"]).manifest
+        if size <= net.size:
+            return ""
+        return f"{self.name}: its net {net.name} learned on {net.size}x{net.size} and may be weak on {size}x{size}"
+
     def on(self, size: int) -> Entry:
         """This player with the net that it has on boards of this size, if that depends on the size."""
         settings = dict(self.settings)
