@@ -34,8 +34,7 @@ REQUIRED = "protocol_version name version known_command list_commands quit board
 OPTIONAL = (
     "undo time_settings time_left fixed_handicap place_free_handicap set_free_handicap final_score final_status_list "
     "loadsgf showboard reg_genmove set_random_seed kgs-genmove_cleanup kgs-time_settings kgs-rules kata-set-rules "
-    "is_legal all_legal cputime list_stones get_komi kata-get-rules kata-search rectangular_boardsize stop "
-    "cgos-opponent_name cgos-opponent_rating cgos-gameover gogui-analyze_commands"
+    "is_legal all_legal cputime list_stones get_komi kata-get-rules rectangular_boardsize stop"
 )
 
 
@@ -438,7 +437,7 @@ def test_what_the_controller_may_ask_of_the_game() -> None:
     rules = json.loads(ask(server, "kata-get-rules"))
     assert (rules["ko"], rules["scoring"], rules["suicide"]) == ("POSITIONAL", "AREA", False)
     assert ask(server, f"kata-set-rules {json.dumps(rules)}", "kata-get-rules") == json.dumps(rules)
-    assert ask(server, "cgos-opponent_name x 1", "cgos-opponent_rating 1800?", "cgos-gameover B+R", "stop") == ""
+    assert ask(server, "stop") == ""
 
 
 # Rules, time and chance.
@@ -626,7 +625,7 @@ def test_analysis_keeps_to_the_moves_that_are_allowed(name: str) -> None:
         )
 
 
-@pytest.mark.parametrize("command", ["kata-genmove_analyze b 9999", "lz-genmove_analyze b", "cgos-genmove_analyze b"])
+@pytest.mark.parametrize("command", ["kata-genmove_analyze b 9999", "lz-genmove_analyze b"])
 def test_a_move_is_chosen_played_and_explained(command: str) -> None:
     with closing(Registry().resolve("mcts:playouts=200").build()) as bot:
         server = server_of(bot, analyses=True, size=5)
@@ -634,14 +633,7 @@ def test_a_move_is_chosen_played_and_explained(command: str) -> None:
         head, report, play = answer.splitlines()
         assert head.strip() == "=4" and play.startswith("play ")
         assert ask(server, "list_stones b") == play.removeprefix("play ")
-        if command.startswith("cgos"):
-            told = json.loads(report)
-            assert told["moves"][0]["move"] in play and told["visits"] >= 200 and len(told["ownership"]) == 25
-            assert told["moves"][0]["pv"].split()[:1] != [told["moves"][0]["move"]]
-        else:
-            assert report.startswith("info move ") and ("scoreLead" in report) is False
-        again = talk(server, "kata-search_analyze w")[0].splitlines()[-1]
-        assert again.startswith("play ") and ask(server, "list_stones w") == ""
+        assert report.startswith("info move ") and "scoreLead" not in report
 
 
 def test_a_bot_that_ponders_reports_what_it_decided_by() -> None:
@@ -661,30 +653,10 @@ def test_a_move_by_the_clock_is_reported_on_meanwhile() -> None:
     assert play.startswith("play ")
 
 
-def test_a_net_without_search_is_asked_for_policy_win_rate_and_ownership() -> None:
+def test_a_net_without_search_is_analysed_by_one_visit() -> None:
     with closing(Registry().resolve("sl").build()) as bot:
         server = server_of(bot, analyses=True, has_net=True, size=5)
-        assert ask(server, "gogui-analyze_commands").splitlines() == [
-            "string/Win rate/arena-win_rate",
-            "dboard/Ownership/arena-ownership",
-            "dboard/Policy/arena-policy",
-        ]
         ask(server, "play b C3", "play w pass")
-        assert re.fullmatch(
-            r"Black \d+\.\d %, White \d+\.\d %, expected score B\+\d+(\.\d)?", ask(server, "arena-win_rate")
-        )
-        for command, low in (("arena-ownership", -1), ("arena-policy", 0)):
-            rows = [line.split() for line in ask(server, command).strip().splitlines()]
-            assert [len(row) for row in rows] == [5] * 5
-            assert all(low <= float(value) <= 1 for row in rows for value in row)
-        raw = ask(server, "kata-raw-nn 3").split()
-        policy = raw[raw.index("policy") + 1 : raw.index("policyPass")]
-        assert len(policy) == 25 and policy[12] == "NAN"
-        total = sum(float(share) for share in policy if share != "NAN") + float(raw[raw.index("policyPass") + 1])
-        assert total == pytest.approx(1, abs=1e-3)
-        assert ask(server, "kata-raw-nn w all").count("symmetry") == 8
-        white = float(re.findall(r"whiteLead (\S+)", ask(server, "kata-raw-nn 0"))[0])
-        assert white < 0 and refused(server, "kata-raw-nn 8") == "syntax error"
         assert "visits 1 " in talk(server, "kata-analyze 1")[0]
 
 

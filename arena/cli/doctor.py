@@ -48,7 +48,7 @@ def doctor(
         raise ConfigError("FOLDER and --force need --init")
     console = Console()
     default = Path(CONFIG)
-    place = Place(results, config or (default if default.exists() else None), console.encoding, console.width, run=run)
+    place = Place(results, config or (default if default.exists() else None), run=run)
     if as_json:
         found = [step for step in examine(place) if isinstance(step, Finding)]
         rows = [{"step": one.step, "verdict": one.verdict, "text": one.text, "details": one.details} for one in found]

@@ -248,7 +248,7 @@ def analysis(
     """
     import json
 
-    from arena.gtp.queries import Engine, converse
+    from arena.gtp.analysis_protocol import AnalysisEngine, run
     from arena.results.analysis import patient
 
     entry = patient(registry_of(config, results).resolve(bot))
@@ -256,12 +256,12 @@ def analysis(
         raise UserError(f"{entry.name}: this bot doesn't analyse; use one such as alphago, mcts or sl")
     with _on_pipes(entry) as (player, lines, output):
 
-        def say(answer: dict[str, object]) -> None:
+        def send(answer: dict[str, object]) -> None:
             output.write(f"{json.dumps(answer, separators=(',', ':'))}\n")
             output.flush()
 
         has_net = "policy" in entry.bot_kind.heads
-        converse(Engine(player, say, f"arena {entry.name}", cache(entry.checked), entry.limits, has_net), lines)
+        run(AnalysisEngine(player, send, f"arena {entry.name}", cache(entry.checked), entry.limits, has_net), lines)
 
 
 @contextmanager

@@ -26,7 +26,6 @@ from arena.go.moves import (
     BLACK,
     MAX_SIZE,
     MIN_SIZE,
-    SYMMETRIES,
     WHITE,
     Colour,
     Move,
@@ -35,9 +34,9 @@ from arena.go.moves import (
     pass_move,
 )
 from arena.go.record import MAX_BYTES, Stones
+from arena.gtp.analysis_commands import AnalysisRequest, PositionAnalysis, format_lz_report, format_report
+from arena.gtp.arguments import Refused, colour_of, move_of, number_of, read_line, rules_of, whole_of
 from arena.gtp.position import Position, read_position
-from arena.gtp.reports import Insight, Request, cgos, raw, report, rows
-from arena.gtp.words import COLOURS, Refused, colour_of, move_of, number_of, read_line, rules_of, whole_of
 
 PATIENCE = 86400.0
 """Seconds after which a move would be given up where nobody set a time."""
@@ -107,7 +106,6 @@ class Server:
             "play": self._play,
             "genmove": self._genmove,
             "reg_genmove": self._reg_genmove,
-            "kata-search": self._reg_genmove,
             "kgs-genmove_cleanup": self._genmove,  # all stones count as alive, so a bot takes dead ones off anyway
             "undo": self._undo,
             "fixed_handicap": lambda words: self._place(self._handicap_points(whole_of(words, 0))),
@@ -129,25 +127,15 @@ class Server:
             "final_score": lambda words: Outcome.scored(self._position.game.margin(self._fates()[0])).sgf,
             "final_status_list": self._status_list,
             "cputime": lambda words: f"{time.process_time():.3f}",
-            **dict.fromkeys(("stop", "cgos-opponent_name", "cgos-opponent_rating", "cgos-gameover"), lambda words: ""),
-            "gogui-analyze_commands": lambda words: "\n".join(self._shown),
+            "stop": lambda words: "",
         }
-        self._shown: list[str] = []
         if analyses:
             self._commands |= {
-                "lz-analyze": lambda words: self._analyse(words, kata=False),
-                "lz-genmove_analyze": lambda words: self._search(words, kata=False),
-                **dict.fromkeys(("kata-analyze", "analyze"), self._analyse),
-                **dict.fromkeys(("kata-genmove_analyze", "genmove_analyze"), self._search),
-                "kata-search_analyze": lambda words: self._search(words, plays=False),
-                "cgos-genmove_analyze": self._genmove_for_cgos,
-                "arena-win_rate": self._show_win_rate,
-                "arena-ownership": self._show_ownership,
+                "lz-analyze": lambda words: self._analyze(words, format_lz_report),
+                "kata-analyze": lambda words: self._analyze(words, format_report),
+                "lz-genmove_analyze": lambda words: self._genmove_analyze(words, format_lz_report),
+                "kata-genmove_analyze": lambda words: self._genmove_analyze(words, format_report),
             }
-            self._shown += ["string/Win rate/arena-win_rate", "dboard/Ownership/arena-ownership"]
-        if has_net:
-            self._commands |= {"kata-raw-nn": self._show_net, "arena-policy": self._show_policy}
-            self._shown.append("dboard/Policy/arena-policy")
 
     def answer(self, line: str) -> Answer | None:
         """Carry out a line of input; None when there is nothing on it."""
@@ -208,18 +196,18 @@ class Server:
         return ""
 
     def _genmove(self, words: list[str]) -> str:
-        return self._done(colour_of(words, 0), self._choose)
+        return self._play_choice(colour_of(words, 0), self._choose)
 
     def _reg_genmove(self, words: list[str]) -> str:
         return self._named(self._choose(colour_of(words, 0)))
 
-    def _done(self, colour: Colour, choose: Callable[[Colour], Decision], plays: bool = True) -> str:
-        """The name of the move that is chosen, once it has been played and the clock has run for it."""
+    def _play_choice(self, colour: Colour, choose: Callable[[Colour], Decision]) -> str:
+        """Play the chosen move, charge the clock, and return the move's name."""
         start = time.monotonic()
         decision = choose(colour)
-        if plays and colour in self._clocks:
+        if colour in self._clocks:
             self._clocks[colour].spend(time.monotonic() - start)
-        if plays and decision.move is not None:
+        if decision.move is not None:
             self._position.play(colour, decision.move)
         return self._named(decision)
 
@@ -235,7 +223,7 @@ class Server:
     def _choose(self, colour: Colour, limits: Limits | None = None) -> Decision:
         """The bot's decision: a legal one. Raises Refused with what the bot did instead."""
         game = self._position.turn(colour)
-        with _told_in_a_line():
+        with _faults_refused():
             decision = self._bot.choose(game, limits or self._limits_for(colour))
             if decision.move is not None:
                 game.copy().play(decision.move)
@@ -404,153 +392,89 @@ class Server:
         game = self._position.game
         key = (game.board.hash, game.rules)
         if self._judged[0] != key:
-            with _told_in_a_line():
+            with _faults_refused():
                 self._judged = key, self._judge(game)
         return self._judged[1]
 
     # Analysis.
 
-    def _insight(self, colour: Colour, moves: frozenset[Move] | None = None) -> Insight:
-        """What the bot may be asked of the position. Where only some moves are allowed, of a copy:
-        a search of these is not continued for the others."""
+    def _analysis(self, colour: Colour, moves: frozenset[Move] | None = None) -> PositionAnalysis:
+        """Of a copy where only some moves are allowed: that search must not be continued for the others."""
         game = self._position.turn(colour)
-        return Insight(self._bot, game if moves is None else game.copy(), self._has_net)
+        return PositionAnalysis(self._bot, game if moves is None else game.copy(), self._has_net)
 
-    def _analyse(self, words: list[str], kata: bool = True) -> Iterator[str]:
-        """Reports without end, a line each, the first one ready. Empty ones say nothing: they only give way."""
-        asked = Request.read(words, self._position.game.to_play, self._size)
-        moves = asked.among(self._position.turn(asked.colour))
-        insight = self._insight(asked.colour, moves)
+    def _analyze(self, words: list[str], format: Format) -> Iterator[str]:
+        """Reports without end, a line each, the first one ready. Empty ones only yield control."""
+        asked = AnalysisRequest.read(words, self._position.game.to_play, self._size)
+        moves = asked.legal_moves(self._position.turn(asked.colour))
+        analysis = self._analysis(asked.colour, moves)
         limits = Limits(min(SLICE, max(asked.interval, 0.01)), deadline=PATIENCE, moves=moves)
 
-        def think() -> list[Candidate]:
-            with _told_in_a_line():
-                return self._bot.analyse(insight.game, limits)
+        def search() -> list[Candidate]:
+            with _faults_refused():
+                return self._bot.analyse(analysis.game, limits)
 
-        def more() -> Iterator[str]:
-            yield text
+        def reports(first: str) -> Iterator[str]:
+            yield first
             last = time.monotonic()
             with suppress(Refused):  # it has been logged
                 while True:
-                    begun = time.monotonic()
-                    found = think()
-                    due = time.monotonic() >= last + asked.interval
-                    if due:
+                    started = time.monotonic()
+                    found = search()
+                    is_due = time.monotonic() >= last + asked.interval
+                    if is_due:
                         last = time.monotonic()
-                    yield self._reported(insight, found, asked, kata) if due else ""
-                    time.sleep(
-                        max(0.0, SLICE / 2 - (time.monotonic() - begun))
-                    )  # a bot without a search is done at once
+                    with _faults_refused():
+                        yield format(analysis, found, asked) if is_due else ""
+                    time.sleep(max(0.0, SLICE / 2 - (time.monotonic() - started)))  # some bots return at once
 
-        found = think()
+        found = search()
         for _ in range(FIRST_SLICES):
-            found = found or think()
-        text = self._reported(insight, found, asked, kata)
-        return more()
+            found = found or search()
+        with _faults_refused():
+            return reports(format(analysis, found, asked))
 
-    def _reported(self, insight: Insight, found: Sequence[Candidate], asked: Request, kata: bool) -> str:
-        with _told_in_a_line():
-            informed = insight.informed(found[: asked.most]) if kata else found
-            whole = insight.whole(informed) if kata and (asked.root or asked.ownership) else None
-            return report(informed, whole, asked, self._size, kata)
-
-    def _search(self, words: list[str], kata: bool = True, plays: bool = True) -> Iterator[str]:
-        """Reports while the bot chooses, as far as it is asked by time, then one of what it found, then its move."""
-        asked = Request.read(words, self._position.game.to_play, self._size)
-        moves = asked.among(self._position.turn(asked.colour))
-        insight = self._insight(asked.colour, moves)
+    def _genmove_analyze(self, words: list[str], format: Format) -> Iterator[str]:
+        """Reports during the search if it has a time, then one of the final candidates, then the move."""
+        asked = AnalysisRequest.read(words, self._position.game.to_play, self._size)
+        moves = asked.legal_moves(self._position.turn(asked.colour))
+        analysis = self._analysis(asked.colour, moves)
         limits = replace(self._limits_for(asked.colour), moves=moves)
-        left = limits.seconds or 0.0
-        until = time.monotonic() + left
-        lines: list[str] = []
+        seconds = limits.seconds or 0.0
+        until = time.monotonic() + seconds
+        last: list[str] = []
 
         def choose(colour: Colour) -> Decision:
-            remaining = (
-                limits if limits.seconds is None else replace(limits, seconds=max(0.001, until - time.monotonic()))
-            )
-            with _told_in_a_line():
+            left = limits if limits.seconds is None else replace(limits, seconds=max(0.001, until - time.monotonic()))
+            with _faults_refused():
                 if moves is None:
-                    decision = self._choose(colour, remaining)
-                    found = self._bot.analyse(insight.game, Limits(simulations=1))
+                    decision = self._choose(colour, left)
+                    found = self._bot.analyse(analysis.game, Limits(simulations=1))
                 else:
-                    found = self._bot.analyse(insight.game, remaining)
+                    found = self._bot.analyse(analysis.game, left)
                     decision = Decision(found[0].move if found else min(moves))
-            lines.extend(filter(None, [self._reported(insight, found, asked, kata)]))
+                last.extend(filter(None, [format(analysis, found, asked)]))
             return decision
 
         def steps() -> Iterator[str]:
             with suppress(Refused):  # it has been logged
                 while until - time.monotonic() > asked.interval:
-                    with _told_in_a_line():
-                        found = self._bot.analyse(insight.game, Limits(asked.interval, moves=moves))
+                    with _faults_refused():
+                        found = self._bot.analyse(analysis.game, Limits(asked.interval, moves=moves))
                     if found:
-                        yield self._reported(insight, found, asked, kata)
-                played = self._done(asked.colour, choose, plays)
-                yield from lines
-                yield f"play {played}"
+                        yield format(analysis, found, asked)
+                move = self._play_choice(asked.colour, choose)
+                yield from (*last, f"play {move}")
 
-        if left > asked.interval > 0:
+        if seconds > asked.interval > 0:
             return steps()
-        played = self._done(asked.colour, choose, plays)
-        return iter((*lines, f"play {played}"))
-
-    def _genmove_for_cgos(self, words: list[str]) -> str:
-        colour = colour_of(words, 0)
-        insight = self._insight(colour)
-        told = []
-
-        def choose(colour: Colour) -> Decision:
-            decision = self._choose(colour)
-            with _told_in_a_line():
-                found = insight.informed(self._bot.analyse(insight.game, Limits(simulations=1)))
-                told.append(cgos(found, insight.whole(found), self._size))
-            return decision
-
-        played = self._done(colour, choose)
-        return f"\n{told[0]}\nplay {played}"
-
-    def _whole(self) -> tuple[Game, Decision]:
-        """The position and what the bot thinks of it as a whole, after a moment if it hasn't seen it."""
-        insight = self._insight(self._position.game.to_play)
-        with _told_in_a_line():
-            found = self._bot.analyse(insight.game, Limits(SLICE, deadline=PATIENCE))
-            return insight.game, insight.whole(insight.informed(found))
-
-    def _show_win_rate(self, words: list[str]) -> str:
-        game, whole = self._whole()
-        if whole.win_rate is None:
-            raise Refused("the bot reports no win rate")
-        black = whole.win_rate if game.to_play is BLACK else 1 - whole.win_rate
-        lead = whole.score if whole.score is None or game.to_play is BLACK else -whole.score
-        score = "" if lead is None else f", expected score {Outcome.scored(round(lead, 1)).sgf}"
-        return f"Black {100 * black:.1f} %, White {100 - 100 * black:.1f} %{score}"
-
-    def _show_ownership(self, words: list[str]) -> str:
-        game, whole = self._whole()
-        if whole.ownership is None:
-            raise Refused("the bot reports no ownership")
-        black = whole.ownership if game.to_play is BLACK else -whole.ownership
-        return "\n" + "\n".join(rows([f"{value:.3f}" for value in black.tolist()], self._size))
-
-    def _show_policy(self, words: list[str]) -> str:
-        with _told_in_a_line():
-            [glance] = self._bot.glance([self._position.turn(self._position.game.to_play)])
-        return "\n" + "\n".join(rows([f"{value:.4f}" for value in glance.policy[:-1].tolist()], self._size))
-
-    def _show_net(self, words: list[str]) -> str:
-        colour = self._position.game.to_play
-        if words and words[0].lower() in COLOURS:
-            colour, words = colour_of(words, 0), words[1:]
-        every = words[:1] == ["all"]
-        if not every and not 0 <= whole_of(words, 0) < SYMMETRIES:
-            raise Refused("syntax error")
-        game = self._position.turn(colour)
-        with _told_in_a_line():
-            symmetries = range(SYMMETRIES) if every else [whole_of(words, 0)]
-            return "\n" + "\n".join(raw(self._bot.glance([game], each)[0], game, each) for each in symmetries)
+        move = self._play_choice(asked.colour, choose)
+        return iter((*last, f"play {move}"))
 
 
-_ENDLESS = frozenset({"lz-analyze", "kata-analyze", "analyze"})
+Format = Callable[[PositionAnalysis, Sequence[Candidate], AnalysisRequest], str]
+
+_ENDLESS = frozenset({"lz-analyze", "kata-analyze"})
 
 
 def serve(server: Server, lines: TextIO, output: TextIO) -> None:
@@ -601,8 +525,8 @@ def _reporting(reports: Iterator[str], output: TextIO) -> Iterator[None]:
 
 
 @contextmanager
-def _told_in_a_line() -> Iterator[None]:
-    """Whatever a bot raises, the controller is told in GTP's way: a line, and the rest is logged."""
+def _faults_refused() -> Iterator[None]:
+    """Turn whatever a bot raises into a refusal of one line; the traceback is logged."""
     try:
         yield
     except Refused:

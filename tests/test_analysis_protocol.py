@@ -16,7 +16,7 @@ from commandline import ARENA, arena, arena_alone, environment, refused
 from arena import CheckpointError
 from arena.contract.bot import Bot, Candidate, Decision, Limits
 from arena.go.game import Game
-from arena.gtp.queries import Engine, converse
+from arena.gtp.analysis_protocol import AnalysisEngine, run
 from arena.players.registry import Registry
 
 
@@ -46,11 +46,11 @@ class Counting(Bot):
 def answers(engine_bot: Bot, *queries: dict[str, Any] | str, **more: Any) -> list[dict[str, Any]]:
     """What is said to these queries, from the first to the end of input."""
     said: list[dict[str, Any]] = []
-    engine = Engine(engine_bot, said.append, **more)
+    engine = AnalysisEngine(engine_bot, said.append, **more)
     for query in queries:
-        engine.take(query if isinstance(query, str) else json.dumps(query))
+        engine.read_line(query if isinstance(query, str) else json.dumps(query))
     while engine.is_busy:
-        engine.work()
+        engine.search_slice()
     return said
 
 
@@ -92,24 +92,24 @@ def test_the_position_is_that_of_stones_moves_rules_and_komi() -> None:
     [
         ({"moves": [["B", "Z9"]]}, "moves", "'Z9' is not a point of a 5x5 board"),
         ({"moves": [["B", "C3"], ["W", "C3"]]}, "moves", "Illegal move 2: C3"),
-        ({"moves": "C3"}, "moves", "a list"),
-        ({"moves": [["green", "C3"]]}, "moves", '["B", "Q4"]'),
+        ({"moves": "C3"}, "moves", "expected `array`"),
+        ({"moves": [["green", "C3"]]}, "moves", "players are B and W"),
         ({"rules": "chess"}, "rules", "unknown rules"),
-        ({"rules": None}, "rules", "a name or an object"),
+        ({"rules": None}, "rules", "missing required field"),
         ({"boardXSize": 4, "boardYSize": 4}, "boardXSize", "from 5 to 19"),
         ({"boardYSize": 7}, "boardYSize", "square"),
-        ({"boardXSize": "5"}, "boardXSize", "a whole number"),
+        ({"boardXSize": "5"}, "boardXSize", "expected `int`"),
         ({"boardXSize": 13, "boardYSize": 13}, "boardXSize", "the net plays 5x5 only"),
         ({"komi": 0.3}, "komi", "a whole or half number"),
         ({"komi": float("inf")}, "komi", "komi"),
-        ({"komi": "7"}, "komi", "a number"),
+        ({"komi": "7"}, "komi", "expected `float"),
         ({"analyzeTurns": [1]}, "analyzeTurns", "from 0 to 0"),
         ({"priorities": [1, 2]}, "priorities", "as many"),
-        ({"maxVisits": 0}, "maxVisits", "from 1"),
+        ({"maxVisits": 0}, "maxVisits", ">= 1"),
         ({"initialStones": [["B", "A1"], ["W", "A1"]]}, "initialStones", "two stones on a point"),
-        ({"initialPlayer": "X"}, "initialPlayer", "B or W"),
+        ({"initialPlayer": "X"}, "initialPlayer", "players are B and W"),
         ({"allowMoves": [{"player": "B", "moves": [], "untilDepth": 1}]}, "allowMoves", "no legal move"),
-        ({"avoidMoves": ["A1"]}, "avoidMoves", "objects"),
+        ({"avoidMoves": ["A1"]}, "avoidMoves", "expected `object`"),
         ({"overrideSettings": {"reportAnalysisWinratesAs": "RED"}}, "overrideSettings", "SIDETOMOVE"),
         ({"action": "dance"}, "action", "query_version"),
     ],
@@ -144,21 +144,21 @@ def test_the_most_urgent_is_answered_first_and_the_rest_in_order() -> None:
 
 def test_a_long_search_reports_gives_way_and_is_terminated() -> None:
     said: list[dict[str, Any]] = []
-    engine = Engine(Counting(), said.append)
-    engine.take(json.dumps(query("long", maxVisits=10**9, reportDuringSearchEvery=0.001)))
-    engine.take(json.dumps(query("never", maxVisits=10**9)))
+    engine = AnalysisEngine(Counting(), said.append)
+    engine.read_line(json.dumps(query("long", maxVisits=10**9, reportDuringSearchEvery=0.001)))
+    engine.read_line(json.dumps(query("never", maxVisits=10**9)))
     for _ in range(3):
-        engine.work()
+        engine.search_slice()
         time.sleep(0.002)
     assert said and all(each["isDuringSearch"] for each in said)
-    engine.take(json.dumps(query("short", maxVisits=3, priority=1)))
-    engine.work()
+    engine.read_line(json.dumps(query("short", maxVisits=3, priority=1)))
+    engine.search_slice()
     assert (said[-1]["id"], said[-1]["moveInfos"][0]["visits"]) == ("short", 3)
     said.clear()
     stop = {"id": "t", "action": "terminate", "terminateId": "long", "turnNumbers": [0]}
-    engine.take(json.dumps(stop))
+    engine.read_line(json.dumps(stop))
     assert said[0] == stop and (said[1]["id"], said[1]["isDuringSearch"]) == ("long", False)
-    engine.take('{"id":"all","action":"terminate_all"}')
+    engine.read_line('{"id":"all","action":"terminate_all"}')
     assert said[-1] == {"id": "never", "isDuringSearch": False, "noResults": True, "turnNumber": 0}
     assert not engine.is_busy
 
@@ -204,7 +204,7 @@ def test_positions_of_a_net_are_searched_together_and_as_if_alone() -> None:
 
 def test_the_conversation_ends_once_all_is_answered() -> None:
     said: list[dict[str, Any]] = []
-    converse(Engine(Counting(), said.append), StringIO(f"{json.dumps(query('a'))}\n\n{json.dumps(query('b'))}"))
+    run(AnalysisEngine(Counting(), said.append), StringIO(f"{json.dumps(query('a'))}\n\n{json.dumps(query('b'))}"))
     assert sorted(each["id"] for each in said) == ["a", "b"]
 
 
