@@ -1,4 +1,4 @@
-"""The command for people: a game against a bot, or of two people, in the terminal or in a pipe; and the tutorial."""
+"""The command for people: a game against a bot, or of two people, in the terminal or in a pipe."""
 
 from __future__ import annotations
 
@@ -55,15 +55,12 @@ def play(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue your last game, or the one with the given id.")
     ] = False,
-    tutorial: Annotated[
-        bool, typer.Option("--tutorial", help="Learn the rules of Go in ten screens, then play a first game.")
-    ] = False,
     first: Annotated[
         str | None,
         typer.Option(
             "--from",
             metavar="FILE",
-            help="An SGF file to play on from; with --tutorial, the screen to begin with (1 to 11; 11 is the game).",
+            help="An SGF file to play on from.",
         ),
     ] = None,
     move: Annotated[
@@ -84,14 +81,10 @@ def play(
     The game is saved after every move; --resume continues it. Finished games are stored with those of bots, and count
     for arena elo unless you used help (undo, hint, score), a handicap or another komi.
 
-    --tutorial teaches the rules on a 5x5 board. Each screen asks for a move or a number; type hint, skip, back or quit
-    at any time. The game at its end is against BOT (default fast-random, which plays at random).
-
     Examples: [bold]arena play alphago[/bold] · [bold]arena play mcts:playouts=200 --size 5 --color white[/bold] ·
     [bold]arena play alphago --fair --as ada[/bold] · [bold]arena play mcts --time main=600,byoyomi=30[/bold] ·
     [bold]arena play sl --handicap 3 --rules japanese[/bold] · [bold]arena play --resume[/bold] ·
-    [bold]arena play random --plain < moves.txt[/bold] · [bold]arena play --tutorial[/bold] ·
-    [bold]arena play mcts --tutorial --from 11[/bold]
+    [bold]arena play random --plain < moves.txt[/bold]
     """
     from arena.go.game import Game
     from arena.go.moves import BLACK
@@ -104,15 +97,6 @@ def play(
     from arena.screen.style import Console
 
     is_own = fair or name is not None or wish != NO_WISH
-    if tutorial:
-        if is_own or resume or ascii_only or move is not None:
-            raise ConfigError("the tutorial has its own board and rules; give BOT, --from and --plain only")
-        if first is not None and (not first.isdecimal() or not 1 <= int(first) <= 11):
-            raise ConfigError(f"--from {first}: with --tutorial it is a screen, 1 to 11")
-        teach_rules(bot or "fast-random", int(first or 1), plain, results, config)
-        return
-    if first is not None and first.isdecimal() and not Path(first).exists():
-        raise ConfigError(f"--from {first} is a screen, which needs --tutorial; to play on from a game, give its file")
     if move is not None and first is None:
         raise ConfigError("--move needs --from FILE")
     if first is not None and (resume or fair or wish.size or wish.komi or wish.rules or wish.handicap):
@@ -315,45 +299,3 @@ def stored_ids(results: Path) -> set[str]:
         return set()
     with Store.of(results) as store:
         return store.ids(EVENT)
-
-
-def teach_rules(against: str, first: int, plain: bool, results: Path, config: Path | None) -> None:
-    """The tutorial from screen ``first`` on, then a game against this bot; in a terminal or a pipe. Raises UserError
-    for a bot that can't be played on its board."""
-    from random import SystemRandom
-
-    from arena.people.tutorial import SIZE
-    from arena.screen.plain_play import Lines
-    from arena.screen.style import Console
-    from arena.screen.tutorial import Left, Talk, farewell, play, teach
-
-    entry = registry_of(config, results).resolve(against).checked(SIZE)
-    at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    console = Console(no_color=True) if plain else Console()
-    lines = Lines(sys.stdin)
-    talk = Talk(console, input if at_terminal else _read, plain, waits=at_terminal and not plain)
-    try:
-        teach(talk, first)
-        play(talk, entry.build(), entry.name, SystemRandom().getrandbits(31), lines)
-    except Left as left:
-        farewell(talk, [f"Continue later with: arena play --tutorial --from {left.number}"])
-        return
-    except KeyboardInterrupt:
-        print()
-        raise SystemExit(130) from None
-    farewell(
-        talk,
-        [
-            "Those are all the rules. Against a stronger opponent: arena play mcts --tutorial --from 11. "
-            "On a real board: arena play mcts --size 9."
-        ],
-    )
-
-
-def _read(prompt: str) -> str:
-    """A line of a pipe; what was read stands in the output as if typed."""
-    line = sys.stdin.readline()
-    if not line:
-        raise EOFError
-    print(f"{prompt}{line.rstrip()}")
-    return line
