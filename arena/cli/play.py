@@ -49,9 +49,6 @@ def play(
     name: Annotated[
         str | None, typer.Option("--as", metavar="NAME", help="Your name in the ratings (default: your login name).")
     ] = None,
-    fair: Annotated[
-        bool, typer.Option("--fair", help="Choose colour, handicap and komi to balance your ratings.")
-    ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue your last game, or the one with the given id.")
     ] = False,
@@ -82,7 +79,7 @@ def play(
     for arena elo unless you used help (undo, hint, score), a handicap or another komi.
 
     Examples: [bold]arena play alphago[/bold] · [bold]arena play mcts:playouts=200 --size 5 --color white[/bold] ·
-    [bold]arena play alphago --fair --as ada[/bold] · [bold]arena play mcts --time main=600,byoyomi=30[/bold] ·
+    [bold]arena play alphago --as ada[/bold] · [bold]arena play mcts --time main=600,byoyomi=30[/bold] ·
     [bold]arena play sl --handicap 3 --rules japanese[/bold] · [bold]arena play --resume[/bold] ·
     [bold]arena play random --plain < moves.txt[/bold]
     """
@@ -96,11 +93,11 @@ def play(
     from arena.screen.progress import show_start
     from arena.screen.style import Console
 
-    is_own = fair or name is not None or wish != NO_WISH
+    is_own = name is not None or wish != NO_WISH
     if move is not None and first is None:
         raise ConfigError("--move needs --from FILE")
-    if first is not None and (resume or fair or wish.size or wish.komi or wish.rules or wish.handicap):
-        raise ConfigError("--from takes board, komi and rules from the file; leave out --resume, --fair and those")
+    if first is not None and (resume or wish.size or wish.komi or wish.rules or wish.handicap):
+        raise ConfigError("--from takes board, komi and rules from the file; leave out --resume and those")
     console = Console(ascii_only=ascii_only)
     say = events.printer(console)
     registry = registry_of(config, results)
@@ -120,11 +117,11 @@ def play(
     def begun(wish: Wish) -> tuple[Kifu, dict[Colour, Entry]]:
         if bot is None:
             raise ConfigError("name a bot to play, as in: arena play alphago; 'arena bots' lists them")
-        wish = replace(wish, fair=fair, seed=secrets.randbits(48) if wish.seed is None else wish.seed)
+        wish = replace(wish, seed=secrets.randbits(48) if wish.seed is None else wish.seed)
         entry = registry.resolve(bot)
         if source is None:
-            return arranged(registry, entry, name, wish, results, say)
-        kifu, bots = arranged(registry, entry, name, replace(wish, size=source.rules.size), results, say)
+            return arranged(registry, entry, name, wish)
+        kifu, bots = arranged(registry, entry, name, replace(wish, size=source.rules.size))
         return begun_from(source, kifu), bots
 
     source = None if first is None else opened(Path(first), move)
@@ -164,7 +161,7 @@ def play(
         if resume and again:
             say(f"To play again: arena play {next((kifu.name(colour) for colour in bots), 'human')}")
             break
-        if not kifu.handicap and not fair:
+        if not kifu.handicap:
             was_black = kifu.people[0] is BLACK if bots else wish.color != "white"
             wish = replace(wish, color="white" if was_black else "black", seed=None)
     if not sitting.has_ended:  # Python would wait for threads of the bot's own

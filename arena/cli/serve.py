@@ -89,9 +89,7 @@ class ThisDesk:
         read = {name: read_value(value, typed[name], name) for name, value in given.items()}
         read.setdefault("seed", secrets.randbits(48))
         store_finished(self._results, lambda words: None)
-        kifu, bots = arranged(
-            self._registry, self._registry.resolve(bot), None, Wish(**read), self._results, lambda words: None
-        )
+        kifu, bots = arranged(self._registry, self._registry.resolve(bot), None, Wish(**read))
         with self._lock:
             file = KifuFile.create(self._results, stored_ids(self._results))
         try:

@@ -68,7 +68,7 @@ function NewGame() {
   const choice = (name, values) => h("label", null, `${name} `, h("select", { name }, values.map((value) => h("option", { value }, value))));
   return h("form", { class: "new", onSubmit: begin },
     h("label", null, "bot ", h("select", { name: "bot", dangerouslySetInnerHTML: { __html: document.querySelector("#bots").innerHTML } })),
-    choice("color", ["black", "white", "nigiri"]), choice("size", [9, 13, 19, 7, 5]), choice("rules", ["chinese", "japanese", "cgos", "tromp-taylor"]),
+    choice("color", ["black", "white"]), choice("size", [9, 13, 19, 7, 5]), choice("rules", ["chinese", "japanese", "cgos", "tromp-taylor"]),
     h("label", null, "handicap ", h("input", { name: "handicap", type: "number", min: 2, max: 9 })),
     h("label", null, "clock ", h("input", { name: "time", placeholder: "main=600,byoyomi=30" })),
     h("button", null, "Play"), h("p", { class: "note", role: "status" }, trouble));
