@@ -71,7 +71,7 @@ def reference() -> str:
     from arena.cli.topics import TOPICS
     from arena.contract.bot import Limits
     from arena.players.registry import Registry
-    from arena.players.tables import ClusterTable, ScreenTable, TournamentTable
+    from arena.players.tables import ClusterTable, TournamentTable
     from trainers import settings
 
     parts = ["# Reference", "Generated from the code.", "## Commands"]
@@ -85,7 +85,7 @@ def reference() -> str:
         parts += [f"### {name}", f"{kind.summary}.", table(kind.settings)]
     parts += ["## Limits", "After `@`, as in `mcts@seconds=1`.", table(Limits.settings().values())]
     parts.append("## arena.toml")
-    for name, kept in (("tournaments.NAME", TournamentTable), ("screen", ScreenTable), ("cluster", ClusterTable)):
+    for name, kept in (("tournaments.NAME", TournamentTable), ("cluster", ClusterTable)):
         parts += [f"### [{name}]", table(fields(kept))]
     parts += ["## The database", f"```sql\n{schema()}\n```"]
     parts.append("## Settings of the trainers")

@@ -388,7 +388,7 @@ def test_a_table_without_a_kind_changes_a_known_entry_and_an_empty_file_nothing(
         ("bots = 5\n", "{file}: 'bots' is not a table"),
         (
             "[bot.x]\n",
-            "{file}: unknown table 'bot'; it has [bots.NAME], [tournaments.NAME], [screen], [cluster] tables only",
+            "{file}: unknown table 'bot'; it has [bots.NAME], [tournaments.NAME], [cluster] tables only",
         ),
         ("tournaments = 5\n", "{file}: 'tournaments' is not a table; write [tournaments.NAME]"),
         ("[tournaments]\nx = 5\n", "{file}: [tournaments.x] is not a table of settings"),

@@ -44,7 +44,7 @@ from arena.results.frames import ratings_table
 from arena.results.league import Crosstable
 from arena.results.store import Store
 from arena.screen import style
-from arena.screen.board import DARK, THEMES, Theme, board_height, board_width, draw_board
+from arena.screen.board import DARK, board_height, board_width, draw_board
 from arena.screen.events import MatchView, show
 from arena.screen.live import show_event
 from arena.screen.progress import Start, show_training
@@ -295,15 +295,6 @@ def test_ownership_is_shown_while_a_game_is_under_way():
         assert sum(line.count("▪") for line in lines_of(screen_of(view), width, height)) == 80
     view.add(Update(glances=(glance_of(match, 0, "E5 C3"),)))
     assert "▪" not in "".join(lines_of(screen_of(view), 80, 24))
-
-
-@pytest.mark.parametrize("theme", THEMES.values(), ids=list(THEMES))
-def test_the_board_of_a_match_has_the_colours_that_were_asked_for(theme: Theme):
-    console = Console(force_terminal=True, width=120, height=40)
-    styles = [segment.style for segment in console.render(screen_of(running_view(match_of(), Clock()), None, theme))]
-    under = {style.bgcolor.triplet for style in styles if style is not None and style.bgcolor is not None}
-    woods = {name: known.wood in under for name, known in THEMES.items()}
-    assert woods == {name: name == theme.name for name in THEMES}
 
 
 def test_games_that_repeat_raise_a_warning_at_once():

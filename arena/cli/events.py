@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from arena import ConfigError, StoreError, UserError, plural
-from arena.cli.options import cores, read_limits, read_theme
+from arena.cli.options import board_colours, cores, read_limits
 from arena.cli.seats import seat_at
 from arena.contract.code import keep_source, kept
 from arena.players.tables import TermsTable, first_given
@@ -190,7 +190,7 @@ class Live:
         """As the options say, and arena.toml where they don't. Raises UserError."""
         if workers < 0:
             raise UserError(f"--workers {workers}: use 1 or more, or 0 for one per core")
-        return cls(console, results, workers, read_theme(None, registry), cluster or registry.cluster.address)
+        return cls(console, results, workers, board_colours(), cluster or registry.cluster.address)
 
     @contextmanager
     def lending(self, event: Match | Tournament | Ladder) -> Iterator[Live]:

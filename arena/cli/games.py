@@ -22,8 +22,7 @@ from arena.cli.options import (
     Json,
     Quiet,
     Results,
-    ThemeName,
-    read_theme,
+    board_colours,
     registry_of,
     require_file,
 )
@@ -185,8 +184,6 @@ def show(
     replay: Annotated[
         bool, typer.Option("--replay", help="Let the bots replay the game and show where it differs.")
     ] = False,
-    theme: ThemeName = None,
-    ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")] = False,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
@@ -210,7 +207,6 @@ def show(
     from arena.screen.terminal import Stage, has_stage
     from arena.screen.viewer import Viewer, print_game, remarks_of_players, step_through
 
-    colours = read_theme(theme, registry_of(config, results))
     record, path = read_game(game, results), Path(expanduser(game or ""))
     is_stored = not path.is_file()
     if not is_stored and (dossier or replay):
@@ -219,7 +215,7 @@ def show(
         )
     if move is not None and move > len(record.moves):
         raise UserError(f"--move {move}: the game has {plural(len(record.moves), 'move')}")
-    console = Console(ascii_only=ascii_only)
+    console = Console()
     at_terminal = has_stage(console)
     lost = is_stored and move is None and record.outcome is not None and record.outcome.ending.is_forfeit
     if replay:
@@ -232,7 +228,7 @@ def show(
     by_players = is_stored or are_by_players(path.read_bytes())
     remarks = remarks_of_players(record) if is_stored else read_remarks(path.read_bytes(), record)
     at = move if move is not None else 0 if at_terminal else len(record.moves)
-    viewer = Viewer(record, remarks, at=at, by_players=by_players, theme=colours)
+    viewer = Viewer(record, remarks, at=at, by_players=by_players, theme=board_colours())
     if not at_terminal:
         print_game(viewer, console)
         return

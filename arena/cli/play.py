@@ -15,7 +15,7 @@ import typer
 
 from arena import ConfigError, StoreError, UserError, plural
 from arena.cli import events
-from arena.cli.options import RESULTS, ConfigFile, Results, ThemeName, read_theme, registry_of, takes
+from arena.cli.options import RESULTS, ConfigFile, Results, board_colours, registry_of, takes
 from arena.cli.seats import Wish, arranged, begun_from, opened, opponents_of
 
 if TYPE_CHECKING:
@@ -66,8 +66,6 @@ def play(
     plain: Annotated[
         bool, typer.Option("--plain", help="Describe every change in words, for screen readers and logs.")
     ] = False,
-    ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")] = False,
-    theme: ThemeName = None,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
@@ -98,11 +96,9 @@ def play(
         raise ConfigError("--move needs --from FILE")
     if first is not None and (resume or wish.size or wish.komi or wish.rules or wish.handicap):
         raise ConfigError("--from takes board, komi and rules from the file; leave out --resume and those")
-    console = Console(ascii_only=ascii_only)
+    console, look = Console(), Look(plain, board_colours())
     say = events.printer(console)
     registry = registry_of(config, results)
-    colours = read_theme(theme, registry)
-    colours = replace(colours, colours=colours.colours and not ascii_only)
     store_finished(results, say)
 
     def made_ready(kifu: Kifu, bots: dict[Colour, Entry]) -> dict[Colour, Opponent]:
@@ -153,7 +149,7 @@ def play(
             )
             try:
                 with sitting:
-                    again = sit_down(sitting, console, lines, Look(plain, colours), kept=file.path, evaluate=evaluate)
+                    again = sit_down(sitting, console, lines, look, kept=file.path, evaluate=evaluate)
             except KeyboardInterrupt:
                 console.print()
                 code = 130

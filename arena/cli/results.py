@@ -9,7 +9,7 @@ import typer
 
 from arena import UserError
 from arena.cli import complete
-from arena.cli.options import RESULTS, Json, Quiet, Results, read_theme, registry_of, require_file
+from arena.cli.options import RESULTS, Json, Quiet, Results, board_colours, require_file
 
 if TYPE_CHECKING:
     from arena.results.live import Look
@@ -173,7 +173,7 @@ def watch(
     from arena.screen.events import show_watched
     from arena.screen.style import Console
 
-    console, theme = Console(), read_theme(None, registry_of(None, results))
+    console, theme = Console(), board_colours()
     with Store.of(results) as store:
         look = look_at(store.path)
         stored = None if event is None else store.event(event)

@@ -18,7 +18,7 @@ from arena import ConfigError, UserError
 from arena.contract.bot import Bot, BotKind, Limits
 from arena.contract.code import Player, code_of, digest_of, kept, load_kind
 from arena.contract.settings import plain, read_value, setting, suggest
-from arena.players.tables import ClusterTable, ScreenTable, TournamentTable, read_config, read_table
+from arena.players.tables import ClusterTable, TournamentTable, read_config, read_table
 from bots.nets.checkpoint import AUTO, MANIFEST, Checkpoint, find, precision_here
 
 GROUP = "arena.bots"
@@ -235,10 +235,9 @@ class Registry:
             if source != ARENA:
                 self._add(kind, kind, {}, source)
         self._tournaments: dict[str, TournamentTable] = {}
-        self.screen, self.cluster = ScreenTable(), ClusterTable()
+        self.cluster = ClusterTable()
         if config is not None:
             tables = read_config(config)
-            self.screen = read_table(ScreenTable, tables["screen"], f"{config}: [screen]")
             self.cluster = read_table(ClusterTable, tables["cluster"], f"{config}: [cluster]")
             for name, table in tables["bots"].items():
                 self._add_table(name, table, str(config))

@@ -85,16 +85,8 @@ def spell(text: str) -> str:
 
 class Console(rich.console.Console):
     """Rich's, which prints a question mark for each control sign of a name, comment or error, and ASCII, in as many
-    cells, where nothing else can be shown or where that is asked for. Where there is no terminal, lines are as long as
+    cells, where nothing else can be shown. Where there is no terminal, lines are as long as
     they are: none is cut off or broken."""
-
-    def __init__(self, *, ascii_only: bool = False, **options: Any):
-        super().__init__(**options)
-        self._ascii_only = ascii_only
-
-    @property
-    def encoding(self) -> str:
-        return "ascii" if self._ascii_only else super().encoding
 
     def print(self, *objects: Any, **options: Any) -> None:
         super().print(*objects, **({"soft_wrap": not self.is_terminal} | options))
