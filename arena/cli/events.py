@@ -18,7 +18,6 @@ import typer
 from arena import ConfigError, StoreError, UserError, plural
 from arena.cli.options import board_colours, cores, read_limits
 from arena.cli.seats import seat_at
-from arena.contract.code import keep_source, kept
 from arena.players.tables import TermsTable, first_given
 
 if TYPE_CHECKING:
@@ -322,15 +321,12 @@ def note_event(store: Store, played: Match | Tournament | Ladder) -> None:
     from arena.results.store import Event
 
     store.add_players(entry.player for entry in played.players.values())
-    for entry in played.players.values():
-        keep_source(entry.factory, entry.code)
     created = datetime.now(UTC).isoformat(timespec="seconds")
     store.add_event(Event(played.event, created, json.dumps(played.settings, sort_keys=True), event_to_json(played)))
 
 
 def changes(store: Store, entries: Iterable[Entry]) -> Iterator[str]:
-    """A line for each player that isn't who played under its name and with its settings before: what has changed, and
-    how to match it against what it was."""
+    """A line for each player that isn't who played under its name and with its settings before: what has changed."""
     known = store.players()
     for entry in entries:
         now = entry.player
@@ -345,10 +341,7 @@ def changes(store: Store, entries: Iterable[Entry]) -> Iterator[str]:
             words = f"has changed since {games} (code {old.code[:12] or 'unknown'}, now {now.code[:12]})"
         else:
             words = f"has other settings than in {games} ({old.config}, now {now.config})"
-        line = f"{entry.name} {words}: it is a new player."
-        if kept(entry.factory, old.code[:4]):
-            line += f" To match it against its earlier version: arena match {entry.name} {entry.name}#{old.code[:4]}"
-        yield line
+        yield f"{entry.name} {words}: it is a new player."
 
 
 def _as_typed(player: Player) -> tuple[str, str, dict[str, Any]]:

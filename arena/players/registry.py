@@ -16,7 +16,7 @@ from typing import Any
 import bots
 from arena import ConfigError, UserError
 from arena.contract.bot import Bot, BotKind, Limits
-from arena.contract.code import Player, code_of, digest_of, kept, load_kind
+from arena.contract.code import Player, code_of, digest_of, load_kind
 from arena.contract.settings import plain, read_value, setting, suggest
 from arena.players.tables import ClusterTable, TournamentTable, read_config, read_table
 from bots.nets.checkpoint import AUTO, MANIFEST, Checkpoint, find, precision_here
@@ -208,8 +208,7 @@ class Entry:
 
 class Registry:
     """All the names that can play, and the grammar that reads them: ``NAME``, ``NAME:setting=value,...``,
-    ``checkpoint:PATH``, ``mybot.py``, each with ``@limit=value,...`` behind it. ``NAME#CODE`` is a bot as it was when
-    its code began so."""
+    ``checkpoint:PATH``, ``mybot.py``, each with ``@limit=value,...`` behind it."""
 
     def __init__(self, config: Path | None = None, results: Path = Path("results")):
         """Collect kinds and entries; ``config`` is an arena.toml, ``results`` where checkpoints are looked for first.
@@ -305,7 +304,7 @@ class Registry:
 
     def knows(self, spec: str) -> bool:
         """Whether ``spec`` begins with the name of a bot."""
-        name = re.split("[:@#]", spec, maxsplit=1)[0]
+        name = re.split("[:@]", spec, maxsplit=1)[0]
         return name in self._entries or name in self._files or name.endswith(".py") or name == "checkpoint"
 
     def resolve(self, spec: str) -> Entry:
@@ -326,8 +325,6 @@ class Registry:
             if not path:
                 raise ConfigError("'checkpoint:' needs the name or folder of a net, as in checkpoint:sl-9x9")
             base = self._make(f"checkpoint:{path}", "policy", {"checkpoint": path}, COMMAND_LINE)
-        elif "#" in name:
-            base = self._as_it_was(*name.split("#", maxsplit=1))
         else:
             base = self.entry(name)
         if not rest:
@@ -344,14 +341,6 @@ class Registry:
         separator = "," if name == "checkpoint" else ":"
         label = f"{base.name}{separator}{listed}" if listed else base.name
         return self._with_net(replace(base, name=label, settings=full.settings))
-
-    def _as_it_was(self, name: str, code: str) -> Entry:
-        """The bot whose code began so, from the source that was kept of it. Raises ConfigError."""
-        now = self.entry(name)
-        found = kept(now.factory, code)
-        if not found:
-            raise ConfigError(f"'{name}#{code}': no saved version of {name} has a code that starts like this")
-        return replace(now, name=f"{name}#{code}", factory=found[0])
 
     def _make(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> Entry:
         if kind not in self._kinds:
