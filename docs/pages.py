@@ -68,7 +68,6 @@ def measured(text: str) -> str:
 
 def reference() -> str:
     """Every command with its options, every setting of a bot and of a trainer, and the keys of arena.toml."""
-    from arena.cli.topics import TOPICS
     from arena.contract.bot import Limits
     from arena.players.registry import Registry
     from arena.players.tables import ClusterTable, TournamentTable
@@ -76,9 +75,6 @@ def reference() -> str:
 
     parts = ["# Reference", "Generated from the code.", "## Commands"]
     parts += commands()
-    parts.append("## Topics")
-    for topic, text in TOPICS.items():
-        parts += [f"### arena help {topic}", f"```text\n{text}```"]
     parts.append("## Settings of the bots")
     kinds = {entry.kind: entry.bot_kind for entry in Registry().entries}
     for name, kind in sorted(kinds.items()):

@@ -14,11 +14,10 @@ from types import ModuleType
 
 import pytest
 import typer
-from commandline import ARENA, ROOT, arena, arena_alone, environment, refused
+from commandline import ARENA, ROOT, arena, arena_alone, environment
 from played import match_of, record_of
 
 from arena.cli import app, complete, manual
-from arena.cli.topics import TOPICS
 from arena.contract.bot import Limits
 from arena.contract.code import Player
 from arena.go.game import Game, Rules
@@ -96,20 +95,6 @@ def test_the_help_fits_a_screen_and_names_values_by_words(tmp_path: Path) -> Non
     for words in (["match"], ["play"], ["data", "build"], ["train", "sl"]):
         shown = arena(*words, "--help", folder=tmp_path, columns=140).stdout
         assert not re.search(r"<\w+>|\{\w+\}|\[\[", shown)
-
-
-@pytest.mark.parametrize("topic", TOPICS)
-def test_a_topic_is_explained_in_lines_that_fit(topic: str, tmp_path: Path) -> None:
-    shown = arena("help", topic, folder=tmp_path).stdout
-    assert shown == TOPICS[topic] and max(map(len, shown.splitlines())) <= 80 and len(shown.splitlines()) < 40
-
-
-def test_help_knows_commands_too_and_lists_topics(tmp_path: Path) -> None:
-    assert "Usage: arena match" in arena("help", "match", folder=tmp_path).stdout
-    listed = arena("help", folder=tmp_path).stdout
-    assert [line.split()[2] for line in listed.splitlines()] == list(TOPICS)
-    wrong = arena("help", "nothing", folder=tmp_path)
-    refused(wrong, "no topic or command 'nothing'; topics are bots, limits, ")
 
 
 @pytest.mark.parametrize(

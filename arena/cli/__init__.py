@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.models import OptionInfo
 
 from arena import UserError, __version__
-from arena.cli import compete, complete, doctor, engines, games, nets, play, results, serve, topics
+from arena.cli import compete, complete, doctor, engines, games, nets, play, results, serve
 
 
 def manual(docstring: str) -> str:
@@ -145,13 +145,12 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Play": (compete.match, compete.tournament, results.watch, serve.serve, play.play),
     "Results and games": (results.elo, results.report, games.games, games.show, games.analyze),
     "Nets": (nets.gate,),
-    "Bots, setup, help": (engines.bots, engines.check, engines.gtp, engines.analysis, doctor.doctor),
+    "Bots and setup": (engines.bots, engines.check, engines.gtp, engines.analysis, doctor.doctor),
 }
 for panel, commands in PANELS.items():
     for command in commands:
         app.command(cls=Command, rich_help_panel=panel)(command)
 app.command("eval", cls=Command, rich_help_panel="Nets")(nets.evaluate)
-app.command("help", cls=Command, rich_help_panel="Bots, setup, help")(topics.explain)
 
 app.add_typer(typer.Typer(cls=Later, no_args_is_help=True, help=manual(DATA)), name="data", rich_help_panel="Nets")
 app.add_typer(typer.Typer(cls=Later, no_args_is_help=True, help=manual(TRAIN)), name="train", rich_help_panel="Nets")
