@@ -1,6 +1,7 @@
 """The help of every command, with examples that would run; and what a shell completes."""
 
 import ast
+import os
 import re
 import shlex
 import shutil
@@ -257,23 +258,24 @@ def test_the_settings_that_a_guide_shows_in_a_file_are_taken() -> None:
     assert not former - {"records"}  # which are also what they are
 
 
-@pytest.mark.parametrize("words", [[], ["match"], ["games"], ["show"], ["train", "sl"], ["data", "build"]])
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 @pytest.mark.parametrize(
     ("typed", "offered"), [("checkpoint : sl", "sl-9x9"), ("sl checkpoint : zero", "zero-9x9"), ("fast", "fast-random")]
 )
 def test_bash_completes_behind_the_colon_of_a_checkpoint(typed: str, offered: str, tmp_path: Path) -> None:
+    (tmp_path / "arena").write_text(f"#!/bin/sh\nexec {shlex.join(ARENA)}\n")
+    (tmp_path / "arena").chmod(0o755)
     script = f"""
-        arena() {{ {shlex.join(ARENA)}; }}; export -f arena
         eval "$(_ARENA_COMPLETE=source_bash arena)"
         COMP_WORDS=(arena match {typed}) COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
-        env() {{ export "${{@:1:3}}"; arena; }}
         _arena_completion arena; echo "${{COMPREPLY[*]}}"
     """
-    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment(), capture_output=True, text=True)
+    path = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment(**path), capture_output=True, text=True)
     assert done.stdout.split() == [offered], done.stderr
 
 
+@pytest.mark.parametrize("words", [[], ["match"], ["games"], ["show"], ["train", "sl"], ["data", "build"]])
 def test_help_names_values_by_words_and_no_types(words: list[str], tmp_path: Path) -> None:
     shown = arena(*words, "--help", folder=tmp_path, columns=120).stdout
     assert not re.findall(r"<\w+>|\{|\}", shown)

@@ -31,7 +31,7 @@ MOST = 60
 def colons_in_bash() -> Iterator[None]:
     """Where Bash asks, join words that it has split at colons, and leave out what stands before the last colon from
     what is offered: Bash replaces the part behind it only."""
-    if os.environ.get("_ARENA_COMPLETE") != "complete_bash":
+    if os.environ.get("_ARENA_COMPLETE") != "complete_bash" or "COMP_WORDS" not in os.environ:
         yield
         return
     words, at = re.split(r"\s", os.environ["COMP_WORDS"]), int(os.environ["COMP_CWORD"])

@@ -23,7 +23,6 @@ from arena import ConfigError, files
 from arena.go.record import Record
 from arena.ratings import Bound, Estimate
 from arena.results.event import Participant, Report
-from arena.results.gate import History, Over, Ruling, Version
 from arena.results.stored import Trained
 from arena.screen import style
 from arena.screen.chart import points_of
@@ -223,54 +222,6 @@ def _legend_below(axes: Axes, columns: int) -> None:
 
 def _thousands(rows: float, _: float) -> str:
     return f"{rows / 1e6:g} M" if rows >= 1e6 else f"{rows / 1e3:g} k" if rows else "0"
-
-
-def draw_history(history: History, over: Over, path: Path) -> None:
-    """Draw an entry's checkpoints and their strength into a PNG. Raises ConfigError for another name and where fewer
-    than two are rated, StoreError when the file can't be written."""
-    rated = history.rated(over)
-    known = "games" if over is Over.GATES else f"games and known {over} of training"
-    title = f"{history.entry}: checkpoints and gates"
-    panel = _Panel(title, 3.6, lambda axes: _draw_versions(axes, rated, over, history.anchor))
-    why_empty = f"{history.entry} has fewer than two checkpoints with {known}, so there is nothing to plot"
-    _write_png([panel] if len(rated) > 1 else [], path, why_empty)
-
-
-def _draw_versions(axes: Axes, rated: Sequence[Version], over: Over, anchor: str) -> None:
-    """Those that the entry has played are joined; each verdict has a marker of its own."""
-    from matplotlib.ticker import MaxNLocator
-
-    verdicts: dict[Ruling | None, tuple[str, str]] = {
-        None: ("by no gate", "D"),
-        Ruling.ACCEPTED: ("accepted", "o"),
-        Ruling.REJECTED: ("rejected", "X"),
-        Ruling.UNDECIDED: ("undecided", "s"),
-    }
-    axes.axhline(0, color=COLOURS[-1], linewidth=0.8)
-    played = [
-        (one.place(over), one.elo.value)
-        for one in rated
-        if (one.evidence is None or one.evidence.ruling is Ruling.ACCEPTED)
-        and one.elo is not None
-        and one.elo.value is not None
-    ]
-    axes.plot([place for place, _ in played], [elo for _, elo in played], color=COLOURS[-1], linewidth=1)
-    for number, (verdict, (words, marker)) in enumerate(verdicts.items()):
-        found = [one for one in rated if (None if one.evidence is None else one.evidence.ruling) is verdict]
-        for one in found:
-            if one.elo is not None:
-                _draw_estimate(axes, one.elo, one.place(over), COLOURS[number], marker, upright=True)
-                _annotate(axes, one.checkpoint, one.place(over), one.elo)
-        if found:
-            axes.plot([], [], color=COLOURS[number], marker=marker, linestyle="", label=words)
-    axes.margins(0.15)
-    axes.set_xlabel({Over.ROWS: "training rows", Over.GATES: "gate"}[over])
-    if over is Over.ROWS:
-        axes.xaxis.set_major_formatter(_thousands)
-    if over is Over.GATES:
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_ylabel(f"Elo above {shorten(anchor, NAME)}")
-    _legend_below(axes, 4)
 
 
 def draw_evaluation(evaluation: Evaluation, path: Path) -> None:
