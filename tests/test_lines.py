@@ -106,7 +106,7 @@ def test_what_scripts_write(folder: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "") and (folder / "league.html").exists()
     refused(arena("games", "--sgf", "sgf", "--event", "nosuch", folder=folder), "there is no event 'nosuch'")
     refused(arena("games", "--json", "--sgf", "sgf", folder=folder), "--sgf and --json can't be combined")
-    refused(arena("report", "--quiet", folder=folder), "--quiet needs a file to write: give --csv, --png or --html")
+    refused(arena("report", "--quiet", folder=folder), "--quiet needs a file to write: give --csv or --html")
     refused(arena("elo", "--quiet", folder=folder), "--quiet needs a file to write: give --csv")
     for words in (("games", "--csv", "quiet.csv"), ("elo", "--csv", "elo.csv")):
         done = arena(*words, "--quiet", folder=folder)

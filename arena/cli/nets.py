@@ -304,7 +304,6 @@ def evaluate(
     ] = False,
     playouts: Annotated[int, typer.Option(help="Also estimate ownership by this many playouts.", min=0)] = 0,
     seed: Annotated[int, typer.Option(help="Random seed for drawing games.")] = 1,
-    plot: Annotated[Path | None, typer.Option(help="Also plot the figures to this PNG file.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Also write the figures of each move to this CSV file.")] = None,
     results: Results = Path(RESULTS),
 ) -> None:
@@ -324,7 +323,6 @@ def evaluate(
         raise UserError(f"measuring needs more packages ({error.name}): pip install 'arena[train]'") from None
     from arena import files
     from arena.go.planes import find_encoder
-    from arena.screen.pages import draw_evaluation
     from arena.screen.progress import show_counting
     from arena.screen.style import Console
     from arena.screen.tables import doubts_of, evaluation_sheets
@@ -347,6 +345,3 @@ def evaluate(
     if csv is not None:
         files.write(csv, by_ply_as_csv(evaluation).encode())
         console.print(f"Written to {csv}.", soft_wrap=True, highlight=False)
-    if plot is not None:
-        draw_evaluation(evaluation, plot)
-        console.print(f"Written to {plot}.", soft_wrap=True, highlight=False)

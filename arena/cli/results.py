@@ -81,8 +81,6 @@ def report(
         Path | None,
         typer.Option(metavar="DIR", help="Write standings, crosstable, LOS, endings and games as CSV files."),
     ] = None,
-    plot: Annotated[bool, typer.Option("--plot", help="Also plot the ratings in the terminal.")] = False,
-    png: Annotated[Path | None, typer.Option(metavar="FILE", help="Plot the ratings to this PNG file.")] = None,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write everything, with plots and games, as one HTML page.")
     ] = None,
@@ -94,22 +92,20 @@ def report(
 
     This also works while the event is running.
 
-    Examples: [bold]arena report[/bold] · [bold]arena report league --plot[/bold] ·
-    [bold]arena report league --html league.html --csv tables[/bold] · [bold]arena report --list[/bold]
+    Examples: [bold]arena report[/bold] · [bold]arena report --list[/bold] ·
+    [bold]arena report league --html league.html --csv tables[/bold]
     """
     from arena import UserError
     from arena.results.store import Store
     from arena.results.stored import last_games, overviews, read_report
-    from arena.screen.report import overviews_sheet, print_plots, print_report
+    from arena.screen.report import overviews_sheet, print_report
     from arena.screen.style import Console
 
     console = Console()
-    if plot and as_json:
-        raise UserError("--plot and --json can't be combined; choose one")
-    require_file(quiet, csv=csv, png=png, html=html)
+    require_file(quiet, csv=csv, html=html)
     with Store.of(results) as store:
         if listed:
-            if event is not None or csv or plot or png or html:
+            if event is not None or csv or html:
                 raise UserError("--list can't be combined with an event or an output file")
             if as_json:
                 from arena.results.lines import event_line
@@ -126,15 +122,11 @@ def report(
         from arena.results.frames import write_event_csv
 
         written += write_event_csv(found, csv)
-    if png is not None or html is not None:
+    if html is not None:
         from arena.results.stored import trained_players
-        from arena.screen.pages import draw_png, draw_svgs, write_page
+        from arena.screen.pages import draw_svgs, write_page
 
-        trained = trained_players(found, results)
-        if png is not None:
-            written.append(draw_png(found, trained, png))
-        if html is not None:
-            written.append(write_page(found, draw_svgs(found, trained), shown, html))
+        written.append(write_page(found, draw_svgs(found, trained_players(found, results)), shown, html))
     if quiet:
         return
     if as_json:
@@ -146,8 +138,6 @@ def report(
         words = "This is the last event; 'arena report --list' lists all."
         console.print(words, highlight=False)
     print_report(found, console)
-    if plot:
-        print_plots(found, console)
     for path in written:
         print(f"Written to {path}.")
 

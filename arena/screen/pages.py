@@ -10,16 +10,14 @@ import io
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from html import escape
 from itertools import groupby
-from math import isnan
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from arena import ConfigError, files
+from arena import files
 from arena.go.record import Record
 from arena.ratings import Bound, Estimate
 from arena.results.event import Participant, Report
@@ -36,18 +34,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from trainers.evaluation import Evaluation
 
 COLOURS = ("#3b8fd4", "#d97f0a", "#009e73", "#cc79a7", "#8a6bd1", "#d55e00", "#808080")
 MARKERS = "osD^vPX*<>"
-INK = "#222222"
 PAGE_INK = "#012345"
 """Stands for a page's own colour of text; no curve has it."""
 
 NAME = 26
 """The most signs of a name in a picture."""
 
-PNG_WIDTH, DPI = 8.0, 150
 PAGE_WIDTH = 6.0  # inches; a phone shows that at half its size
 
 
@@ -64,32 +59,6 @@ class _Panel:
     title: str
     height: float  # inches
     draw: Callable[[Axes], None]
-
-
-def draw_png(report: Report, trained: Sequence[Trained], path: Path) -> Path:
-    """Write all the plots into one picture. Raises ConfigError for a name that isn't of a PNG and for an event without
-    games, StoreError when the file can't be written."""
-    panels = list(_panels(report, trained))
-    return _write_png(panels, path, f"{report.id} has no finished game to draw; play some first")
-
-
-def _write_png(panels: Sequence[_Panel], path: Path, why_empty: str) -> Path:
-    """The panels below each other in one picture; without any, ConfigError says ``why_empty``."""
-    import matplotlib
-
-    if path.suffix.lower() != ".png":
-        raise ConfigError(f"{path}: a plot is written as PNG; name it {path.with_suffix('.png').name}")
-    if not panels:
-        raise ConfigError(why_empty)
-    with matplotlib.rc_context(_settings(INK)):
-        figure = _figure(PNG_WIDTH, panels)
-        figure.set_facecolor("white")
-        for axes, panel in zip(figure.axes, panels, strict=True):
-            axes.set_title(panel.title, loc="left")
-        content = io.BytesIO()
-        _save(figure, content, format="png", dpi=DPI)
-    files.write(path, content.getvalue())
-    return path
 
 
 def draw_svgs(report: Report, trained: Sequence[Trained]) -> list[Drawing]:
@@ -222,40 +191,6 @@ def _legend_below(axes: Axes, columns: int) -> None:
 
 def _thousands(rows: float, _: float) -> str:
     return f"{rows / 1e6:g} M" if rows >= 1e6 else f"{rows / 1e3:g} k" if rows else "0"
-
-
-def draw_evaluation(evaluation: Evaluation, path: Path) -> None:
-    """Draw the figures over the number of the move. Raises ConfigError, StoreError."""
-    last = max((ply for ply, sums in enumerate(evaluation.sums) if sums[0]), default=0)
-    by_ply = [evaluation.figures(ply, ply) for ply in range(last + 1)]
-    plots = (
-        ("Moves predicted", "share", {"top-1": "top1", "top-3": "top3", "top-5": "top5"}),
-        ("Results", "mean squared error", {"net": "value_error", "constant": "value_floor"}),
-        (
-            "Ownership predicted",
-            "share of points",
-            {"net": "ownership", "nearest stone": "by_nearest", "stone": "by_stone"},
-        ),
-    )
-    panels = []
-    for title, unit, fields in plots:
-        curves = {name: [getattr(one, field) for one in by_ply] for name, field in fields.items()}
-        if not all(map(isnan, next(iter(curves.values())))):
-            panels.append(_Panel(title, 3.0, partial(_draw_lines, curves, unit)))
-    _write_png(panels, path, "the games contain nothing to plot")
-
-
-def _draw_lines(curves: Mapping[str, Sequence[float]], unit: str, axes: Axes) -> None:
-    """Curves over the number of the move; NaN leaves a gap."""
-    for number, (name, values) in enumerate(curves.items()):
-        moves = range(1, len(values) + 1)
-        axes.plot(moves, values, color=COLOURS[number], marker=MARKERS[number], markersize=3, markevery=5, label=name)
-    axes.set_xlabel("move")
-    axes.set_ylabel(unit)
-    axes.legend(fontsize="small")
-
-
-# --- Around the plots ---
 
 
 def _settings(ink: str, **more: str) -> Any:

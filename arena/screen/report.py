@@ -21,7 +21,6 @@ from arena.results.gate import Evidence, Ruling
 from arena.results.league import Crosstable, League
 from arena.results.stored import Overview
 from arena.screen import style
-from arena.screen.chart import EloBars, EloCourse
 from arena.screen.style import some
 from arena.screen.tables import Sheet, print_facts, print_title, square_sheet, standings_sheet
 
@@ -340,18 +339,6 @@ def _print(sections: Iterable[Section], console: Console) -> None:
             if not console.is_terminal:
                 console.print()
             print_facts(section.title, section.body, console)
-
-
-def print_plots(report: Report, console: Console) -> None:
-    """Both charts of an event, with their titles; nothing without games."""
-    if not report.anchor:
-        return
-    print_title("Elo with 95 % intervals", console)
-    console.print(EloBars(report.places))
-    names = [place.name for place in report.places]
-    who = "".join(f"of {name} " for name in names if name != report.anchor) if len(names) == 2 else ""
-    print_title(f"Elo {who}above {report.anchor} over the games played", console)
-    console.print(EloCourse(report.course, names))
 
 
 def overviews_sheet(events: Sequence[Overview]) -> Sheet:
