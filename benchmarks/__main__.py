@@ -13,6 +13,7 @@ little. Nothing here passes or fails. The table is Markdown, ready for benchmark
   peers      OpenSpiel's Go and MCTS, PettingZoo's go_v5, GNU Go's and Pachi's playouts
   strength   bots against KataGo or other engines ("python -m benchmarks strength --help")
   tune       settings of a bot, by SPSA over the board ("python -m benchmarks tune --help")
+  openings   make a book of balanced openings ("python -m benchmarks openings --help")
   tactics    positions with known answers: how many a bot solves ("python -m benchmarks tactics --help")
 """
 
@@ -28,7 +29,12 @@ from typing import Any
 from arena import UserError
 from benchmarks.measure import machine, row
 
-COMMANDS = {"strength": "benchmarks.strength", "tune": "benchmarks.tune", "tactics": "benchmarks.tactics.ask"}
+COMMANDS = {
+    "strength": "benchmarks.strength",
+    "tune": "benchmarks.tune",
+    "openings": "benchmarks.openings",
+    "tactics": "benchmarks.tactics.ask",
+}
 """What has options of its own, and the module with its ``main``."""
 
 PARTS = ("playouts", "uct", "nets", "puct", "matches", "cluster", "train", "peers")

@@ -104,7 +104,7 @@ ABOUT = """Play Go bots against each other and measure which one is stronger.
 
 Example: [bold]arena match sl alphago -n 100[/bold]
 """
-DATA = """Make datasets from game records, or generate games for them.
+DATA = """Make datasets from game records, and summarise them.
 
 Examples: [bold]arena data build games/ --out sets/strong[/bold] · [bold]arena data stats sets/strong[/bold]
 """
