@@ -142,7 +142,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Play": (compete.match, compete.tournament, results.watch, serve.serve, play.play),
+    "Play": (compete.match, compete.tournament, serve.serve, play.play),
     "Results and games": (results.elo, results.report, games.games, games.show, games.analyze),
     "Nets": (nets.gate,),
     "Bots and setup": (engines.bots, engines.check, engines.gtp, engines.analysis, doctor.doctor),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shlex
 import signal
-import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
@@ -217,22 +215,21 @@ class Live:
         return self.play(event, store)
 
     def play(self, event: Match | Tournament | Ladder, store: Store) -> Any:
-        """Play what is missing of an event and show it meanwhile, here and to ``arena watch``; returns the view of it.
+        """Play what is missing of an event and show it meanwhile; returns the view of it.
         Whatever ends it, the ratings are written."""
         from arena.events.runner import Control, play_event
-        from arena.results.live import publish
         from arena.screen.events import show
 
-        control, command = Control(), shlex.join(["arena", *sys.argv[1:]])
+        control = Control()
         with event_kept(event, store, self.console, self.results):
             updates = play_event(event, store, self.hands, control, seat_at(event, self.console, self.theme))
-            published = publish(_told(updates, control), event, store.path, control=control, command=command)
+            updates = _told(updates, control)
             with nullcontext() if any(entry.is_person for entry in event.players.values()) else _finishing(control):
                 view: Any = None
                 if self.as_json:
-                    print_games(event, published, store)
+                    print_games(event, updates, store)
                 else:
-                    view = show(event, published, self.console, control=control, theme=self.theme)
+                    view = show(event, updates, self.console, control=control, theme=self.theme)
             if control.finishing and store.count(event=event.event) < event.games:
                 raise KeyboardInterrupt
             return view

@@ -1,20 +1,15 @@
-"""The commands about results: ratings, the report of an event, and watching a running one."""
+"""The commands about results: ratings and the report of an event."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from arena import UserError
 from arena.cli import complete
-from arena.cli.options import RESULTS, Json, Quiet, Results, board_colours, require_file
-
-if TYPE_CHECKING:
-    from arena.results.live import Look
-    from arena.results.store import Event as StoredEvent
-    from arena.results.store import Store
+from arena.cli.options import RESULTS, Json, Quiet, Results, require_file
 
 
 def elo(
@@ -95,7 +90,6 @@ def report(
     Examples: [bold]arena report[/bold] · [bold]arena report --list[/bold] ·
     [bold]arena report league --html league.html --csv tables[/bold]
     """
-    from arena import UserError
     from arena.results.store import Store
     from arena.results.stored import last_games, overviews, read_report
     from arena.screen.report import overviews_sheet, print_report
@@ -140,57 +134,3 @@ def report(
     print_report(found, console)
     for path in written:
         print(f"Written to {path}.")
-
-
-def watch(
-    event: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="EVENT", help="Event to watch (default: the one that is running).", autocompletion=complete.events
-        ),
-    ] = None,
-    results: Results = Path(RESULTS),
-) -> None:
-    """Watch an event that another terminal is playing.
-
-    Ctrl-C or q leaves; the event continues. The exit code is 1 if it ends before all its games are played.
-
-    Example: [bold]arena match sl alphago -n 400[/bold] here, [bold]arena watch[/bold] there
-    """
-    from arena.events.schedule import event_from_json
-    from arena.results.live import End, Watch, look_at
-    from arena.results.store import Store
-    from arena.screen.events import show_watched
-    from arena.screen.style import Console
-
-    console, theme = Console(), board_colours()
-    with Store.of(results) as store:
-        look = look_at(store.path)
-        stored = None if event is None else store.event(event)
-        if look is None or look.has_died or (stored is not None and stored.id != look.live.event):
-            raise UserError(_not_running(store, look, stored))
-        played = event_from_json((stored or store.event(look.live.event)).plan)
-        watched = Watch(played, store, look)
-        try:
-            show_watched(played, watched, console, theme)
-        except KeyboardInterrupt:
-            words = f"{played.event} continues in process {look.live.process}. To watch it again: arena watch"
-            console.print(words, markup=False, highlight=False)
-            raise SystemExit(130) from None
-    if watched.end in (End.STOPPED, End.DIED):
-        raise typer.Exit(1)
-
-
-def _not_running(store: Store, look: Look | None, wanted: StoredEvent | None) -> str:
-    """Why there is nothing to watch, and what there is instead."""
-    if look is not None and look.has_died and (wanted is None or wanted.id == look.live.event):
-        go_on = f"; resume it with: {look.live.command}" if look.live.command else "; the same command plays the rest"
-        return f"the process that played {look.live.event} ({look.live.process}) has died{go_on}"
-    if look is not None and not look.has_died and wanted is not None:
-        return f"{wanted.id} isn't running, {look.live.event} is: arena watch; for the other: arena report {wanted.id}"
-    events = store.events()
-    shown = wanted or (events[-1] if events else None)
-    if shown is None:
-        return f"no event is running in {store.path.parent}, and none was played"
-    latest = f"{shown.id} isn't running" if wanted else f"no event is running in {store.path.parent}"
-    return f"{latest}; {'see it' if wanted else f'the latest is {shown.id}'}: arena report {shown.id}"

@@ -29,7 +29,7 @@ def serve(
     ] = "127.0.0.1",
     results: Results = Path(RESULTS),
 ) -> None:
-    """Show events and games in a browser, the running event too.
+    """Show events and games in a browser.
 
     Pages are read from the database, and nothing can be changed unless --play is given. With --play, games against bots
     are saved and stored as those of [bold]arena play[/bold]; resume one there or here. Ctrl-C ends the command.

@@ -421,12 +421,6 @@ class Store:
         with _in_one_line(self.path):
             return [row["id"] for row in self._connection.execute(query, values)]
 
-    def games_after(self, seq: int, *, event: str | None = None) -> Iterator[tuple[int, Record]]:
-        """The games that arrived after number ``seq`` (0 for all), each with its number: where to go on next time."""
-        # the plus has SQLite begin at the number: by the index of events it would read a whole event each time
-        condition = "seq > :seq" if event is None else "seq > :seq AND +event = :event"
-        return self._numbered(f"{condition} ORDER BY seq", {"seq": seq, "event": event})
-
     def participants(self, event: str) -> dict[str, str]:
         """Who has played in an event: names by identity, the latest name of each."""
         query = """

@@ -23,7 +23,6 @@ from arena.go.record import Played
 from arena.ratings import Comparison, Estimate, SprtState
 from arena.results.event import Findings, Moment
 from arena.results.league import Crosstable, League, Standing
-from arena.results.live import End, Watch
 from arena.screen import style
 from arena.screen.board import DARK, SMALLEST, Theme
 from arena.screen.chart import HEIGHT, EloCourse
@@ -588,20 +587,3 @@ def show(
     show_event(screen, updates, console)
     print_summary(screen.view.findings(), console)
     return screen.view
-
-
-def show_watched(event: Match | Tournament | Ladder, watch: Watch, console: Console, theme: Theme = DARK) -> None:
-    """Show an event until it ends or nobody plays it any more. Ctrl-C and the key to quit come through as
-    KeyboardInterrupt; the event goes on."""
-    live = watch.look.live
-    games = show(event, watch.updates(), console, watch.clock, theme=theme).stored
-    go_on = f"; resume it with: {live.command}" if live.command else "; the same command plays the rest"
-    stored = f"{games} of {event.games} games are stored{go_on}"
-    match watch.end:
-        case End.STOPPED:
-            words = f"The event was stopped. {stored}"
-        case End.DIED:
-            words = f"The process that played it ({live.process}) has died. {stored}"
-        case _:
-            return
-    style.say(words, console)
