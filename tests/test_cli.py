@@ -380,15 +380,32 @@ def test_ctrl_c_keeps_what_was_played_and_says_how_to_go_on(tmp_path: Path, even
     assert f"{kept[1]} games" in arena("games", "-n", "1000", folder=tmp_path).stdout
 
 
+SLOW = """
+from dataclasses import dataclass
+from pathlib import Path
+from time import sleep
+from arena.contract.bot import Bot, BotKind, Decision
+@dataclass(frozen=True)
+class Config: pass
+class Slow(Bot):
+    def __init__(self, config): pass
+    def choose(self, game, limits):
+        if len(game.moves) > 8:
+            Path(__file__).with_name("under_way").touch()
+        sleep(0.02)
+        return Decision(int(game.sensible_moves().nonzero()[0][0]))
+BOT = BotKind(summary="waits before each move", config=Config, build=Slow)
+"""
+
+
 def test_the_first_ctrl_c_finishes_the_games_under_way_and_the_second_does_not(tmp_path: Path) -> None:
     for presses in (1, 2):
         folder = tmp_path / str(presses)
         folder.mkdir()
-        match = ("match", "mcts:playouts=600", "mcts:playouts=601", "-n", "50", "--size", "7", "--workers", "1")
-        process = arena_begun(*match, folder=folder)
-        live = folder / "results" / "arena.db.live"
+        (folder / "slow.py").write_text(SLOW)
+        process = arena_begun("match", "slow.py", "random", "-n", "50", *SMALL, folder=folder)
         end = monotonic() + 120
-        while not (live.exists() and '"moves":[' in live.read_text()):
+        while not (folder / "under_way").exists():
             assert monotonic() < end
             Event().wait(0.05)
         process.send_signal(signal.SIGINT)
@@ -427,7 +444,6 @@ def group_ends(leader: int) -> bool:
 )
 def test_a_signal_to_end_leaves_nothing_behind_but_what_was_played(tmp_path: Path, how: int, to: str) -> None:
     process = match_begun(tmp_path, TMPDIR=str(tmp_path))
-    assert (tmp_path / "results" / "arena.db.live").exists()
     if to == "group":  # as when a terminal is closed
         os.killpg(process.pid, how)
     process.send_signal(how)
@@ -435,7 +451,6 @@ def test_a_signal_to_end_leaves_nothing_behind_but_what_was_played(tmp_path: Pat
     assert (process.returncode, errors) == (128 + how, "")
     assert re.search(r"Stopped\. \d+ of 3000 games are stored; the same command plays the rest\.\n$", rest)
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
-    assert not (tmp_path / "results" / "arena.db.live").exists()
     assert group_ends(process.pid)
 
 
