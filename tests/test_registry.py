@@ -618,6 +618,8 @@ def test_a_python_file_is_a_bot_by_its_name(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     entry = Registry().resolve("corner.py@seconds=1")
     assert (entry.name, entry.identity) == ("corner.py@seconds=1", declared.identity)
+    with pytest.raises(ConfigError, match="typed here"):  # as where a saved game has this name
+        Registry().entry("corner.py")
     with pytest.raises(ConfigError, match=r"^there is no file gone\.py$"):
         Registry().resolve("gone.py")
     with pytest.raises(ConfigError, match=r"corner\.py: unknown setting 'visits'"):

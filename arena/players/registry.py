@@ -287,13 +287,11 @@ class Registry:
 
     def entry(self, name: str) -> Entry:
         """The entry of this name as it stands in the list. Raises ConfigError with a suggestion."""
-        if name.endswith(".py") and name not in self._entries and Path(name).is_file():
-            self._add(name, f"{name}:BOT", {}, COMMAND_LINE)
         if name in self._files:
             self._load(self._files[name])
         if name not in self._entries:
             if name.endswith(".py"):
-                raise ConfigError(f"there is no file {name}")
+                raise ConfigError(f"{name} is run only if it was typed here or is in arena.toml")
             bot, at, limit = name.partition("@")
             if at and bot in self._entries:
                 Limits.read(limit, bot)  # which refuses it: else it had been found
@@ -311,6 +309,7 @@ class Registry:
         """The player that ``spec`` names. Raises ConfigError with a suggestion for an unknown name, setting or limit,
         and CheckpointError for a net that can't be used."""
         player, *limits = LIMITS.split(spec, maxsplit=1)
+        self._take_file(player.partition(":")[0])
         entry = self._resolve(player)
         if not limits:
             return entry
@@ -341,6 +340,13 @@ class Registry:
         separator = "," if name == "checkpoint" else ":"
         label = f"{base.name}{separator}{listed}" if listed else base.name
         return self._with_net(replace(base, name=label, settings=full.settings))
+
+    def _take_file(self, name: str) -> None:
+        """Have a Python file that was typed as a bot be one. Raises ConfigError."""
+        if name.endswith(".py") and name not in self._entries and name not in self._files:
+            if not Path(name).is_file():
+                raise ConfigError(f"there is no file {name}")
+            self._add(name, f"{name}:BOT", {}, COMMAND_LINE)
 
     def _make(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> Entry:
         if kind not in self._kinds:
