@@ -16,14 +16,14 @@ import shutil
 import stat
 import tempfile
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields
 from difflib import get_close_matches
 from functools import cache, partial
+from itertools import groupby
 from pathlib import Path
 from typing import IO, Any
-from zlib import crc32
 
 from arena import StoreError, UserError
 
@@ -31,10 +31,10 @@ _FOLDER = "use a folder that can be"
 _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2(2)
 _HERE = -100  # AT_FDCWD: paths are relative to the current folder
 
-_OLD = ".old"
-
-_SCRATCH, _OWNER = "arena-", "owner"
-_LONGEST_BASE = 64
+_PREFIX, _OWNER = ".arena-", "owner"
+_MARK = b"temporary folder of arena, f58e1c0a7b934d26"
+_LONGEST_MARK = 100
+_LONGEST_BASE = 50
 """Bytes of a folder's path, so that the path of a socket in a folder below it has at most 107."""
 
 
@@ -51,98 +51,58 @@ def write(
 
 def write_many(contents: Iterable[tuple[Path, str]]) -> None:
     """Make files as ``write`` does without ``sync``: many new ones in few folders, with fewer calls of the system."""
-    folders: set[Path] = set()
-    for path, content in contents:
-        if path.parent not in folders or os.path.lexists(path):
-            write(path, content, sync=False)
-            folders.add(path.parent)
-            continue
-        aside = path.with_name(f".{path.name}{_mark()}{os.getpid()}")
+    for folder, files in groupby(contents, key=lambda file: file[0].parent):
         try:
-            aside.write_bytes(content.encode())
-            os.replace(aside, path)
-        except BaseException as problem:
-            aside.unlink(missing_ok=True)
-            if isinstance(problem, OSError):
-                raise StoreError(f"{path} can't be written ({reason(problem)}); {_FOLDER}") from problem
-            raise
+            folder.mkdir(parents=True, exist_ok=True)
+            with _own_folder(folder) as own:
+                for path, content in files:
+                    (own / path.name).write_bytes(content.encode())
+                    os.replace(own / path.name, os.path.realpath(path))
+        except OSError as problem:
+            raise StoreError(f"{folder} can't be written ({reason(problem)}); {_FOLDER}") from problem
 
 
 @contextmanager
 def replacing(
     path: Path, *, error: type[UserError] = StoreError, hint: str = _FOLDER, sync: bool = True
 ) -> Iterator[Path]:
-    """A path beside ``path`` where the caller makes a file or a folder, which then takes the place of what ``path``
-    leads to. Missing folders above are made.
+    """A path aside where the caller makes a file or a folder, which then takes the place of what ``path`` leads to.
+    Missing folders above are made.
 
     With ``sync`` the content is on disk when this returns. When the caller raises, or the disk fails, ``path`` is as it
     was; an OSError is raised as ``error``, one line that ends with ``hint``.
     """
     place = Path(os.path.realpath(path))
-    aside = place.with_name(f".{place.name}{_mark()}{os.getpid()}")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(place.parent)
-        _remove(aside)
-        yield aside
-        with suppress(FileNotFoundError):
-            aside.chmod(place.stat().st_mode & 0o7777)
-        if sync:
-            for inside in [*(aside.rglob("*") if aside.is_dir() else ()), aside]:
-                _sync(inside)
-        _take_place(aside, place)
+        _sweep_once(place.parent)
+        with _own_folder(place.parent) as folder:
+            aside = folder / place.name
+            yield aside
+            with suppress(FileNotFoundError):
+                aside.chmod(place.stat().st_mode & 0o7777)
+            if sync:
+                for inside in [*(aside.rglob("*") if aside.is_dir() else ()), aside]:
+                    _sync(inside)
+            if not (place.is_dir() and aside.is_dir()):
+                os.replace(aside, place)
+            elif not _exchange(aside, place):  # then for a moment nothing has the name
+                (folder / _OWNER).unlink()  # from here to the end, it may have the only copy
+                os.replace(place, folder / "old")
+                try:
+                    os.replace(aside, place)
+                except OSError:
+                    os.replace(folder / "old", place)
+                    raise
         if sync:
             _sync(place.parent)
     except (OSError, shutil.Error) as problem:
         raise error(f"{path} can't be written ({reason(problem)}); {hint}") from problem
-    finally:
-        with suppress(OSError):
-            _remove(aside)
-
-
-@cache
-def _sweep(folder: Path) -> None:
-    """Remove, once for a folder, what processes of this machine wrote aside there before they were killed."""
-    for left in folder.glob(f".*{_mark()}*"):
-        name, _, process = left.name[1:].rpartition(_mark())
-        only_copy = process.endswith(_OLD) and not (folder / name).exists()
-        if not only_copy and not _runs(process.removesuffix(_OLD)):
-            with suppress(OSError):
-                _remove(left)
-
-
-@cache
-def _mark() -> str:
-    """What is in the names of files that are written aside on this machine: other machines may share the disk."""
-    return f".arena-{crc32(os.uname().nodename.encode()):08x}-"
-
-
-def _runs(process: str) -> bool:
-    with suppress(PermissionError):  # it is another user's
-        try:
-            os.kill(int(process), 0)
-        except (ProcessLookupError, ValueError, OverflowError):
-            return False
-    return True
 
 
 def reason(problem: Exception) -> str:
     """What the system says, without the path, which our own text names."""
     return getattr(problem, "strerror", None) or " ".join(str(problem).split())
-
-
-def _take_place(aside: Path, place: Path) -> None:
-    if not (place.is_dir() and aside.is_dir()):
-        os.replace(aside, place)
-    elif not _exchange(aside, place):  # then for a moment nothing has the name
-        old = aside.with_name(f"{aside.name}{_OLD}")
-        os.replace(place, old)
-        try:
-            os.replace(aside, place)
-        except OSError:
-            os.replace(old, place)
-            raise
-        _remove(old)
 
 
 def _exchange(aside: Path, place: Path) -> bool:
@@ -160,13 +120,6 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def identity(path: Path) -> tuple[int, int]:
@@ -191,10 +144,16 @@ class Held(OSError):
         super().__init__("another process has the lock")
 
 
+def make_private(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for this user alone (mode 700). Raises OSError."""
+    for missing in [one for one in (folder, *folder.parents) if not one.exists()][::-1]:
+        missing.mkdir(mode=0o700, exist_ok=True)
+
+
 def lock(path: Path) -> IO[bytes]:
     """The open lock file, which names this process; closing it, or the process's end, gives the lock back. Missing
     folders are made. Raises Held, or OSError where there can't be a lock."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
     while True:
         file = open(path, "a+b", buffering=0)
         try:
@@ -226,29 +185,65 @@ def lock_file(file: IO[bytes], waits: bool = False) -> None:
         raise Held(0) from None
 
 
-# --- Temporary files ---
+# --- Temporary folders ---
 
 
 @cache
 def scratch() -> Path:
     """A folder for temporary files of this process and those that it starts. It goes when this process ends; where it
-    was killed, the next one that calls this removes it. It is in TMPDIR, unless sockets there had too long a path."""
+    was killed, the next one that calls this removes it. It is in a folder of the user's in TMPDIR, unless sockets there
+    had too long a path."""
     base = tempfile.gettempdir()
     base = base if len(os.fsencode(base)) <= _LONGEST_BASE else "/tmp"
-    for left in Path(base).glob(f"{_SCRATCH}*/{_OWNER}"):
-        with suppress(OSError), left.open("rb") as found:
-            lock_file(found)  # else its owner runs
-            shutil.rmtree(left.parent, ignore_errors=True)
-    hidden = Path(tempfile.mkdtemp(prefix=f".{_SCRATCH}", dir=base))
-    owner = lock(hidden / _OWNER)
-    folder = hidden.rename(hidden.with_name(hidden.name[1:]))  # from now on it can be found, and is locked
-    atexit.register(_leave, folder, owner)
-    return folder
+    private = Path(base) / f".arena-{os.getuid()}"
+    with suppress(OSError):
+        private.mkdir(mode=0o700, exist_ok=True)
+    status = os.lstat(private)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        private = Path(tempfile.mkdtemp(prefix=f"{private.name}-", dir=base))  # somebody else took the name
+    _sweep(private)
+    atexit.register(remove_scratch)
+    return _scratch.enter_context(_own_folder(private))
 
 
-def _leave(folder: Path, owner: IO[bytes]) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    owner.close()
+_scratch = ExitStack()
+
+
+def remove_scratch() -> None:
+    """Remove what ``scratch`` returned; for a process that ends without Python's own end."""
+    _scratch.close()
+
+
+@contextmanager
+def _own_folder(base: Path) -> Iterator[Path]:
+    """A new folder in ``base``, removed at the end. Its file ``owner`` is locked until then and has the mark by which
+    ``_sweep`` knows what a killed process left."""
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
+    try:
+        with open(folder / _OWNER, "xb", buffering=0) as owner:
+            with suppress(OSError):  # where nothing can be locked, nothing is swept
+                lock_file(owner)
+                owner.write(_mark(folder))
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(base: Path) -> None:
+    """Remove the folders in ``base`` that ``_own_folder`` made for processes that were killed, and nothing else."""
+    for owner in base.glob(f"{_PREFIX}*/{_OWNER}"):
+        with suppress(OSError), open(os.open(owner, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
+            lock_file(file)  # else its process runs
+            if file.read(_LONGEST_MARK) == _mark(owner.parent):
+                shutil.rmtree(owner.parent, ignore_errors=True)
+
+
+_sweep_once = cache(_sweep)
+
+
+def _mark(folder: Path) -> bytes:
+    """What only ``_own_folder`` writes, and only into this folder: a copy of it has another number."""
+    return b"%s %d" % (_MARK, folder.stat().st_ino)
 
 
 # --- Reading ---
@@ -270,26 +265,21 @@ def pieces(path: Path, most: int) -> Iterator[bytes]:
 
 def read_json(path: Path, *, error: type[UserError], hint: str) -> dict[str, Any]:
     """The object in a JSON file. Raises ``error``, one line that names the file and ends with ``hint``."""
-    return _table(path, _text(path, error, hint), json.loads, "JSON", error, hint)
+    return _read(path, json.loads, "JSON", error, hint)
 
 
 def read_toml(path: Path, *, error: type[UserError], hint: str) -> dict[str, Any]:
     """The tables of a TOML file. Raises ``error``, one line that names the file and ends with ``hint``."""
-    return _table(path, _text(path, error, hint), tomllib.loads, "TOML", error, hint)
+    return _read(path, tomllib.loads, "TOML", error, hint)
 
 
-def _text(path: Path, error: type[UserError], hint: str) -> str:
+def _read(path: Path, parse: Callable[[str], Any], form: str, error: type[UserError], hint: str) -> dict[str, Any]:
     try:
-        return b"".join(pieces(path, MOST_TEXT)).decode("utf-8")
+        content = parse(b"".join(pieces(path, MOST_TEXT)).decode("utf-8"))
     except OSError as problem:
         raise error(f"{path}: can't be read ({reason(problem)}); {hint}") from problem
     except UnicodeDecodeError as problem:
         raise error(f"{path}: isn't text in UTF-8 ({reason(problem)}); {hint}") from problem
-
-
-def _table(path: Path, text: str, parse: Any, form: str, error: type[UserError], hint: str) -> dict[str, Any]:
-    try:
-        content = parse(text)
     except RecursionError as problem:
         raise error(f"{path}: isn't valid {form} (nested too deeply); {hint}") from problem
     except ValueError as problem:

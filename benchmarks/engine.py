@@ -13,45 +13,35 @@ from arena.go.game import Game, Rules
 from benchmarks.measure import interleaved, report, timed
 
 
-def playouts(size: int, study: Any) -> None:
-    boards = np.zeros(2, kernels.BOARD)
-    kernels.new_board(boards, 0, size)
-    count = 4_000_000 // size**3
-    margins = np.zeros(count, np.int16)
-
-    def ours(seed: int) -> float:
-        return timed(lambda: (kernels.run_playouts(boards, 1, count, seed, margins), count)[1])
-
-    if study is None:
-        report(f"playouts {size}x{size}", "/s", *interleaved(ours))
-        return
-    engine = study.Eng(size)
-    rates = interleaved(ours, lambda seed: timed(lambda: (engine.playouts(count, 77 + seed), count)[1]))
-    report(f"playouts {size}x{size}", "/s", *rates, "the study code")
+def playouts(share: float) -> None:
+    """Uniform playouts, and what playouts that answer cost beside them; with a ``share`` of the usual work."""
+    for size in (9, 13, 19):
+        _playouts(size, share)
 
 
-def answering_playouts(size: int) -> None:
-    """What playouts that answer cost, beside uniform ones."""
+def _playouts(size: int, share: float) -> None:
     from bots.search.playouts import run_answering_playouts
 
     boards = np.zeros(2, kernels.BOARD)
     kernels.new_board(boards, 0, size)
-    count = 1_000_000 // size**3
+    count = max(1, int(share * 1_000_000 / size**3))
     margins = np.zeros(count, np.int16)
-
-    def answering(seed: int) -> float:
-        return timed(lambda: (run_answering_playouts(boards, 1, 0, count, seed, margins), count)[1])
 
     def uniform(seed: int) -> float:
         return timed(lambda: (kernels.run_playouts(boards, 1, count, seed, margins), count)[1])
 
-    report(f"answering playouts {size}x{size}", "/s", *interleaved(answering, uniform), "uniform ones")
+    def answering(seed: int) -> float:
+        return timed(lambda: (run_answering_playouts(boards, 1, 0, count, seed, margins), count)[1])
+
+    alone, beside = interleaved(uniform, answering)
+    report(f"playouts {size}x{size}", "/s", alone)
+    report(f"answering playouts {size}x{size}", "/s", beside, alone, "uniform ones")
 
 
-def uct_simulations(study: Any) -> None:
+def uct_simulations(share: float) -> None:
     from bots import uct
 
-    count = 40_000
+    count = max(1, int(share * 40_000))
 
     def simulations(**settings: Any) -> Callable[[int], float]:
         bot = uct.Uct(uct.Config(reuse=False, stop_early=False, max_tree_mb=256, **settings))
@@ -63,13 +53,7 @@ def uct_simulations(study: Any) -> None:
         return measure
 
     plain = {"c_uct": 0.7, "rave": 0.0, "priors": 0.0, "answering": False, "expand_after": 2}
-    if study is None:
-        report("plain UCT simulations, empty 9x9", "/s", *interleaved(simulations(**plain)))
-    else:
-        engine = study.Eng(9)
-        engine.tree()
-        rates = interleaved(simulations(**plain), lambda seed: timed(lambda: (engine.uct(count, 77 + seed), count)[1]))
-        report("plain UCT simulations, empty 9x9", "/s", *rates, "the study code")
+    report("plain UCT simulations, empty 9x9", "/s", *interleaved(simulations(**plain)))
     full, two = interleaved(simulations(), simulations(threads=2))
     report("mcts simulations, empty 9x9", "/s", full)
     report("mcts with two threads", "/s", two, full, "one thread")

@@ -13,7 +13,7 @@ from time import perf_counter
 
 ROUNDS = 7
 
-PACKAGES = ("numpy", "numba", "onnxruntime", "open_spiel", "pettingzoo")
+PACKAGES = ("numpy", "numba", "onnxruntime")
 """Those whose versions say what was measured, where they are installed."""
 
 

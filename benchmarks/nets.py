@@ -40,7 +40,7 @@ def _openvino(model: Path, planes: np.ndarray) -> Ask:
     return lambda planes: request.infer({0: planes})
 
 
-def nets(name: str = "distilled-9x9") -> None:
+def nets(share: float, name: str = "distilled-9x9") -> None:
     """Evaluations a second with planes ready, beside others on the same batch and model with one thread."""
     checkpoint = Checkpoint.open(find(name))
     evaluator = Evaluator(checkpoint)
@@ -49,7 +49,7 @@ def nets(name: str = "distilled-9x9") -> None:
     sample = sample_planes(find_encoder(checkpoint.manifest.encoder), 9)
     for batch in (1, 8, 32, 64):
         planes = np.resize(sample, (batch, *sample.shape[1:]))
-        count = max(4, 256 // batch)
+        count = max(1, int(share * max(4, 256 // batch)))
 
         def speed(ask: Ask, planes: np.ndarray = planes, count: int = count) -> Callable[[int], float]:
             def asked() -> int:

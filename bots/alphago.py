@@ -40,6 +40,7 @@ class Config:
         100,
         "visits per move, including those reused from the previous search. A limit such as @seconds overrides it",
         low=2,
+        high=2**31 - 1,
     )
     rollout_weight: float = setting(
         0.5,
@@ -288,5 +289,5 @@ BOT = BotKind(
     tells_win_rate=True,
     analyses=True,
     teachers=True,
-    revision=3,
+    revision=4,
 )

@@ -25,6 +25,7 @@ from arena import BotFault, BotKilled, BotTimeout, ConfigError
 from arena.contract import guard
 from arena.contract.bot import Bot, BotKind, Candidate, Decision, Limits, setting
 from arena.contract.code import digest_of, find_program
+from arena.contract.settings import describe
 
 if TYPE_CHECKING:  # listing the kinds of bot stays quick: the game pulls in the compiler
     import numpy as np
@@ -138,11 +139,12 @@ class Engine:
 
     def __init__(self, arguments: list[str], cwd: str | None, env: Mapping[str, str], log: Path | None):
         """Start the process, in a group of its own. Raises OSError, or ValueError for an argument with a null byte."""
-        self.title = shlex.join(arguments)[:80]
+        self.title = describe("command", shlex.join(arguments))[:80]
         self._log = log
         self._heard = bytearray()
         self._stderr = bytearray()
         self._number: int | None = FIRST_NUMBER
+        self._echoes = False  # whether it has answered a command with its number
         guarded, lifeline = os.pipe()
         mark = f"{os.getpid()}-{time.monotonic_ns()}"
         try:
@@ -180,9 +182,10 @@ class Engine:
                 break
             if sign:
                 answer.append(line)
-            elif (found := ANSWER.match(line)) and not self._is_late(found[2], number):
+            elif (found := ANSWER.match(line)) and not self._is_stray(found[1], found[2], number):
                 sign, echoed, first = found.groups()
                 answer.append(first)
+                self._echoes |= echoed == str(number)
         text = "\n".join(answer)
         if sign == "?" and number == FIRST_NUMBER and echoed != str(number):
             self._number = None  # it may have taken the number for a command
@@ -191,10 +194,14 @@ class Engine:
             raise Refusal(self._told(f"refuses {quoted(command)}: {quoted(text)}"))
         return text
 
-    @staticmethod
-    def _is_late(echoed: str, number: int | None) -> bool:
-        """Whether an answer has the number of an earlier command. Engines that don't echo numbers are believed."""
-        return number is not None and len(echoed) < 10 and FIRST_NUMBER <= int(echoed or 0) < number
+    def _is_stray(self, sign: str, echoed: str, number: int | None) -> bool:
+        """Whether an answer isn't to the command of this number: it has that of an earlier one, or none though the
+        engine echoes numbers. An error may lack its number. Engines that don't echo numbers are believed."""
+        if number is None:
+            return False
+        if not echoed:
+            return self._echoes and sign == "="
+        return len(echoed) < 10 and FIRST_NUMBER <= int(echoed) < number
 
     def _send(self, command: str) -> int | None:
         """Returns the number that the command was given, if any."""

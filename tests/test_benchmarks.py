@@ -1,6 +1,5 @@
 """The tactical positions, the parser of their files, and the benchmarks' command line; no speed is judged here."""
 
-import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,8 +15,7 @@ from arena.results.store import Store
 from benchmarks.__main__ import main
 from benchmarks.measure import interleaved, report, timed
 from benchmarks.tactics.ask import playable, solved
-from benchmarks.tactics.positions import FOLDER, PositionError, all_positions, read_positions
-from benchmarks.tactics.verify import confirm
+from benchmarks.tactics.positions import PositionError, all_positions, read_positions
 from bots.random import Config as NoSettings
 from bots.random import RandomBot
 
@@ -89,17 +87,6 @@ def test_a_search_solves_the_easy_positions() -> None:
     moves = solved(bot, easy, Limits())
     bot.close()
     assert [position.name for position in easy if moves[position] not in position.right] == []
-
-
-def test_a_wrong_answer_is_not_confirmed(tmp_path: Path) -> None:
-    text = (FOLDER / "endgame.txt").read_text(encoding="utf-8").split("\n\n")
-    block = next(block for block in text if "name: the last dame" in block)
-    (position,) = read_positions(written(tmp_path, block))
-    assert confirm(position, 100, 2000)[0] == []
-    block = block.replace("X X X X * ", "X X X X . ").replace("wrong:", "right:")
-    (position,) = read_positions(written(tmp_path, block))
-    faults, _ = confirm(position, 100, 2000)
-    assert faults and "E5" in " ".join(faults)
 
 
 # --- The parser ---
@@ -245,12 +232,12 @@ def test_measurements_are_taken_in_turn_and_a_row_gives_their_medians(capsys: py
     assert cells == ["moves", "2,000 /s", "2 x theirs (500)"]
 
 
-@pytest.mark.skipif(shutil.which("gnugo", path="/usr/games:/usr/bin:/usr/local/bin") is None, reason="needs gnugo")
-def test_gnugo_confirms_an_answer_by_its_own_reading() -> None:
-    position = next(position for position in POSITIONS if position.name == "throw in, take back")
-    faults, findings = confirm(position, 100, 2000)
-    assert faults == []
-    assert any(finding.startswith("GNU Go's attack") for finding in findings)
+@pytest.mark.parametrize(("part", "rows"), [("playouts", 6), ("uct", 3), ("nets", 4), ("puct", 3)])
+def test_each_measurement_of_speed_runs(part: str, rows: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([part, "--share", "0.01"]) == 0
+    machine, _, *table = capsys.readouterr().out.splitlines()
+    assert "cores" in machine and len(table) >= 2 + rows
+    assert all(any(sign.isdigit() for sign in line.split("|")[2]) for line in table[2:])
 
 
 def test_strength_is_a_row_for_each_match_and_goes_on_from_what_is_stored(
@@ -289,7 +276,8 @@ def test_tuning_plays_its_games_and_goes_on_from_what_is_stored(
     first = capsys.readouterr().out
     assert main([*words, "--iterations", "1"]) == 0
     again = capsys.readouterr().out
-    assert first == again and "arena match mcts:playouts=20,c_uct=" in first
+    rows, repeated = (text[: text.index("\n\n")] for text in (first, again))  # what follows has the machine's load
+    assert rows == repeated and "arena match mcts:playouts=20,c_uct=" in first
     with Store.of(Path("r")) as store:
         assert store.count() == 2
     for bad, why in (("c_uct=1:0", "not a setting and its range"), ("threads=1:2", "has no number of that name")):

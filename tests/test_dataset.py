@@ -1,10 +1,13 @@
 """Datasets: what is sifted, that parts are apart and stay so, that nothing half is left, and rows from mapped moves."""
 
+import gzip
 import json
 import os
 import signal
 import tarfile
+import time
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,10 +23,11 @@ from arena.go.moves import WHITE, symmetry_table
 from arena.go.planes import find_encoder
 from arena.go.record import Record
 from trainers import data
-from trainers.dataset import PARTS, Dataset, Parting, Sieve, build, parse, rank_of, rating_of
+from trainers.data import SplitRule
+from trainers.dataset import PARTS, Dataset, Sieve, build, parse, rank_of, rating_of
 
 SIZE = 7
-HALF = Parting(test_from=20180701, validation=0.2)
+HALF = SplitRule(test_from=20180701, validation=0.2)
 
 
 def played(number: int, **changes: object) -> Record:
@@ -77,7 +81,7 @@ def test_every_game_comes_back_in_one_part(records: list[Record], made: Dataset)
 
 
 def test_the_parts_are_those_of_the_trainers_own_split(records: list[Record], made: Dataset) -> None:
-    split = data.split_by_game(data.games_from_records(((0, record) for record in records), SIZE), 20180701, 0.2)
+    split = data.split_by_game(data.games_from_records(((0, record) for record in records), SIZE), HALF)
     for ours, theirs in ((made.train, split.train), (made.validation, split.validation), (made.test, split.test)):
         assert np.array_equal(ours.moves, theirs.moves) and np.array_equal(ours.starts, theirs.starts)
 
@@ -136,7 +140,7 @@ def test_ranks_and_ratings_are_read() -> None:
 
 
 def test_a_split_by_hash_stays_when_games_are_added(records: list[Record], tmp_path: Path) -> None:
-    parting = Parting(test=0.3, validation=0.2)
+    parting = SplitRule(test=0.3, validation=0.2)
     few = build([write(tmp_path / "a.sgfs", records[:30])], tmp_path / "few", Sieve(SIZE), parting)
     more = build([write(tmp_path / "b.sgfs", records)], tmp_path / "more", Sieve(SIZE), parting)
     for part in PARTS:
@@ -199,10 +203,10 @@ def test_dead_stones_are_marked_where_that_gives_the_recorded_result(tmp_path: P
     margins = [0.5, 0.5, 25 - 22 - 6.5, 20.5, None]
     games = [ended("chinese", margin, number, Ending.RESIGN) for number, margin in enumerate(margins)]
     source = write(tmp_path / "games.sgfs", games)
-    plain = build([source], tmp_path / "plain", Sieve(SIZE), Parting(validation=0.0))
+    plain = build([source], tmp_path / "plain", Sieve(SIZE), SplitRule(validation=0.0))
     assert plain.train.scored.tolist() == [False, False, True, False, False] and plain.manifest.dead_stones == {}
     marking = Sieve(SIZE, dead_stones=True)
-    one = build([source], tmp_path / "one", marking, Parting(validation=0.0), 1)
+    one = build([source], tmp_path / "one", marking, SplitRule(validation=0.0), 1)
     two = build([source, write(tmp_path / "twin.sgfs", games[:1])], tmp_path / "two", marking, HALF, 2)
     assert one.train.scored.tolist() == [True, True, True, False, False]
     assert (one.train.owners[:2] == np.tile([1, 1, 1, 1, -1, -1, -1], SIZE)).all()
@@ -234,11 +238,46 @@ def test_the_command_builds_and_tells(records: list[Record], tmp_path: Path) -> 
 
 
 def test_ctrl_c_leaves_nothing_half(records: list[Record], tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "slow.sgf")  # nobody writes to it: reading it never ends
+    text = "".join(f"{record.to_sgf()}\n" for record in records)
+    (tmp_path / "slow.sgfs.gz").write_bytes(gzip.compress(text.encode() * 3000, 1))  # minutes of reading
     (tmp_path / "sets").mkdir()
-    run = arena_begun("data", "build", "slow.sgf", "--out", "sets/set", folder=tmp_path)
-    with open(tmp_path / "slow.sgf", "wb"):  # opens once it is being read
-        run.send_signal(signal.SIGINT)
-        _, errors = run.communicate(timeout=60)
+    words = ("slow.sgfs.gz", "--size", str(SIZE), "--out", "sets/set", "--processes", "1")
+    run = arena_begun("data", "build", *words, folder=tmp_path)
+    opened = Path(f"/proc/{run.pid}/fd")
+    while not any(os.path.realpath(file).endswith("slow.sgfs.gz") for file in opened.iterdir()):
+        assert run.poll() is None
+        time.sleep(0.02)
+    run.send_signal(signal.SIGINT)
+    _, errors = run.communicate(timeout=60)
     assert run.returncode != 0 and "Traceback" not in errors
     assert list((tmp_path / "sets").iterdir()) == []
+
+
+def test_a_pipe_or_a_device_in_a_folder_of_records_is_passed_over_and_by_itself_refused(
+    records: list[Record], tmp_path: Path
+) -> None:
+    folder = tmp_path / "games"
+    folder.mkdir()
+    write(folder / "some.sgfs", records)
+    os.mkfifo(folder / "pipe.sgf")
+    (folder / "zero.sgfs").symlink_to("/dev/zero")
+    assert len(data.load_games([folder], SIZE, tmp_path / "cache")) == 60
+    assert build([folder], tmp_path / "set", Sieve(SIZE), HALF).manifest.games["train"]
+    for name in ("pipe.sgf", "zero.sgfs"):
+        told = arena("data", "build", f"games/{name}", "--out", "other", folder=tmp_path)
+        assert told.returncode == 2 and f"games/{name}: is not a regular file" in told.stderr
+
+
+@pytest.mark.parametrize("damage", [lambda content: content[: len(content) // 2], lambda _: b"", bytes.upper])
+def test_a_damaged_cache_of_games_is_made_anew(
+    records: list[Record], tmp_path: Path, damage: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    source, cache = write(tmp_path / "games.sgfs", records), tmp_path / "cache"
+    data.load_games([source], SIZE, cache)
+    (stored,) = cache.iterdir()
+    whole = stored.read_bytes()
+    stored.write_bytes(damage(whole))
+    again = data.load_games([source], SIZE, cache)
+    assert len(again) == 60 and len(again.moves) == again.starts[-1]
+    assert f"{stored}: is damaged" in caplog.text
+    assert data.load_arrays(stored) is not None

@@ -382,7 +382,7 @@ def test_held_out_games_share_nothing_with_the_others(tiny: Config, findings: Fi
 def taught(results: Sequence[int], win_rates: Sequence[float], shares: torch.Tensor) -> TaughtTarget:
     rows = len(results)
     moves, scores = shares.argmax(1), torch.full((rows,), math.nan)
-    usual = Target(moves, torch.tensor(results), torch.zeros(rows, POINTS), scores, moves)
+    usual = Target(moves, torch.tensor(results), torch.zeros(rows, POINTS), scores)
     return TaughtTarget(usual, shares, torch.tensor(win_rates))
 
 
@@ -394,28 +394,6 @@ def test_the_policy_is_drawn_to_the_shares_of_the_visits() -> None:
     assert float(distill.loss(Answer(best, value), told, 0.5).policy) == pytest.approx(entropy, abs=1e-4)
     assert float(distill.loss(Answer(best.flip(1), value), told, 0.5).policy) > entropy + 1
     assert distill.loss(Answer(best, value), told, 0.5).right == 1
-    sharper = shares**2 / (shares**2).sum(1, keepdim=True)
-    least = float(-torch.xlogy(sharper, sharper).sum(1).mean())
-    sharp = distill.loss(Answer((sharper + 1e-12).log(), value), told, 0.5, sharpening=2.0)
-    assert float(sharp.policy) == pytest.approx(least, abs=1e-4) and least < entropy
-
-
-def test_the_soft_policy_is_drawn_to_the_fourth_root_of_the_shares() -> None:
-    visits = np.random.default_rng(2).multinomial(60, [0.6, 0.3, 0.07, 0.03, 0.0], 8)
-    shares = torch.from_numpy(visits / 60).float()
-    slow = []
-    for row in visits.tolist():
-        roots = [(count / 60 + 1e-7) ** 0.25 for count in row]
-        slow.append([root / math.fsum(roots) for root in roots])
-    wanted = torch.tensor(slow)
-    assert torch.allclose(distill.softened(shares), wanted, atol=1e-6)
-    told, policy, value = taught([WIN] * 8, [0.5] * 8, shares), torch.zeros(8, 5), torch.zeros(8, 3)
-    best = distill.loss(Answer(policy, value, soft_policy=wanted.log()), told, 0.5)
-    assert float(best.soft_policy) == pytest.approx(float(-torch.xlogy(wanted, wanted).sum(1).mean()), abs=1e-5)  # type: ignore[arg-type]
-    worse = distill.loss(Answer(policy, value, soft_policy=shares.clamp(min=1e-7).log()), told, 0.5)
-    assert worse.soft_policy > best.soft_policy + 0.1  # type: ignore[operator]
-    parts = worse.total(Config(soft_policy_weight=2.0)), worse.total(Config())
-    assert torch.isclose(parts[0], parts[1] + 2 * worse.soft_policy)
 
 
 def test_the_value_lies_between_the_result_and_the_win_rate_and_draws_are_left_to_results() -> None:
@@ -551,7 +529,6 @@ def test_games_on_another_size_are_learned_from_in_steps_of_their_own(
         ({"teacher": "checkpoint:nobody"}, "no checkpoint 'nobody'"),
         ({"test_split": 0.9, "validation_split": 0.1}, "no games to learn from"),
         ({"net": "alphago-2x8", "start": ""}, "has no value"),
-        ({"net": "alphago-2x8", "start": "", "soft_policy_weight": 8.0}, "has no auxiliary heads .soft_policy.;"),
         ({"data": ("nowhere",)}, "nowhere"),
     ],
 )
@@ -565,14 +542,11 @@ def test_a_setting_that_cannot_be_is_refused_before_games_are_played(
 
 def test_the_command_tells_what_was_learned_and_goes_on_by_name(tiny: Config, net: Path, tmp_path: Path) -> None:
     settings = ("size=5", "net=arena-1x8", "games=12", "max_rows=64", "test_split=0.4", "validate_every=32")
-    settings += ("opponent_policy_weight=0.15", "soft_policy_weight=8")
     told = ("--preset", "tiny", "--start", str(net), *(word for pair in settings for word in ("--set", pair)))
     run = arena(
         "train", "distill", *told, "--teacher", f"checkpoint:{net},ensemble=true", "--name", "small", folder=tmp_path
     )
     assert run.returncode == 0, run.stderr
-    logged = json.loads((tmp_path / "results/training/small" / METRICS_FILE).read_text().splitlines()[0])
-    assert logged["opponent_policy_loss"] > 0 and logged["soft_policy_loss"] > 0
     assert "the teacher's move" in run.stdout and "before" in run.stdout and "checkpoint:small" in run.stdout
     assert re.search(r"results/cache/distill-games-\w{24}; .* --set earlier=DIR", run.stdout)
     further = arena("train", "distill", "--resume", "small", "--set", "max_rows=96", folder=tmp_path)

@@ -27,13 +27,14 @@ from arena.events.tally import Tally
 from arena.events.terms import Terms
 from arena.go.game import Ending, Rules
 from arena.go.moves import BLACK, WHITE
-from arena.ratings import Bound, PairCounts, compare, share_interval
+from arena.ratings import PairCounts, compare, share_interval
 from arena.results.event import Kind, Report
 from arena.results.frames import event_frames, write_event_csv
 from arena.results.store import Store
 from arena.results.stored import overviews, read_report
-from arena.screen.report import overviews_sheet, print_report
+from arena.screen.report import overviews_sheet, print_report, sections
 from arena.screen.style import Console
+from arena.screen.tables import Sheet
 
 RULES = Rules.preset("cgos", 7)
 LONG = "mcts:playouts=5000,c_uct=0.9@seconds=1"
@@ -248,8 +249,7 @@ def test_of_games_played_on_those_that_ended_otherwise_are_counted(store: Store)
     assert report.check.interval == share_interval(1, 6)
     lines = facts(report)
     assert lines["Check"].startswith("6 games played to the end after adjudication, 1 with another winner")
-    low, high = (100 * end for end in share_interval(1, 6))
-    assert lines["Check"].endswith(f"an error rate of {low:.1f} to {high:.1f} % (95 %)")
+    assert "error rate" not in lines["Check"]  # six games don't bound it
 
 
 def test_a_draw_that_was_adjudged_to_somebody_ended_otherwise(store: Store) -> None:
@@ -385,7 +385,7 @@ def test_players_without_a_measured_distance_are_put_in_order(store: Store) -> N
         store, league, games_of(league, lambda pairing: "a" if "a" in (pairing.black, pairing.white) else pairing.black)
     )
     report = read_report(store)
-    assert report.places[0].elo is not None and report.places[0].elo.bound is Bound.BELOW
+    assert report.places[0].elo is not None and report.places[0].elo.interval.high is None
     assert facts(report)["Order"].startswith("a ≥ ")
 
 
@@ -442,3 +442,48 @@ def test_a_folder_that_cant_be_written_is_one_clear_line(store: Store, tmp_path:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(StoreError, match="can't be written"):
         write_event_csv(read_report(store), tmp_path / "file")
+
+
+# --- What the games don't measure ---
+
+
+@pytest.mark.parametrize(("games", "text"), [(1, "+0 (-∞ to ∞)"), (2, "-529 (-∞ to +669)"), (34, "-1013 (-∞ to -474)")])
+def test_a_match_that_is_lost_to_zero_has_a_number_and_an_end_on_the_right_side(
+    store: Store, games: int, text: str
+) -> None:
+    match = match_of("new", "old", games)
+    store_event(store, match, games_of(match, lambda pairing: "old"))
+    lines = facts(read_report(store))
+    assert lines["Elo"].startswith(text)
+    assert "Normalised" not in lines and "advantage" not in lines["Black"]
+
+
+def test_everybody_has_a_number_in_the_table_in_its_order_from_the_first_game_on(store: Store) -> None:
+    league = league_of("a", "b", "c", "d", games_each=8)
+    records = games_of(league, lambda pairing: min(pairing.black, pairing.white))
+    for some in (records[:1], records[1:]):
+        store_event(store, league, some)
+        report = read_report(store)
+        rated = [place.elo for place in report.places if place.elo is not None]
+        assert len(rated) == sum(place.games > 0 for place in report.places) > 1
+        assert [elo.value for elo in rated] == sorted((elo.value for elo in rated), reverse=True)
+        for place, elo in zip(report.places, rated, strict=False):
+            assert elo.interval.high is None or elo.interval.low is None or elo.is_zero
+            assert f"{elo.value:+.0f}" in printed(report) or elo.is_zero, place
+        standings = event_frames(report)["standings"]
+        assert standings["elo"].notna().sum() == len(rated)
+
+
+def test_a_lead_is_marked_as_shown_only_with_the_number_of_pairs_in_mind(store: Store) -> None:
+    """Of 28 pairs of equal players one or two have a likelihood of superiority above 97.5 % by chance."""
+    league = league_of(*"abcd", games_each=20)
+    store_event(store, league, games_of(league, earlier_wins(league, upsets=4)))
+    report = read_report(store)
+    los = sections(report)[-1].body
+    assert isinstance(los, Sheet) and "6 pairs are compared" in los.note
+    names = [place.name for place in report.places]
+    cells = {(row[1], other): cell for row in los.rows for other, cell in zip(names, row[2:], strict=True)}
+    for (name, other), cell in cells.items():
+        chance = report.los(name, other)
+        assert cell.endswith("*") == (chance is not None and chance > 1 - 0.025 / 6)
+    assert any(cell.endswith("*") for cell in cells.values())

@@ -4,10 +4,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 
 import pytest
 from commandline import environment
@@ -84,16 +84,17 @@ def test_what_a_killed_process_wrote_aside_goes_when_the_next_one_writes(tmp_pat
     place = tmp_path / "state"
     with begun(WRITES, str(place)) as killed, begun(WRITES, str(place)) as running:
         left, kept = printed_by(killed), printed_by(running)
-        (tmp_path / ".state.1").touch()  # of another program
+        theirs = tmp_path / ".arena-state"  # of another program, or a copy of ours
+        shutil.copytree(left.parent, theirs)
         killed.kill()
         killed.wait()
         assert left.exists()
         with begun(WRITES, str(place)) as last:
             own = printed_by(last)
-            assert sorted(tmp_path.iterdir()) == sorted([tmp_path / ".state.1", kept, own])
+            assert sorted(tmp_path.iterdir()) == sorted([theirs, kept.parent, own.parent])
             last.communicate("")
         running.communicate("")
-    assert sorted(os.listdir(tmp_path)) == [".state.1", "state"] and place.read_text() == "half"
+    assert sorted(os.listdir(tmp_path)) == [".arena-state", "state"] and place.read_text() == "half"
 
 
 def test_a_lock_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:
@@ -167,22 +168,56 @@ def test_a_temporary_folder_has_a_path_that_is_short_enough_for_sockets(tmp_path
     deep = tmp_path / ("x" * 100)
     deep.mkdir()
     with begun(SCRATCH, TMPDIR=str(deep)) as process:
-        assert printed_by(process).parent == Path("/tmp") and not any(deep.iterdir())
+        assert printed_by(process).parents[1] == Path("/tmp") and not any(deep.iterdir())
         process.communicate("")
 
 
-def test_a_temporary_folder_goes_with_its_process_or_at_the_start_of_the_next() -> None:
-    tmp_path = Path(mkdtemp(prefix="t-"))
-    (tmp_path / "arena-of-mine").mkdir()
-    place = {"TMPDIR": str(tmp_path)}
-    with begun(SCRATCH, **place) as killed, begun(SCRATCH, **place) as running:
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder with a path that is short enough for sockets."""
+    with TemporaryDirectory(prefix="t-") as folder:
+        yield Path(folder)
+
+
+def test_a_temporary_folder_goes_with_its_process_or_at_the_start_of_the_next(place: Path) -> None:
+    there = {"TMPDIR": str(place)}
+    with begun(SCRATCH, **there) as killed, begun(SCRATCH, **there) as running:
         left, kept = printed_by(killed), printed_by(running)
         killed.kill()
         killed.wait()
-        with begun(SCRATCH, **place) as last:
+        with begun(SCRATCH, **there) as last:
             own = printed_by(last)
-            assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "arena-of-mine", kept, own])
+            assert sorted(left.parent.iterdir()) == sorted([kept, own])
             last.communicate("")
         running.communicate("")
-    assert not left.exists() and [path.name for path in tmp_path.iterdir()] == ["arena-of-mine"]
-    shutil.rmtree(tmp_path)
+    assert list(place.iterdir()) == [left.parent] and not any(left.parent.iterdir())
+    assert left.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_of_the_users_is_never_removed(place: Path) -> None:
+    """One called arena-backup that had a file ``owner`` vanished at the next command."""
+    there = {"TMPDIR": str(place)}
+    with begun(SCRATCH, **there) as process:
+        own = printed_by(process)
+        private = own.parent
+        theirs = [folder / name for folder in (place, private) for name in ("arena-backup", ".arena-backup", "arena-1")]
+        for folder in theirs:
+            shutil.copytree(own, folder)
+            (folder / "data").write_text("mine")
+        (private / ".arena-pipe").mkdir()
+        os.mkfifo(private / ".arena-pipe" / "owner")
+        process.kill()
+    with begun(SCRATCH, **there) as process:
+        printed_by(process)
+        process.communicate("")
+    assert all((folder / "data").read_text() == "mine" for folder in theirs)
+
+
+def test_a_private_folder_that_somebody_else_made_is_not_used(place: Path) -> None:
+    with begun(SCRATCH, TMPDIR=str(place)) as process:
+        private = printed_by(process).parent
+        process.communicate("")
+    private.chmod(0o777)
+    with begun(SCRATCH, TMPDIR=str(place)) as process:
+        assert printed_by(process).parent not in (private, place)
+        process.communicate("")

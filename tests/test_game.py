@@ -260,6 +260,25 @@ def test_nothing_happens_after_the_end() -> None:
 # Setup and handicap
 
 
+def test_a_game_is_over_at_its_move_limit_in_a_look_ahead_too() -> None:
+    game = Game(Rules.preset("cgos", 5, move_limit=3))
+    for move in (0, 25, 25):
+        game = game.after(move)
+    assert game.outcome is not None and game.outcome.ending is Ending.SCORE
+    with pytest.raises(IllegalMove, match="the game is over"):
+        game.after(7)
+    game.outcome = None  # as a bot may do that wants to look further
+    with pytest.raises(IllegalMove, match="at its limit of 3 moves"):
+        game.play(7)
+    assert (len(game.hashes), len(game.moves)) == (4, 3)
+
+
+@pytest.mark.parametrize("move", [-57, -1, 361, 10**6])
+def test_no_setup_stone_is_put_beside_the_board(move: Move) -> None:
+    with pytest.raises(ValueError, match=f"^{move} is not a point of a 19x19 board"):
+        Game(Rules.preset("cgos", 19), black=[move])
+
+
 def test_white_begins_a_handicap_game() -> None:
     game = Game(Rules.preset("cgos", 9), black=handicap_points(9, 3))
     assert (game.to_play, game.handicap, game.moves) == (WHITE, 3, [])

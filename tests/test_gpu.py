@@ -84,7 +84,7 @@ def trainer(name: str, given: Path) -> tuple[Loop, Train]:
         shaped: dict[str, Any] = {"size": 5, "net": "arena-1x8", "batch_size": 16, "max_games": 24}
         return Zero("run", **shaped, **played, **watched), partial(registered, zero.train)
     short: dict[str, Any] = {"games": 4, "eval_games": 2, "final_eval_games": 2, "eval_opponent": "", "pool_every": 1}
-    learned: dict[str, Any] = {"baseline": "value", "gae_lambda": 0.9, "optimizer": "muon", "max_iterations": 2}
+    learned: dict[str, Any] = {"gae_lambda": 0.9, "optimizer": "muon", "max_iterations": 2}
     return RL("run", start=net, size=SIZE, **short, **learned), partial(registered, rl.train)
 
 
@@ -139,7 +139,6 @@ def count_a_step(folder: Path) -> tuple[int, dict[str, int]]:
                     ((2,), torch.int64),
                     ((2, 81), torch.int8),
                     ((2,), torch.float32),
-                    ((2,), torch.int64),
                 )
             )
         ),

@@ -126,6 +126,7 @@ def test_numbers_comments_control_signs_and_empty_lines() -> None:
         ("boardsize nine", "syntax error"),
         ("boardsize 9.5", "syntax error"),
         ("boardsize 99999999999999999999", "syntax error"),
+        ("boardsize 9999999999", "unacceptable size"),
         ("boardsize \u0669", "syntax error"),
         ("boardsize 4", "unacceptable size"),
         ("boardsize 20", "unacceptable size"),
@@ -218,6 +219,7 @@ def test_a_game_is_played_scored_and_cleared() -> None:
     assert ask(server, "undo", "undo", "play black C3", "final_score") == "B+21.5"
     assert ask(server, "komi 25", "final_score") == "0"
     assert ask(server, "komi -.5", "final_score") == "B+25.5"
+    assert ask(server, "komi +7.5", "get_komi") == "7.5"
     assert ask(server, "komi 40", "final_score") == "W+15"
     assert ask(server, "final_status_list alive") == "C3"
     assert ask(server, "final_status_list dead") == ask(server, "final_status_list seki") == ""
@@ -511,6 +513,9 @@ def test_chance_starts_at_the_seed_and_goes_on_with_each_game() -> None:
     server = server_of(bot := Scripted(), seed=5)
     ask(server, "genmove b", "clear_board", "genmove b", "set_random_seed 70", "genmove w", "clear_board", "genmove b")
     assert [game.seed for game in bot.games] == [5, 6, 70, 71]
+    for seed in (2**31 - 1, 2**63 - 1):
+        ask(server, "clear_board", f"set_random_seed {seed}", "genmove b")
+        assert bot.games[-1].seed == seed
     assert float(ask(server, "cputime")) > 0
 
 

@@ -106,6 +106,7 @@ def play_on(bot: GtpBot, game: Game, limits: Limits = LIMITS) -> None:
         ("noise", "", "D4"),  # banners, numbers and stray bytes around an answer
         ("comment", "", "D4"),
         ("late", "A1 B1", "C1"),  # an answer that comes again
+        ("stray", "A1 B1", "C1"),  # and without its number
         *((mode, "A1", "B1") for mode in ("numberless", "unnumbered", "banner")),
         ("resign", "A1", None),
         ("pass", "A1", "pass"),
@@ -282,7 +283,7 @@ def test_a_flood_on_stderr_is_taken_in_and_its_log_capped(scripted: Opener, engi
         ("flood", "without answering 'genmove b'"),
         ("endless", "without answering 'genmove b'"),
         ("hang", "no answer to 'genmove b' in 0.[34] s"),
-        ("unfinished", "last output was '= D4', with no empty"),
+        ("unfinished", " D4', with no empty line after it"),
     ],
 )
 def test_a_fault_has_a_reason_and_leaves_no_process(scripted: Opener, engine_log: Path, mode: str, reason: str) -> None:

@@ -224,3 +224,36 @@ def test_where_superko_leaves_a_pass_that_loses_all_of_the_policy_is_the_pass() 
     policy = improved(forest, slot)
     assert policy[-1] == 1 and policy[:-1].max() == 0
     assert int(gumbel.best_move(forest.nodes, forest.roots, slot, KNOWLEDGE)) == found[MOVES - 1]
+
+
+@kernel
+def _chosen_inside(nodes, knowledge):  # type: ignore[no-untyped-def]
+    return gumbel.choose_inside(nodes, 0, 0, knowledge)
+
+
+def test_inside_the_tree_a_low_result_is_not_lost_below_the_smallest_number() -> None:
+    knowledge = KNOWLEDGE._replace(gumbel_c_visit=50.0, gumbel_c_scale=1.0)
+    random = np.random.default_rng(1)
+    for best in (0.99, 0.5, 0.2, 0.1, 0.05, 0.01):
+        for most in (1, 10, 24, 32, 48, 100, 400, 5000):
+            for _ in range(5):
+                visits = np.array([0, most, *random.integers(0, most + 1, 4)])
+                prior = random.dirichlet(np.ones(len(visits)))
+                value = np.array([0.0, best, *random.uniform(0, best, 4)])
+                nodes = tree.Nodes.empty(1, len(visits) + 1)
+                nodes.first[0, 0], nodes.children[0, 0] = 1, len(visits)
+                nodes.visits[0], nodes.prior[0], nodes.value[0] = [1 + visits.sum(), *visits], [1, *prior], [1, *value]
+                scores = slow_scores(visits, prior, value)
+                chosen = int(_chosen_inside(nodes, knowledge)) - 1
+                assert scores[chosen] >= scores.max() - 1e-3, (best, most, visits, prior, value)
+
+
+def slow_scores(visits: np.ndarray, prior: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """Equation 14 for children of a node that lost each time it was visited, in double precision."""
+    total = visits.sum()
+    told = min(1.0, max(0.0, -(visits * value).sum()))  # of a node with value 1, seen by the other side
+    seen = visits > 0
+    mixed = (told + total * (prior * value)[seen].sum() / prior[seen].sum()) / (1 + total)
+    raised = np.log(prior) + (50.0 + visits.max()) * np.where(seen, value, mixed)
+    improved = np.exp(raised - raised.max())
+    return improved / improved.sum() - visits / (1 + total)

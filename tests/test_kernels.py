@@ -1,12 +1,11 @@
 """The kernels against their slow twin, move by move in random games; also uncompiled and with checked bounds."""
 
 import os
-import runpy
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
-import numba
 import numpy as np
 import pytest
 from reference import BLACK, ReferenceGame
@@ -139,41 +138,37 @@ def test_playouts_depend_on_their_seed_only() -> None:
 TINY = "from arena.go.jit import kernel\n\n\n@kernel\ndef double(number):\n    return 2 * number\n"
 
 
-def test_a_damaged_cache_of_kernels_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Empty, cut, garbage, or one bit turned, in the index or in the machine code."""
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
-    (tmp_path / "tiny.py").write_text(TINY)
+def test_a_damaged_cache_of_kernels_is_made_anew(tmp_path: Path) -> None:
+    """Empty, cut or garbage, in the index or in the machine code."""
+    names = [f"double_{number}" for number in range(6)]
+    (tmp_path / "tiny.py").write_text("".join(TINY.replace("double", name) for name in names))
+    code = f"import tiny; kernels = [tiny.{', tiny.'.join(names)}]; assert all(one(21) == 42 for one in kernels); "
+    code += "print(sum(sum(one.stats.cache_hits.values()) for one in kernels))"
 
     def hits() -> int:
-        double = runpy.run_path(str(tmp_path / "tiny.py"))["double"]
-        assert double(21) == 42
-        return sum(double.stats.cache_hits.values())
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        return int(done.stdout)
 
-    assert (hits(), hits()) == (0, 1)
-    for pattern in ("*.nbc", "*.nbi"):
-        (path,) = (tmp_path / "cache").rglob(pattern)
-        whole = path.read_bytes()
-        turned = bytearray(whole)
-        turned[len(whole) // 2] ^= 4
-        for damaged in (b"", whole[:-50], bytes(range(256)), bytes(turned)):
-            path.write_bytes(damaged)
-            assert (hits(), hits()) == (0, 1), (pattern, damaged[:20])
-
-
-SLOWLY = """
-import time, tiny
-compile = tiny.double._compiler.compile
-tiny.double._compiler.compile = lambda *given: (time.sleep(1.5), compile(*given))[1]
-tiny.double(21)
-print(sum(tiny.double.stats.cache_hits.values()))
-"""
+    assert (hits(), hits()) == (0, 6)
+    damages = [lambda whole: b"", lambda whole: whole[:-50], lambda whole: bytes(range(256))]
+    for name, (kind, damage) in zip(names, product(("nbi", "nbc"), damages), strict=True):
+        (path,) = (tmp_path / "cache").rglob(f"tiny.{name}-*.{kind}")
+        path.write_bytes(damage(path.read_bytes()))
+    assert (hits(), hits()) == (0, 6)
 
 
-def test_two_processes_that_need_a_kernel_compile_it_once(tmp_path: Path) -> None:
+def test_variants_of_a_kernel_that_several_processes_save_at_once_are_kept_apart(tmp_path: Path) -> None:
     (tmp_path / "tiny.py").write_text(TINY)
     settings = {"cwd": tmp_path, "env": {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}}
-    both = [subprocess.Popen([sys.executable, "-c", SLOWLY], stdout=subprocess.PIPE, **settings) for _ in range(2)]
-    assert sorted(process.communicate()[0].strip() for process in both) == [b"0", b"1"]
+    code = "import sys, tiny; number = {}; assert tiny.double(number) == 2 * number"
+    values = ("3", "3.5", "3j")
+    both = [subprocess.Popen([sys.executable, "-c", code.format(value)], **settings) for value in values]
+    assert [process.wait() for process in both] == [0] * len(values)
+    assert len(list((tmp_path / "cache").rglob("*.nbc"))) == 3
 
 
 def test_without_a_place_for_compiled_kernels_they_are_compiled_and_that_is_said_once(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from bots.nets.network import Network, NetworkConfig, expected_result, win_rates
 from trainers.export import describe, export, forget_snapshots, run_model, write_model
 
 ENCODER = find_encoder("arena-17")
+RULES = Rules.preset("cgos", 9)
 NEEDS_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="captures graphs, which needs a CUDA device")
 
 
@@ -106,27 +107,6 @@ def test_an_exported_net_answers_as_torch_does_on_every_size(net: Checkpoint, si
     assert win_rates.dtype == np.float32 and win_rates.min() >= 0 and win_rates.max() <= 1
 
 
-def test_auxiliary_heads_answer_in_training_alone_and_change_nothing_that_is_exported(
-    net: Checkpoint, tmp_path: Path
-) -> None:
-    plain = lively_network()
-    config = replace(plain.config, opponent_policy=1, soft_policy=1)
-    network, planes = Network(config), random_positions(9, 12, 3)
-    assert {key.partition(".")[0] for key in network.load_state_dict(plain.state_dict(), strict=False)[0]} == {
-        "auxiliary"
-    }
-    said = network.train()(torch.from_numpy(planes))
-    assert all(part is not None for part in said) and said.policy.shape == said.opponent_policy.shape == (12, 82)
-    said.soft_policy.sum().backward()
-    assert network.stem.weight.grad.any() and network.policy.points.weight.grad is None
-    network.load_state_dict(plain.state_dict(), strict=False)  # the norms have seen something
-    assert TorchModel(network, torch.device("cpu")).outputs == {"policy", "value", "ownership", "score"}
-    write_model(network.eval(), tmp_path / "model.onnx", planes)
-    write_model(plain.eval(), tmp_path / "plain.onnx", planes)
-    told, exact = (run_model(tmp_path / name, planes) for name in ("model.onnx", "plain.onnx"))
-    assert told.keys() == exact.keys() and all(np.array_equal(told[name], exact[name]) for name in exact)
-
-
 def test_the_model_has_its_numbers_from_the_weights(net: Checkpoint, tmp_path: Path) -> None:
     """Nets that ship had them twice. The twin has its own, and folds the norms before they are written."""
     planes = random_positions(9, 12, 3)
@@ -166,6 +146,17 @@ def test_a_channel_that_has_died_does_not_spoil_int8(tmp_path: Path) -> None:
     assert dying.manifest.metrics["int8_win_rate_difference"] < 0.02
 
 
+def test_a_model_in_int8_that_names_other_moves_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    network, planes = lively_network(), random_positions(9, 64)
+    monkeypatch.setattr("trainers.export.quantise", lambda exact, path, _: write_model(lively_network(9), path, planes))
+    made = export(network, tmp_path / "rough", describe(network, "rough", ENCODER, RULES), planes, planes)
+    assert made.manifest.metrics["int8_agreement"] < 0.7
+    assert MODEL in made.manifest.files and MODEL_INT8 not in made.manifest.files
+    assert Evaluator(made).precision == "fp32" and "saved without int8" in caplog.text
+
+
 def test_a_net_whose_export_differs_from_torch_is_saved_without_it_and_plays(
     net: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -186,16 +177,35 @@ def test_a_net_whose_export_differs_from_torch_is_saved_without_it_and_plays(
     assert bot.choose(game, Limits()).move is not None
 
 
+def test_a_net_that_was_trained_with_heads_that_are_gone_is_read_without_them() -> None:
+    checkpoint = Checkpoint.open(SHIPPED / "zero-9x9")
+    assert checkpoint.manifest.network["opponent_policy"] == 1
+    planes = random_positions(9, 4)
+    with torch.no_grad():
+        answer = load_network(checkpoint).eval()(torch.from_numpy(planes))
+    exact = run_model(checkpoint.model(), planes)
+    assert np.allclose(answer.policy.numpy(), exact["policy"], rtol=1e-4, atol=1e-4)
+
+
 def test_snapshots_of_a_run_are_pruned(net: Checkpoint, tmp_path: Path) -> None:
     planes, folder = random_positions(9, 4), tmp_path / "run"
+    manifest = replace(net.manifest, settings={"name": "run"})
     for step in (90, 100, 110, 120):
-        export(lively_network(), tmp_path / f"run-step{step}", net.manifest, None, planes)
+        export(lively_network(), tmp_path / f"run-step{step}", manifest, None, planes)
         forget_snapshots(folder, 3)
     (tmp_path / "run-steps").mkdir()
     assert {path.name for path in tmp_path.iterdir()} == {"run-step100", "run-step110", "run-step120", "run-steps"}
     assert set(Checkpoint.open(tmp_path / "run-step120").manifest.files) == {WEIGHTS, MODEL}
     forget_snapshots(folder)
     assert [path.name for path in tmp_path.iterdir()] == ["run-steps"]
+
+
+def test_a_checkpoint_that_another_run_named_as_a_snapshot_stays(net: Checkpoint, tmp_path: Path) -> None:
+    theirs = replace(net.manifest, settings={"name": "run-step5"})
+    export(lively_network(), tmp_path / "run-step5", theirs, None, random_positions(9, 4))
+    (tmp_path / "run-step6").mkdir()
+    forget_snapshots(tmp_path / "run")
+    assert {path.name for path in tmp_path.iterdir()} == {"run-step5", "run-step6"}
 
 
 def test_a_net_comes_back_from_its_checkpoint(net: Checkpoint) -> None:
@@ -275,6 +285,31 @@ def test_a_torch_model_says_what_its_network_does_and_learns_with_it(
         assert all(np.array_equal(*parts) for parts in zip(before, after, strict=True))
         model.refresh()
         assert network.training
+
+
+def test_graphs_that_replay_wait_for_weights_that_are_copied_on_another_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, planes = lively_network(), random_positions(9, 4)
+    model = TorchModel(network, torch.device("cpu"), bf16=False)
+    waits: list[tuple[str, bool]] = []
+
+    class Stream:
+        def __init__(self, name: str):
+            self.name = name
+
+        def wait_stream(self, other: "Stream") -> None:
+            replaying, model.stream = model.stream, None
+            is_new = np.allclose(model.run(["policy"], planes)[0], wanted, atol=1e-4)
+            model.stream = replaying
+            waits.append((f"{self.name} waits for {other.name}", is_new))
+
+    copying = Stream("copying")
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: copying)
+    stir(network)
+    with torch.no_grad():
+        wanted = network(torch.from_numpy(planes)).policy.numpy()
+    model.stream = Stream("replaying")  # type: ignore[assignment]  # it has what is used of one
+    model.refresh()
+    assert waits == [("copying waits for replaying", False), ("replaying waits for copying", True)]
 
 
 @NEEDS_CUDA

@@ -10,7 +10,7 @@ from test_game import KO, play, position
 from arena import CheckpointError
 from arena.go.game import Game, Rules
 from arena.go.moves import BLACK, apply_symmetry, move_from_sgf, pass_move
-from arena.go.planes import ENCODERS, encode_game, encode_rows, find_encoder
+from arena.go.planes import ENCODERS, encode_game, encode_games, encode_rows, find_encoder
 
 ENCODER = find_encoder("arena-17")
 
@@ -177,3 +177,9 @@ def test_the_encoders_are_found_by_name() -> None:
     words = "unknown encoder 'arena-18'; this version has stones-1, gocnn-8, arena-17"
     with pytest.raises(CheckpointError, match=words):
         find_encoder("arena-18")
+
+
+def test_games_on_boards_of_several_sizes_are_not_encoded_beyond_the_smaller_board() -> None:
+    games = [Game(Rules.preset("cgos", size)) for size in (19, 5)]
+    with pytest.raises(ValueError, match="several sizes"):
+        encode_games(ENCODERS["arena-17"], games)

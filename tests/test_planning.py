@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena.ratings import Bound, PairCounts, Sprt, compare, expected_score, logistic_llr
-from arena.results.planning import Outlook, games_for_interval, games_to_show, sprt_games
+from arena.ratings import PairCounts, Sprt, compare, expected_score, logistic_llr
+from arena.results.planning import Outlook, games_for_interval, games_to_show, sprt_games, usual_games
+from arena.screen.report import forecast_test
 
 
 def dice(seed: int) -> np.random.Generator:
@@ -70,7 +71,7 @@ def test_five_pairs_foretell_to_a_factor_of_two_and_a_half_at_worst(score: float
 
 def test_what_looks_like_no_end_of_strength_is_still_a_number() -> None:
     won = PairCounts(0, 0, 0, 0, 5)
-    assert compare(won).elo.bound is Bound.BELOW
+    assert not compare(won).elo.is_bounded
     assert 100 < Outlook.of(won).difference(won) < 1000
     even = PairCounts(5, 0, 20, 0, 5)
     assert Outlook.of(even).difference(even) == 0
@@ -143,6 +144,14 @@ def test_a_sequential_test_takes_longest_between_its_hypotheses() -> None:
     assert sprt_games(KNOWN, test, 0) == pytest.approx(sprt_games(KNOWN, test, 30), rel=0.05)
     middle = [sprt_games(KNOWN, test, 15 + step) for step in (-0.1, -1e-4, 0, 1e-4, 0.1)]
     assert max(middle) - min(middle) <= 0.01 * max(middle)
+
+
+def test_a_sequential_test_says_how_many_games_it_takes_before_it_starts() -> None:
+    at_ends, between = usual_games(Sprt(0, 30))
+    assert at_ends == sprt_games(Outlook(0.5, 0.5), Sprt(0, 30), 0) < between
+    assert f"{at_ends:,} games on average if 0 or 30 Elo is true" in forecast_test(Sprt(0, 30), 5000)
+    assert "undecided" not in forecast_test(Sprt(0, 30), 5000)
+    assert "After 1,000 games (-n) it may be undecided" in forecast_test(Sprt(0, 30), 1000)
 
 
 @pytest.mark.parametrize("difference", [-1000.0, 1000.0])

@@ -17,7 +17,7 @@ from arena.events.schedule import Match, Tournament
 from arena.events.terms import Terms
 from arena.go.game import Ending, Rules
 from arena.players.registry import Entry
-from arena.ratings import Bound, Estimate, Interval
+from arena.ratings import Estimate, Interval
 from arena.results.event import Moment, Report
 from arena.results.store import Store
 from arena.results.stored import EMBEDDED, Trained, last_games, read_report, trained_players
@@ -40,7 +40,7 @@ def drawn(picture: Any, width: int = 80, encoding: str = "utf-8") -> list[str]:
 
 
 def known(value: float, half: float) -> Estimate:
-    return Estimate(Bound.BOTH, value, Interval(value - half, value + half))
+    return Estimate(value, Interval(value - half, value + half))
 
 
 # --- In the terminal ---
@@ -67,21 +67,23 @@ def test_a_course_has_a_sign_for_each_player_and_a_band_for_a_single_one() -> No
     assert any("●" in line for line in alone) and any("░" in line for line in alone)
 
 
-def test_a_course_of_two_has_arrows_where_one_side_is_bounded() -> None:
-    least = [Moment(games, {"a": Estimate(Bound.BELOW, interval=Interval(10.0 * games, None))}) for games in (5, 10)]
-    assert sum(line.count("▲") for line in drawn(EloCourse(least, ["a", "zero"]))) == 2
-    most = [Moment(5, {"a": Estimate(Bound.ABOVE, interval=Interval(None, -90.0))})]
-    assert sum(line.count("v") for line in drawn(EloCourse(most, ["zero", "a"]), encoding="ascii")) == 1
-    assert drawn(EloCourse(least, ["a", "b", "zero"])) == ["No rating is bounded on both sides yet."]
+def test_a_player_who_won_everything_has_a_curve_from_the_first_game_on_and_its_band_is_open_above() -> None:
+    swept = [Moment(games, {"a": Estimate(50.0 * games, Interval(10.0 * games, None))}) for games in (1, 5, 10)]
+    lines = drawn(EloCourse(swept, ["a", "zero"]))
+    assert "░" in lines[0] and any("●" in line for line in lines)
+    assert any("1" in line.partition("│")[2] for line in drawn(EloCourse(swept, ["a", "b", "zero"])))
+    assert drawn(EloCourse([], ["a", "zero"])) == ["Nobody is rated yet."]
 
 
 # --- Plots of the page ---
 
 
-def test_a_match_that_was_won_to_zero_can_be_drawn(store: Store) -> None:
+def test_a_match_that_was_won_to_zero_is_drawn_at_its_estimate_with_an_open_whisker(store: Store) -> None:
     match = Match(player("a"), player("b"), Terms(RULES), 10)
     store_event(store, match, games_of(match, lambda pairing: "a"))
-    assert len(draw_svgs(read_report(store), [])) == 2
+    intervals, course = draw_svgs(read_report(store), [])
+    assert "a: +802 (+63 to ∞) in 10 games" in intervals.svg
+    assert "a after 10 games: +802 (+63 to ∞)" in course.svg
 
 
 def test_an_event_without_games_has_no_plots(store: Store) -> None:
@@ -142,12 +144,12 @@ def test_only_nets_of_one_trainer_and_players_of_the_same_settings_are_joined(st
     assert len({late.family, won.family, hot.family}) == 3
 
 
-def test_nets_with_one_sided_ratings_are_drawn_as_arrows(store: Store) -> None:
+def test_nets_that_the_games_bound_on_one_side_can_be_drawn(store: Store) -> None:
     report = report_of(store, "a", "b")
     sided = [
         Trained("a", "policy", 1000, known(100, 20)),
-        Trained("b", "policy", 2000, Estimate(Bound.BELOW, interval=Interval(300.0, None))),
-        Trained("c", "alphago", 500, Estimate(Bound.BELOW)),
+        Trained("b", "policy", 2000, Estimate(500.0, Interval(300.0, None))),
+        Trained("c", "alphago", 500, Estimate(0.0, Interval(None, None))),
     ]
     assert len(draw_svgs(report, sided)) == 3
 

@@ -120,6 +120,18 @@ def test_a_game_stopped_at_the_move_limit_and_who_begins_come_back() -> None:
     assert [read_sgf(each.to_sgf()) for each in (record, unusual)] == [record, unusual]
 
 
+def test_a_move_limit_without_a_result_comes_back_as_it_was_read() -> None:
+    for result in ("?", "Void", "B+R", "B+3", "0"):
+        record = read_sgf(f"(;AP[arena:1]SZ[5]RU[CGOS]KM[7]RE[{result}]C[ending move limit];B[aa];W[bb])")
+        assert read_sgf(record.to_sgf()) == record
+
+
+def test_a_single_setup_stone_is_no_handicap_in_the_score_nor_in_the_file() -> None:
+    game = Game(Rules.preset("chinese", 5), black=[12], to_play=WHITE)
+    assert (game.handicap, game.margin()) == (0, 25 - 7)
+    assert "HA[" not in Record.from_game(game).to_sgf()
+
+
 def test_a_record_with_an_illegal_move_or_setup_says_so_when_replayed() -> None:
     with pytest.raises(RecordError, match="illegal move: move 2 by White, E5 is taken"):
         Record(Rules(), (40, 40), None).replay()

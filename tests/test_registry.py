@@ -4,7 +4,8 @@ import os
 import pickle
 import sys
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
+from decimal import Decimal
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 from arena import CheckpointError, ConfigError
 from arena.contract.bot import Limits
-from arena.contract.settings import plain
+from arena.contract.settings import read_value
 from arena.events.schedule import Match, event_from_json, event_to_json
 from arena.events.terms import Terms
 from arena.go.game import Game, Rules
@@ -90,6 +91,45 @@ def test_settings_are_typed_behind_the_name(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize(
+    ("typed", "command"),
+    [
+        ('"katago gtp -o maxVisits=100,threads=2"', "katago gtp -o maxVisits=100,threads=2"),
+        ("'sh -c \"a=1,b=2\"'", 'sh -c "a=1,b=2"'),
+        ("katago -o 'a=1,b=2' -x", "katago -o 'a=1,b=2' -x"),
+        ("don't", "don't"),
+    ],
+)
+def test_a_command_in_quotes_may_hold_commas(registry: Registry, typed: str, command: str) -> None:
+    for spec in (f"gtp:command={typed},startup=3", f"gtp:startup=3,command={typed}"):
+        entry = registry.resolve(spec)
+        assert (setting(entry, "command"), setting(entry, "startup")) == (command, 3.0)
+        assert registry.resolve(entry.name) == entry
+
+
+def test_a_command_cut_at_a_comma_is_refused_with_the_quotes_that_it_needs(registry: Registry) -> None:
+    message = refusal(registry.resolve, "gtp:command=katago gtp -override-config maxVisits=100,numSearchThreads=2")
+    assert "unknown setting 'numSearchThreads'" in message
+    fixed = message.rpartition(": ")[2]
+    assert setting(registry.resolve(f"gtp:{fixed}"), "command").endswith("maxVisits=100,numSearchThreads=2")
+
+
+@dataclass
+class Numbers:
+    seed: int = 0
+
+
+@pytest.mark.parametrize("value", ["9007199254740993", 9007199254740993, "9223372036854775807", "1e3", 7.0])
+def test_a_whole_number_keeps_all_its_digits(value: object) -> None:
+    assert read_value(value, fields(Numbers)[0], "here") == int(Decimal(value))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", ["9223372036854775808", "1e999999999", "Infinity", [0, [1], 2], "0x10"])
+def test_a_whole_number_that_no_kernel_holds_is_refused(value: object) -> None:
+    with pytest.raises(ConfigError, match="is not a whole number"):
+        read_value(value, fields(Numbers)[0], "here")
+
+
+@pytest.mark.parametrize(
     ("spec", "message"),
     [
         ("fast-randm", "unknown bot 'fast-randm'; did you mean 'fast-random'?"),
@@ -103,6 +143,7 @@ def test_settings_are_typed_behind_the_name(registry: Registry) -> None:
         ("uct:fast", "'uct:fast': 'fast' is not a setting=value"),
         ("uct:=5", "uct: unknown setting ''"),
         ("checkpoint:", "'checkpoint:' needs the name or folder of a net, as in checkpoint:sl-9x9"),
+        ("uct:playouts=5,playouts=6", "uct: playouts is given twice"),
         ("uct:playouts=many", "uct: playouts = 'many' is not a whole number"),
         ("uct:playouts=1.5", "uct: playouts = '1.5' is not a whole number"),
         ("uct:playouts=1e400", "uct: playouts = '1e400' is not a whole number"),
@@ -332,9 +373,12 @@ def test_the_environment_of_an_engine_is_part_of_who_it_is_and_is_read_back_from
     bare = configured(tmp_path, ENGINE).resolve("engine")
     assert turned == entry and len({each.identity for each in (entry, other, bare)}) == 3
     assert "env" not in dict(bare.settings)  # an engine that an earlier arena stored is the same player
-    plan = Match(entry, bare, Terms(Rules.preset()), 2)
-    assert event_from_json(event_to_json(plan)) == plan
-    assert plain(setting(entry, "env")) == '{DATA_DIR = "/srv/a b", THREADS = "2"}'
+    plan = event_to_json(Match(entry, bare, Terms(Rules.preset()), 2))
+    back = list(event_from_json(plan).players.values())
+    assert [one.identity for one in back] == [entry.identity, bare.identity]
+    registry = configured(tmp_path, ENGINE + 'env = {THREADS = "2", DATA_DIR = "/srv/a b"}\n')
+    assert registry.trusted(back[0]) == entry
+    refusal(registry.trusted, back[1])  # the one without them isn't in this file
 
 
 def test_a_check_that_fails_names_the_bot_and_its_file(tmp_path: Path) -> None:
@@ -372,9 +416,9 @@ def test_a_table_without_a_kind_changes_a_known_entry_and_an_empty_file_nothing(
         ('[bots.x]\nkind = "gtp"\ncommand = 5\n', "{file}: [bots.x]: command = 5 is not text"),
         (
             '[bots.x]\nkind = "gtp"\nenv = "A=1"\n',
-            "{file}: [bots.x]: env = 'A=1' is not a table of strings, as in {{NAME = ",
+            "{file}: [bots.x]: env is not a table of strings, as in {{NAME = ",
         ),
-        ('[bots.x]\nkind = "gtp"\nenv = {A = 1}\n', "{file}: [bots.x]: env = {{'A': 1}} is not a table of strings, "),
+        ('[bots.x]\nkind = "gtp"\nenv = {A = 1}\n', "{file}: [bots.x]: env is not a table of strings, "),
         ("[bots.mcts]\ndeadline = 5\n", """[bots.mcts]: 'deadline' is a limit, not a setting; write limits = "dead"""),
         ('[bots.x]\nkind = "uct"\nlimits = 5\n', 'x]: limits = 5 is not text, as in "seconds=1"'),
         (

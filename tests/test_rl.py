@@ -33,7 +33,7 @@ from bots.nets.inference import Evaluator, sample_planes
 from trainers import data, rl
 from trainers.export import describe, export
 from trainers.progress import RATINGS_FILE, Iteration, Rating
-from trainers.rl import Config, Learner, Moves, Pool
+from trainers.rl import Config, Moves, Pool
 from trainers.selfplay import NetPlayer, Uniform, by_colour, draw_seeds, gathered, play
 from trainers.settings import METRICS_FILE
 from trainers.sparring import Sparring, spar
@@ -177,17 +177,6 @@ def test_entropy_is_worth_something_and_divergence_costs() -> None:
     assert float(rl.Losses(one, two, three, four).total(config)) == 1 - 0.5 * 2 + 2.0 * 3 + 4
 
 
-def test_the_mean_return_with_a_colour_follows_the_games(beginner: Checkpoint) -> None:
-    learner = Learner(load_network(beginner))
-    is_black = np.arange(8) % 2 == 0
-    learner.remember(np.where(is_black, 1.0, -1.0), is_black, 0)
-    assert learner.baselines.tolist() == [1.0, -1.0]
-    learner.remember(np.where(is_black, 0.0, -1.0), is_black, 1)
-    assert learner.baselines.tolist() == [0.5, -1.0]
-    learner.remember(np.where(is_black, -0.5, -1.0), is_black, 100)
-    assert learner.baselines.tolist() == pytest.approx([0.4, -1.0])
-
-
 @pytest.mark.parametrize("trace", [0.0, 0.5, 1.0])
 def test_a_move_is_credited_with_what_the_forecasts_after_it_say(trace: float) -> None:
     """Against the sums of the definition, game by game."""
@@ -320,9 +309,7 @@ def test_games_in_parts_on_lent_cores_are_the_same(beginner: Checkpoint, monkeyp
 
 def test_a_run_leaves_a_player_its_figures_and_its_games(small: Config, beginner: Checkpoint, tmp_path: Path) -> None:
     seen: list[rl.Progress] = []
-    folder = train(
-        replace(small, save_games=True, baseline="value", gae_lambda=0.9, entropy_weight=0.01), tmp_path, seen.append
-    )
+    folder = train(replace(small, save_games=True, gae_lambda=0.9, entropy_weight=0.01), tmp_path, seen.append)
     assert folder == tmp_path / "checkpoints" / "small"
     manifest = Checkpoint.open(folder).manifest
     assert (manifest.trainer, manifest.parent, manifest.komi) == ("rl", beginner.identity, 0.5)
@@ -428,7 +415,6 @@ def test_a_run_that_has_another_start_or_damaged_ratings_is_refused(
         ({"eval_opponent": "human"}, "person"),
         ({"eval_opponent_games": 3}, "in pairs"),
         ({"start": "nobody"}, "no checkpoint 'nobody'"),
-        ({"gae_lambda": 0.9}, "give baseline = value, too"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_played(
@@ -444,15 +430,6 @@ def test_a_net_that_knows_nothing_learns_to_beat_what_it_was(small: Config, tmp_
     config = replace(small, games=24, max_iterations=16, learning_rate=0.02, eval_every=100, final_eval_games=100)
     metrics = Checkpoint.open(train(replace(config, pool_every=4, micro_batch_size=1024), tmp_path)).manifest.metrics
     assert metrics["share_against_start_low"] > 0.5, metrics
-
-
-def test_moves_that_hardly_mattered_can_be_left_out(small: Config, tmp_path: Path) -> None:
-    config = replace(small, max_iterations=1, baseline="value", gae_lambda=0.5)
-    rows = [
-        Checkpoint.open(train(replace(config, name=f"least-{least:g}", min_advantage=least), tmp_path)).manifest.rows
-        for least in (0.0, 0.1, 2.0)
-    ]
-    assert 0 < rows[1] < rows[0] == rows[2], rows  # where nothing mattered so much, all do
 
 
 def test_the_command_trains_goes_on_and_says_what_it_came_to(beginner: Checkpoint, tmp_path: Path) -> None:

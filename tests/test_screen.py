@@ -38,7 +38,7 @@ from arena.go.game import Ending
 from arena.go.moves import move_from_gtp
 from arena.go.record import Record
 from arena.players.registry import Entry
-from arena.ratings import Bound, Estimate, Interval
+from arena.ratings import Estimate, Interval
 from arena.results.event import Findings
 from arena.results.frames import ratings_table
 from arena.results.league import Crosstable
@@ -474,7 +474,7 @@ def test_ascii_consoles_get_ascii_only():
     assert text.isascii() and "(X)" in text
     assert re.search(r"Elo +\+\d+ \(\+\d+ to \+\d+\)", text)
     bounded = shown(match := match_of(), Update(records_of(match, range(10), "alphago")), height=40, encoding="ascii")
-    assert re.search(r"Elo +>= \+63 ", "\n".join(bounded))
+    assert re.search(r"Elo +\+802 \(\+63 to inf\) ", "\n".join(bounded))
 
 
 # --- A whole match ---
@@ -679,9 +679,9 @@ def test_the_headline_is_of_the_first_player_and_the_first_forfeits_are_listed()
 def test_the_table_of_bots_has_nets_ratings_and_what_was_changed():
     plain = Entry("fast-random", "fast-random", "bots.fast_random:BOT", (), "arena")
     net = Entry("sl", "policy", "bots.policy:BOT", (("checkpoint", "sl-9x9"), ("temperature", 0.5)), "arena", "ab")
-    ratings = {plain.identity: Estimate(Bound.BELOW, interval=Interval(223.0, None))}
+    ratings = {plain.identity: Estimate(910.0, Interval(223.0, None))}
     rows = [line.split() for line in lines_of(bots_table([plain, net], ratings), 100, 40)]
-    assert ["fast-random", *plain.bot_kind.summary.split(), "≥", "+223"] in rows
+    assert ["fast-random", *plain.bot_kind.summary.split(), "+910", "(+223", "to", "∞)"] in rows
     assert ["sl", *f"{net.bot_kind.summary};".split(), "temperature=0.5", "sl-9x9"] in rows
 
 

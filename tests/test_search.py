@@ -660,3 +660,24 @@ def test_a_search_stops_when_its_move_is_decided_or_its_time_is_up() -> None:
     assert early.visits is not None and full.visits == 6000 and early.visits < 6000
     decision = Uct(Config()).choose(game_of("E5"), Limits(seconds=0.2))
     assert decision.visits is not None and decision.visits > 100
+
+
+@pytest.mark.parametrize("gumbel", [False, True])
+def test_a_root_whose_moves_are_all_forbidden_is_searched_without_touching_the_last_node(gumbel: bool) -> None:
+    game, knowledge = game_of("E5"), TRUST_NET._replace(gumbel=gumbel)
+    forest, slot = grown(game, 20, knowledge)
+    forest.allow(slot, 9, ())
+    for column in forest.nodes:
+        column[slot, -1] = 77
+    search(forest, [game], flat_net, 40, knowledge, keep=True)
+    assert {float(column[slot, -1]) for column in forest.nodes} == {77.0}
+    assert forest.nodes.visits[slot, 0] == 40 and not forest.candidates(slot, 9)
+
+
+def test_a_net_that_answers_nan_ends_the_search_and_nothing_else() -> None:
+    def broken(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        logits, win_rates = flat_net(planes)
+        return logits * np.nan, win_rates * np.nan
+
+    forest, slot = grown(game_of("E5"), 30, net=broken)
+    assert forest.nodes.visits[slot, 0] == 30 and not forest.nodes.visits[slot, -1]

@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -13,12 +13,12 @@ from typer.testing import CliRunner, Result
 from arena import ConfigError
 from arena.cli import app
 from bots.nets.checkpoint import Checkpoint
+from trainers import distill, rl, supervised, value, zero
 from trainers.settings import (
     DISTILL_PRESETS,
     GROUPS,
     METRICS_FILE,
     OWNERSHIP_PRESETS,
-    RENAMED,
     RL,
     RL_PRESETS,
     ROLLOUT_PRESETS,
@@ -50,11 +50,10 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_every_setting_has_a_sentence_a_group_and_no_former_name() -> None:
+def test_every_setting_has_a_sentence_and_a_group() -> None:
     for presets in PRESETS.values():
         for item in fields(presets["cpu"]):
             assert item.metadata["help"] and item.metadata["group"] in GROUPS, item.name
-            assert item.name not in RENAMED
         assert set(presets["cpu"].SHOWN) <= {item.name for item in fields(presets["cpu"])}
 
 
@@ -68,6 +67,13 @@ def test_a_later_word_counts_and_one_end_of_the_run_replaces_the_other() -> None
     assert (
         change(usual, {"data": ["a", "b"]}, "file").data == change(usual, {"data": "a,b"}, "--set").data == ("a", "b")
     )
+
+
+def test_an_optimizer_that_is_chosen_does_not_inherit_the_learning_rate_of_another() -> None:
+    assert change(SL("x"), {"optimizer": "adamw"}, "--set").learning_rate == 0.005
+    assert change(RL_PRESETS["cpu"], {"optimizer": "muon"}, "--set").learning_rate == 0.0016
+    assert change(SL("x"), {"optimizer": "adamw", "learning_rate": 0.01}, "--set").learning_rate == 0.01
+    assert change(SL("x"), {"optimizer": "muon"}, "--set") == SL("x")
 
 
 def test_two_ends_on_the_command_line_both_count() -> None:
@@ -87,8 +93,6 @@ def test_a_key_given_twice_is_refused_for_the_first_would_be_lost() -> None:
     [
         (SL, {"lerning_rate": 0.1}, "file: unknown setting 'lerning_rate'; did you mean 'learning_rate'?"),
         (SL, {"xyz": 1}, "file: unknown setting 'xyz'; --settings lists them"),
-        (SL, {"batch": 4}, "file: the setting 'batch' is now called 'batch_size'"),
-        (RL, {"batch": 4}, "file: the setting 'batch' is now called 'micro_batch_size'"),
         (RL, {"cheap_visits": 4}, "file: unknown setting 'cheap_visits'; --settings lists them"),
         (SL, {"batch_size": "many"}, "file: batch_size = 'many' is not a whole number"),
         (SL, {"batch_size": 0}, "file: batch_size = 0 is out of range; allowed: from 1"),
@@ -100,6 +104,17 @@ def test_a_wrong_setting_is_refused_in_one_line(kind: type, given: dict[str, obj
     with pytest.raises(ConfigError) as refused:
         change(kind(), given, "file")
     assert str(refused.value) == expected
+
+
+@pytest.mark.parametrize("preset", ["tiny", "cpu", "gpu"])
+def test_no_trainer_refuses_the_start_that_is_its_own_default(preset: str, tmp_path: Path) -> None:
+    for trainer, module in (("distill", distill), ("value", value)):
+        config = replace(PRESETS[trainer][preset], device="cpu")
+        module.check(supervised.with_net_named(config, tmp_path), tmp_path)
+    rl.check(replace(RL_PRESETS[preset], device="cpu"), tmp_path)
+    zero.check(replace(ZERO_PRESETS[preset], device="cpu"), tmp_path)
+    with pytest.raises(ConfigError, match="without start there is no net"):
+        supervised.with_net_named(replace(DISTILL_PRESETS[preset], start=""), tmp_path)
 
 
 def test_an_unknown_preset_or_a_broken_file_is_refused(tmp_path: Path) -> None:
@@ -135,7 +150,6 @@ def test_the_help_of_a_trainer_fits_a_screen_and_names_its_options() -> None:
     ("typed", "expected"),
     [
         (["--learning-rate", "3"], "--learning-rate is a setting, not an option: give it as --set learning_rate=VALUE"),
-        (["--batch=3"], "--batch is a setting, not an option: give it as --set batch_size=VALUE"),
         (["--lerning-rate", "3"], "unknown option '--lerning-rate'; did you mean '--learning-rate'?"),
         (["--nme", "x"], "unknown option '--nme'; did you mean '--name'?"),
         (["--set", "batch_size"], "--set batch_size: write KEY=VALUE, such as --set batch_size=128"),
@@ -152,7 +166,7 @@ def test_a_run_is_told_by_file_and_command_line_and_goes_on_by_its_name(archive:
     told = tmp_path / "run.toml"
     told.write_text(
         f'data = ["{archive}"]\nsize = {SIZE}\ntest_from = ""\nbatch_size = 16\nmax_rows = 32\nname = "told"\n'
-        "opponent_policy_weight = 0.15\nvalidate_every = 16\n"
+        "validate_every = 16\n"
     )
     results = tmp_path / "results"
 
@@ -167,12 +181,20 @@ def test_a_run_is_told_by_file_and_command_line_and_goes_on_by_its_name(archive:
     assert further.exit_code == 0, further.output
     manifest = Checkpoint.open(results / "checkpoints" / "told").manifest
     assert manifest.rows == 64 and manifest.settings["net"] == "arena-1x8"
-    assert manifest.network["opponent_policy"] == 1 and manifest.network["soft_policy"] == 0
     lines = (results / "training" / "told" / METRICS_FILE).read_text().splitlines()
-    assert len(lines) == 4 and all(json.loads(line)["opponent_policy_loss"] > 0 for line in lines)
+    assert len(lines) == 4 and all(json.loads(line)["policy_loss"] > 0 for line in lines)
     other = str(train("--resume", "told", "--net", "arena-1x9", "--set", "seed=2").exception)
     assert "net = 'arena-1x8', not 'arena-1x9'" in other and "seed = 1, not 2" in other and "--new" in other
     anew = train("--resume", "told", "--net", "arena-1x9", "--new")
     assert anew.exit_code == 0, anew.output
     unknown = arena("train", "sl", "--resume", "nobody", "--results", str(results), folder=tmp_path)
     assert unknown.returncode == 2 and unknown.stderr.count("\n") == 1 and "nobody" in unknown.stderr
+
+
+def test_a_new_run_without_a_name_removes_no_other_run(tmp_path: Path) -> None:
+    other = tmp_path / "results" / "training" / "other" / "state.pt"
+    other.parent.mkdir(parents=True)
+    other.touch()
+    (tmp_path / "games").mkdir()
+    done = arena("train", "sl", "--data", "games", "--name", "", "--new", folder=tmp_path)
+    assert done.returncode == 2 and "name" in done.stderr and other.exists()

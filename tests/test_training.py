@@ -19,23 +19,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from commandline import arena
 from torch.nn import functional
 
 from arena import CheckpointError, ConfigError, RecordError, UserError
+from arena.files import lock
 from arena.go import kernels
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, apply_symmetry, symmetry_table
 from arena.go.planes import find_encoder
 from arena.go.record import Record
-from bots.nets.catalogue import load_network
+from arena.players.registry import Registry
+from bots.nets.catalogue import load_network, named_network
 from bots.nets.checkpoint import Checkpoint
 from bots.nets.inference import Evaluator
 from bots.nets.network import SCORE_UNIT, Answer
-from trainers import data, dataset, loop, sl, supervised
+from trainers import data, dataset, distill, loop, outcomes, sl, supervised, teachers, value
 from trainers.data import DRAW, LOSS, NO_RESULT, WIN
-from trainers.optimizers import Muon, Plan, orthogonalised
+from trainers.optimizers import Muon, Plan, build_optimizers, orthogonalised
 from trainers.progress import Progress
-from trainers.settings import METRICS_FILE, STATE_FILE, listing
+from trainers.settings import DISTILL_PRESETS, METRICS_FILE, STATE_FILE, VALUE_PRESETS, listing
+from trainers.start import inherited_rules
 from trainers.tracking import TRACE_FILE
 from trainers.workers import Workers, refuse_torchrun
 
@@ -125,7 +129,7 @@ def test_of_eight_symmetric_twins_the_first_stays(records: list[Record]) -> None
 def test_a_split_has_no_game_on_two_sides(records: list[Record]) -> None:
     copies = [turned(replace(record, date="2019-01-01"), 3) for record in records[:20]]
     games = data.games_from_records(((0, record) for record in [*records, *copies]), SIZE)
-    split = data.split_by_game(games, 20180101, 0.2)
+    split = data.split_by_game(games, data.SplitRule(20180101, 0.2))
     keys = [
         {data.canonical_key(part.moves[a:b], SIZE) for a, b in zip(part.starts, part.starts[1:], strict=False)}
         for part in (split.train, split.validation, split.test)
@@ -137,8 +141,9 @@ def test_a_split_has_no_game_on_two_sides(records: list[Record]) -> None:
 
 
 def test_a_validation_game_stays_one_when_games_are_added(games: data.Games) -> None:
-    few = data.split_by_game(games.select(np.arange(40)), 0, 0.3).validation
-    all_games = data.split_by_game(games, 0, 0.3).validation
+    rule = data.SplitRule(validation=0.3)
+    few = data.split_by_game(games.select(np.arange(40)), rule).validation
+    all_games = data.split_by_game(games, rule).validation
     assert len(few) and np.array_equal(all_games.select(np.arange(len(few))).moves, few.moves)
 
 
@@ -171,14 +176,10 @@ def test_symmetries_move_planes_and_targets_alike(games: data.Games) -> None:
     places[:3] = games.starts[[1, 7, -1]] - 1  # the last moves of games
     plain = data.encode_positions(games, ENCODER, places, np.zeros(60, np.int64))
     assert np.array_equal(plain.moves, games.moves[places])
-    ends = set(games.starts[1:].tolist())
-    replies = [data.NO_MOVE if place + 1 in ends else int(games.moves[place + 1]) for place in places.tolist()]
-    assert plain.replies.tolist() == replies
     for symmetry in range(8):
         rows = data.encode_positions(games, ENCODER, places, np.full(60, symmetry))
         assert np.array_equal(rows.planes, apply_symmetry(plain.planes, symmetry))
         assert np.array_equal(rows.moves, symmetry_table(SIZE)[symmetry][plain.moves])
-        assert np.array_equal(rows.replies, np.append(symmetry_table(SIZE)[symmetry], data.NO_MOVE)[plain.replies])
         on_board = rows.moves < SIZE * SIZE
         stones = rows.planes[:, 0] + rows.planes[:, 1]
         assert not stones.reshape(60, -1)[np.flatnonzero(on_board), rows.moves[on_board]].any()
@@ -240,24 +241,19 @@ def test_the_loss_leaves_out_unknown_results() -> None:
     moves, results = torch.tensor([3, 49, 0, 7]), torch.tensor([WIN, NO_RESULT, LOSS, NO_RESULT])
     ownership, owners = torch.randn(4, 49, generator=generator, requires_grad=True), torch.ones(4, 49)
     score, scores = torch.zeros(4), torch.tensor([5.0, math.nan, -20.0, math.nan])
-    opponent, replies = torch.randn(4, 50, generator=generator, requires_grad=True), torch.tensor([1, -1, 49, 0])
-    answer = Answer(policy, value, ownership, score, opponent)
-    losses = sl.loss(answer, loop.Target(moves, results, owners, scores, replies))
+    answer = Answer(policy, value, ownership, score)
+    losses = sl.loss(answer, loop.Target(moves, results, owners, scores))
     assert torch.isclose(losses.policy, functional.cross_entropy(policy, moves))
     assert torch.isclose(losses.value, functional.cross_entropy(value[[0, 2]], results[[0, 2]]))
     assert torch.isclose(losses.ownership, -functional.logsigmoid(ownership[[0, 2]]).mean())
     assert math.isclose(float(losses.score), (0.5**2 / 2 + (2 - 0.5)) / 2)  # Huber's, of half a unit and of two
-    assert losses.opponent_policy is not None
-    assert torch.isclose(losses.opponent_policy, functional.cross_entropy(opponent[[0, 2, 3]], replies[[0, 2, 3]]))
-    plain, weighed = losses.total(sl.Config()), losses.total(sl.Config(opponent_policy_weight=0.5))
-    assert torch.isclose(weighed, plain + 0.5 * losses.opponent_policy)
-    weighed.backward()
-    for part, rows in ((value, [0, 2]), (ownership, [0, 2]), (opponent, [0, 2, 3])):
-        assert part.grad is not None and part.grad.flatten(1).any(1).nonzero().flatten().tolist() == rows
-    results, owners, replies = torch.full((4,), NO_RESULT), torch.zeros(4, 49), torch.full((4,), data.NO_MOVE)
-    nothing = sl.loss(answer, loop.Target(moves, results, owners, torch.full((4,), math.nan), replies))
+    losses.total(sl.Config()).backward()
+    for part in (value, ownership):
+        assert part.grad is not None and part.grad.flatten(1).any(1).nonzero().flatten().tolist() == [0, 2]
+    results, owners = torch.full((4,), NO_RESULT), torch.zeros(4, 49)
+    nothing = sl.loss(answer, loop.Target(moves, results, owners, torch.full((4,), math.nan)))
     assert float(nothing.value.detach()) == 0
-    assert torch.equal(nothing.total(sl.Config(opponent_policy_weight=1)), nothing.policy)
+    assert torch.equal(nothing.total(sl.Config()), nothing.policy)
 
 
 def test_a_score_knows_the_constant_floor_and_late_positions(games: data.Games) -> None:
@@ -324,6 +320,19 @@ def test_muon_steps_all_filters_at_once_as_it_would_one_by_one() -> None:
         optimizer.step()
         for parameter, wanted in zip(parameters, expected, strict=True):
             torch.testing.assert_close(parameter.detach(), wanted, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["arena-3x16", "trencseni-cnn", "alphago-3x16", "gocnn-3x16"])
+def test_muon_takes_neither_the_first_nor_a_last_layer_of_any_net(name: str) -> None:
+    network = torch.nn.Sequential(named_network(name, ENCODER.planes, SIZE))  # as ``rl`` has one in another module
+    muon, adam = build_optimizers(network, Plan(0.04, max_rows=1))
+    names = {id(parameter): name for name, parameter in network.named_parameters()}
+    taken = {names[id(p)] for group in muon.param_groups for p in group["params"]}
+    left = {names[id(p)] for group in adam.param_groups for p in group["params"]}
+    assert taken and not taken & left and taken | left == set(names.values())
+    ends = ("stem.", "stack.0.", "points.", "passing.", "result.", "moves.")
+    assert {name for name in names.values() if name.endswith("weight") and any(end in name for end in ends)} <= left
+    assert all(name.endswith("weight") for name in taken)
 
 
 @pytest.mark.parametrize(
@@ -508,21 +517,8 @@ def test_a_run_that_goes_on_can_be_played_and_its_older_snapshots_go(tiny: sl.Co
     with pytest.raises(Killed):
         sl.train(config, tmp_path, look)
     assert seen == {f"tiny-step{step}" for step in range(1, 5)}
-    sl.train(replace(config, snapshot_minutes=0, keep_best=True, validate_every=64), tmp_path)
-    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["tiny", "tiny-best"]
-    lines = (tmp_path / "training" / "tiny" / METRICS_FILE).read_text().splitlines()
-    losses = {line["rows"]: line["validation_policy_loss"] for line in map(json.loads, lines)}
-    best = Checkpoint.open(tmp_path / "checkpoints" / "tiny-best")
-    assert losses[best.manifest.rows] == min(losses.values()) and "int8_agreement" in best.manifest.metrics
-
-
-def test_a_run_ends_early_when_it_does_not_get_better(tiny: sl.Config, tmp_path: Path) -> None:
-    config = replace(tiny, early_stopping_patience=2, validate_every=32, learning_rate=1e-12, net="alphago-2x8")
-    steps: list[int] = []
-    ended = Checkpoint.open(sl.train(config, tmp_path, lambda progress: steps.append(progress.step))).manifest
-    assert ended.rows == 4 * 32 and "test_top1" in ended.metrics
-    again = Checkpoint.open(sl.train(config, tmp_path, lambda progress: steps.append(progress.step))).manifest
-    assert again.rows == ended.rows == steps[-1] * 32
+    sl.train(replace(config, snapshot_minutes=0), tmp_path)
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["tiny"]
 
 
 @pytest.fixture
@@ -532,7 +528,7 @@ def two_sizes(records: list[Record], tmp_path: Path) -> tuple[str, str]:
         games = tmp_path / f"{size}.sgfs"
         some = records if size == SIZE else [random_game(seed, "2017-05-01", size) for seed in range(40)]
         games.write_text("".join(f"{record.to_sgf()}\n" for record in some))
-        dataset.build([games], tmp_path / f"set{size}", dataset.Sieve(size), dataset.Parting(0, 0.1, 0.1))
+        dataset.build([games], tmp_path / f"set{size}", dataset.Sieve(size), data.SplitRule(0, 0.1, 0.1))
     return str(tmp_path / f"set{SIZE}"), str(tmp_path / "set5")
 
 
@@ -572,6 +568,17 @@ def test_a_compiled_net_learns_as_a_plain_one_does(tiny: sl.Config, tmp_path: Pa
     assert all(torch.allclose(one, two, atol=2e-3) for one, two in states)
 
 
+def test_without_a_compiler_a_net_learns_uncompiled_with_one_line(
+    tiny: sl.Config, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = ["--data", tiny.data[0], "--name", "bare", "--preset", "tiny"]
+    changed = {"size": SIZE, "net": "arena-1x8", "max_rows": 64, "compile": "true", "device": "cpu"}
+    settings = [word for name, value in changed.items() for word in ("--set", f"{name}={value}")]
+    told = arena("train", "sl", *words, *settings, folder=tmp_path, PATH="", CXX="")
+    assert told.returncode == 0, told.stderr
+    assert caplog.text.count("needs a compiler") == 1 and "learns uncompiled" in caplog.text
+
+
 def test_a_run_can_start_from_a_checkpoint_of_the_same_shape(tiny: sl.Config, tmp_path: Path) -> None:
     first = Checkpoint.open(sl.train(replace(tiny, max_rows=64), tmp_path))
     further = replace(tiny, name="further", start=str(first.folder), learning_rate=1e-9, weight_decay=0.0, max_rows=32)
@@ -586,6 +593,38 @@ def test_a_run_can_start_from_a_checkpoint_of_the_same_shape(tiny: sl.Config, tm
     classic = sl.train(replace(tiny, name="classic", net="alphago-2x8", max_rows=32), tmp_path)
     with pytest.raises(CheckpointError, match="channels 8"):
         sl.train(replace(tiny, name="wider", net="alphago-2x16", start=str(classic)), tmp_path)
+
+
+def test_a_childs_held_out_games_are_never_its_parents_training_games(
+    tiny: sl.Config, records: list[Record], games: data.Games, tmp_path: Path
+) -> None:
+    def keys(part: data.Games) -> set[bytes]:
+        return {data.canonical_key(part.moves[a:b], SIZE) for a, b in zip(part.starts, part.starts[1:], strict=False)}
+
+    cache = tmp_path / "cache"
+    short = replace(tiny, max_rows=64, test_from="", test_split=0.2, validation_split=0.2)
+    sl.train(replace(short, name="parent"), tmp_path)
+    learned = keys(dataset.read_split(short, cache).train)
+    other = replace(short, start="parent", name="child", test_from="2018-01-01", validation_split=0.4)
+    assert keys(dataset.read_split(other, cache).test) & learned  # or nothing is shown
+    rules = inherited_rules("parent", tmp_path)
+    for given in (other, replace(other, data=(str(tmp_path / "set"),))):
+        if given is not other:
+            dataset.build([Path(tiny.data[0])], tmp_path / "set", dataset.Sieve(SIZE), data.SplitRule(20180101, 0.4))
+        split = dataset.read_split(given, cache, rules)
+        assert len(split.test) and len(split.validation)
+        assert not (keys(split.test) | keys(split.validation)) & learned
+    sl.train(other, tmp_path)
+    first, *before = inherited_rules("child", tmp_path)
+    assert first == data.SplitRule(20180101, 0.4, 0.2) and tuple(before) == rules
+
+
+def test_records_without_a_day_are_split_when_nothing_is_said_of_days(tiny: sl.Config, games: data.Games) -> None:
+    usual = sl.Config(name="usual", size=SIZE)
+    undated = replace(games, dates=np.zeros_like(games.dates))
+    for some in (games, undated):
+        split = data.split_by_game(some, data.SplitRule.of(usual))
+        assert len(split.train) > 0.8 * len(games) and len(split.test)
 
 
 @pytest.mark.parametrize("shape", ["3x16", "2x24", pytest.param("7x40", marks=pytest.mark.slow)])
@@ -665,6 +704,28 @@ def test_two_processes_of_torchrun_learn_what_one_does(tiny: sl.Config, tmp_path
     assert all(torch.allclose(before[key], after[key], atol=1e-5) for key in before)
     untrained = supervised.build(config, tmp_path).state_dict()
     assert not all(torch.allclose(before[key], untrained[key], atol=1e-4) for key in before)
+
+
+@pytest.mark.parametrize("trainer", ["sl", "ownership", "rl", "rollout", "value", "distill", "zero"])
+def test_of_two_trainers_on_one_name_the_second_says_who_has_it(trainer: str, tmp_path: Path) -> None:
+    training, new = tmp_path / "training" / "mine", ["--new"] if trainer != "rollout" else []
+    with lock(training / "lock"):
+        (training / "state.safetensors").write_text("precious")
+        second = arena("train", trainer, "--name", "mine", *new, "--results", str(tmp_path), folder=tmp_path)
+        assert second.returncode == 2 and second.stderr.count("\n") == 1
+        assert f"{training} is in use by process {os.getpid()}" in second.stderr
+        assert (training / "state.safetensors").read_text() == "precious"
+
+
+def test_of_two_trainers_that_fill_one_folder_of_games_the_second_says_who_does(tmp_path: Path) -> None:
+    config = replace(VALUE_PRESETS["tiny"], device="cpu")
+    folder = outcomes.Recipe.of(config, tmp_path).folder(tmp_path / "cache")
+    with lock(folder / "lock"), pytest.raises(ConfigError, match=f"{folder} is in use by process {os.getpid()}"):
+        value.train(config, tmp_path)
+    taught = replace(DISTILL_PRESETS["tiny"], device="cpu")
+    folder = teachers.Recipe.of(taught, Registry()).folder(tmp_path / "cache")
+    with lock(folder / "lock"), pytest.raises(ConfigError, match=f"{folder} is in use by process {os.getpid()}"):
+        distill.train(taught, tmp_path, Registry())
 
 
 @pytest.mark.parametrize("trainer", ["rl", "rollout"])

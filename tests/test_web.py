@@ -23,7 +23,7 @@ from stored_events import store_event
 from arena.go.record import UNKNOWN, Fact
 from arena.results.store import Store
 from arena.results.stored import last_games, read_report
-from arena.screen.pages import draw_svgs, write_page
+from arena.screen.pages import draw_svgs, html_page, script_data, write_page
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install 'arena[test]'")
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -54,6 +54,13 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 def find(browser: Any, selector: str) -> Any:
     return browser.find_element("css selector", selector)
+
+
+def accept_question(browser: Any) -> None:
+    from selenium.webdriver.support.expected_conditions import alert_is_present
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    WebDriverWait(browser, 10).until(alert_is_present()).accept()
 
 
 def press(browser: Any, *keys: str) -> str:
@@ -93,6 +100,17 @@ def test_a_reports_games_are_stepped_through(browser: Any, tmp_path: Path) -> No
     browser.set_window_size(400, 800)
     assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
     assert browser.get_log("browser") == []
+
+
+def test_one_game_that_cannot_be_read_hides_no_other(browser: Any, tmp_path: Path) -> None:
+    match = match_of("alphago", "sl", games=2)
+    games = [{"id": game.id, "sgf": game.to_sgf()} for game in (record_of(match, number, "sl") for number in range(2))]
+    games[0]["sgf"] = "(;FF[4"
+    body = ['<h1>x</h1><div id="viewer"></div>', script_data("games", {"note": "", "games": games})]
+    (tmp_path / "page.html").write_text(html_page("x", body))
+    browser.get((tmp_path / "page.html").as_uri())
+    boards = browser.find_elements("css selector", ".wall .small")
+    assert "can't be shown" in boards[0].text and "B+2.5" in boards[1].text
 
 
 @pytest.fixture
@@ -152,7 +170,7 @@ def test_an_event_is_shown_and_a_game_is_played_in_the_browser(browser: Any, ser
     assert asked(address, "/play/new", wish, Origin="http://elsewhere.example")[0] == 403
     assert asked(address, "/play/new", {"bot": "file.py:BOT"}, Origin=address)[0] == 409
     assert asked(address, "/play/new", {**wish, "size": 99}, Origin=address)[0] == 409
-    assert asked(address, "/play/00007/state")[0] == 409
+    assert asked(address, "/play/00007/state", {}, Origin=address)[0] == 409
 
     browser.get(f"{address}/play")
     for name, value in (("bot", "fast-random"), ("size", "5")):
@@ -165,10 +183,11 @@ def test_an_event_is_shown_and_a_game_is_played_in_the_browser(browser: Any, ser
     find(browser, point).click()
     assert "That move is not legal." in find(browser, ".wrong").text
     find(browser, ".controls button:last-child").click()
+    accept_question(browser)
     find(browser, ".controls a")  # to another game
     assert find(browser, ".fact b").text == "White won by resignation"
     number = browser.current_url.rpartition("/")[2]
-    code, state = asked(address, f"/play/{number}/state")
+    code, state = asked(address, f"/play/{number}/state", {}, Origin=address)
     assert (code, state["phase"], state["size"]) == (200, "over", 5)
     assert asked(address, f"/play/{number}/do", {"do": "undo"}, Origin=address)[0] == 409
     assert (folder / "results" / "play" / f"{int(number):05}.sgf").exists()
@@ -221,6 +240,7 @@ def test_two_tabs_a_refresh_and_a_new_server_show_the_same_game(browser: Any, tm
         assert " 9:" in find(browser, ".names").text  # the clock goes on, it doesn't begin again
         browser.switch_to.window(second)
         find(browser, ".controls button:last-child").click()
+        accept_question(browser)
         assert find(browser, ".controls a") and "White won by resignation" in find(browser, ".fact").text
     browser.close()
     browser.switch_to.window(first)

@@ -2,11 +2,12 @@
 
 import json
 import logging
+import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from io import StringIO
 from itertools import count
@@ -30,7 +31,7 @@ from bots.alphago import Config as Search
 from bots.nets import vnni
 from bots.nets.catalogue import named_network
 from bots.nets.checkpoint import Checkpoint
-from bots.nets.inference import PackedModel, sample_planes
+from bots.nets.inference import Model, OnnxModel, PackedModel, has_fast_int8, sample_planes
 from bots.nets.packing import pack
 from bots.search import puct
 from bots.search.tree import knowledge_of
@@ -258,6 +259,26 @@ def test_a_live_net_plays_with_the_weights_that_it_was_given_last(int8: bool, pa
             assert rates == pytest.approx(odds[:, 0] + odds[:, 1] / 2, abs=1e-5)
 
 
+def test_a_live_net_whose_value_int8_gets_wrong_plays_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only its policy was compared."""
+    torch.manual_seed(1)
+    network = named_network("arena-2x16", ENCODER.planes, SIZE).eval()
+    planes = np.concatenate([sample_planes(ENCODER, SIZE)] * 4)
+    live = LiveNet(ENCODER, torch.device("cpu"), bf16=False)
+    live.take(network, planes)
+    assert live.is_int8 or not has_fast_int8()
+    for model in (PackedModel, OnnxModel):
+        run = model.run
+
+        def wrong(self: Model, asked: Sequence[str], planes: np.ndarray, run: Callable = run) -> list[np.ndarray]:
+            policy, value = run(self, asked, planes)
+            return [policy, value + np.float32([3, 0, 0])]
+
+        monkeypatch.setattr(model, "run", wrong)
+    live.take(network, planes)
+    assert not live.is_int8
+
+
 @pytest.mark.skipif(not vnni.is_supported(), reason="the processor has no AVX-512 VNNI")
 @pytest.mark.parametrize(("net", "size"), [("arena-1x48", 5), ("arena-3x32", 7), ("arena-2x64", 9)])
 def test_a_packed_net_answers_as_torch_does_for_any_shape_and_size(net: str, size: int) -> None:
@@ -349,6 +370,28 @@ def stop_after(rounds: int) -> Callable[[Round], None]:
             signal.raise_signal(signal.SIGTERM)
 
     return stop
+
+
+def test_the_net_goes_on_learning_while_matches_are_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, went_on, steps = threading.Event(), threading.Event(), list[int]()
+
+    def spar(*_: object) -> np.ndarray:
+        begun.set()
+        assert went_on.wait(60), "nothing was learned during a match"
+        return np.ones(2)
+
+    def watch(progress: Round) -> None:
+        if begun.is_set():
+            steps.append(progress.step)
+        if steps and steps[-1] > steps[0]:
+            went_on.set()
+        if progress.ratings:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(zero, "spar", spar)
+    config = change(ZERO_PRESETS["tiny"], TINY | {"name": "z", "max_games": 100_000, "snapshot_minutes": 0.01}, "test")
+    zero.train(config, tmp_path, Registry(), watch)
+    assert went_on.is_set()
 
 
 def test_elo_is_fitted_to_all_matches_and_drawn() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 import threading
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from queue import Full, Queue
 from typing import Generic, Protocol, TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -17,8 +20,9 @@ from arena import ConfigError, RecordError
 from arena.files import replacing
 from arena.go.collection import read_path
 from arena.go.moves import BLACK, SYMMETRIES, WHITE, symmetry_table
-from arena.go.planes import NO_MOVE, Encoder, encode_rows, final_owners
+from arena.go.planes import Encoder, encode_rows, final_owners
 from arena.go.record import Record
+from trainers.settings import Records
 
 FORMAT = 2
 """Written into the name of every cached file; a change of what ``Games`` holds raises it."""
@@ -91,6 +95,8 @@ class Split:
     train: Games
     validation: Games
     test: Games
+    rules: tuple[SplitRule, ...] = ()
+    """By what they are apart; see ``parts_of``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +111,6 @@ class Batch:
         np.ndarray
     )  # (B, n²) int8: 1 where the point will be the side to move's, -1 the other's, 0 no one's or unknown
     scores: np.ndarray  # (B,) float32: by how many points the side to move will win, komi counted; NaN where unknown
-    replies: np.ndarray  # (B,) int64: the opponent's next move, NO_MOVE where the game ends before
 
     def __len__(self) -> int:
         return len(self.moves)
@@ -118,11 +123,14 @@ def canonical_key(moves: np.ndarray, size: int) -> bytes:
 
 
 def digest_of(paths: Sequence[Path]) -> str:
-    """The sha256 of the contents of files, and of all files in folders. Raises RecordError for what can't be read."""
+    """The sha256 of the contents of files, and of all regular files in folders. Raises RecordError for what can't be
+    read, or isn't a regular file: reading a pipe or a device may never end."""
     digest = hashlib.sha256()
     for path in paths:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise RecordError(f"{path}: is not a regular file; give files of SGF games")
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if file.is_dir():
+            if path.is_dir() and not file.is_file():
                 continue
             try:
                 with file.open("rb") as opened:
@@ -212,9 +220,8 @@ def load_games(paths: Sequence[Path], size: int, cache: Path, dead_stones: bool 
     """
     name = hashlib.sha256(f"{FORMAT} {size} {digest_of(paths)}{' settled' * dead_stones}".encode()).hexdigest()[:24]
     stored = cache / f"games-{name}.npz"
-    if stored.exists():
-        with np.load(stored, allow_pickle=False) as arrays:
-            return Games(size, **{field.name: arrays[field.name] for field in fields(Games) if field.name != "size"})
+    if (arrays := load_arrays(stored)) is not None:
+        return Games(size, **arrays)
     games = games_from_records(_read(paths), size, _settler() if dead_stones else None)
     if not len(games):
         named = ", ".join(str(path) for path in paths)
@@ -235,6 +242,20 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy takes an array for its flag
 
 
+def load_arrays(path: Path) -> dict[str, np.ndarray] | None:
+    """The arrays that ``save_arrays`` wrote; None where there is no such file, or it is damaged: then it is removed,
+    with a warning in the log, and is to be made anew."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, EOFError, BadZipFile, zlib.error, NotImplementedError) as error:
+        logging.getLogger(__name__).warning("%s: is damaged (%s) and is made anew", path, error)
+        path.unlink(missing_ok=True)
+        return None
+
+
 def _read(paths: Sequence[Path]) -> Iterator[tuple[int, Record]]:
     for source, path in enumerate(paths):
         for record in read_path(path):
@@ -242,36 +263,59 @@ def _read(paths: Sequence[Path]) -> Iterator[tuple[int, Record]]:
                 yield min(source, 255), record
 
 
-def split_by_game(games: Games, test_from: int = 0, validation: float = 0.01) -> Split:
-    """Whole games apart: dated ``test_from`` (20180301) or later to the test, of the others a share to validation.
-
-    By date, because a random split puts games into the test that repeat the first moves of training games.
-    The validation share is drawn by a hash of the moves, so that it stays the same when files are added.
-    """
-    share = round(validation * 2**16)
-    drawn = np.array(
-        [int.from_bytes(canonical_key(_moves(games, g), games.size)[:2], "big") < share for g in range(len(games))],
-        np.bool_,
-    )
-    late = games.dates >= test_from if test_from else np.zeros(len(games), np.bool_)
-    return Split(games.select(~late & ~drawn), games.select(~late & drawn), games.select(late))
+TRAIN, VALIDATION, TEST = range(3)
+"""The parts of a split, in the order of the fields of ``Split``."""
 
 
-TEST, VALIDATION, TRAIN = range(3)
-"""The parts of some games; see ``sides_of``."""
+@dataclass(frozen=True, slots=True)
+class SplitRule:
+    """How games are split: by each game alone, so that others don't change its part. Twins under a symmetry stay
+    together."""
+
+    test_from: int = 0
+    """Games of this day (20180301) or later are the test. A random split puts games into the test that repeat the first
+    moves of training games."""
+    validation: float = 0.01
+    """The share of the games not in the test that is kept aside."""
+    test: float = 0.0
+    """The share of games that is the test where no day tells: they have none, or ``test_from`` is 0."""
+    played: bool = False
+    """Whether it is for games that a run plays, not for records."""
+
+    @classmethod
+    def of(cls, settings: Records, played: bool = False) -> SplitRule:
+        """Raises ConfigError for a day that is none."""
+        return cls(day_of(settings.test_from), settings.validation_split, settings.test_split, played)
+
+    def part_of(self, key: bytes, day: int) -> int:
+        """TRAIN, VALIDATION or TEST, by a game's ``canonical_key`` and its date."""
+        validation, test = (int.from_bytes(two, "big") for two in (key[:2], key[2:4]))
+        if day >= self.test_from if self.test_from and day else test < round(self.test * 2**16):
+            return TEST
+        return VALIDATION if validation < round(self.validation * 2**16) else TRAIN
 
 
-def sides_of(games: Games, test: float, validation: float, seen: set[bytes]) -> np.ndarray:
-    """Which part each game belongs to, by a hash of its moves; -1 for one whose twin under a symmetry came before.
-    (games,) int64. ``seen`` are the keys of games before these, and then of these, too."""
-    side = np.full(len(games), -1)
-    shares = round(test * 2**16), round((test + validation) * 2**16)
-    for game in range(len(games)):
-        key = canonical_key(_moves(games, game), games.size)
+def parts_of(games: Games, rules: Sequence[SplitRule], seen: set[bytes] | None = None) -> np.ndarray:
+    """The part of each game by the first of ``rules``, (games,) int64; TRAIN where another one for such games says so:
+    those are of the nets that a run begins with, which have learned from it. -1 for a game whose twin under a symmetry
+    came before. ``seen`` are the keys of games before these, and then of these, too."""
+    seen = set() if seen is None else seen
+    rules = [rule for rule in rules if rule.played == rules[0].played]
+    parts = np.full(len(games), -1)
+    for game, day in enumerate(games.dates.tolist()):
+        key = canonical_key(games.moves[games.starts[game] : games.starts[game + 1]], games.size)
         if key not in seen:
-            side[game] = np.searchsorted(shares, int.from_bytes(key[:2], "big"), side="right")
+            known = [rule.part_of(key, day) for rule in rules]
+            parts[game] = TRAIN if TRAIN in known else known[0]
         seen.add(key)
-    return side
+    return parts
+
+
+def split_by_game(games: Games, *rules: SplitRule) -> Split:
+    """Whole games apart, as ``parts_of`` tells."""
+    parts = parts_of(games, rules)
+    train, validation, test = (games.select(parts == part) for part in (TRAIN, VALIDATION, TEST))
+    return Split(train, validation, test, rules)
 
 
 def day_of(text: str) -> int:
@@ -296,10 +340,6 @@ def some_games(games: Games, positions: int, seed: int) -> Games:
     order = np.random.default_rng(seed).permutation(len(games))
     enough = int((games.lengths[order].cumsum() < positions).sum()) + 1
     return games.select(order[:enough])
-
-
-def _moves(games: Games, game: int) -> np.ndarray:
-    return games.moves[games.starts[game] : games.starts[game + 1]]
 
 
 class Rows:
@@ -450,9 +490,6 @@ def encode_positions(
     planes = encode_rows(encoder, *lists, owners, plies, symmetries, threads)
     tables = symmetry_table(games.size)
     targets = tables[symmetries, games.moves[places]].astype(np.int64)
-    after = np.minimum(places + 1, len(games.moves) - 1)
-    replies = tables[symmetries, games.moves[after]].astype(np.int64)
-    replies[places + 1 == games.starts[owners + 1]] = NO_MOVE
     signs = np.where(plies % 2 == 0, 1, -1)
     final = games.owners[owners] * (signs * games.scored[owners])[:, None].astype(np.int8)
     turned = np.empty_like(final)
@@ -461,7 +498,7 @@ def encode_positions(
     scores = np.where(games.scored[owners], signs * margins, np.nan).astype(np.float32)
     shape = (len(places), encoder.planes, games.size, games.size)
     results = results_of(games.winners[owners], plies)
-    return Batch(planes.reshape(shape), targets, results, plies, turned, scores, replies)
+    return Batch(planes.reshape(shape), targets, results, plies, turned, scores)
 
 
 def results_of(winners: np.ndarray, plies: np.ndarray) -> np.ndarray:

@@ -30,14 +30,16 @@ from arena.go.game import Ending
 from arena.go.moves import BLACK
 from arena.go.record import Record, read_sgf
 from trainers.data import (
+    TRAIN,
     UNKNOWN,
     Games,
     Split,
+    SplitRule,
     canonical_key,
-    day_of,
     digest_of,
     games_from_records,
     load_games,
+    parts_of,
     split_by_game,
 )
 from trainers.settings import Records
@@ -125,27 +127,6 @@ def rank_of(text: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Parting:
-    """How games are split; always whole ones, and never twins under symmetry apart."""
-
-    test_from: int = 0
-    """Games of this day (20180301) or later are the test; 0 draws the test by ``test``."""
-    validation: float = 0.01
-    """The share of the games not in the test that is kept aside."""
-    test: float = 0.0
-    """The share of all games that is the test, where no day says."""
-
-    def part_of(self, key: bytes, day: int) -> str:
-        """The part of a game by its ``canonical_key`` and its date: other games don't change it."""
-        if self.test_from:
-            if day >= self.test_from:
-                return "test"
-        elif int.from_bytes(key[2:4], "big") < round(self.test * 2**16):
-            return "test"
-        return "validation" if int.from_bytes(key[:2], "big") < round(self.validation * 2**16) else "train"
-
-
-@dataclass(frozen=True, slots=True)
 class Manifest:
     """What a dataset is; plain data, stored as JSON beside the parts."""
 
@@ -154,6 +135,7 @@ class Manifest:
     """Name of each file or folder that was read to the sha256 of its contents, in the order of ``Games.sources``."""
     sieve: Mapping[str, Any]
     parting: Mapping[str, Any]
+    """The fields of the ``SplitRule``."""
     read: int
     """Games read, those refused counted."""
     rejects: Mapping[str, int]
@@ -193,6 +175,11 @@ class Dataset:
             if verify and (folder / name).is_file() and _sha256(folder / name) != expected:
                 raise RecordError(f"{folder / name}: isn't the file that {MANIFEST} describes; build the dataset again")
         return cls(folder, manifest, *(_map_part(folder, part, manifest) for part in PARTS))
+
+    @property
+    def rule(self) -> SplitRule:
+        """By what its parts are apart."""
+        return SplitRule(**self.manifest.parting)
 
     def ratings(self, part: str) -> np.ndarray:
         """(games, 2) float32: the Elo of Black and White, 0 where it isn't known."""
@@ -253,7 +240,7 @@ def build(
     paths: Sequence[Path],
     folder: Path,
     sieve: Sieve,
-    parting: Parting,
+    rule: SplitRule,
     processes: int = 1,
     on_progress: Callable[[int, int], None] = lambda read, kept: None,
 ) -> Dataset:
@@ -283,7 +270,7 @@ def build(
         settled.update(parsed.settled[fresh].tolist())
         if not all(fresh):
             rejects["duplicate"] += fresh.count(False)
-        homes = [parting.part_of(key, int(day)) for key, day in zip(parsed.keys, parsed.games.dates, strict=True)]
+        homes = [PARTS[rule.part_of(key, int(day))] for key, day in zip(parsed.keys, parsed.games.dates, strict=True)]
         for part in PARTS:
             which = np.array([new and home == part for new, home in zip(fresh, homes, strict=True)], np.bool_)
             if which.any():
@@ -297,7 +284,7 @@ def build(
         size=sieve.size,
         sources=sources,
         sieve=asdict(sieve),
-        parting=asdict(parting),
+        parting=asdict(rule),
         read=read,
         rejects=dict(rejects.most_common()),
         dead_stones={kind.name: settled[kind] for kind in _COUNTED} if sieve.dead_stones else {},
@@ -450,14 +437,14 @@ def figures(games: Games, ratings: np.ndarray) -> Figures:
     )
 
 
-def read_sizes(settings: Records, cache: Path) -> tuple[Split, list[Games]]:
+def read_sizes(settings: Records, cache: Path, inherited: Sequence[SplitRule] = ()) -> tuple[Split, list[Games]]:
     """As ``read_split``; and where several datasets are named, the training games of those of other sizes.
 
     Raises RecordError and ConfigError as that does, and RecordError for two datasets of one size.
     """
     paths = [Path(path) for path in settings.data]
     if len(paths) < 2 or not all((path / MANIFEST).is_file() for path in paths):
-        return read_split(settings, cache), []
+        return read_split(settings, cache, inherited), []
     sets = [(path, Dataset.open(path)) for path in paths]
     sizes = [opened.manifest.size for _, opened in sets]
     if settings.size not in sizes or len(set(sizes)) < len(sizes):
@@ -465,12 +452,16 @@ def read_sizes(settings: Records, cache: Path) -> tuple[Split, list[Games]]:
             f"datasets of sizes {', '.join(map(str, sizes))}: one must be of size {settings.size}, and each of another"
         )
     own = next(str(path) for path, opened in sets if opened.manifest.size == settings.size)
-    others = [opened.train for _, opened in sets if opened.manifest.size != settings.size and len(opened.train)]
-    return read_split(replace(settings, data=(own,)), cache), others
+    others = [opened for _, opened in sets if opened.manifest.size != settings.size and len(opened.train)]
+    split = read_split(replace(settings, data=(own,)), cache, inherited)
+    rules = dict.fromkeys((*split.rules, *(other.rule for other in others)))
+    return replace(split, rules=tuple(rules)), [other.train for other in others]
 
 
-def read_split(settings: Records, cache: Path) -> Split:
+def read_split(settings: Records, cache: Path, inherited: Sequence[SplitRule] = ()) -> Split:
     """The games that a trainer is to learn from and be tested on: a dataset's parts as they are, other records split.
+    Games from which the net that it begins with has learned, by the rules that are ``inherited``, are held out of
+    neither: a dataset's are left out, others are learned from.
 
     Raises RecordError for records that can't be used, ConfigError for settings that can't be.
     """
@@ -486,10 +477,14 @@ def read_split(settings: Records, cache: Path) -> Split:
             raise RecordError(
                 f"{paths[0]} holds {size}x{size} games, not {settings.size}x{settings.size}; set the size"
             )
-        split = Split(dataset.train, dataset.validation, dataset.test)
+        rules = tuple(dict.fromkeys((dataset.rule, *inherited)))
+        validation, test = dataset.validation, dataset.test
+        if len(rules) > 1:
+            validation, test = (part.select(parts_of(part, rules) != TRAIN) for part in (validation, test))
+        split = Split(dataset.train, validation, test, rules)
     else:
-        day = day_of(settings.test_from)
-        split = split_by_game(load_games(paths, settings.size, cache), day, settings.validation_split)
+        rules = tuple(dict.fromkeys((SplitRule.of(settings), *inherited)))
+        split = split_by_game(load_games(paths, settings.size, cache), *rules)
     if not len(split.train):
         raise RecordError(
             "no training games: all are of test_from or later; set a later test_from, or run arena data build first"

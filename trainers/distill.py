@@ -29,6 +29,7 @@ from trainers.loop import Target, moved, to_tensors
 from trainers.progress import Made, Progress
 from trainers.settings import Distill as Config
 from trainers.sl import Losses
+from trainers.start import inherited_rules
 from trainers.supervised import Answering, Ask, Lesson, Weighed, ask_start, encoder_of, named
 from trainers.teachers import Recipe
 from trainers.teaching import (
@@ -44,6 +45,7 @@ from trainers.teaching import (
     split_findings,
     what_is_missing,
 )
+from trainers.workers import kept_to_one
 
 # --- The loss ---
 
@@ -58,23 +60,7 @@ class TaughtTarget:
     win_rates: Tensor  # (B,), of the side to move; NaN where none is known
 
 
-def sharpened(shares: Tensor, power: float) -> Tensor:
-    """Shares (B, moves) ^ ``power``, again with the sum 1."""
-    raised = shares**power
-    return raised / raised.sum(1, keepdim=True)
-
-
-SOFT_TEMPERATURE, SOFT_FLOOR = 4.0, 1e-7
-"""Of the soft policy target, as KataGo has them."""
-
-
-def softened(shares: Tensor) -> Tensor:
-    """Shares (B, moves) at ``SOFT_TEMPERATURE``, with a floor under moves without visits: how good moves compare that
-    are not the best (KataGoMethods.md, "Auxiliary Soft Policy Target")."""
-    return sharpened(shares + SOFT_FLOOR, 1 / SOFT_TEMPERATURE)
-
-
-def loss(answer: Answer, target: TaughtTarget, outcome_share: float, sharpening: float = 1.0) -> Losses:
+def loss(answer: Answer, target: TaughtTarget, outcome_share: float) -> Losses:
     """How far an answer is from what it should be.
 
     Of the policy it is the cross entropy with the teacher's shares. Of the value it is the cross entropy of win, draw
@@ -84,8 +70,7 @@ def loss(answer: Answer, target: TaughtTarget, outcome_share: float, sharpening:
     """
     assert answer.policy is not None and answer.value is not None  # what ``check`` asks for
     usual = sl.loss(answer, target.usual)
-    wanted = sharpened(target.shares, sharpening)
-    policy = -(wanted * answer.policy.log_softmax(1)).sum(1).mean()
+    policy = -(target.shares * answer.policy.log_softmax(1)).sum(1).mean()
 
     decided, judged = target.usual.results != data.NO_RESULT, ~target.win_rates.isnan()
     by_result = functional.cross_entropy(
@@ -100,10 +85,7 @@ def loss(answer: Answer, target: TaughtTarget, outcome_share: float, sharpening:
     first = torch.where(judged, outcome_share, 1.0) * decided
     second = torch.where(decided, 1 - outcome_share, 1.0) * judged
     value = (first * by_result + second * by_rate).sum() / (decided | judged).sum().clamp(min=1)
-    soft = None
-    if answer.soft_policy is not None:
-        soft = -(softened(target.shares) * answer.soft_policy.log_softmax(1)).sum(1).mean()
-    return replace(usual, policy=policy, value=value, soft_policy=soft)
+    return replace(usual, policy=policy, value=value)
 
 
 # --- Measuring ---
@@ -190,8 +172,16 @@ class Material:
     def read(cls, config: Config, recipe: Recipe, results: Path) -> Material:
         """Raises ConfigError or RecordError for games or records that can't be used."""
         cache = results / "cache"
-        found = split_findings(config, read_findings(config, recipe, cache), read_earlier(config))
-        return cls(found, dataset.read_split(config, cache) if config.data else None)
+        rules = inherited_rules(config.start, results)
+        found = split_findings(config, read_findings(config, recipe, cache), read_earlier(config), rules)
+        return cls(found, dataset.read_split(config, cache, rules) if config.data else None)
+
+    def rules(self, config: Config, results: Path) -> tuple[data.SplitRule, ...]:
+        """By what all the games are apart."""
+        records = self.records.rules if self.records else ()
+        return tuple(
+            dict.fromkeys((data.SplitRule.of(config, played=True), *inherited_rules(config.start, results), *records))
+        )
 
     def rows(self, config: Config, encoder: Encoder, seed: int) -> data.Source:
         """The endless order of training rows, each a ``Taught``."""
@@ -225,7 +215,7 @@ def check(config: Config, results: Path) -> None:
         raise ConfigError("test_split and validation leave no games to learn from; lower them")
     read_earlier(config)  # or hours of play would come before what is wrong with them
     if config.data:
-        dataset.read_split(config, results / "cache")
+        dataset.read_split(config, results / "cache", inherited_rules(config.start, results))
 
 
 def train(
@@ -242,12 +232,15 @@ def train(
     See ``supervised.train``; the games are in cache/, too. Interrupted while they are played it raises
     KeyboardInterrupt.
     """
+    config = supervised.with_net_named(config, results)
     check(config, results)
     recipe = Recipe.of(config, registry)
     missing, _ = what_is_missing(config, recipe, results / "cache")
     with connected(lent if missing else None, [recipe.teacher], recipe.rules) as cores:
         supervised.claim(config, results)
-        make_games(config, recipe, results / "cache", on_made, cores)
+        if missing:
+            with kept_to_one(recipe.folder(results / "cache"), "; it plays the same games"):
+                make_games(config, recipe, results / "cache", on_made, cores)
     return supervised.train(config, results, partial(lesson_of, config, recipe, results), on_progress)
 
 
@@ -270,6 +263,7 @@ def lesson_of(config: Config, recipe: Recipe, results: Path) -> Lesson[TaughtTar
         begin=lambda _: partial(weigh, config),
         watch=partial(figures, "validation"),
         test=test,
+        splits=material.rules(config, results),
         played=f"{sum(len(part.games) for part in parts)} games of {config.teacher} ({recipe.teacher.identity})"
         f"{' and earlier ones' if config.earlier else ''}, {sum(map(len, parts))} positions",
     )
@@ -283,5 +277,5 @@ def to_taught(batch: data.Batch, device: torch.device) -> tuple[Tensor, TaughtTa
 
 
 def weigh(config: Config, answering: Answering, planes: Tensor, target: TaughtTarget) -> Weighed:
-    losses = loss(answering(planes), target, config.outcome_share, config.sharpening)
+    losses = loss(answering(planes), target, config.outcome_share)
     return Weighed(losses.total(config), losses.right, losses.parts())

@@ -13,7 +13,7 @@ import shutil
 import struct
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,19 +30,22 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
 from arena import CheckpointError
-from arena.files import reason
+from arena.files import read_json, reason
 from arena.go.game import Rules
 from arena.go.moves import MAX_SIZE, MIN_SIZE
 from arena.go.planes import Encoder
 from bots.nets.catalogue import Net
-from bots.nets.checkpoint import MODEL, MODEL_INT8, WEIGHTS, Checkpoint, Manifest, save
-from bots.nets.inference import RANGES
+from bots.nets.checkpoint import MANIFEST, MODEL, MODEL_INT8, WEIGHTS, Checkpoint, Manifest, save
+from bots.nets.inference import DOUBT, RANGES
 from bots.nets.network import Network, win_rates
 from bots.nets.vnni import LANES
 
 OPSET = 17
 PARITY = 1e-4
 """How far a logit of the exported net may be from torch, relative to the largest logit where that is over 1."""
+LEAST_AGREEMENT = 0.7
+"""What int8_agreement must be for a model in int8 to be kept. Of the nets that ship it is 0.96 to 0.98; nets of random
+weights, whose moves are close, are still above this."""
 PREPARED = {"onnx.infer": "onnxruntime.quant", "onnx.quant.pre_process": "onnxruntime.quant"}
 """Tells the quantiser that torch has already folded the graph; otherwise it logs a warning."""
 
@@ -203,7 +206,8 @@ def write_models(network: Net, folder: Path, calibration: np.ndarray | None, che
     - int8_agreement: the share of positions where int8 and fp32 name the same likeliest move, or of points;
     - int8_win_rate_difference: the mean between the two, where a net has a value.
 
-    Raises CheckpointError when fp32 doesn't answer as torch does.
+    A model in int8 that agrees too little isn't kept, with a warning in the log. Raises CheckpointError when fp32
+    doesn't answer as torch does.
     """
     write_model(network, folder / MODEL, check, folder / WEIGHTS)
     with torch.no_grad():
@@ -233,6 +237,10 @@ def write_models(network: Net, folder: Path, calibration: np.ndarray | None, che
     if "value" in exact:
         rates = [win_rates(torch.from_numpy(outputs["value"])) for outputs in (exact, answers)]
         measured["int8_win_rate_difference"] = float((rates[0] - rates[1]).abs().mean())
+    if measured["int8_agreement"] < LEAST_AGREEMENT or measured.get("int8_win_rate_difference", 0.0) > DOUBT:
+        (folder / MODEL_INT8).unlink()
+        words = "%s: saved without int8, which agrees with fp32 on %.1f %% only, or win rates differ; it plays in fp32"
+        logging.getLogger(__name__).warning(words, folder.name, 100 * measured["int8_agreement"])
     return _rounded(measured)
 
 
@@ -257,11 +265,22 @@ SNAPSHOTS = 3
 
 
 def forget_snapshots(folder: Path, kept: int = 0) -> None:
-    """Remove the snapshots of the run that will be saved as ``folder``, but for the ``kept`` latest."""
+    """Remove the snapshots of the run that will be saved as ``folder``, but for the ``kept`` latest. A checkpoint with
+    such a name that another run made stays."""
     steps = {path: path.name.removeprefix(f"{folder.name}-step") for path in folder.parent.glob(f"{folder.name}-step*")}
-    numbers = sorted((int(step), path) for path, step in steps.items() if step.isdecimal())
+    numbers = sorted(
+        (int(step), path) for path, step in steps.items() if step.isdecimal() and _run_of(path) == folder.name
+    )
     for _, path in numbers[: max(0, len(numbers) - kept)]:
         shutil.rmtree(path)
+
+
+def _run_of(folder: Path) -> str:
+    """The name of the run that made a checkpoint; empty where that isn't known."""
+    with suppress(CheckpointError):
+        settings = read_json(folder / MANIFEST, error=CheckpointError, hint="").get("settings")
+        return str(settings.get("name", "")) if isinstance(settings, dict) else ""
+    return ""
 
 
 def describe(network: Net, name: str, encoder: Encoder, rules: Rules, **known: Any) -> Manifest:

@@ -15,8 +15,8 @@ from bots.nets import vnni
 from bots.nets.catalogue import Net
 from bots.nets.checkpoint import has_fast_int8
 from bots.nets.gpu import TorchModel
-from bots.nets.inference import DOUBT, POLICY, VALUE, Model, OnnxModel, PackedModel
-from bots.nets.network import Answer, Network
+from bots.nets.inference import DOUBT, POLICY, VALUE, Model, OnnxModel, PackedModel, errors_of_int8
+from bots.nets.network import Answer, Network, win_rates
 from bots.nets.packing import pack
 from trainers.export import array, quantise, ranges_of, write_model
 
@@ -86,9 +86,9 @@ class LiveNet:
                     rough = HeadsModel(OnnxModel(path.with_name("int8.onnx"), 1))
             if rough is not None:
                 with torch.no_grad():
-                    policy = network(torch.from_numpy(planes), ("policy",)).policy.numpy()
-                off = (policy - rough.evaluate(planes)[0]).var(1).mean()
-                self.is_int8 = bool(off <= DOUBT * policy.var(1).mean())
+                    answer = network(torch.from_numpy(planes), ASKED)
+                exact = answer.policy.numpy(), win_rates(answer.value).numpy()
+                self.is_int8 = max(errors_of_int8(exact, rough.evaluate(planes))) <= DOUBT
                 if self.is_int8:
                     return rough
             write_model(Playing(network).eval(), path, planes)  # type: ignore[arg-type]  # two heads of a net

@@ -22,7 +22,7 @@ from safetensors.torch import save as serialised
 from torch import Tensor, nn
 
 from arena import CheckpointError
-from arena.files import replacing, write
+from arena.files import make_private, replacing, write
 from trainers.data import Batch
 from trainers.optimizers import Plan, build_optimizers
 from trainers.progress import Progress
@@ -30,7 +30,7 @@ from trainers.settings import METRICS_FILE, STATE_FILE
 from trainers.tracking import Tell, memory_in_use
 from trainers.workers import ALONE, Workers
 
-STATE_FORMAT = "1"
+STATE_FORMAT = "2"
 
 
 class Target(NamedTuple):
@@ -40,7 +40,6 @@ class Target(NamedTuple):
     results: Tensor  # (B,) int64
     owners: Tensor  # (B, n²) int8
     scores: Tensor  # (B,) float32
-    replies: Tensor  # (B,) int64
 
 
 def moved(array: np.ndarray, device: torch.device) -> Tensor:
@@ -110,7 +109,7 @@ class Run:
         self._names: tuple[str, ...] = ()
         self._rate = 0.0
         self._read, self._shown = -math.inf, {"loss": math.nan, "right": math.nan}
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
         self.told: Sequence[Tell] = ()
 
     @property

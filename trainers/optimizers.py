@@ -141,8 +141,12 @@ ADAM_SHARE = 0.1
 
 
 def build_optimizers(network: nn.Module, plan: Plan) -> list[torch.optim.Optimizer]:
-    """The optimizers for all weights; the first learning rate of each group is kept as ``share`` of the plan's."""
-    matrices = [p for p in network.parameters() if p.ndim > 1 and p.shape[0] > 3]
+    """The optimizers for all weights; the first learning rate of each group is kept as ``share`` of the plan's. Muon
+    has the matrices between the layers that a net calls its ``ENDS``, and AdamW the rest."""
+    parts = [(part, end) for part in network.modules() for end in getattr(part, "ENDS", ())]
+    ends = {id(part.get_submodule(end).weight) for part, end in parts}
+    weights = [p for name, p in network.named_parameters() if name.endswith("weight") and p.ndim > 1]
+    matrices = [p for p in weights if plan.optimizer != "muon" or id(p) not in ends]
     chosen = {id(p) for p in matrices}
     others = [p for p in network.parameters() if id(p) not in chosen]
     if plan.optimizer == "muon":

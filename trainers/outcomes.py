@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from arena import ConfigError
+from arena import ConfigError, RecordError
 from arena.contract.code import SENT
 from arena.go.game import Rules
 from arena.go.kernels import BOARD, new_board, referee
@@ -32,7 +32,18 @@ from bots.nets.inference import Evaluator
 from bots.search.rollouts import run_policy_playouts
 from bots.search.tree import point_from_move
 from trainers import dataset
-from trainers.data import NO_RESULT, UNKNOWN, Games, Split, one_each, results_of, save_arrays, sides_of
+from trainers.data import (
+    NO_RESULT,
+    UNKNOWN,
+    Games,
+    Split,
+    SplitRule,
+    load_arrays,
+    one_each,
+    parts_of,
+    results_of,
+    save_arrays,
+)
 from trainers.lent import Cores
 from trainers.progress import Made
 from trainers.selfplay import Course, Ended, NetPlayer, Player, Uniform, draw_seeds, games_from_moves, groups_on
@@ -82,6 +93,10 @@ class Recipe:
         rules = (self.rules.name, self.rules.size, self.rules.komi)
         told = (FORMAT, self.policy.identity, self.finisher.identity, *rules, self.policy_moves, self.seed)
         return hashlib.sha256(repr(told).encode()).hexdigest()[:24]
+
+    def folder(self, cache: Path) -> Path:
+        """Where games by it are kept."""
+        return cache / f"value-games-{self.key}"
 
     def lengths(self, numbers: np.ndarray) -> np.ndarray:
         """U of the games of these ``numbers`` (games,), of which the last is the highest: (games,) int64."""
@@ -194,7 +209,7 @@ def _parts_from(cores: Cores, recipe: Recipe, missing: Sequence[tuple[int, int]]
 
 def what_is_missing(config: Config, recipe: Recipe, cache: Path) -> list[tuple[int, int]]:
     """Of each file of games that is to be played the first game, and the first after the last."""
-    return [(first, last) for first, last in _chunks(config) if not _file(cache, recipe, first, last).exists()]
+    return [(first, last) for first, last in _chunks(config) if load_arrays(_file(cache, recipe, first, last)) is None]
 
 
 def _chunks(config: Config) -> Iterator[tuple[int, int]]:
@@ -203,14 +218,16 @@ def _chunks(config: Config) -> Iterator[tuple[int, int]]:
 
 
 def _file(cache: Path, recipe: Recipe, first: int, last: int) -> Path:
-    return cache / f"value-games-{recipe.key}" / f"{first:08}-{last:08}.npz"
+    return recipe.folder(cache) / f"{first:08}-{last:08}.npz"
 
 
 def read_games(config: Config, recipe: Recipe, cache: Path) -> Iterator[tuple[Games, np.ndarray]]:
     """The games that ``make_games`` made, whole, file by file, and U of each: (games,) int64."""
     for first, last in _chunks(config):
-        with np.load(_file(cache, recipe, first, last), allow_pickle=False) as arrays:
-            yield Games(recipe.rules.size, **dict(arrays)), recipe.lengths(np.arange(first, last))
+        arrays = load_arrays(path := _file(cache, recipe, first, last))
+        if arrays is None:
+            raise RecordError(f"{path}: its games are gone; the same command plays them again")
+        yield Games(recipe.rules.size, **arrays), recipe.lengths(np.arange(first, last))
 
 
 def cut(games: Games, plies: np.ndarray) -> Games:
@@ -235,32 +252,33 @@ def joined(parts: Sequence[Games]) -> Games:
     return Games(parts[0].size, starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), **arrays)
 
 
-def own_split(config: Config, recipe: Recipe, cache: Path) -> Split:
+def own_split(config: Config, recipe: Recipe, cache: Path, inherited: Sequence[SplitRule] = ()) -> Split:
     """The kept positions of the games of ``make_games``, apart by game: no game, under no symmetry, is in it twice.
 
     Raises ConfigError where nothing is left to learn from or to be tested on.
     """
     parts: tuple[list[Games], ...] = ([], [], [])
     seen: set[bytes] = set()
+    rules = (SplitRule.of(config, played=True), *inherited)
     for games, lengths in read_games(config, recipe, cache):
-        side = sides_of(games, config.test_split, config.validation_split, seen)
+        side = parts_of(games, rules, seen)
         for number, part in enumerate(parts):
             here = side == number
             part.append(cut(games.select(here), lengths[here] + 1))
-    test, validation, train = (joined(part) for part in parts)
+    train, validation, test = (joined(part) for part in parts)
     if not len(train) or not len(test):
         raise ConfigError(f"{config.games} games leave nothing to learn from or for the test; play more games")
-    return Split(train, validation, test)
+    return Split(train, validation, test, rules)
 
 
-def records_split(config: Config, cache: Path) -> Split:
+def records_split(config: Config, cache: Path, inherited: Sequence[SplitRule] = ()) -> Split:
     """The games of records whose result is known, apart as ``dataset.read_split`` does it."""
-    split = dataset.read_split(config, cache)
+    split = dataset.read_split(config, cache, inherited)
     parts = (split.train, split.validation, split.test)
     train, validation, test = (part.select(part.winners != UNKNOWN) for part in parts)
     if not len(train):
         raise ConfigError("no game of the records has a known result; give records with results")
-    return Split(train, validation, test)
+    return Split(train, validation, test, split.rules)
 
 
 # --- What is known of positions without a net ---

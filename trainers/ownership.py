@@ -64,7 +64,7 @@ def measure(ask: Ask, batches: Iterable[data.Batch]) -> Mapping[str, float]:
 def train(config: Config, results: Path, on_progress: Callable[[Progress], None] = lambda _: None) -> Path:
     """Train, or go on where a run of this name stopped; the checkpoint's folder. See ``supervised.train``."""
     supervised.check(config, "ownership", ("ownership",), results)
-    read = partial(from_records, config, results, "ownership", partial(weigh, config), measure, "brier")
+    read = partial(from_records, config, results, "ownership", partial(weigh, config), measure)
     return supervised.train(config, results, read, on_progress)
 
 

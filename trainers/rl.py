@@ -15,7 +15,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -63,16 +62,13 @@ from trainers.settings import RL as Config
 from trainers.sparring import Sparring, spar
 from trainers.supervised import CALIBRATION, PARITY_ROWS, QUICK_ROWS
 from trainers.tracking import profiled, tracked
-from trainers.workers import Workers, pick_device, prepare, refuse_torchrun
+from trainers.workers import Workers, compiled, pick_device, prepare, refuse_torchrun
 
 if TYPE_CHECKING:
     from arena.events.cluster import Stage
 
 LEARNER, OPPONENT = 0, 1
 """Who is who among the players of a game."""
-
-MEMORY = 0.9
-"""How much of the running mean of the returns stays at an iteration."""
 
 SHORT = 32
 """Games of the last match of a run that was stopped."""
@@ -165,24 +161,16 @@ def loss(logits: Tensor, moves: Moves, first: Tensor, temperature: float) -> Los
 class Learner(nn.Module):
     """The net that learns, and what else a run has to remember."""
 
-    baselines: Tensor  # (2,) float64: the running mean of the returns with Black and with White
     positions: Tensor  # () int64: moves learned from
 
     def __init__(self, network: Net):
         super().__init__()
         self.network = network
-        self.register_buffer("baselines", torch.zeros(2, dtype=torch.float64))
         self.register_buffer("positions", torch.zeros((), dtype=torch.int64))
 
     def forward(self, planes: Tensor) -> Answer:
         answer: Answer = self.network(planes)
         return answer
-
-    def remember(self, returns: np.ndarray, is_black: np.ndarray, iteration: int) -> None:
-        """Take the returns of some games, (games,) each, into the running means; iterations count from 0."""
-        share = max(1 / (iteration + 1), 1 - MEMORY)
-        for colour, mask in enumerate((is_black, ~is_black)):
-            self.baselines[colour] += share * (float(returns[mask].mean()) - self.baselines[colour])
 
 
 # --- The run ---
@@ -232,12 +220,8 @@ def check(config: Config, results: Path) -> None:
     checkpoint = Checkpoint.open(find(config.start, results))
     if checkpoint.folder.resolve() == (results / "checkpoints" / config.name).resolve():
         raise ConfigError(f"{config.name} can't begin with itself, which it would replace; give it another name")
-    checkpoint.require("policy")
+    checkpoint.require("policy", "value")
     checkpoint.require_size(config.size)
-    if config.baseline == "value":
-        checkpoint.require("value")
-    elif config.gae_lambda != 1:
-        raise ConfigError(f"gae_lambda = {config.gae_lambda:g} needs the net's forecasts; give baseline = value, too")
     most = max(config.games, config.eval_games, config.eval_opponent_games, config.final_eval_games)
     draw_openings(rules_of(config), most // 2, config.plies, config.seed)
 
@@ -349,12 +333,13 @@ class _Training:
         self.config, self.on_progress, self.cores = config, on_progress, cores
         self.rules = rules_of(config)
         self.device = prepare(config, Workers())
+        torch.backends.cudnn.benchmark = False  # an iteration's last rows have another shape each time
         self.start = Checkpoint.open(find(config.start, results))
         self.encoder = find_encoder(self.start.manifest.encoder)
         self.folder = results / "training" / config.name
         self.saved = results / "checkpoints" / config.name
         self.learner = Learner(self._net()).to(self.device)
-        self.answering = torch.compile(self.learner, dynamic=True) if config.compile else self.learner
+        self.answering = compiled(self.learner, config, self.device, dynamic=True)
         self.opponent, self.first, self.averaged = self._net(), self._net(), self._net()
         self.pool = Pool(self.folder / POOL, config.pool_every, config.pool_size)
         settings = {key: value for key, value in asdict(config).items() if key not in ADJUSTABLE}
@@ -365,8 +350,6 @@ class _Training:
         self.players: dict[Net, NetPlayer] = {}
         self.ratings: list[Rating] = []
         self.bot = bot
-        self.beside = ThreadPoolExecutor(1, "sparring")
-        self.sparring: tuple[int, Future[np.ndarray | None]] | None = None
 
     def _net(self) -> Net:
         """The first net. Its batch norms stay in evaluation mode all along, while their weights learn: what learns must
@@ -383,18 +366,14 @@ class _Training:
             self.pool.add(state.step_count, self.learner.network)
         write_file(self.config, self.folder)
         tracking, profiling = tracked(self.config, self.folder, Workers()), profiled(self.config.profile, self.folder)
-        with tracking as state.told, profiling as profile_step, state.stopping_on_signals(), self.beside:
-            try:
-                if not state.is_over:
-                    self._measure()  # it may have been stopped between saving and this
-                while not state.is_over and not state.stop_asked:
-                    self._iterate()
-                    profile_step()
-                self._take_rating(wait=True)
-                state.save()
-                return self._finish()
-            finally:
-                state.stop_asked = True  # the match beside ends, too
+        with tracking as state.told, profiling as profile_step, state.stopping_on_signals():
+            if not state.is_over:
+                self._measure()  # it may have been stopped between saving and this
+            while not state.is_over and not state.stop_asked:
+                self._iterate()
+                profile_step()
+            state.save()
+            return self._finish()
 
     def _iterate(self) -> None:
         config, state = self.config, self.state
@@ -404,7 +383,7 @@ class _Training:
         nets = (self.learner.network, self.opponent)
         seed = int(draw_seeds(1, config.seed, 2, iteration)[0])
         played = self._play(nets, config.games, config.temperature, seed, draw_seeds(config.games, seed))
-        figures = self._learn(played, is_black, iteration)
+        figures = self._learn(played, iteration)
         figures = {
             "games_per_second": config.games / (time.monotonic() - begun),
             "positions_per_second": played.speed.per_second,
@@ -422,12 +401,10 @@ class _Training:
             self.kept = time.monotonic()
         if self.pool.joins(state.step_count):
             self.pool.add(state.step_count, self.learner.network)
-            self._take_rating(wait=True)  # or a run that is killed and resumed would lack it
             state.save()
             self.pool.keep(state.step_count)
         state.save_when_due()
         self._measure()
-        self._take_rating(wait=state.is_over)
         self.on_progress(
             Iteration(
                 iteration=state.step_count,
@@ -473,13 +450,11 @@ class _Training:
         player.refresh()
         return player
 
-    def _learn(self, played: Played, is_black: np.ndarray, iteration: int) -> dict[str, float]:
+    def _learn(self, played: Played, iteration: int) -> dict[str, float]:
         """One step from the moves that the learner decided: the sum over the moves of a game, the mean over games."""
         config, state, games = self.config, self.state, played.games
         gained = self._advantages(played)
-        places = np.flatnonzero((played.deciders == LEARNER) & (np.abs(gained) >= config.min_advantage))
-        if not len(places):
-            places = np.flatnonzero(played.deciders == LEARNER)
+        places = np.flatnonzero(played.deciders == LEARNER)
         places = np.random.default_rng([config.seed, 3, iteration]).permutation(places)
         moves = moves_of(played, places, gained[places])
         names = ("loss", "policy_loss", "entropy", "others_loss", "divergence")
@@ -497,7 +472,6 @@ class _Training:
             means = torch.stack([total, losses.policy, losses.entropy, losses.others, losses.divergence])
             sums += means.detach() * (len(some) / len(places))
         sums[-1] *= len(places) / compared
-        self.learner.remember(returns_of(games.winners, np.where(is_black, 0, 1)), is_black, iteration)
         self.learner.positions += len(places)
         state.update(len(places), dict(zip(names, sums, strict=True)))
         return state.figures(1)
@@ -505,12 +479,7 @@ class _Training:
     def _advantages(self, played: Played) -> np.ndarray:
         """Of all moves, whoever decided them; (all moves,) float32."""
         config, games = self.config, played.games
-        places, plies = np.arange(len(games.moves)), games.plies
-        returns = returns_of(np.repeat(games.winners, games.lengths), plies)
-        if config.baseline == "none":
-            return returns
-        if config.baseline == "colour":
-            return returns - self.learner.baselines.cpu().numpy().astype(np.float32)[plies % 2]
+        places = np.arange(len(games.moves))
         forecasts = np.empty(len(places), np.float32)
         for begin in range(0, len(places), config.micro_batch_size):
             some = places[begin : begin + config.micro_batch_size]
@@ -561,24 +530,17 @@ class _Training:
         return self.averaged
 
     def _spar(self) -> None:
-        """Begin a match of the averaged net, as it is now, against a bot; always with the same openings. It is played
-        in a thread of its own, while the net goes on learning."""
+        """A match of the averaged net against a bot, always with the same openings; unless the run is stopped in it."""
         if self.bot is None:
             return
-        self._take_rating(wait=True)
-        net, iteration = deepcopy(self._average()), self.state.step_count
-        self.sparring = iteration, self.beside.submit(self._spar_with, net, self.bot, iteration)
-
-    def _spar_with(self, net: Net, bot: Entry, iteration: int) -> np.ndarray | None:
-        """The net's points in each game; None once the run is told to stop."""
-        config, count = self.config, self.config.eval_opponent_games
-        player = NetPlayer(net, self.encoder, self.device, config.eval_temperature, config.bf16)
+        config, count, iteration, bot = self.config, self.config.eval_opponent_games, self.state.step_count, self.bot
+        player = self._player(self._average(), config.eval_temperature)
         openings = draw_openings(self.rules, count // 2, config.plies, config.seed)
         twice = [opening for opening in openings for _ in range(2)]
         seeds = (draw_seeds(count, config.seed, 5, iteration) >> np.uint64(1)).tolist()
         opponent = bot.build()
         try:
-            return spar(
+            points = spar(
                 Sparring(player),
                 opponent,
                 bot.limits,
@@ -590,16 +552,8 @@ class _Training:
             )
         finally:
             opponent.close()
-
-    def _take_rating(self, wait: bool = False) -> None:
-        """Note how the match against the bot went, if it is over; ``wait`` until it is."""
-        if self.sparring is None or self.bot is None:
-            return
-        iteration, match = self.sparring
-        if wait or match.done():
-            points, self.sparring = match.result(), None
-            if points is not None:
-                self._note(Rating.of(iteration, self.bot.name, points))
+        if points is not None:
+            self._note(Rating.of(iteration, bot.name, points))
 
     def _note(self, rating: Rating) -> None:
         """Keep a rating; a match that was played again counts as it went last."""
@@ -613,7 +567,6 @@ class _Training:
         minutes = state.seconds / 60
         if state.done >= 1 and not any(one.iteration == state.step_count for one in self.ratings):
             self._spar()
-            self._take_rating(wait=True)
         played = self._rate(config.final_eval_games if state.done >= 1 else min(SHORT, config.final_eval_games))
         rating = self.ratings[-1]
         metrics = {
@@ -646,6 +599,7 @@ class _Training:
             settings={**asdict(config), "start": Path(config.start).name},
             metrics=metrics,
             parent=self.start.identity,
+            splits=self.start.manifest.splits,
         )
         planes = (None, rows[:QUICK_ROWS]) if step else (rows[:CALIBRATION], rows)
         return export(network, self.saved.with_name(name), manifest, *planes).folder

@@ -31,36 +31,6 @@ GROUPS = SOURCE, NET, PLAYING, BUDGET, LEARNING, WATCHING, MACHINE = (
 SETTINGS_FILE, STATE_FILE, METRICS_FILE = "settings.json", "state.safetensors", "metrics.jsonl"
 """All settings of a run, what it is resumed from, and its log."""
 
-RENAMED = {
-    "average": "ema_decay",
-    "batch": "batch_size",
-    "cheap_visits": "cheap_search_visits",
-    "check_every": "validate_every",
-    "check_positions": "validation_positions",
-    "chunk": "games_per_file",
-    "clip": "max_grad_norm",
-    "deep_share": "full_search_prob",
-    "divergence_weight": "kl_weight",
-    "final_games": "final_eval_games",
-    "least": "min_advantage",
-    "loaders": "num_workers",
-    "players": "game_threads",
-    "rate_against": "eval_opponent",
-    "rate_bot_games": "eval_opponent_games",
-    "rate_every": "eval_every",
-    "rate_games": "eval_games",
-    "rate_temperature": "eval_temperature",
-    "records": "data",
-    "schedule": "lr_schedule",
-    "shrink": "weight_decay",
-    "slots": "parallel_games",
-    "test_share": "test_split",
-    "trace": "gae_lambda",
-    "validation": "validation_split",
-    "warm_up": "warmup_ratio",
-}
-"""What settings were called, and are called now."""
-
 
 def option(
     default: Any,
@@ -104,7 +74,14 @@ class Records(Settings):
         (), SOURCE, "SGF files, folders or archives to learn from, or datasets, one of each board size"
     )
     test_from: str = option(
-        "2018-03-01", SOURCE, "Games of this day or later are the test set; '' for none. A dataset has its own test set"
+        "", SOURCE, "Games of this day or later are the test set, such as 2018-03-01. A dataset has its own"
+    )
+    test_split: float = option(
+        0.05,
+        SOURCE,
+        "Share of the games held out for the test: of all, or with test_from of those without a day",
+        0,
+        0.9,
     )
     validation_split: float = option(0.01, SOURCE, "Share of the other games held out for validation", 0, 1)
     test_positions: int = option(60_000, WATCHING, "Test positions, in whole games; 0 for all", 0)
@@ -117,7 +94,9 @@ class Loop(Settings):
     start: str = option("", NET, "Checkpoint to train on from, by name or folder; its net may be smaller")
     max_minutes: float | None = option(None, BUDGET, "Minutes of training, all sittings together", 0)
     optimizer: str = option("muon", LEARNING, "Optimizer", choices=("muon", "adamw", "sgd"))
-    learning_rate: float = option(0.04, LEARNING, "Peak learning rate, after the warmup", 0)
+    learning_rate: float = option(
+        0.04, LEARNING, "Peak learning rate, after the warmup; for adamw an eighth, for sgd 2.5 times that of muon", 0
+    )
     lr_schedule: str = option(
         "cosine",
         LEARNING,
@@ -158,11 +137,12 @@ class Supervised(Loop, Records):
     batch_size: int = option(256, LEARNING, "Rows a step, all processes together", 1)
     validate_every: int = option(50_000, WATCHING, "Rows between validations", 1)
     validation_positions: int = option(8_000, WATCHING, "Positions of a validation", 1)
-    keep_best: bool = option(False, WATCHING, "Keep the net with the lowest validation loss so far as NAME-best")
-    early_stopping_patience: int = option(
-        0, BUDGET, "Validations without a lower validation loss after which the run ends; 0 for never", 0
-    )
     processes: int = option(1, MACHINE, "Processes that share each batch; on a CPU, one per core is fastest", 1)
+
+
+RATES = {"muon": 0.04, "adamw": 0.005, "sgd": 0.1}
+"""Learning rates at which the optimizers are alike: one that is chosen without a rate has the preset's, times the ratio
+of theirs."""
 
 
 def is_paths(item: Field[Any]) -> bool:
@@ -171,8 +151,8 @@ def is_paths(item: Field[Any]) -> bool:
 
 
 ADJUSTABLE = frozenset(
-    "data max_rows max_minutes max_iterations max_games early_stopping_patience save_minutes snapshot_minutes "
-    "keep_best eval_opponents eval_visits "
+    "data max_rows max_minutes max_iterations max_games save_minutes snapshot_minutes "
+    "eval_opponents eval_visits "
     "save_games tensorboard wandb profile threads num_workers device compile "
     "test_positions validate_every validation_positions parallel_games game_threads playout_positions eval_every "
     "eval_games eval_temperature eval_opponent eval_opponent_games final_eval_games".split()
@@ -186,10 +166,6 @@ GPU: dict[str, Any] = {"save_minutes": 1.0, "num_workers": 8, "device": "cuda", 
 """What the gpu presets share."""
 
 
-OPPONENT_POLICY = "Weight of the auxiliary opponent policy loss: the move after the next. KataGo uses 0.15"
-"""The help of a setting that several trainers have."""
-
-
 @dataclass(frozen=True)
 class SL(Supervised):
     """What ``trainers.sl`` is told."""
@@ -199,8 +175,6 @@ class SL(Supervised):
     value_weight: float = option(0.4, LEARNING, "Weight of the value loss; that of the policy loss is 1", 0)
     ownership_weight: float = option(0.3, LEARNING, "Weight of the ownership loss", 0)
     score_weight: float = option(0.1, LEARNING, "Weight of the score loss", 0)
-    opponent_policy_weight: float = option(0.0, LEARNING, OPPONENT_POLICY, 0)
-    label_smoothing: float = option(0.0, LEARNING, "Label smoothing of the policy targets", 0, 0.99)
 
 
 SL_PRESETS = {
@@ -278,16 +252,7 @@ class RL(Loop):
     warmup_ratio: float = option(0.0, LEARNING, "Share of the budget in which the learning rate rises", 0, 0.9)
     weight_decay: float = option(0.0, LEARNING, "Decoupled weight decay of the convolutions", 0)
     ema_decay: float = option(0.8, LEARNING, "Decay a step of the averaged weights, which are what is saved", 0, 1)
-    baseline: str = option(
-        "colour",
-        LEARNING,
-        "Baseline taken off a return: none, the mean return so far with that colour, or the value head",
-        choices=("none", "colour", "value"),
-    )
-    gae_lambda: float = option(1.0, LEARNING, "GAE lambda, with baseline value (1 = Monte Carlo returns)", 0, 1)
-    min_advantage: float = option(
-        0.0, LEARNING, "Moves with a smaller advantage, either way, are left out, which saves time", 0, 2
-    )
+    gae_lambda: float = option(1.0, LEARNING, "GAE lambda (1 = Monte Carlo returns)", 0, 1)
     entropy_weight: float = option(0.0, LEARNING, "Weight of the entropy bonus, in nats a move", 0)
     kl_weight: float = option(0.0, LEARNING, "Weight of the KL divergence from the first net's policy", 0)
     value_weight: float = option(0.1, LEARNING, "Weight of the value loss", 0)
@@ -326,9 +291,7 @@ RL_PRESETS = {
         lr_schedule="cosine",
         warmup_ratio=0.03,
         ema_decay=0.9,
-        baseline="value",
         gae_lambda=0.9,
-        min_advantage=0.03,
         entropy_weight=0.01,
         eval_every=20,
         eval_games=512,
@@ -361,7 +324,6 @@ class Value(Supervised):
         60, SOURCE, "Self-play: most moves by the policy, before one random move and then the position", 1
     )
     komi: float = option(7.0, SOURCE, "Self-play: komi", -1000, 1000)
-    test_split: float = option(0.05, SOURCE, "Self-play: share of the games held out for the test", 0, 0.9)
     positions: str = option(
         "one", SOURCE, "Records: one random position a game and epoch, or all, which overfits", choices=("one", "all")
     )
@@ -375,9 +337,6 @@ class Value(Supervised):
         LEARNING,
         "Value loss: cross entropy of win, draw and loss, or squared error as in AlphaGo",
         choices=("wdl", "mse"),
-    )
-    freeze: str = option(
-        "none", LEARNING, "trunk: only the value, ownership and score heads learn", choices=("none", "trunk")
     )
     learning_rate: float = option(0.01, LEARNING, "Peak learning rate, after the warmup", 0)
     policy_weight: float = option(
@@ -452,23 +411,17 @@ class Distill(Supervised):
     earlier: tuple[str, ...] = option(
         (), SOURCE, "Folders of earlier games to learn from, too, of any size: results/cache/distill-games-..."
     )
-    test_split: float = option(0.05, SOURCE, "Share of the games held out for the test", 0, 0.9)
     validation_split: float = option(0.03, SOURCE, "Share of the games held out for validation", 0, 1)
     records_share: float = option(0.25, SOURCE, "With --data: share of the rows that imitate records", 0, 1)
-    net: str = option("arena-8x64", NET, "Net: arena-BLOCKSxCHANNELS")
+    net: str = option("", NET, "Net: arena-BLOCKSxCHANNELS; '' for one of the shape of start")
     start: str = option("distilled-9x9", NET, "Checkpoint to start from; its net may be smaller; '' for none")
     learning_rate: float = option(0.01, LEARNING, "Peak learning rate, after the warmup", 0)
-    sharpening: float = option(1.0, LEARNING, "Exponent of the visit shares in targets; over 1 sharpens them", 0.1)
     outcome_share: float = option(
         0.5, LEARNING, "Weight of the game's result in the value target; the rest is the search's win rate", 0, 1
     )
     value_weight: float = option(0.4, LEARNING, "Weight of the value loss; that of the policy loss is 1", 0)
     ownership_weight: float = option(0.1, LEARNING, "Weight of the ownership loss", 0)
     score_weight: float = option(0.05, LEARNING, "Weight of the score loss", 0)
-    opponent_policy_weight: float = option(0.0, LEARNING, OPPONENT_POLICY, 0)
-    soft_policy_weight: float = option(
-        0.0, LEARNING, "Weight of the auxiliary soft policy loss: shares at temperature 4. KataGo uses 8", 0
-    )
     games_per_file: int = option(16, MACHINE, "Games in a file; a killed command loses one file", 1)
     parallel_games: int = option(32, MACHINE, "Games under way at once, in each game thread", 1)
     game_threads: int = option(1, MACHINE, "Threads that play games, each with a teacher of its own", 1)
@@ -568,10 +521,6 @@ class Zero(Loop):
     value_weight: float = option(1.5, LEARNING, "Weight of the value loss; that of the policy loss is 1", 0)
     ownership_weight: float = option(1.5, LEARNING, "Weight of the ownership loss, a mean over points", 0)
     score_weight: float = option(0.1, LEARNING, "Weight of the score loss", 0)
-    opponent_policy_weight: float = option(0.15, LEARNING, OPPONENT_POLICY, 0)
-    soft_policy_weight: float = option(
-        0.0, LEARNING, "Weight of the auxiliary soft policy loss: shares at temperature 4. KataGo uses 8", 0
-    )
     save_minutes: float = option(1.0, WATCHING, "Minutes between saved states, from which a run can be resumed", 0)
     snapshot_minutes: float = option(
         5.0, WATCHING, "Minutes between checkpoints NAME-stepN, which play the matches; the last three are kept", 0.01
@@ -640,13 +589,8 @@ def change(settings: Told, given: Mapping[str, Any], where: str) -> Told:
     values: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
-            now = renamed(name, type(settings))
             hint = suggest(name, known) or "; --settings lists them"
-            raise ConfigError(
-                f"{where}: the setting '{name}' is now called '{now}'"
-                if now
-                else f"{where}: unknown setting '{name}'{hint}"
-            )
+            raise ConfigError(f"{where}: unknown setting '{name}'{hint}")
         if is_paths(known[name]):
             paths = [path for path in value.split(",") if path] if isinstance(value, str) else value
             if not isinstance(paths, list | tuple) or not all(isinstance(path, str) for path in paths):
@@ -654,16 +598,13 @@ def change(settings: Told, given: Mapping[str, Any], where: str) -> Told:
             values[name] = tuple(paths)
         else:
             values[name] = None if value is None else read_value(value, known[name], where)
+    if isinstance(settings, Loop) and "optimizer" in values and "learning_rate" not in values:
+        rate = settings.learning_rate * RATES[values["optimizer"]] / RATES[settings.optimizer]
+        values["learning_rate"] = float(f"{rate:.6g}")
     ends = ENDS & known.keys()
     if given_ends := ends & values.keys():
         values.update(dict.fromkeys(ends - given_ends))
     return replace(settings, **values)
-
-
-def renamed(name: str, kind: type[Settings]) -> str:
-    """What the setting of this former name is called now; empty for any other name."""
-    now = "micro_batch_size" if name == "batch" and kind is RL else RENAMED.get(name, "")
-    return now if now in {item.name for item in fields(kind)} else ""
 
 
 def listing(settings: Settings) -> Iterator[str]:

@@ -3,7 +3,7 @@
 Learns the next move (cross entropy, as AlphaGo's SL policy: Silver et al. 2016, "Mastering the game of Go with deep
 neural networks and tree search", Methods) and, from the same rows where the record tells and where the net has a head
 for it, who wins, whose each point will be and by how much (Wu 2019, "Accelerating self-play learning in Go", section
-4.2). An auxiliary head may learn the opponent's next move (the same paper, "Auxiliary Policy Targets").
+4.2).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from arena import ConfigError
-from arena.go.planes import NO_MOVE
-from bots.nets.network import AUXILIARY, SCORE_UNIT, Answer
+from bots.nets.network import SCORE_UNIT, Answer
 from trainers import data, dataset, supervised
 from trainers.loop import Target, to_tensors
 from trainers.progress import Progress
 from trainers.settings import SL as Config
 from trainers.settings import Distill, Supervised, Zero
+from trainers.start import inherited_rules
 from trainers.supervised import Answering, Ask, Lesson, Loss, Weighed, encoder_of, named
 
 Measure = Callable[[Ask, Iterable[data.Batch]], Mapping[str, float]]
@@ -41,41 +41,30 @@ class Losses:
     ownership: Tensor
     score: Tensor
     right: Tensor
-    opponent_policy: Tensor | None = None
-    soft_policy: Tensor | None = None
-    """Of the auxiliary heads, where the net has them."""
 
     def parts(self) -> dict[str, Tensor]:
         """By the names that they have in the log."""
-        heads = {head: getattr(self, head) for head in Answer._fields}
-        return {f"{head}_loss": loss for head, loss in heads.items() if loss is not None}
+        return {f"{head}_loss": getattr(self, head) for head in Answer._fields}
 
     def total(self, config: Config | Distill | Zero) -> Tensor:
-        total = (
+        return (
             self.policy
             + config.value_weight * self.value
             + config.ownership_weight * self.ownership
             + config.score_weight * self.score
         )
-        for head in AUXILIARY:
-            if (loss := getattr(self, head)) is not None:
-                total = total + getattr(config, f"{head}_weight") * loss
-        return total
 
 
-def loss(answer: Answer, target: Target, label_smoothing: float = 0.0) -> Losses:
+def loss(answer: Answer, target: Target) -> Losses:
     """How far an answer is from what it should be.
 
-    Cross entropy of the move, of the reply, of the result and, as a mean over points, of the owner (a point of no
+    Cross entropy of the move, of the result and, as a mean over points, of the owner (a point of no
     one's is half of each side's); Huber's loss of the score. Rows where one of them isn't known don't count for it.
     """
     assert answer.policy is not None  # what ``train`` asks for
     value = ownership = score = answer.policy.new_zeros(())
-    opponent = None
     if answer.value is not None:
         value = mean_cross_entropy(answer.value, target.results, data.NO_RESULT)
-    if answer.opponent_policy is not None:
-        opponent = mean_cross_entropy(answer.opponent_policy, target.replies, NO_MOVE)
     scored = ~target.scores.isnan()
     count = scored.sum().clamp(min=1)
     if answer.ownership is not None:
@@ -86,12 +75,11 @@ def loss(answer: Answer, target: Target, label_smoothing: float = 0.0) -> Losses
         wanted = target.scores.nan_to_num() / SCORE_UNIT
         score = (functional.smooth_l1_loss(answer.score, wanted, reduction="none") * scored).sum() / count
     return Losses(
-        policy=functional.cross_entropy(answer.policy, target.moves, label_smoothing=label_smoothing),
+        policy=functional.cross_entropy(answer.policy, target.moves),
         value=value,
         ownership=ownership,
         score=score,
         right=(answer.policy.detach().argmax(1) == target.moves).float().mean(),
-        opponent_policy=opponent,
     )
 
 
@@ -177,15 +165,15 @@ def figures(ask: Ask, batches: Iterable[data.Batch]) -> dict[str, float]:
 
 
 def from_records(
-    config: Supervised, results: Path, trainer: str, loss: Loss[Target], measure: Measure, judged: str = "policy_loss"
+    config: Supervised, results: Path, trainer: str, loss: Loss[Target], measure: Measure
 ) -> Lesson[Target]:
-    """The lesson that all positions of game records teach; ``judged`` is the figure by which nets are compared.
+    """The lesson that all positions of game records teach.
 
     Several datasets of different board sizes are learned from in turn; the figures are of ``config.size``. Raises
     RecordError for records that can't be used, ConfigError for settings that can't be.
     """
     encoder = encoder_of(config)
-    split, others = dataset.read_sizes(config, results / "cache")
+    split, others = dataset.read_sizes(config, results / "cache", inherited_rules(config.start, results))
     only = getattr(supervised.build(config, results).config, "size", 0)
     if others and only:
         raise ConfigError(f"the net {config.net} plays one size; give it one dataset")
@@ -204,7 +192,7 @@ def from_records(
         begin=lambda _: loss,
         watch=lambda ask: figures_of(config, split, "validation", ask, measure),
         test=lambda ask: figures_of(config, split, "test", ask, measure) if len(split.test) else {},
-        judged=f"validation_{judged}",
+        splits=split.rules,
     )
 
 
@@ -223,5 +211,5 @@ def train(config: Config, results: Path, on_progress: Callable[[Progress], None]
 
 
 def weigh(config: Config, answering: Answering, planes: Tensor, target: Target) -> Weighed:
-    losses = loss(answering(planes), target, config.label_smoothing)
+    losses = loss(answering(planes), target)
     return Weighed(losses.total(config), losses.right, losses.parts())

@@ -10,20 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from arena import CheckpointError
 from bots.nets.catalogue import Net, load_network, load_weights, network_from
-from bots.nets.checkpoint import Checkpoint
-from bots.nets.network import AUXILIARY, Network, NetworkConfig
+from bots.nets.checkpoint import Checkpoint, find
+from bots.nets.network import Network, NetworkConfig
+from trainers.data import SplitRule
 
 GROWING = frozenset({"blocks", "channels"})
 """What may be larger than the checkpoint's."""
 
-OPTIONAL = frozenset({"area", *AUXILIARY})
+OPTIONAL = frozenset({"area"})
 """Heads, which may be there in one of the two alone."""
+
+
+def inherited_rules(start: str, results: Path) -> tuple[SplitRule, ...]:
+    """By what the games were split that a checkpoint and those before it learned from; none without a ``start``. Raises
+    CheckpointError."""
+    known = Checkpoint.open(find(start, results)).manifest.splits if start else ()
+    return tuple(SplitRule(**rule) for rule in known)
 
 
 def start_from(network: Net, checkpoint: Checkpoint) -> None:
@@ -58,8 +67,6 @@ def grow(small: Network, large: Network) -> None:
             old, new = getattr(small, name), getattr(large, name)
             if old is not None and new is not None:
                 _embed(old, new)
-        for name in small.auxiliary.keys() & large.auxiliary.keys():
-            _embed(small.auxiliary[name], large.auxiliary[name])
         for place, block in enumerate(large.tower):
             if place in inner:
                 _embed(small.tower[inner[place]], block)

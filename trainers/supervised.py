@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -20,9 +20,9 @@ from torch import Tensor
 from arena import ConfigError
 from arena.go.game import Rules
 from arena.go.planes import Encoder, find_encoder
-from bots.nets.catalogue import Net, load_network, named_network, usual_encoder
-from bots.nets.checkpoint import MANIFEST, Checkpoint, find
-from bots.nets.network import AUXILIARY, Answer
+from bots.nets.catalogue import Net, named_network, usual_encoder
+from bots.nets.checkpoint import Checkpoint, find
+from bots.nets.network import Answer
 from trainers import data
 from trainers.export import SNAPSHOTS, describe, export, forget_snapshots
 from trainers.loop import Run, to_tensors
@@ -31,7 +31,7 @@ from trainers.progress import Progress
 from trainers.settings import ADJUSTABLE, STATE_FILE, Supervised, Zero, is_first, write_file
 from trainers.start import start_from
 from trainers.tracking import profiled, tracked
-from trainers.workers import Workers, pick_device, prepare
+from trainers.workers import Workers, compiled, pick_device, prepare
 
 CALIBRATION, PARITY_ROWS, QUICK_ROWS = 256, 1024, 64
 """Positions that set the int8 scales, and positions on which exported nets are compared: of a run that goes on few."""
@@ -43,6 +43,8 @@ Ask = Callable[[data.Batch], Answer]
 
 Answering = Callable[[Tensor], Answer]
 """What a net says of planes (B, P, n, n), in float32."""
+
+Taught = TypeVar("Taught", bound=Supervised)
 
 Wanted = TypeVar("Wanted")
 """What a net should say of some rows: ``Target``, or more than that."""
@@ -88,8 +90,8 @@ class Lesson(Generic[Wanted]):
     """Figures over test positions, once the budget is spent."""
     played: str = ""
     """What games were played for it, for the manifest."""
-    judged: str = "validation_policy_loss"
-    """The figure by which nets are compared while they learn: the lower, the better."""
+    splits: tuple[data.SplitRule, ...] = ()
+    """By what its games are apart, for the manifest."""
 
 
 def named(prefix: str, figures: Mapping[str, float]) -> dict[str, float]:
@@ -117,6 +119,17 @@ def check(config: Supervised, trainer: str, needs: Sequence[str], results: Path)
         raise ConfigError(f"the net {config.net} has no {' and no '.join(missing)}, which {trainer} trains")
 
 
+def with_net_named(config: Taught, results: Path) -> Taught:
+    """The settings with the net that they mean: where they name none, one of the shape of ``start``. Raises
+    ConfigError, CheckpointError."""
+    if config.net:
+        return config
+    if not config.start:
+        raise ConfigError("without start there is no net; give --set net=arena-BLOCKSxCHANNELS")
+    shape = Checkpoint.open(find(config.start, results)).manifest.network
+    return replace(config, net=f"arena-{shape.get('blocks', 0)}x{shape.get('channels', 0)}")
+
+
 def encoder_of(config: Supervised | Zero) -> Encoder:
     """Raises ConfigError for an unknown net, CheckpointError for an unknown encoder."""
     return find_encoder(config.encoder or usual_encoder(config.net))
@@ -126,8 +139,7 @@ def build(config: Supervised | Zero, results: Path) -> Net:
     """The net to begin with: that of ``start``, or untrained and the same for the same seed. Raises CheckpointError."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        heads = [head for head in AUXILIARY if getattr(config, f"{head}_weight", 0) > 0]
-        network = named_network(config.net, encoder_of(config).planes, config.size, heads)
+        network = named_network(config.net, encoder_of(config).planes, config.size)
     if config.start:
         start_from(network, Checkpoint.open(find(config.start, results)))
     return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's hints
@@ -199,16 +211,7 @@ def train(
     saved = results / "checkpoints" / config.name
     if workers.rank:
         return saved
-    best = saved.with_name(f"{config.name}-best")
-    if config.keep_best and (best / MANIFEST).exists():
-        finish(Checkpoint.open(best), lesson, config)
     return save_checkpoint(config, results, lesson, learned)
-
-
-def finish(best: Checkpoint, lesson: Lesson[Any], config: Supervised) -> None:
-    """Export a checkpoint anew that was saved quickly, with all that others have."""
-    network = load_network(best)
-    export(network, best.folder, best.manifest, *calibrating(lesson, config, True))
 
 
 def join(config: Supervised, results: Path, read: Callable[[], Lesson[Any]], workers: Workers) -> None:
@@ -269,23 +272,11 @@ class Learning:
         self._averaged.load_state_dict(self._run.averaged)
         return Learned(deepcopy(self._averaged).cpu(), self._run.rows, self._run.seconds / 60, metrics)
 
-    @property
-    def is_stale(self) -> bool:
-        """Whether validations have not improved for as long as the settings allow."""
-        losses, patience = self._run.logged(self._lesson.judged), self._config.early_stopping_patience
-        return 0 < patience < len(losses) and min(losses[-patience:]) >= min(losses[:-patience])
-
     def watch(self, progress: Progress) -> Mapping[str, float]:
-        """Measure the net on validation positions, log it, and keep it if it is the best so far; its figures. Raises
-        ConfigError where the best is asked for and nothing tells it."""
-        config, figures = self._config, self._lesson.watch(self.ask())
+        """Measure the net on validation positions, and log it; its figures."""
+        figures = self._lesson.watch(self.ask())
         speed = {"rows_per_second": progress.rows_per_second, "waiting": progress.waiting}
         self._run.log(**self._run.figures(), **speed, **figures)
-        if (config.keep_best or config.early_stopping_patience) and self._lesson.judged not in figures:
-            raise ConfigError("no games are held out to choose the best net; raise validation_split")
-        losses = self._run.logged(self._lesson.judged)
-        if config.keep_best and losses[-1] == min(losses):
-            save_checkpoint(config, self._results, self._lesson, self.learned(figures), f"{config.name}-best", False)
         return figures
 
     def keep(self) -> None:
@@ -309,7 +300,7 @@ def learn(
     device = prepare(config, workers)
     network, averaged = build(config, results).to(device), build(config, results).to(device)
     loss = lesson.begin(network.train())
-    answering = answering_with(torch.compile(network) if config.compile else network, config)
+    answering = answering_with(compiled(network, config, device), config)
     if config.batch_size % workers.count:
         raise ConfigError(
             f"a batch of {config.batch_size} can't be shared by {workers.count} processes; choose a multiple"
@@ -329,10 +320,10 @@ def learn(
         stack.enter_context(run.stopping_on_signals())
         batches = stack.enter_context(data.Prefetch(rows, ready, first, share, config.batch_size))
         profile_step = stack.enter_context(profiled(config.profile, run.folder))
-        ended, asked = learning.is_stale, time.monotonic()  # in an earlier sitting
+        asked = time.monotonic()
         for parts in batches:
             waited = time.monotonic() - asked
-            if run.is_over or ended:
+            if run.is_over:
                 break
             torch.manual_seed(config.seed + run.rows + share * workers.rank)  # for dropout, the same in a resumed run
             run.forget()
@@ -343,14 +334,13 @@ def learn(
             if workers.rank == 0:
                 if run.rows // config.validate_every > (run.rows - config.batch_size) // config.validate_every:
                     learning.watch(progress)
-                    run.stop_asked |= learning.is_stale
                 learning.keep()
                 run.save_when_due()
             asked = time.monotonic()
     metrics: dict[str, float] = {}
     if workers.rank == 0:
         run.save()
-        is_done = run.done >= 1 or learning.is_stale
+        is_done = run.done >= 1
         if is_done and run.logged("step")[-1:] != [run.step_count]:  # the log ends with the run
             metrics |= learning.watch(run.progress())
         else:
@@ -386,6 +376,7 @@ def save_checkpoint(
         minutes=round(learned.minutes, 1),
         settings=settings,
         metrics={name: round(figure, 5) for name, figure in learned.metrics.items()},
+        splits=[asdict(rule) for rule in lesson.splits],
         parent=Checkpoint.open(find(config.start, results)).identity if config.start else "",
     )
     planes = calibrating(lesson, config, final)

@@ -25,7 +25,18 @@ from arena import ConfigError, RecordError
 from arena.go.game import Rules
 from arena.go.moves import pass_move, symmetry_table
 from arena.go.planes import Encoder
-from trainers.data import TRAIN, UNKNOWN, Batch, Games, Rows, encode_positions, save_arrays, sides_of
+from trainers.data import (
+    TRAIN,
+    UNKNOWN,
+    Batch,
+    Games,
+    Rows,
+    SplitRule,
+    encode_positions,
+    load_arrays,
+    parts_of,
+    save_arrays,
+)
 from trainers.lent import Cores
 from trainers.outcomes import joined
 from trainers.progress import Made
@@ -190,7 +201,7 @@ def _inventory(folder: Path) -> tuple[set[int], float]:
     there: set[int] = set()
     seconds = 0.0
     for path in folder.glob("*.npz"):
-        with np.load(path, allow_pickle=False) as arrays:
+        if (arrays := load_arrays(path)) is not None:
             there.update(arrays["numbers"].tolist())
             seconds += float(arrays["seconds"])
     return there, seconds
@@ -257,7 +268,9 @@ class Split:
     """On boards of other sizes, to learn from only."""
 
 
-def split_findings(config: Config, findings: Findings, earlier: Sequence[Findings] = ()) -> Split:
+def split_findings(
+    config: Config, findings: Findings, earlier: Sequence[Findings] = (), inherited: Sequence[SplitRule] = ()
+) -> Split:
     """Findings apart, by hashes of the games' moves; ``earlier`` ones are to learn from only. Raises ConfigError where
     nothing is left to learn from or to be tested on."""
     present, by_size = len(findings.games), {config.size: [findings]}
@@ -265,9 +278,9 @@ def split_findings(config: Config, findings: Findings, earlier: Sequence[Finding
         by_size.setdefault(one.games.size, []).append(one)
     findings, *others = map(Findings.joined, by_size.values())
     games = findings.games
-    side = sides_of(games, config.test_split, config.validation_split, set())
+    side = parts_of(games, (SplitRule.of(config, played=True), *inherited))
     side[present:][side[present:] >= 0] = TRAIN
-    test, validation, train = (findings.select(side == number) for number in range(3))
+    train, validation, test = (findings.select(side == number) for number in range(3))
     if not len(train) or not len(test):
         raise ConfigError(f"{len(games)} games leave nothing to learn from or for the test; play more games")
     return Split(train, validation, test, tuple(others))

@@ -23,7 +23,7 @@ from arena import ConfigError
 from arena.go.planes import Encoder
 from arena.players.registry import Registry
 from bots.nets.catalogue import Net
-from bots.nets.network import Answer, Network, expected_result
+from bots.nets.network import Answer, expected_result
 from trainers import data, outcomes, sl, supervised
 from trainers.lent import Lent, connected
 from trainers.loop import Target, to_tensors
@@ -31,8 +31,9 @@ from trainers.outcomes import Positions, Probe, Recipe
 from trainers.progress import Made, Progress
 from trainers.settings import Value as Config
 from trainers.sl import Losses
+from trainers.start import inherited_rules
 from trainers.supervised import Answering, Ask, Lesson, Loss, Weighed, answering_with, ask_start, encoder_of
-from trainers.workers import Workers, pick_device
+from trainers.workers import Workers, kept_to_one, pick_device
 
 OPENING = 40
 """Positions before this move are judged apart: there playouts tell least."""
@@ -93,11 +94,11 @@ class Material:
     @classmethod
     def read(cls, config: Config, results: Path) -> Material:
         """Raises ConfigError, CheckpointError or RecordError for settings or records that can't be used."""
-        cache = results / "cache"
+        cache, rules = results / "cache", inherited_rules(config.start, results)
         own = None
         if config.source != "records":
-            own = outcomes.own_split(config, Recipe.of(config, results), cache)
-        records = None if config.source == "self-play" else outcomes.records_split(config, cache)
+            own = outcomes.own_split(config, Recipe.of(config, results), cache, rules)
+        records = None if config.source == "self-play" else outcomes.records_split(config, cache, rules)
         if own is None:
             assert records is not None
             return cls(records, False)
@@ -223,8 +224,6 @@ def check(config: Config, results: Path) -> None:
         raise ConfigError(f"source = {config.source} needs game records: name them with --data, or choose self-play")
     if config.source == "self-play" and config.data:
         raise ConfigError("source = self-play reads no game records; choose records or both, or leave out --data")
-    if config.freeze == "trunk" and not config.start:
-        raise ConfigError("freeze = trunk keeps what start has learned; name a checkpoint to start from")
     if config.test_split + config.validation_split >= 1:
         raise ConfigError("test_split and validation leave no games to learn from; lower them")
     if config.source == "both":
@@ -249,7 +248,9 @@ def train(
         entries = [Registry(results=results).resolve(f"checkpoint:{folder}") for folder in nets.values()]
         with connected(lent if missing else None, entries, recipe.rules) as cores:
             supervised.claim(config, results)
-            outcomes.make_games(config, recipe, cache, device, on_made, cores)
+            if missing:
+                with kept_to_one(recipe.folder(cache), "; it plays the same games"):
+                    outcomes.make_games(config, recipe, cache, device, on_made, cores)
     return supervised.train(config, results, partial(lesson_of, config, results), on_progress)
 
 
@@ -272,16 +273,14 @@ def lesson_of(config: Config, results: Path) -> Lesson[Target]:
         watch=measuring.validation,
         test=measuring.test,
         played=played,
-        judged="validation_mse",
+        splits=tuple(dict.fromkeys((*split.rules, *(material.second.rules if material.second else ())))),
     )
 
 
 def begin(config: Config, network: Net) -> Loss[Target]:
-    """The loss of a net that begins to learn, whose trunk is frozen or whose policy is held to what it is now."""
+    """The loss of a net that begins to learn, whose policy is held to what it is now."""
     before = None
-    if config.freeze == "trunk":
-        freeze_trunk(network)
-    elif config.start:
+    if config.start:
         before = answering_with(deepcopy(network).eval(), config)
 
     def weigh(answering: Answering, planes: Tensor, target: Target) -> Weighed:
@@ -291,11 +290,3 @@ def begin(config: Config, network: Net) -> Loss[Target]:
         return Weighed(total(losses, config), losses.right, losses.parts())
 
     return weigh
-
-
-def freeze_trunk(network: Net) -> None:
-    """Let only the heads of value, ownership and score learn; the norms of the rest keep their means, too."""
-    assert isinstance(network, Network)  # the only one with a value
-    for name, part in network.named_children():
-        if name not in ("value", "ownership", "score"):
-            part.requires_grad_(False).eval()

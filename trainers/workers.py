@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import multiprocessing
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
 
 from arena import ConfigError, UserError
 from arena.events.worker import end_with_parent
-from arena.files import scratch
-from trainers.settings import Loop
+from arena.files import Held, lock, reason, scratch
+from trainers.settings import Loop, is_first
 
 PATIENCE = timedelta(minutes=5)
 """How long a process waits for the others before it takes them for dead."""
@@ -47,6 +50,46 @@ def prepare(config: Loop, workers: Workers) -> torch.device:
         torch.set_float32_matmul_precision("high")  # TF32
         torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.benchmark = True
     return device
+
+
+LOCK = "lock"
+"""The file in a folder that one process at a time writes to."""
+
+
+@contextmanager
+def kept_to_one(folder: Path, hint: str) -> Iterator[None]:
+    """Keep a folder to this process while inside; one that stays empty goes. Under torchrun the first process does it
+    for all. Raises ConfigError, with a hint, where another process has it."""
+    if not is_first():
+        yield
+        return
+    try:
+        locked = lock(folder / LOCK)
+    except Held as held:
+        who = f"process {held.process}" if held.process else "another process"
+        raise ConfigError(f"{folder} is in use by {who}; wait until it ends{hint}") from None
+    except OSError as error:
+        raise ConfigError(f"{folder} can't be locked ({reason(error)}); use another folder") from error
+    with locked:
+        try:
+            yield
+        finally:
+            (folder / LOCK).unlink(missing_ok=True)
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def compiled(network: nn.Module, config: Loop, device: torch.device, **options: Any) -> Callable[..., Any]:
+    """The net compiled, if the settings say so and torch can: for a CPU it needs a C++ compiler, for a GPU one of C.
+    Where there is none the net is left as it is, with a warning in the log."""
+    if not config.compile:
+        return network
+    variable, usual = ("CXX", ("g++", "clang++")) if device.type == "cpu" else ("CC", ("gcc", "clang", "cc"))
+    if any(shutil.which(name) for name in (os.environ.get(variable, ""), *usual) if name):
+        return torch.compile(network, **options)
+    words = "compile = true needs a compiler (%s), and there is none: the net learns uncompiled"
+    logging.getLogger(__name__).warning(words, " or ".join(usual))
+    return network
 
 
 def under_torchrun() -> bool:

@@ -13,6 +13,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import asdict, fields
@@ -20,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from arena import ConfigError
@@ -51,7 +51,7 @@ from trainers.settings import Zero as Config
 from trainers.sparring import spar
 from trainers.supervised import CALIBRATION, PARITY_ROWS, QUICK_ROWS, Answering, Weighed, answering_with, gradients
 from trainers.tracking import profiled, tracked
-from trainers.workers import ALONE, Workers, pick_device, prepare, refuse_torchrun
+from trainers.workers import ALONE, Workers, compiled, pick_device, prepare, refuse_torchrun
 
 GAMES = "games"
 """The folder of a run's games, beside its state."""
@@ -165,7 +165,7 @@ class _Training:
         self.folder, self.saved = results / "training" / config.name, results / "checkpoints" / config.name
         self.network = supervised.build(config, results).to(self.device).train()
         self.averaged = deepcopy(self.network).eval()
-        self.answering = answering_with(torch.compile(self.network) if config.compile else self.network, config)
+        self.answering = answering_with(compiled(self.network, config, self.device), config)
         settings = {
             key: list(value) if isinstance(value, tuple) else value
             for key, value in asdict(config).items()
@@ -183,6 +183,9 @@ class _Training:
         self.size = config.size  # of the boards that are played on now
         self.live: LiveNet | SentNet = LiveNet(self.encoder, self.device, config.bf16)
         self.ratings: list[Rating] = []
+        self.has_ended = False
+        self.beside = ThreadPoolExecutor(1, "matches")
+        self.matches: Future[None] | None = None
         self.kept = time.monotonic()
         self.lock = threading.Lock()
         self.random = np.random.default_rng([config.seed, self._total("games")])
@@ -210,10 +213,12 @@ class _Training:
             state.told = stack.enter_context(tracked(config, self.folder, ALONE))
             profile_step = stack.enter_context(profiled(config.profile, self.folder))
             stack.enter_context(state.stopping_on_signals())
+            stack.enter_context(self.beside)
+            stack.callback(setattr, self, "has_ended", True)
             while state.done < 1 and not state.stop_asked:
                 self._stage(profile_step)
             state.save()
-        return self._finish()
+            return self._finish()
 
     def _stage(self, profile_step: Callable[[], None]) -> None:
         """Play and learn on boards of one size."""
@@ -270,6 +275,7 @@ class _Training:
         }
         state.log(**figures, **state.figures())
         state.save_when_due()
+        self._are_rating()
         if state.step_count and time.monotonic() - self.kept > 60 * self.config.snapshot_minutes:
             self._measure()
         self._tell(figures, players.look())
@@ -346,32 +352,48 @@ class _Training:
     # --- What becomes of it ---
 
     def _measure(self) -> None:
-        """Keep the net as a snapshot, and let its search play the matches."""
+        """Keep the net as a snapshot, and let its search play the matches in a thread of their own, while the net goes
+        on learning. Those of a net whose predecessor's still go on are left out."""
         checkpoint = self._save({}, f"-step{self.state.step_count}")
+        if self.opponents and not self._are_rating():
+            search = Search(
+                str(checkpoint.folder),
+                search="gumbel",
+                visits=self.config.eval_visits,
+                rollout_weight=0.0,
+                precision="bf16" if self.device.type == "cuda" and self.config.bf16 else "auto",
+            )
+            self.matches = self.beside.submit(self._rate, AlphaGo(search), self.state.step_count)
         forget_snapshots(self.saved, SNAPSHOTS)
-        self._rate(checkpoint)
         self.kept = time.monotonic()
 
-    def _rate(self, checkpoint: Checkpoint) -> None:
-        config, state = self.config, self.state
-        if not self.opponents:
-            return
-        player = AlphaGo(Search(str(checkpoint.folder), search="gumbel", visits=config.eval_visits, rollout_weight=0.0))
+    def _are_rating(self, waits: bool = False) -> bool:
+        """Whether matches still go on; with ``waits`` until they are over. Raises what went wrong in them."""
+        if self.matches is not None and (waits or self.matches.done()):
+            self.matches.result()
+            self.matches = None
+        return self.matches is not None
+
+    def _rate(self, player: AlphaGo, step: int) -> None:
+        config = self.config
         rules = self._rules()
         openings = draw_openings(rules, config.eval_games // 2, PLIES, config.seed)
         twice = [opening for opening in openings for _ in range(2)]
-        seeds = (draw_seeds(config.eval_games, config.seed, state.step_count) >> np.uint64(1)).tolist()
+        seeds = (draw_seeds(config.eval_games, config.seed, step) >> np.uint64(1)).tolist()
         for entry in self.opponents:
             bot = entry.build()
             try:
                 slots = min(config.eval_games, entry.bot_kind.boards)
-                points = spar(player, bot, entry.limits, rules, seeds, twice, slots, lambda: not state.stop_asked)
+                points = spar(player, bot, entry.limits, rules, seeds, twice, slots, self._goes_on)
             finally:
                 bot.close()
             if points is not None:
-                rating = Rating.of(state.step_count, entry.name, points)
+                rating = Rating.of(step, entry.name, points)
                 self.ratings.append(rating)
                 write_rating(self.folder, rating)
+
+    def _goes_on(self) -> bool:
+        return not (self.state.stop_asked or self.has_ended)
 
     def _rules(self) -> Rules:
         """Of matches, and of the manifest."""
@@ -399,7 +421,9 @@ class _Training:
         """The checkpoint, and its matches once the budget is spent."""
         state, metrics = self.state, dict[str, float]()
         if state.done >= 1 and not state.stop_asked:
+            self._are_rating(waits=True)
             self._measure()
+            self._are_rating(waits=True)
             latest = {rating.against: rating for rating in self.ratings if rating.iteration == state.step_count}
             metrics = {f"share_against_{name}": rating.share for name, rating in latest.items()}
             forget_snapshots(self.saved)
@@ -423,9 +447,12 @@ class _Training:
             settings={**asdict(config), "start": Path(config.start).name},
             metrics={"games": games, "positions": positions, **metrics},
             parent=start.identity if start else "",
+            splits=start.manifest.splits if start else (),
         )
         rows = self._some_planes(PARITY_ROWS, 2)
-        planes = (None, rows[:QUICK_ROWS]) if step else (rows[:CALIBRATION], rows)
+        is_quantised = self.live.is_int8 or not step  # matches are played in the precision of the games
+        calibration = rows[:CALIBRATION] if is_quantised else None
+        planes = calibration, rows[:QUICK_ROWS] if step else rows
         return export(network, self.saved.with_name(name), manifest, *planes)
 
 

@@ -63,13 +63,13 @@ def data_build(
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from arena.screen.style import Console
-    from trainers.data import day_of
-    from trainers.dataset import Parting, Sieve, build
+    from trainers.data import SplitRule, day_of
+    from trainers.dataset import Sieve, build
 
     sieve = Sieve(
         size, tuple(rules or ()), tuple(komi or ()), rating, rank, game_results, shortest, longest, dead_stones
     )
-    parting = Parting(day_of(test_from), validation, test)
+    rule = SplitRule(day_of(test_from), validation, test)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -78,7 +78,7 @@ def data_build(
         def show(read: int, kept: int) -> None:
             bar.update(task, description=f"{read:,} games read, {kept:,} kept")
 
-        made = build(paths, out, sieve, parting, processes or cores(), show)
+        made = build(paths, out, sieve, rule, processes or cores(), show)
     Console().print(dataset_sheet(made))
 
 
@@ -89,7 +89,7 @@ def data_stats(paths: Paths) -> None:
     """
     from rich.progress import track
 
-    from arena.go.collection import read_path, statistics
+    from arena.go.collection import read_each, statistics
     from arena.screen.style import Console
     from arena.screen.tables import statistics_table
 
@@ -101,7 +101,7 @@ def data_stats(paths: Paths) -> None:
             if path not in records:
                 Console().print(dataset_sheet(Dataset.open(path, verify=True)))
     if records:
-        items = (item for path in records for item in read_path(path))
+        items = (item for path in records for item in read_each(path))
         counted = statistics(track(items, "Reading", console=Console(stderr=True), transient=True, total=None))
         Console().print(statistics_table(counted))
 

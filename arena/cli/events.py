@@ -208,8 +208,12 @@ class Live:
 
     def begin(self, event: Match | Tournament | Ladder, store: Store, more: Iterable[str] = ()) -> Any:
         """Say who has changed, and what ``more`` there is to say; store who plays what; then ``play``."""
+        from arena.events.schedule import Match
+        from arena.screen.report import forecast_test
+
+        test = [forecast_test(event.test, event.games)] if isinstance(event, Match) and event.test is not None else []
         doubts = size_doubts(event.players.values(), event.terms.rules.size)
-        for line in [*changes(store, event.players.values()), *more, *doubts]:
+        for line in [*changes(store, event.players.values()), *test, *more, *doubts]:
             printer(self.console)(line)
         note_event(store, event)
         return self.play(event, store)
@@ -337,7 +341,7 @@ def changes(store: Store, entries: Iterable[Entry]) -> Iterator[str]:
         elif old.code != now.code:
             words = f"has changed since {games} (code {old.code[:12] or 'unknown'}, now {now.code[:12]})"
         else:
-            words = f"has other settings than in {games} ({old.config}, now {now.config})"
+            words = f"has other limits or precision than in {games}"
         yield f"{entry.name} {words}: it is a new player."
 
 

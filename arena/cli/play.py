@@ -17,6 +17,7 @@ from arena import ConfigError, StoreError, UserError, plural
 from arena.cli import events
 from arena.cli.options import RESULTS, ConfigFile, Results, board_colours, registry_of, takes
 from arena.cli.seats import Wish, arranged, begun_from, opened, opponents_of
+from arena.files import remove_scratch
 
 if TYPE_CHECKING:
     from arena.go.moves import Colour
@@ -161,6 +162,7 @@ def play(
             was_black = kifu.people[0] is BLACK if bots else wish.color != "white"
             wish = replace(wish, color="white" if was_black else "black", seed=None)
     if not sitting.has_ended:  # Python would wait for threads of the bot's own
+        remove_scratch()
         sys.stdout.flush()
         os._exit(code)
     raise SystemExit(code)
@@ -184,7 +186,7 @@ def _file_to_resume(results: Path, id: str | None) -> KifuFile:
 
 
 def recast(kifu: Kifu, registry: Registry, say: Callable[[str], None]) -> tuple[Kifu, dict[Colour, Entry]]:
-    """The game with the bots that play it now. Raises UserError when one can't be had any more."""
+    """The game with the bots that play it now, by their names in its file. Raises UserError when one can't be had."""
     from arena.go.moves import BLACK, WHITE, Colour
     from arena.people.kifu import Help
 
@@ -192,7 +194,7 @@ def recast(kifu: Kifu, registry: Registry, say: Callable[[str], None]) -> tuple[
     identities = {BLACK: kifu.record.black_player, WHITE: kifu.record.white_player}
     for colour in set(Colour) - set(kifu.people):
         name = kifu.name(colour)
-        bots[colour] = entry = registry.resolve(name).checked(kifu.size)
+        bots[colour] = entry = registry.resolve_stored(name).checked(kifu.size)
         if entry.identity != identities[colour] and Help.OTHER_BOT not in kifu.helps:
             say(f"{name} has other settings or another net now; the game is unrated.")
             kifu = replace(kifu, helps=(*kifu.helps, Help.OTHER_BOT))

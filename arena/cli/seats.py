@@ -222,7 +222,10 @@ def _read_clock(text: str | None) -> Limits:
 
     if text is None:
         return Limits()
-    limits = Limits.read(text, "--time")
+    try:
+        limits = Limits.read(text, "--time")
+    except ConfigError as error:
+        raise ConfigError(f"{error}; a clock is written as main=600 (seconds) or main=300,byoyomi=30") from None
     if limits.time is None or limits.simulations is not None:
         raise ConfigError(
             "--time is a clock for the game, as in main=600 or main=300,byoyomi=30; for the time per move "

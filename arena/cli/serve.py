@@ -47,8 +47,7 @@ def serve(
         listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise UserError(f"{host}:{port} can't be listened on ({error.strerror}); use another --port") from None
-    everywhere = host in ("0.0.0.0", "::")
-    hosts = ("*",) if everywhere else tuple(dict.fromkeys((host if ":" not in host else f"[{host}]", *LOCAL)))
+    hosts = {host, socket.gethostname(), socket.getfqdn(), *LOCAL}
     app = site(results, ThisDesk(registry, results) if play else None, hosts)
     with listener:
         where = f"[{host}]" if ":" in host else host
@@ -72,7 +71,9 @@ class ThisDesk:
         self._lock = Lock()
 
     def bots(self) -> list[tuple[str, str]]:
-        return [(one.name, one.bot_kind.summary) for one in self._registry.entries if not one.is_person]
+        entries = [one for one in self._registry.entries if not one.is_person and not one.missing]
+        files = [(one.name, f"from {one.kind}") for one in self._registry.files]  # they aren't run before one is chosen
+        return [*((one.name, one.bot_kind.summary) for one in entries), *files]
 
     def begin(self, wish: Mapping[str, Any]) -> Sitting:
         from arena.cli.play import store_finished, stored_ids
@@ -89,7 +90,10 @@ class ThisDesk:
         read = {name: read_value(value, typed[name], name) for name, value in given.items()}
         read.setdefault("seed", secrets.randbits(48))
         store_finished(self._results, lambda words: None)
-        kifu, bots = arranged(self._registry, self._registry.resolve(bot), None, Wish(**read))
+        try:
+            kifu, bots = arranged(self._registry, self._registry.resolve(bot), None, Wish(**read))
+        except ConfigError as error:  # which speaks of options
+            raise ConfigError(str(error).replace("--time", "clock").replace("--", "")) from error
         with self._lock:
             file = KifuFile.create(self._results, stored_ids(self._results))
         try:

@@ -36,7 +36,6 @@ from trainers.settings import (
     is_paths,
     listing,
     read_file,
-    renamed,
 )
 
 Config = Annotated[Path | None, typer.Option(help="TOML file of settings.")]
@@ -85,11 +84,14 @@ def command(
             if listed:
                 print("\n".join(listing(settings)))
                 return
-            if new and is_first():
-                for stale in (results / "training" / settings.name).rglob("*"):
-                    if stale.is_file():
-                        stale.unlink()
-            folder = work(settings, results, *([_lent(settings, *spread)] if spreads else []))
+            lent = [_lent(settings, *spread)] if spreads else []
+            workers, training = _trainer("workers"), results / "training" / settings.name
+            with workers.kept_to_one(training, ", or give another --name"):
+                if new and settings.name and is_first():
+                    for stale in training.rglob("*"):
+                        if stale.is_file() and stale.name != workers.LOCK:
+                            stale.unlink()
+                folder = work(settings, results, *lent)
             if gated:
                 _gate(folder, results)
 
@@ -114,7 +116,6 @@ def _refuse_unknown(ctx: typer.Context, kind: type[Settings]) -> None:
     word = ctx.args[0].partition("=")[0]
     settings = {f"--{item.name.replace('_', '-')}": item.name for item in fields(kind)}
     name = word.lstrip("-").replace("-", "_")
-    name = renamed(name, kind) or name
     if word.startswith("--") and name in settings.values():
         raise ConfigError(f"{word} is a setting, not an option: give it as --set {name}=VALUE")
     options = [option for one in ctx.command.params for option in one.opts]
@@ -435,37 +436,6 @@ def _metrics(folder: Path) -> Mapping[str, float]:
     return Checkpoint.open(folder).manifest.metrics
 
 
-def train_auto(
-    ctx: typer.Context,
-    minutes: Annotated[float, typer.Option(help="Minutes to use. The command ends within them.", min=0.1)],
-    out: Annotated[Path, typer.Option(help="Folder for checkpoints, states and logs, written every minute.")],
-    data: Annotated[list[Path] | None, typer.Option(help="Dataset; repeatable, one for each board size.")] = None,
-    preset: Annotated[str, typer.Option(help="Preset of every trainer.")] = "gpu",
-    results: Results = Path(RESULTS),
-) -> None:
-    """Run all trainers on a GPU for a given time.
-
-    It runs every trainer briefly, then trains large nets and distils one. It needs a dataset of 9x9 games; other sizes
-    get nets of their own. Checkpoints, logs and states are written to --out every minute, in up to 7 parts of 15 MB:
-    cat auto.tar.* | tar x. The same command resumes.
-
-    Example: [bold]arena train auto --minutes 28 --out home --data sets/strong9 --data sets/g19[/bold]
-    """
-    if ctx.args:
-        options = [option for one in ctx.command.params for option in one.opts]
-        raise ConfigError(f"unknown option '{ctx.args[0]}'{suggest(ctx.args[0], options)}")
-    auto, dataset, workers = (_trainer(name) for name in ("auto", "dataset", "workers"))
-    workers.pick_device(choose_preset(SL_PRESETS, preset).device, workers.ALONE)
-    sizes = {dataset.Dataset.open(path).manifest.size: path for path in data or ()}
-    stages = auto.plan(sizes, preset, list(COMMANDS))
-    try:
-        for line in auto.run(stages, preset, minutes, results, out):
-            print(line, flush=True)
-    except KeyboardInterrupt:
-        print("auto: stopped. The same command resumes.", file=sys.stderr)
-        raise typer.Exit(130) from None
-
-
 COMMANDS = {
     "sl": train_sl,
     "rl": train_rl,
@@ -474,5 +444,4 @@ COMMANDS = {
     "value": train_value,
     "distill": train_distill,
     "zero": train_zero,
-    "auto": train_auto,
 }

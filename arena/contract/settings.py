@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import os
+import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, field
+from decimal import Decimal
 from difflib import get_close_matches
+from hashlib import sha256
 from math import isfinite
 from typing import Any
 
@@ -19,6 +23,9 @@ WORDS = {
     "Mapping[str, str]": 'a table of strings, as in {NAME = "value"} in arena.toml',
 }
 """The types that a setting can have, and what its values are called."""
+
+COMMANDS = ("command", "analysis")
+"""The settings that are command lines of engines."""
 
 
 def setting(
@@ -46,7 +53,8 @@ def read_value(value: Any, field: Field[Any], where: str) -> Any:
     word = WORDS.get(wanted)
     if word is None:
         raise ConfigError(f"{where}: {field.name} can't be set: its type is {wanted}; it can be {', '.join(WORDS)}")
-    refusal = ConfigError(f"{where}: {field.name} = {value!r} is not {word}")
+    shown = f" = {value!r}" if wanted != "Mapping[str, str]" else ""  # a table may have secrets
+    refusal = ConfigError(f"{where}: {field.name}{shown} is not {word}")
     result: Any
     if wanted == "bool":
         result = {"true": True, "false": False}.get(str(value).lower())
@@ -62,14 +70,16 @@ def read_value(value: Any, field: Field[Any], where: str) -> Any:
         result = dict(sorted(value.items()))  # the order in the file changes nothing
     else:
         try:
-            if isinstance(value, bool):
-                raise ValueError
-            result = float(value)
-            if not isfinite(result) or (wanted == "int" and result != int(result)):
+            if isinstance(value, bool) or not isinstance(value, int | float | str):
                 raise ValueError
             if wanted == "int":
-                result = int(result)
-        except (TypeError, ValueError, OverflowError):
+                number = Decimal(value)  # exact, where a float is not
+                if not number.is_finite() or not abs(number) < 2**63 or number != int(number):
+                    raise ValueError
+                result = int(number)
+            elif not isfinite(result := float(value)):
+                raise ValueError
+        except (ValueError, ArithmeticError):
             raise refusal from None
         low, high = field.metadata.get("low"), field.metadata.get("high")
         if not (low is None or result >= low) or not (high is None or result <= high):
@@ -79,6 +89,28 @@ def read_value(value: Any, field: Field[Any], where: str) -> Any:
     if choices and result not in choices:
         raise ConfigError(f"{where}: {field.name} = {result!r} is not one of {', '.join(choices)}")
     return result
+
+
+_PART = re.compile(r"""(?:"[^"]*"|'[^']*'|(?!,\w+=).)+""", re.DOTALL)
+_QUOTED = re.compile(r""""[^"]*"|'[^']*'""")
+
+
+def split_settings(text: str) -> list[str]:
+    """The parts of ``key=value,...``. A value may hold commas; where a word and "=" follow one, the value or that part
+    of it stands in quotes."""
+    return _PART.findall(text)
+
+
+def unquoted(value: str) -> str:
+    """A typed value without the quotes around all of it."""
+    return value[1:-1] if _QUOTED.fullmatch(value) else value
+
+
+def quoted(value: str) -> str:
+    """A value as ``split_settings`` and ``unquoted`` read it again."""
+    if len(split_settings(f"={value}")) == 1 and not _QUOTED.fullmatch(value):
+        return value
+    return f"'{value}'" if '"' in value else f'"{value}"'
 
 
 def read_pairs(text: str, known: Mapping[str, Field[Any]], where: str, what: str, example: str) -> dict[str, Any]:
@@ -101,14 +133,40 @@ def read_pairs(text: str, known: Mapping[str, Field[Any]], where: str, what: str
 
 
 def plain(value: Any) -> str:
-    """A value as it may be typed."""
+    """A value as it may be typed; of a table only the names."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
         return f"{value:g}" if float(f"{value:g}") == value else repr(value)
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key} = {json.dumps(text)}' for key, text in value.items())}}}"
+        return f"{{{', '.join(value)}}}"  # the values may be secrets
     return str(value)
+
+
+def describe(name: str, value: Any) -> str:
+    """A setting's value for a report. Of an engine's command only the program and the number of arguments are shown:
+    an argument may be a secret."""
+    if name not in COMMANDS or not value:
+        return plain(value)
+    try:
+        words = shlex.split(value)
+    except ValueError:
+        words = value.split()
+    arguments = f"{len(words) - 1} argument{'s' * (len(words) != 2)}"
+    return f"{os.path.basename(words[0])} with {arguments}" if len(words) > 1 else words[0]
+
+
+def conceal(settings: Iterable[tuple[str, Any]]) -> tuple[tuple[str, Any], ...]:
+    """Settings as they are stored. In a table, such as an engine's environment, a digest replaces each value, which may
+    be a secret; a digest stays as it is."""
+    return tuple(
+        (name, {key: _digest(text) for key, text in value.items()} if isinstance(value, dict) else value)
+        for name, value in settings
+    )
+
+
+def _digest(text: str) -> str:
+    return text if re.fullmatch("sha256:[0-9a-f]{8}", text) else f"sha256:{sha256(text.encode()).hexdigest()[:8]}"
 
 
 def suggest(word: str, known: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""A ladder: rounds of games, each spent where two neighbours in the ranking are told apart worst. Nothing is played
+"""A ladder: rounds of games, half of them spent where the order of two players is known worst. Nothing is played
 here."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from arena.events.tally import Seen
 from arena.events.terms import Terms, require
 from arena.go.record import Played
 from arena.players.registry import Entry
-from arena.ratings import Z95, Bound, FloatArray, K, Ratings, Result, rate
+from arena.ratings import Z95, FloatArray, K, Ratings, Result, rate
 
 GIVE_UP = 4
 """Blocks after which two players who have not both won some way round count as too far apart to be measured."""
@@ -29,9 +29,9 @@ GIVE_UP = 4
 class Ladder(OfMany):
     """Any number of players, ranked with as few games as that takes.
 
-    A round is some meetings of ``block`` games each. First, players next to each other in ``entries`` meet; then those
-    whose games tell most about the widest intervals between neighbours in the ranking. It is over after ``games``
-    games, or when each of these intervals is known to ``to_see`` Elo either way (95 %; 0 asks for no end of that kind).
+    A round is some meetings of ``block`` games each. First, players next to each other in ``entries`` meet; then the
+    meetings follow from the ratings so far, see ``next_meetings``. It is over after ``games`` games, or when the
+    interval between each two neighbours in the ranking is at most ``to_see`` Elo either way (95 %; 0: never).
     The next round depends on the games of the rounds before and on nothing else, so a ladder that goes on is the one
     that never stopped. Players may join later, ``games`` may grow.
     """
@@ -175,36 +175,50 @@ def next_meetings(ratings: Ratings, block: int, to_see: float = 0.0) -> list[tup
     """Who is to play ``block`` games next so that neighbours in the ranking are told apart; nobody when all are, to
     ``to_see`` Elo (95 %).
 
-    Neighbours without a measured distance meet first, though not for ever. Then, time and again, the widest interval
-    between neighbours that has no meeting yet gets the one that shrinks it most: n games of players i and j carry the
-    information w = n p (1 - p) / K², and with them the covariance C loses w Cv (Cv)' / (1 + w v'Cv), v = e_i - e_j
-    (J. Sherman and W. Morrison, 1950). Half the players may be at a table.
+    Neighbours without a measured distance meet first, though not for ever. The rest of the round has two halves. In
+    one, the widest interval between neighbours, or others whose order isn't shown, gets the meeting that shrinks it
+    most, time and again. In the other, those meet who have met least for what their games tell, whatever the ranking:
+    without it, errors of the ratings choose the games that are to correct them, and the intervals are too narrow.
+
+    n games of players i and j carry the information w = n p (1 - p) / K², and with them the covariance C loses w Cv
+    (Cv)' / (1 + w v'Cv), v = e_i - e_j (J. Sherman and W. Morrison, 1950).
     """
     players = ratings.players
     index = {player: i for i, player in enumerate(players)}
-    gaps = [(index[one], index[other]) for one, other in pairwise(ratings.ranking())]
-    unmeasured = [gap for gap in gaps if not (ratings.beaten[gap] and ratings.beaten[gap[::-1]])]
-    measured = [gap for gap in gaps if gap not in unmeasured]
+    gaps = [
+        (min(index[one], index[other]), max(index[one], index[other])) for one, other in pairwise(ratings.ranking())
+    ]
+    bounded = ratings.beaten & ratings.beaten.T
+    measured = [gap for gap in gaps if bounded[gap]]
+    unmeasured = [gap for gap in gaps if not bounded[gap]]
+    difference = ratings.elo[:, None] - ratings.elo
     urgent = [gap for gap in unmeasured if ratings.games[gap] < GIVE_UP * block]
     covariance = np.array(ratings.covariance)
     if to_see and not urgent and all(_half_width(covariance, *gap) <= to_see for gap in measured):
         return []
-    difference = ratings.elo[:, None] - ratings.elo
+    open_order = [
+        pair
+        for pair in combinations(range(len(players)), 2)
+        if bounded[pair] and abs(difference[pair]) < _half_width(covariance, *pair)
+    ]
     chance = 1 / (1 + 10.0 ** (-difference / 400))
     information = block * chance * (1 - chance) / K**2
     most = min(len(players) - 1, max(2, len(players) // 2))
     chosen: list[tuple[int, int]] = []
-    waiting = measured if measured or urgent else list(unmeasured)
+    waiting = [*dict.fromkeys([*measured, *open_order])] if measured or urgent else list(unmeasured)
     while len(chosen) < most and (urgent or waiting):
         if urgent:
             meeting = urgent.pop(0)
         else:
-            gap = max(waiting, key=lambda pair: _half_width(covariance, *pair))
-            waiting.remove(gap)
-            shrinkage = _shrinkage(covariance, information, *gap)
-            for one, other in chosen:
-                shrinkage[one, other] = shrinkage[other, one] = -1.0
-            low, high = divmod(int(np.argmax(shrinkage)), len(players))
+            if len(chosen) % 2:
+                worth = np.triu(information / (ratings.games + block), 1)
+            else:
+                gap = max(waiting, key=lambda pair: _half_width(covariance, *pair))
+                waiting.remove(gap)
+                worth = _shrinkage(covariance, information, *gap)
+            for pair in chosen:
+                worth[pair] = -1.0
+            low, high = divmod(int(np.argmax(worth)), len(players))
             meeting = (low, high)
         chosen.append(meeting)
         covariance = _with_games(covariance, information[meeting], *meeting)
@@ -217,7 +231,7 @@ def widest_gap(ratings: Ratings) -> tuple[str, str, float] | None:
     found = [
         (one, other, Z95 * ratings.standard_error(one, other))
         for one, other in pairwise(ratings.ranking())
-        if ratings.difference(one, other).bound is Bound.BOTH
+        if ratings.difference(one, other).is_bounded
     ]
     return max(found, key=lambda gap: gap[2], default=None)
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Limits
+from arena.contract.settings import conceal
 from arena.events.batch import Batch
 from arena.events.ladder import Ladder
 from arena.events.openings import Opening, draw_openings
@@ -212,14 +213,20 @@ _KINDS: dict[str, type[Match | Tournament | Ladder]] = {"match": Match, "tournam
 
 
 def event_to_json(event: Match | Tournament | Ladder) -> str:
-    """The whole event as one line of JSON, its players with all their settings."""
+    """The whole event as one line of JSON, its players with their settings, as far as those are stored."""
     kind = next(name for name, made in _KINDS.items() if isinstance(event, made))
     data = asdict(event)
+    for player in [data.get("first"), data.get("second"), *data.get("entries", ())]:
+        if player is not None:
+            player["settings"] = conceal(player["settings"])
     return json.dumps({"event": kind, **data.pop("terms"), **data}, separators=(",", ":"))
 
 
-def event_from_json(text: str) -> Match | Tournament | Ladder:
-    """The event that ``event_to_json`` wrote. Raises ConfigError for any other text."""
+def event_from_json(
+    text: str, find_kind: Callable[[Entry], Entry] = lambda entry: entry
+) -> Match | Tournament | Ladder:
+    """The event that ``event_to_json`` wrote. Where its players' code is, only ``find_kind`` says, not the text:
+    without it they can't be built. Raises ConfigError for any other text."""
     try:
         data = json.loads(text)
         made = _KINDS[data.pop("event")]
@@ -228,9 +235,9 @@ def event_from_json(text: str) -> Match | Tournament | Ladder:
             "adjudication": lambda value: _made(Adjudication, value),
             "book": _tuples,
             "style": Style,
-            "first": _entry,
-            "second": _entry,
-            "entries": lambda value: tuple(map(_entry, value)),
+            "first": lambda value: find_kind(_entry(value)),
+            "second": lambda value: find_kind(_entry(value)),
+            "entries": lambda value: tuple(find_kind(_entry(one)) for one in value),
             "test": lambda value: value and _made(Sprt, value),
             "gate": lambda value: value and _made(Gate, value),
         }
@@ -250,7 +257,7 @@ def event_from_json(text: str) -> Match | Tournament | Ladder:
 
 def _entry(data: dict[str, Any]) -> Entry:
     _check(Entry, data)
-    given = data | {"settings": _tuples(data["settings"])}
+    given = data | {"settings": _tuples(data["settings"]), "factory": ""}
     if "limits" in given:
         given["limits"] = Limits(**given["limits"])
     return Entry(**given)

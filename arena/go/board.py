@@ -57,7 +57,7 @@ class Board:
         return twin
 
     def put(self, move: Move, colour: Colour) -> None:
-        """Place a setup stone. Raises ValueError when the point is taken."""
+        """Place a setup stone. Raises ValueError when the point is taken or not on the board."""
         if self.stone(move):
             raise ValueError(f"two stones on one point of the setup: {move}")
         kernels.put_stone(self.array, 0, move, int(colour))
@@ -71,7 +71,9 @@ class Board:
         return left
 
     def stone(self, move: Move) -> int:
-        """0 for an empty point, else the colour of its stone."""
+        """0 for an empty point, else the colour of its stone. Raises ValueError for a point that isn't on the board."""
+        if not 0 <= move < self.size * self.size:
+            raise ValueError(f"{move} is not a point of a {self.size}x{self.size} board")
         row, column = divmod(move, self.size)
         return int(self.array["colour"][0, (row + 1) * kernels.WIDTH + column + 1])
 

@@ -64,6 +64,28 @@ def read_path(path: str | Path) -> Iterator[Record | Refusal]:
     return map(_parsed, read_texts(path))
 
 
+def read_each(path: str | Path) -> Iterator[Record | Refusal]:
+    """What ``read_path`` reads, but a damaged file in a folder is one ``Refusal``, and the others are read."""
+    path = Path(path)
+    if not path.is_dir():
+        yield from read_path(path)
+        return
+    if not (found := list(_files(path))):
+        raise RecordError(f"{path} holds no games")
+    for file in found:
+        try:
+            yield from read_path(file)
+        except RecordError as error:
+            yield Refusal(str(file), 0, f"{file.name} can't be read", str(error))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """The files that may have games."""
+    for file in sorted(folder.rglob("*")):
+        if file.name.lower().endswith(_KINDS) and file.is_file():
+            yield file
+
+
 Text = tuple[str, int, bytes]
 """A game that isn't parsed: where it stands, its number there from 1, and its SGF."""
 
@@ -89,9 +111,7 @@ def _parsed(text: Text) -> Record | Refusal:
 
 def _read(path: Path) -> Iterator[Text]:
     empty = True
-    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-        if not file.name.lower().endswith(_KINDS) or not file.is_file():
-            continue
+    for file in _files(path) if path.is_dir() else [path]:
         for text in _numbered_texts(file):
             empty = False
             yield text

@@ -231,10 +231,10 @@ class Game:
 
     @property
     def handicap(self) -> int:
-        """Black's setup stones when White has none and begins, else 0."""
+        """Black's setup stones when there are two or more, White has none and begins; else 0."""
         black, white = self.setup
         first = self.to_play if len(self.moves) % 2 == 0 else self.to_play.opponent
-        return len(black) if first is WHITE and not white else 0
+        return len(black) if len(black) > 1 and not white and first is WHITE else 0
 
     def copy(self) -> Game:
         twin = Game.__new__(Game)
@@ -246,10 +246,12 @@ class Game:
         return twin
 
     def after(self, move: Move) -> Game:
-        """A copy with the move played, in which play goes on even after two passes. Raises IllegalMove."""
+        """A copy with the move played, in which play goes on after two passes, up to the move limit. Raises
+        IllegalMove."""
         twin = self.copy()
         twin.play(move)
-        twin.outcome = None
+        if len(twin.moves) < self.rules.move_limit:
+            twin.outcome = None
         return twin
 
     def move_seed(self) -> int:
@@ -312,6 +314,8 @@ class Game:
                 return f"{point} is suicide"
             case kernels.KO:
                 return f"{point} retakes the ko at once"
+            case kernels.NO_ROOM:
+                return f"the game is at its limit of {self.rules.move_limit} moves"
             case _:
                 return f"{point} repeats the position after move {earlier} (superko)"
 

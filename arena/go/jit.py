@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import pickle
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import parent_process
 from pathlib import Path
-from typing import IO, Any, TypeVar, cast
+from tempfile import TemporaryFile
+from threading import local
+from typing import Any, TypeVar
 
 if not os.environ.get("NUMBA_NUM_THREADS", "1").strip("0").isdigit():
     del os.environ["NUMBA_NUM_THREADS"]  # Numba compiles nothing with 0 threads, and our kernels have one each
 
 import numba
 from numba import config
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, UserProvidedCacheLocator
+from numba.core.event import Event, Listener, register
 from platformdirs import user_cache_dir
 
 from arena import files
@@ -37,116 +40,89 @@ def _sources_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-if not config.CACHE_DIR:  # type: ignore[attr-defined]  # Numba sets its options at run time
-    config.CACHE_DIR = str(Path(user_cache_dir("arena")) / f"kernels-{_sources_digest()}")  # type: ignore[attr-defined]
+WANTED = Path(config.CACHE_DIR or Path(user_cache_dir("arena")) / f"kernels-{_sources_digest()}")  # type: ignore[attr-defined]
+"""Where compiled kernels are to be kept: NUMBA_CACHE_DIR, or a folder named for the sources."""
 
-CACHE = Path(config.CACHE_DIR)  # type: ignore[attr-defined]
+
+def _cache_folder(folder: Path) -> Path:
+    """The folder, or one that goes with this process where nothing can be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=folder).close()
+    except OSError as error:
+        if parent_process() is None:  # workers leave it to the process that started them
+            words = "compiled kernels can't be kept in %s (%s), so each process compiles its own; see: arena doctor"
+            logging.getLogger(__name__).warning(words, folder, error.strerror)
+        return files.scratch() / "kernels"
+    if parent_process() is None:
+        _remove_damaged(folder)
+    return folder
+
+
+def _remove_damaged(folder: Path) -> None:
+    """Remove the files that a full disk or a crash left empty or cut, which Numba would fail to read: their kernels are
+    compiled again. Each file is one pickle, or two."""
+    for path in folder.glob("*/*.nb[ci]"):
+        with suppress(OSError):
+            with path.open("rb") as file:
+                first = file.read(1)
+                file.seek(-1, os.SEEK_END) if first else None
+                is_whole = first == pickle.PROTO and file.read(1) == pickle.STOP
+            if not is_whole:
+                path.unlink()
+
+
+CACHE = _cache_folder(WANTED)
 """Where compiled kernels are kept from one run to the next."""
+
+config.CACHE_DIR = str(CACHE)  # type: ignore[attr-defined]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 
 
 def kernel(function: F) -> F:
     """Compile a function that Python calls: arrays in, arrays out; the GIL is released while it runs."""
-    return _cached(numba.njit(**_OPTIONS)(function))
+    return numba.njit(**_OPTIONS)(function)
 
 
 def inlined(function: F) -> F:
     """Compile a function that only kernels call, into its caller."""
-    return _cached(numba.njit(forceinline=True, **_OPTIONS)(function))
+    return numba.njit(forceinline=True, **_OPTIONS)(function)
 
 
-def _cached(dispatcher: Any) -> Any:
-    if not config.DISABLE_JIT:  # type: ignore[attr-defined]
-        dispatcher._cache = _Cache(dispatcher.py_func)
-    return dispatcher
+class _OneWriter(Listener):
+    """Lets one process at a time save a kernel: two that save variants of one kernel would give them the same file.
+
+    Numba saves a kernel after its "compile" event and before the end of the "compiler_lock" around it.
+    """
+
+    def __init__(self) -> None:
+        self._here = local()  # each thread's: its depth, and the locks by the depth that ends them
+
+    def on_start(self, event: Event) -> None:
+        if event.kind == "numba:compiler_lock":
+            self._here.depth = getattr(self._here, "depth", 0) + 1
+
+    def on_end(self, event: Event) -> None:
+        here = self._here
+        if event.kind == "numba:compile":
+            with suppress(OSError):
+                taken = open(CACHE / ".lock", "ab")
+                files.lock_file(taken, waits=True)
+                here.held = (here.depth, taken)
+        else:
+            here.depth -= 1
+            depth, file = getattr(here, "held", (0, None))
+            if file is not None and here.depth < depth:
+                file.close()
+                here.held = (0, None)
 
 
-class _Files(IndexDataCacheFile):
-    """The files of one kernel. Those that are damaged count as missing: the kernel is compiled and written again."""
-
-    def _dump(self, obj: Any) -> bytes:
-        data: bytes = super()._dump(obj)
-        return data + hashlib.sha256(data).digest()  # whoever unpickles it doesn't read that far
-
-    def _load_index(self) -> dict[Any, str]:
-        try:
-            return cast(dict[Any, str], super()._load_index())
-        except Exception:  # unpickling garbage may raise anything
-            return {}
-
-    def _load_data(self, name: str) -> Any:
-        content = Path(self._data_path(name)).read_bytes()
-        if hashlib.sha256(content[:-32]).digest() != content[-32:]:
-            return None
-        return super()._load_data(name)
-
-
-class _Locator(UserProvidedCacheLocator):
-    def ensure_cache_path(self) -> None:
-        try:
-            super().ensure_cache_path()
-        except OSError as error:  # a cache that can only be read is read
-            if not os.path.isdir(self.get_cache_path()):
-                _say_once(error)
-
-
-class _Implementation(CompileResultCacheImpl):
-    _locator_classes = [_Locator]  # noqa: RUF012  # as Numba declares it
-
-
-class _Cache(FunctionCache):
-    """Numba's cache, in ``CACHE`` only, without its ways to fail: where nothing can be kept, kernels are compiled anew
-    by each process. Of several processes that need a kernel at the same time, one compiles it and the others wait."""
-
-    _impl_class = _Implementation
-
-    def __init__(self, function: Callable[..., Any]):
-        super().__init__(function)
-        file = self._cache_file
-        self._cache_file = _Files(file._cache_path, self._impl.filename_base, file._source_stamp)
-        self._lock: IO[bytes] | None = None  # held from a miss until the kernel is saved
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        found = super().load_overload(sig, target_context)
-        if found is None and self._lock is None:
-            self._take_lock()
-            found = super().load_overload(sig, target_context)
-            if found is not None:
-                self._free_lock()
-        return found
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        try:
-            super().save_overload(sig, data)
-        except OSError as error:
-            _say_once(error)
-        self._free_lock()
-
-    def _take_lock(self) -> None:
-        with suppress(OSError):  # saving says why nothing can be kept
-            self._impl.locator.ensure_cache_path()
-            lock = open(f"{self._cache_file._index_path}.lock", "ab")
-            files.lock_file(lock, waits=True)
-            self._lock = lock
-
-    def _free_lock(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
-
-
-_said: list[OSError] = []
-
-
-def _say_once(error: OSError) -> None:
-    """Why nothing is kept; workers leave it to the process that started them."""
-    if not _said and parent_process() is None:
-        words = "compiled kernels can't be kept in %s (%s), so each process compiles its own; see: arena doctor"
-        logging.getLogger(__name__).warning(words, CACHE, error.strerror)
-    _said.append(error)
+_writer = _OneWriter()
+register("numba:compile", _writer)
+register("numba:compiler_lock", _writer)
 
 
 def wake() -> None:

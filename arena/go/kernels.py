@@ -51,7 +51,7 @@ BOARD = np.dtype(
 )
 
 # Why a move is refused, in the order in which the referee looks.
-LEGAL, OCCUPIED, SUICIDE, KO, SUPERKO = 0, 1, 2, 3, 4
+LEGAL, OCCUPIED, SUICIDE, KO, SUPERKO, NO_ROOM = 0, 1, 2, 3, 4, 5
 
 
 def _zobrist() -> np.ndarray:
@@ -596,8 +596,11 @@ def referee(boards, index, move, colour, hashes, count, superko, suicide):
     """Judge a move, and play it when it is legal.
 
     ``hashes[:count]`` are the hashes of all positions so far, this one last; a legal move's is written to
-    ``hashes[count]``. Returns (LEGAL or why not, the index of the position that superko would repeat).
+    ``hashes[count]``, and where that isn't there the answer is NO_ROOM. Returns (LEGAL or why not, the index of the
+    position that superko would repeat).
     """
+    if not 0 < count < hashes.shape[0]:
+        return NO_ROOM, -1
     board = boards[index]
     if move == board.side * board.side:
         board.ko = 0

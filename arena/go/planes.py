@@ -123,8 +123,11 @@ def encode_game(encoder: Encoder, game: Game, symmetry: int = 0) -> np.ndarray:
 
 
 def encode_games(encoder: Encoder, games: Sequence[Game], symmetry: int = 0) -> np.ndarray:
-    """The planes of the present positions of games on boards of one size; (B, planes, n, n) float32."""
+    """The planes of the present positions of games on boards of one size; (B, planes, n, n) float32. Raises ValueError
+    for games on boards of several sizes."""
     size = games[0].rules.size
+    if any(game.rules.size != size for game in games):
+        raise ValueError("games on boards of several sizes can't be encoded together")
     positions = Positions.empty(len(games))
     positions.recent[:] = NO_MOVE
     positions.symmetries[:] = symmetry

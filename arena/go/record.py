@@ -368,11 +368,13 @@ def read_sgf(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_moves: int = 
     moves = _settled(moves, pass_move(size))
     note, _, reason = (_text(root, "C") if _text(root, "AP").startswith("arena:") else "").partition("reason: ")
     ending = next((ending for ending in _NOTED_ENDINGS if f"ending {ending}" in note), None)
-    limit = len(moves) if ending is Ending.MOVE_LIMIT else max(len(moves), 3 * size * size)
+    outcome = _outcome(_text(root, "RE"), ending)
+    stopped = outcome is not None and outcome.ending is Ending.MOVE_LIMIT  # a result that RE doesn't give has no ending
+    limit = len(moves) if stopped else max(len(moves), 3 * size * size)
     record = Record(
         rules=_rules(root, size, limit, handicap=_usual_first(setup) is WHITE),
         moves=tuple(moves),
-        outcome=_outcome(_text(root, "RE"), ending),
+        outcome=outcome,
         black=_text(root, "PB"),
         white=_text(root, "PW"),
         setup=setup,

@@ -17,7 +17,8 @@ class Refused(ArenaError):
 
 
 COLOURS = {"b": BLACK, "black": BLACK, "w": WHITE, "white": WHITE}
-NUMBER = re.compile(r"-?[0-9]{1,9}(\.[0-9]{0,9})?|-?\.[0-9]{1,9}")
+NUMBER = re.compile(r"[+-]?([0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9})")
+WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 _CONTROL_SIGNS = {**dict.fromkeys([*range(32), 127]), ord("\t"): " "}
 _RULES = {
     **{name: name for name in PRESETS},
@@ -58,6 +59,8 @@ def number_of(words: Sequence[str], index: int) -> float:
 
 
 def whole_of(words: Sequence[str], index: int) -> int:
+    if index < len(words) and WHOLE.fullmatch(words[index]):
+        return int(words[index])
     number = number_of(words, index)
     if not number.is_integer():
         raise Refused("syntax error")

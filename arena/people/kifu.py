@@ -308,7 +308,7 @@ class KifuFile:
         StoreError."""
         folder = results / EVENT
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            files.make_private(folder)
             number = 1 + max((int(path.stem) for path in _files(results)), default=0)
             while True:
                 path = folder / f"{number:05d}.sgf"

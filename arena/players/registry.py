@@ -17,7 +17,7 @@ import bots
 from arena import ConfigError, UserError
 from arena.contract.bot import Bot, BotKind, Limits
 from arena.contract.code import Player, code_of, digest_of, load_kind
-from arena.contract.settings import plain, read_value, setting, suggest
+from arena.contract.settings import conceal, plain, quoted, read_value, setting, split_settings, suggest, unquoted
 from arena.players.tables import ClusterTable, TournamentTable, read_config, read_table
 from bots.nets.checkpoint import AUTO, MANIFEST, Checkpoint, find, precision_here
 
@@ -72,6 +72,13 @@ class Entry:
         return self.bot_kind.interactive
 
     @property
+    def missing(self) -> list[str]:
+        """The settings without which it can't play, as far as they aren't given."""
+        given = dict(self.settings)
+        wanted = (one for one in self.bot_kind.settings if one.default_factory is MISSING)
+        return [one.name for one in wanted if one.name not in given]
+
+    @property
     def config(self) -> Any:
         """The kind's typed configuration."""
         return self.bot_kind.config(**dict(self.settings))
@@ -80,7 +87,7 @@ class Entry:
     def identity(self) -> str:
         """What tells this player from all others: kind, settings, net, code, and the limits that it thinks within,
         whatever its name; 12 hex digits."""
-        counted = [(key, value) for key, value in self.settings if key != "checkpoint"]  # the net itself counts
+        counted = [pair for pair in conceal(self.settings) if pair[0] != "checkpoint"]  # the net itself counts
         player: list[Any] = [self.kind, counted, self.net]
         thinking = replace(self.limits, lag=None, deadline=None)
         if thinking != Limits():
@@ -92,7 +99,8 @@ class Entry:
     @property
     def player(self) -> Player:
         """This player as it is stored."""
-        return Player(self.identity, self.name, self.kind, json.dumps(dict(self.settings)), self.net, self.code)
+        config = json.dumps(dict(conceal(self.settings)))
+        return Player(self.identity, self.name, self.kind, config, self.net, self.code)
 
     def identify(self, folder: Path) -> str:
         """The sha256 of the weights in a checkpoint's folder. Raises CheckpointError when they are not what this kind
@@ -308,15 +316,45 @@ class Registry:
     def resolve(self, spec: str) -> Entry:
         """The player that ``spec`` names. Raises ConfigError with a suggestion for an unknown name, setting or limit,
         and CheckpointError for a net that can't be used."""
+        self._take_file(re.split("[:@]", spec, maxsplit=1)[0])
+        return self._with_net(self._read(spec))
+
+    def resolve_stored(self, spec: str) -> Entry:
+        """The player that a saved game, a database or an SGF file names. Raises as ``resolve`` and ``trusted`` do."""
+        return self._with_net(self._require_own(self._read(spec)))
+
+    def trusted(self, stored: Entry) -> Entry:
+        """A player of a stored plan, to be built. Such a file may come from anywhere, so it names nothing that is run:
+        the kind is looked up here, and an engine must be one of the user's own arena.toml. Raises ConfigError."""
+        return self._require_own(self.with_own_kind(stored))
+
+    def with_own_kind(self, stored: Entry) -> Entry:
+        """A player of a stored plan, with what is installed here as its kind. Raises ConfigError."""
+        own = self.of_kind(stored.kind)
+        if not own:
+            raise ConfigError(f"there is no kind of bot called {stored.kind} any more")
+        return replace(stored, factory=own[0].factory)
+
+    def _require_own(self, entry: Entry) -> Entry:
+        """The player with all its settings, those that aren't stored from arena.toml. Raises ConfigError for an engine
+        that isn't there."""
+        stored = conceal(entry.settings)
+        own = next((one for one in self.of_kind(entry.kind) if conceal(one.settings) == stored), None)
+        if own is not None or entry.bot_kind.code is None:
+            return replace(entry, settings=entry.settings if own is None else own.settings)
+        command = dict(entry.settings).get("command", "")
+        raise ConfigError(f"no bot of yours runs '{command}'; put it into arena.toml if you trust that command")
+
+    def _read(self, spec: str) -> Entry:
+        """The player without its net."""
         player, *limits = LIMITS.split(spec, maxsplit=1)
-        self._take_file(player.partition(":")[0])
-        entry = self._resolve(player)
+        entry = self._read_player(player)
         if not limits:
             return entry
         own = Limits.read(limits[0], player)
         return entry if own == entry.limits else replace(entry, limits=Limits()).with_limits(own)
 
-    def _resolve(self, spec: str) -> Entry:
+    def _read_player(self, spec: str) -> Entry:
         """The player without limits behind it."""
         name, _, rest = spec.partition(":")
         if name == "checkpoint":
@@ -327,19 +365,27 @@ class Registry:
         else:
             base = self.entry(name)
         if not rest:
-            return self._with_net(base)
+            return base
         given: dict[str, Any] = {}
-        for part in re.split(r",(?=\w+=)", rest):
-            key, equals, value = part.partition("=")
+        known, before = {wanted.name for wanted in base.bot_kind.settings}, ""
+        for part in split_settings(rest):
+            key, equals, value = (word.strip() for word in part.partition("="))
             if not equals:
                 raise ConfigError(f"'{spec}': '{part}' is not a setting=value")
-            given[key.strip()] = value.strip()
+            if key not in known and " " in given.get(before, ""):
+                raise ConfigError(
+                    f"{base.name}: unknown setting '{key}'; if it belongs to the {before}, put that in quotes: "
+                    f'{before}="{given[before]},{part}"'
+                )
+            if key in given:
+                raise ConfigError(f"{base.name}: {key} is given twice")
+            given[key], before = unquoted(value), key
         full = self._make(base.name, base.kind, {**dict(base.settings), **given}, COMMAND_LINE)
         changed = [key for key, value in full.settings if key in given and value != dict(base.settings).get(key)]
-        listed = ",".join(f"{key}={plain(dict(full.settings)[key])}" for key in changed)
+        listed = ",".join(f"{key}={quoted(plain(dict(full.settings)[key]))}" for key in changed)
         separator = "," if name == "checkpoint" else ":"
         label = f"{base.name}{separator}{listed}" if listed else base.name
-        return self._with_net(replace(base, name=label, settings=full.settings))
+        return replace(base, name=label, settings=full.settings)
 
     def _take_file(self, name: str) -> None:
         """Have a Python file that was typed as a bot be one. Raises ConfigError."""
@@ -377,13 +423,9 @@ class Registry:
         """The entry as it plays here: with its net and its code, and numbers that suit the processor. Raises
         ConfigError when a setting that has no default isn't given."""
         settings = dict(entry.settings)
-        missing = [
-            wanted.name
-            for wanted in entry.bot_kind.settings
-            if wanted.name not in settings and wanted.default_factory is MISSING
-        ]
-        if missing:
-            raise ConfigError(f"{entry.name} needs the setting '{missing[0]}', as in {entry.name}:{missing[0]}=...")
+        if entry.missing:
+            first = entry.missing[0]
+            raise ConfigError(f"{entry.name} needs the setting '{first}', as in {entry.name}:{first}=...")
         entry = replace(entry, code=code_of(entry.factory, entry.config))
         if "checkpoint" not in settings:
             return entry

@@ -3,13 +3,13 @@
 Three questions, each in its file: how far apart are two players (``pairs``: `compare`), may a test of two players stop
 (``sprt``: `Sprt`), how strong is everybody in a league (``league``: `rate`). They share the intervals and how these are
 written (``figure``). Every figure is of the player named first. A draw is half a point. Nothing here is ever nan or
-infinite: a figure that the games don't give is None, and its `Bound` says what they give instead.
+infinite: an end of an interval that the games don't give is None.
 """
 
 from arena.ratings.figure import (
+    VIRTUAL_GAMES,
     Z95,
     ZERO,
-    Bound,
     Estimate,
     FloatArray,
     Interval,
@@ -24,9 +24,9 @@ from arena.ratings.sprt import ELO_LIMIT, Sprt, SprtState, Verdict, logistic_llr
 
 __all__ = [
     "ELO_LIMIT",
+    "VIRTUAL_GAMES",
     "Z95",
     "ZERO",
-    "Bound",
     "Comparison",
     "Estimate",
     "FloatArray",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,14 +15,8 @@ Z95 = 1.959963984540054  # 95 % of a normal distribution lie within this many st
 
 FloatArray = NDArray[np.float64]
 
-
-class Bound(Enum):
-    """How much the games say about a figure."""
-
-    BOTH = "a value between two ends"
-    BELOW = "at least the lower end"
-    ABOVE = "at most the upper end"
-    NONE = "nothing"
+VIRTUAL_GAMES = 0.2
+"""The prior of a rating, in games drawn with a phantom: a player who won everything has a finite estimate, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +31,13 @@ class Interval:
 class Estimate:
     """A figure in Elo with its 95 % interval.
 
-    `value` and both ends are there where `bound` is BOTH. BELOW and ABOVE without an end mean that the order is known
-    and the distance isn't. `str()` is how every screen writes it: `+40.7 ± 30.4` where both ends are as far away, else
-    `+338 (+120 to +640)`; `≥ +223`, `≤ -223`, `≥`, `?`; `0` of the player that all others are measured from.
+    Where the games don't bound it on both sides, the `value` owes its size to the prior. `str()` is how every screen
+    writes it: `+40.7 ± 30.4` where both ends are as far away, else `+338 (+120 to +640)`; `+910 (+600 to ∞)`,
+    `+0 (-∞ to ∞)`; `0` of the player that all others are measured from.
     """
 
-    bound: Bound
-    value: float | None = None
-    interval: Interval = Interval(None, None)
+    value: float
+    interval: Interval
 
     @property
     def is_zero(self) -> bool:
@@ -53,33 +45,27 @@ class Estimate:
         return self.value == self.interval.low == self.interval.high == 0
 
     @property
-    def ends(self) -> tuple[float, ...]:
-        """The value and the ends of the interval, as far as the games give them."""
+    def is_bounded(self) -> bool:
+        """Whether the games bound it on both sides."""
+        return None not in (self.interval.low, self.interval.high)
+
+    @property
+    def known(self) -> tuple[float, ...]:
+        """The value and the ends of the interval that the games give."""
         return tuple(end for end in (self.value, self.interval.low, self.interval.high) if end is not None)
 
     def __str__(self) -> str:
         if self.is_zero:
             return "0"
         value, low, high = self.value, self.interval.low, self.interval.high
-        match self.bound:
-            case Bound.BELOW:
-                return "≥" if low is None else f"≥ {low:+.0f}"
-            case Bound.ABOVE:
-                return "≤" if high is None else f"≤ {high:+.0f}"
-        if value is None or low is None or high is None:
-            return "?"
-        if abs((high - value) - (value - low)) < 1:
+        if low is not None and high is not None and abs((high - value) - (value - low)) < 1:
             return f"{round(value, 1) + 0.0:+.1f} ± {(high - low) / 2:.1f}"  # adding 0 leaves no minus before 0
-        return f"{value:+.0f} ({low:+.0f} to {high:+.0f})"
+        ends = "-∞" if low is None else f"{low:+.0f}", "∞" if high is None else f"{high:+.0f}"
+        return f"{round(value) + 0.0:+.0f} ({' to '.join(ends)})"
 
 
-ZERO = Estimate(Bound.BOTH, 0.0, Interval(0.0, 0.0))
+ZERO = Estimate(0.0, Interval(0.0, 0.0))
 """Of the player that all others are measured from."""
-
-
-def between(value: float, low: float, high: float) -> Estimate:
-    """A value with both ends of its interval."""
-    return Estimate(Bound.BOTH, value, Interval(low, high))
 
 
 def elo(score: float) -> float:

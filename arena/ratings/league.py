@@ -9,7 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from arena.ratings.figure import Z95, ZERO, Bound, Estimate, FloatArray, K, beta_tail, between, normal_tail
+from arena.ratings.figure import (
+    VIRTUAL_GAMES,
+    Z95,
+    ZERO,
+    Estimate,
+    FloatArray,
+    Interval,
+    K,
+    beta_tail,
+    normal_tail,
+)
 from arena.ratings.pairs import score_estimate, superiority
 
 _LEAST_PRIOR = 0.01  # virtual games; with fewer the covariance drowns in rounding
@@ -48,15 +58,13 @@ class Ratings:
     """A league at its fit. Matrices are (n, n) in the order of `players`, row against column, and read-only.
 
     `elo` (n,) and `covariance` (Elo squared) are relative to the anchor or, without one, to the mean of the largest
-    component. Players of different components have no measured distance: there, `elo` owes its size to the prior and
-    only sorts a table; `difference` and `estimate` say what may be printed. `black_advantage` is None where it was
-    left out, by the caller or because each pairing kept its colours, so that it can't be told from strength.
+    component. Players of different components have no measured distance: there, `elo` owes its size to the prior, and
+    `difference` and `estimate` lack an end.
     """
 
     players: tuple[str, ...]  # by name
     elo: FloatArray
     covariance: FloatArray
-    black_advantage: Estimate | None
     prior: float  # virtual games per player
     anchor: str | None
     components: tuple[tuple[str, ...], ...]  # strongest first; within one, everybody has beaten everybody, see `beaten`
@@ -70,31 +78,33 @@ class Ratings:
         """The players, strongest first."""
         return tuple(self.players[i] for i in _ranked(self.elo))
 
+    @property
+    def black_advantage(self) -> Estimate | None:
+        """None where it was left out, by the caller or because each pairing kept its colours, so that it can't be told
+        from strength; and where the games don't bound it."""
+        return self.likelihood.black_advantage()
+
     def estimate(self, player: str) -> Estimate:
         """The player's Elo relative to the zero of these ratings. ValueError for a player who isn't among them."""
         reference = max(self.components, key=len) if self.anchor is None else (self.anchor,)
         if len(reference) == 1:
             return self.difference(player, reference[0])
         i, members = self._index(player), [self._index(member) for member in reference]
-        if self.beaten[i, members[0]] and self.beaten[members[0], i]:
-            contrast = _unit(i, len(self.players) + 1)
-            contrast[members] -= 1 / len(members)
-            return self.likelihood.estimate(contrast)
-        return self._order(i, members[0])
+        contrast = _unit(i, len(self.players) + 1)
+        contrast[members] -= 1 / len(members)
+        return self.likelihood.estimate(contrast, *self._is_bounded(i, members[0]))
 
     def difference(self, a: str, b: str) -> Estimate:
         """How much stronger a is than b. ValueError for a player who isn't among them.
 
-        Across components it is one-sided: with the end that their own games give, or none if they haven't met.
+        Across components it is bounded on one side at most: from below if a has beaten b, directly or through others.
         """
         i, j = self._index(a), self._index(b)
         if i == j:
             return ZERO
-        if self.beaten[i, j] and self.beaten[j, i]:
-            return self.likelihood.estimate(self._contrast(i, j))
-        if self.games[i, j]:
+        if self._is_one_sweep:
             return score_estimate(self._sweep(i, j))
-        return self._order(i, j)
+        return self.likelihood.estimate(self._contrast(i, j), *self._is_bounded(i, j))
 
     def standard_error(self, a: str, b: str) -> float:
         """Of the difference of two players, in Elo, from the full covariance; across components the prior's."""
@@ -103,24 +113,27 @@ class Ratings:
         return math.sqrt(max(float(variance), 0.0))
 
     def los(self, a: str, b: str) -> float:
-        """The likelihood in [0, 1] that a is stronger than b; across components from their own games if they met."""
+        """The likelihood in [0, 1] that a is stronger than b."""
         i, j = self._index(a), self._index(b)
         if i == j:
             return 0.5
-        if self.games[i, j] and not (self.beaten[i, j] and self.beaten[j, i]):
+        if self._is_one_sweep:
             return superiority(self._sweep(i, j))
         return normal_tail(self.likelihood.signed_root(self._contrast(i, j), 0.0))
 
     def surprise(self) -> FloatArray:
-        """(n, n) in [0, 1]: the chance at the fit of a score as far to its side as this one; 1 where they never met.
+        """(n, n) in [0, 1]: the chance at the fit, at most, that the score of any pair is as unlikely as this one; 1
+        where they never met.
 
         A small one is a pairing that a single scale of strength doesn't explain, such as a cycle. The tail is
-        binomial, with both colours at their mean expectation, so it errs to the large side.
+        binomial, with both colours at their mean expectation, so it errs to the large side; it is taken twice for both
+        sides, and as often as there are pairs that met (C. Bonferroni, 1936).
         """
         games = np.where(self.games > 0, self.games, 1.0)
         # P(binomial >= points), for halves too; no points are always reached
         least = beta_tail(np.maximum(self.points, 1e-9), games - self.points + 1, self.expected / games)
-        return np.where(self.games > 0, np.minimum(least, least.T), 1.0)
+        pairs = np.count_nonzero(self.games) / 2
+        return np.where(self.games > 0, np.minimum(2 * pairs * np.minimum(least, least.T), 1.0), 1.0)
 
     def _index(self, player: str) -> int:
         if player not in self.players:
@@ -137,14 +150,18 @@ class Ratings:
         pairs[-1 if self.points[i, j] else 0] = self.games[i, j] / 2
         return pairs
 
-    def _order(self, i: int, j: int) -> Estimate:
-        if self.beaten[i, j]:
-            return Estimate(Bound.BELOW)
-        return Estimate(Bound.ABOVE) if self.beaten[j, i] else Estimate(Bound.NONE)
+    @property
+    def _is_one_sweep(self) -> bool:
+        """Whether there are two players and one took every point: then their games are a match, and rated as one."""
+        return len(self.players) == 2 and not self.beaten.all()
+
+    def _is_bounded(self, i: int, j: int) -> tuple[bool, bool]:
+        """Whether the games bound the difference from below, and from above."""
+        return bool(self.beaten[i, j]), bool(self.beaten[j, i])
 
 
 def rate(
-    results: Iterable[Result], *, prior: float = 0.2, black_advantage: bool = True, anchor: str | None = None
+    results: Iterable[Result], *, prior: float = VIRTUAL_GAMES, black_advantage: bool = True, anchor: str | None = None
 ) -> Ratings:
     """Rates everybody at once: R. Bradley and M. Terry (1952), with a black advantage, at the posterior mode.
 
@@ -179,12 +196,10 @@ def rate(
     relative, spread = shift @ strength, shift @ covariance[:n, :n] @ shift.T
 
     black_expected = black_games * _sigma(fit[:n, None] - fit[:n] + fit[n])
-    advantage = likelihood.estimate(_unit(n, n + 1)) if with_black else None
     return Ratings(
         players=players,
         elo=_frozen(relative),
         covariance=_frozen((spread + spread.T) / 2),  # so that a difference has one error, from either side
-        black_advantage=advantage,
         prior=prior,
         anchor=anchor,
         components=tuple(tuple(players[group[k]] for k in _ranked(relative[group])) for group in groups),
@@ -229,6 +244,23 @@ def _tells_colour_from_strength(games: FloatArray) -> bool:
     return bool(games.sum() - explained > 1e-9 * games.sum())
 
 
+def _bounds_black(points: FloatArray, games: FloatArray, side: int) -> bool:
+    """Whether the games bound the black advantage from below (side -1) or above (1); Black's points and games (n, n).
+
+    They don't if strengths can follow the advantage to that side without end and no result grows less likely. This asks
+    for differences of strengths that keep bounds, and there are none just if the bounds add up to less than 0 around
+    some cycle of players (R. Floyd, "Algorithm 97", 1962).
+    """
+    above = np.where(points > 0, float(side), np.inf)  # how much stronger White may get than Black
+    above = np.minimum(above, np.where(games > points, -float(side), np.inf).T)
+    np.fill_diagonal(above, 0.0)
+    for middle in range(len(above)):
+        above = np.minimum(above, above[:, middle, None] + above[middle])
+        if above.diagonal().min() < 0:
+            return True
+    return False
+
+
 class Likelihood:
     """The log-likelihood of a league's results, its mode, and intervals by its profile.
 
@@ -246,11 +278,21 @@ class Likelihood:
         self.inverse = np.linalg.inv(self._slopes(self.mode)[1])
         self._top = self._height(self.mode)
 
-    def estimate(self, contrast: FloatArray) -> Estimate:
-        """What a contrast is, in Elo, with the ends of its 95 % interval."""
+    def estimate(self, contrast: FloatArray, has_low: bool = True, has_high: bool = True) -> Estimate:
+        """What a contrast is, in Elo, with the ends of its 95 % interval that the games give."""
         value = float(contrast @ self.mode)
-        low, high = (K * self._end(contrast, value, side) for side in (-1, 1))
-        return between(K * value, low, high)
+        low, high = (
+            self._end(contrast, value, side) if has_end else None for side, has_end in ((-1, has_low), (1, has_high))
+        )
+        return Estimate(K * value, Interval(low, high))
+
+    def black_advantage(self) -> Estimate | None:
+        """None where it is left out, or not bounded on both sides."""
+        if self._free == len(self._games) or not all(
+            _bounds_black(self._points, self._games, side) for side in (-1, 1)
+        ):
+            return None
+        return self.estimate(_unit(-1, len(self.mode)))
 
     def signed_root(self, contrast: FloatArray, value: float) -> float:
         """How many standard deviations the mode's contrast is above this value, by the likelihood that is lost."""
@@ -260,9 +302,9 @@ class Likelihood:
         loss = self._top - self._height(self._climb(self._moved(contrast, value), contrast))
         return math.copysign(math.sqrt(max(0.0, 2 * loss)), at - value)
 
-    def _end(self, contrast: FloatArray, value: float, side: int) -> float:
-        """Where twice the loss of log-likelihood is the 95 % quantile of chi squared. The loss grows away from the
-        mode: a Newton step that leaves the bracket becomes a bisection."""
+    def _end(self, contrast: FloatArray, value: float, side: int) -> float | None:
+        """Where twice the loss of log-likelihood is the 95 % quantile of chi squared, in Elo; None where it never is.
+        The loss grows away from the mode: a Newton step that leaves the bracket becomes a bisection."""
         own = contrast[: self._free]
         inside, outside = value, value + side * FARTHEST
         farthest = outside
@@ -271,7 +313,9 @@ class Likelihood:
         for _ in range(100):
             point = self._climb(point, contrast)
             excess = 2 * (self._top - self._height(point)) - Z95**2
-            if abs(excess) < 1e-6 or (at == farthest and excess < 0):
+            if at == farthest and excess < 0:
+                return None
+            if abs(excess) < 1e-6:
                 break
             inside, outside = (at, outside) if excess < 0 else (inside, at)
             slope = -2 * float(self._slopes(point)[0] @ own) / float(own @ own)
@@ -279,7 +323,7 @@ class Likelihood:
             if not min(inside, outside) < further < max(inside, outside):
                 further = farthest if excess < 0 and outside == farthest else (inside + outside) / 2
             point, at = point + self._along(contrast) * (further - at), further
-        return at
+        return K * at
 
     def _along(self, contrast: FloatArray) -> FloatArray:
         """How all parameters move, near the mode, when a contrast grows by 1."""

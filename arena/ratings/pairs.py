@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from arena.ratings.figure import Z95, Bound, Estimate, FloatArray, Interval, K, between, elo, expected_score
+from arena.ratings.figure import VIRTUAL_GAMES, Z95, Estimate, FloatArray, Interval, K, elo, expected_score
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +84,11 @@ def _refuse_negative(counts: tuple[int, ...]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What games say about the first player: Elo, normalised Elo, and the likelihood of superiority in [0, 1]."""
+    """What games say about the first player: Elo, normalised Elo (None where all pairs scored the same), and the
+    likelihood of superiority in [0, 1]."""
 
     elo: Estimate
-    normalised: Estimate
+    normalised: Estimate | None
     los: float
 
 
@@ -109,36 +110,39 @@ FARTHEST = 6000.0
 def compare(pairs: PairCounts) -> Comparison:
     """How much stronger the first player is.
 
-    The interval and the likelihood of superiority come from one model, see ``chance_below``. Where a side has won every
-    pair, the Elo is bounded on the side of the lead only. Normalised Elo measures the score in standard deviations of
-    one game, so it predicts how many games a test takes with any openings (M. Van den Bergh, "Normalized Elo");
-    its interval is that of the normal distribution.
+    The interval and the likelihood of superiority come from one model, see ``chance_below``. Where a side has won
+    every pair, the Elo is bounded on the side of the lead only; without pairs, on neither. Normalised Elo measures
+    the score in standard deviations of one game, so it predicts how many games a test takes with any openings (M. Van
+    den Bergh, "Normalized Elo"); its interval is that of the normal distribution.
     """
     counts = np.array(pairs.counts, dtype=float)
     n = counts.sum()
     if n == 0:
-        return Comparison(Estimate(Bound.NONE), Estimate(Bound.NONE), los=0.5)
+        return Comparison(Estimate(0.0, Interval(None, None)), None, los=0.5)
     score = pairs.points / pairs.games
     variance = float(counts @ (SCORES - score) ** 2 / n)
-    normalised = Estimate(Bound.NONE)
+    normalised = None
     if variance > 0:
         unit = 2 * K / math.sqrt(2)
         value, half_width = unit * (score - 0.5) / math.sqrt(variance), Z95 * unit / math.sqrt(n)
-        normalised = between(value, value - half_width, value + half_width)
+        normalised = Estimate(value, Interval(value - half_width, value + half_width))
     return Comparison(score_estimate(counts), normalised, superiority(counts))
 
 
 def score_estimate(counts: FloatArray) -> Estimate:
-    """The Elo of the mean score with its 95 % interval; counts (5,) of pairs, fractions allowed, not all zero."""
+    """The Elo of the mean score with its 95 % interval; counts (5,) of pairs, fractions allowed, not all zero.
+
+    Where one side took every point, ``VIRTUAL_GAMES`` drawn games are added to the score.
+    """
     score = float(counts @ SCORES / counts.sum())
-    if score == 1:
-        return Estimate(Bound.BELOW, interval=Interval(_elo_where(counts, 0.025, -FARTHEST, FARTHEST), None))
-    if score == 0:
-        return Estimate(Bound.ABOVE, interval=Interval(None, -_elo_where(counts[::-1], 0.025, -FARTHEST, FARTHEST)))
-    value = elo(score)
-    low = _elo_where(counts, 0.025, -FARTHEST, value)
-    high = -_elo_where(counts[::-1], 0.025, -FARTHEST, -value)
-    return between(value, low, high)
+    if score in (0, 1):
+        games = 2 * float(counts.sum())
+        value = elo((games * score + VIRTUAL_GAMES / 2) / (games + VIRTUAL_GAMES))
+    else:
+        value = elo(score)
+    low = None if score == 0 else _elo_where(counts, 0.025, -FARTHEST, value)
+    high = None if score == 1 else -_elo_where(counts[::-1], 0.025, -FARTHEST, -value)
+    return Estimate(value, Interval(low, high))
 
 
 def superiority(counts: FloatArray) -> float:

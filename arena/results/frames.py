@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arena.files import cell, write
-from arena.ratings import Bound, Estimate
 from arena.results.league import league
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ TERMS = ("size", "rules", "komi", "handicap")
 def ratings_table(store: Store, pool: Pool | None = None, *, anchor: str | None = None) -> pd.DataFrame:
     """The ratings in a pool, a row a player: rank, player, elo, low, high (95 %), games, score, the estimate as text.
 
-    The default pool is the one with the most games. Elo and its ends are missing where the games don't give them.
+    The default pool is the one with the most games. An end of the interval is missing where the games don't bound it.
     ``attrs`` has the anchor's name (``anchor``), the virtual games that each player drew (``prior``) and the text of
     what Black is worth (``black_advantage``).
     """
@@ -135,17 +134,17 @@ def event_frames(report: Report) -> dict[str, pd.DataFrame]:
     names = [place.name for place in report.places]
     standings = []
     for rank, place in enumerate(report.places, 1):
-        elo = Estimate(Bound.NONE) if place.elo is None else place.elo
+        elo = place.elo
         standings.append(
             {
                 "rank": rank,
                 "player": place.name,
-                "elo": elo.value,
-                "low": elo.interval.low,
-                "high": elo.interval.high,
+                "elo": None if elo is None else elo.value,
+                "low": None if elo is None else elo.interval.low,
+                "high": None if elo is None else elo.interval.high,
                 "games": place.games,
                 "score": place.score,
-                "estimate": str(elo),
+                "estimate": "" if elo is None else str(elo),
                 "seconds_a_move": report.table.seconds_a_move(place.name),
             }
         )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from arena.contract.settings import COMMANDS, describe
 from arena.go.moves import gtp_from_move
 from arena.go.record import Record
 from arena.ratings import Estimate
@@ -173,7 +174,11 @@ def bot_line(entry: Entry, summary: str, elo: Estimate | None) -> str:
             "name": entry.name,
             "kind": entry.kind,
             "summary": summary,
-            "settings": {key: value for key, value in entry.settings if isinstance(value, str | int | float | bool)},
+            "settings": {
+                key: describe(key, value) if key in COMMANDS else value
+                for key, value in entry.settings
+                if isinstance(value, str | int | float | bool)
+            },
             "limits": str(entry.limits),
             **_elo(elo),
         },

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from arena.ratings import Z95, Estimate, PairCounts, Sprt, compare, elo, expected_score
+from arena.ratings import Z95, PairCounts, Sprt, compare, elo, expected_score
 
 SURE = 0.95
 """The chance with which a true difference is to be shown."""
@@ -38,9 +38,9 @@ class Outlook:
         return self.spread * score * (1 - score)
 
     def difference(self, counts: PairCounts) -> float:
-        """The current estimate of the Elo difference; the expected value if the games give no finite one."""
-        found: Estimate = compare(counts).elo
-        return elo(self.score) if found.value is None else found.value
+        """The current estimate of the Elo difference; the expected value if the games don't bound it."""
+        found = compare(counts).elo
+        return found.value if found.is_bounded else elo(self.score)
 
 
 def games_for_interval(outlook: Outlook, half_width: float) -> int:
@@ -87,6 +87,14 @@ def sprt_games(outlook: Outlook, sprt: Sprt, difference: float) -> int:
     # exp(-power * ratio) is a martingale, which the bounds stop
     accepted = math.expm1(-power * lower) / (math.expm1(-power * lower) - math.expm1(-power * upper))
     return _games((accepted * upper + (1 - accepted) * lower) / drift)
+
+
+def usual_games(sprt: Sprt) -> tuple[int, int]:
+    """The games that a test takes on average where one of its hypotheses is true, and halfway between them. Games are
+    taken to be independent and never drawn; draws make a test shorter, pairs that end alike make it longer."""
+    usual = Outlook(0.5, 0.5)
+    at_ends = max(sprt_games(usual, sprt, difference) for difference in (sprt.elo0, sprt.elo1))
+    return at_ends, sprt_games(usual, sprt, (sprt.elo0 + sprt.elo1) / 2)
 
 
 def _games(pairs: float) -> int:

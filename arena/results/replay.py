@@ -16,7 +16,7 @@ from pathlib import Path
 from arena import CheckpointError, ConfigError, UserError
 from arena.contract.adjudication import OFF
 from arena.contract.bot import Limits
-from arena.contract.settings import plain
+from arena.contract.settings import describe
 from arena.events.pairing import Pairing, Planned
 from arena.events.runner import Update, play_event
 from arena.events.schedule import Ladder, Match, Tournament, event_from_json
@@ -151,9 +151,7 @@ class Casting:
         return self._roles[key]
 
     def _entry(self, event: str, name: str, identity: str) -> Entry:
-        """The player of this identity, from the event's plan, or as it was stored when it first played. The database
-        may come from anywhere, so it names nothing that is run: the kind is looked up here, and an engine's command
-        must be one of the user's own."""
+        """The player of this identity, from the event's plan, or as it was stored when it first played."""
         planned = self._event(event)
         entry = next(
             (one for one in ([] if planned is None else planned.players.values()) if one.identity == identity), None
@@ -166,16 +164,10 @@ class Casting:
             limits = _limits_of(name)
             entry = Entry(name, stored.kind, "", settings, "the store", stored.checkpoint, limits, stored.code)
         assert entry is not None
-        own = self._registry.of_kind(entry.kind)
-        if not own:
-            raise ReplayError(f"{name} can't play again: there is no kind of bot called {entry.kind} any more")
-        entry = replace(entry, factory=own[0].factory)
-        if entry.bot_kind.code is not None and all(known.settings != entry.settings for known in own):
-            command = dict(entry.settings).get("command", "")
-            raise ReplayError(
-                f"{name} can't play again: no bot of yours runs '{command}'; "
-                "put it into arena.toml if you trust that command"
-            )
+        try:
+            entry = self._registry.trusted(entry)
+        except ConfigError as error:
+            raise ReplayError(f"{name} can't play again: {error}") from error
         if entry.identity != identity:
             raise ReplayError(f"{name} can't play again: an older arena stored it, without all that it played with")
         return entry
@@ -202,7 +194,7 @@ class Casting:
     def _changes(self, name: str, then: Entry) -> Iterator[str]:
         """How a player of this name differs now from who played, in a line; nothing when it doesn't."""
         try:
-            now = self._registry.resolve(name.removesuffix(" (2)"))
+            now = self._registry.resolve_stored(name.removesuffix(" (2)"))
         except UserError:
             return  # the name was somebody's of another folder or file
         if now.identity == then.identity:
@@ -210,7 +202,7 @@ class Casting:
         old, new = ({**dict(entry.settings), "limits": str(entry.limits)} for entry in (then, now))
         changed = [f"kind {then.kind}, now {now.kind}"] if then.kind != now.kind else []
         for key in old | new if not changed else ():
-            values = [_worded(settings.get(key)) for settings in (old, new)]
+            values = [_worded(key, settings.get(key)) for settings in (old, new)]
             if values[0] != values[1] and key != "checkpoint":
                 changed.append(f"{key} {values[0]}, now {values[1]}")
         if then.net != now.net:
@@ -218,8 +210,8 @@ class Casting:
         yield f"{name} is another player now ({'; '.join(changed)}); who played then plays"
 
 
-def _worded(value: object) -> str:
-    return "unset" if value in (None, "") else plain(value)
+def _worded(key: str, value: object) -> str:
+    return "unset" if value in (None, "") else describe(key, value)
 
 
 def _limits_of(name: str) -> Limits:

@@ -11,7 +11,7 @@ import os
 import sqlite3
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -223,6 +223,7 @@ class Store:
         self._connection = connection
         self._lock = lock
         self._file = files.identity(path)
+        self._written = self._last = 0  # bytes of the log and the last game, as they were stored by this
         self._sound: dict[str | None, tuple[int, int]] = {}  # see ``_checked``
         self._all: tuple[tuple[Any, ...], bool] | None = None  # what ``_is_all`` was asked last, and its answer
         with _in_one_line(path):
@@ -264,6 +265,28 @@ class Store:
             raise StoreError(
                 f"{self.path} was moved or deleted while games were played; put it back and run the same command again"
             )
+        if self._lock is not None and self._size_of_log() < self._written:
+            self._require_all()
+
+    def _size_of_log(self) -> int:
+        with suppress(OSError):
+            return os.stat(f"{self.path}-wal").st_size
+        return 0
+
+    def _require_all(self) -> None:
+        """The log is shorter than it was: have SQLite read it anew, instead of copying what isn't there any more into
+        the database. Raises StoreError when games are gone."""
+        with suppress(OSError), open(f"{self.path}-shm", "r+b") as index:
+            index.write(bytes(136))  # the header, twice, and the marks of a checkpoint
+        try:
+            last = self._connection.execute("SELECT ifnull(max(seq), 0) FROM games").fetchone()[0]
+        except sqlite3.Error:
+            last = 0
+        if last < self._last:
+            raise StoreError(
+                f"another program cut {self.path}-wal while games were played, and {self._last - last} games are "
+                "gone; run the same command again"
+            )
 
     def close(self) -> None:
         """Free the file, and the lock of a writer. Once more does nothing."""
@@ -297,6 +320,7 @@ class Store:
                 )
                 if not added.rowcount:
                     raise StoreError(f"game '{row['id']}' is already in {self.path}; nothing of its batch was stored")
+            self._last = first + len(rows) - 1
             self._connection.execute(f"{_SUM_UP.format(self._summed)} AND seq >= ?", (first,))
 
     def ids(self, event: str) -> set[str]:
@@ -660,6 +684,7 @@ class Store:
                 self._connection.execute("BEGIN IMMEDIATE")
                 yield
                 self._connection.execute("COMMIT")
+                self._written = self._size_of_log()
             except BaseException:
                 if self._connection.in_transaction:  # after some errors SQLite has already rolled back
                     self._connection.execute("ROLLBACK")

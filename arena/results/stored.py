@@ -10,7 +10,7 @@ from pathlib import Path
 
 from arena import CheckpointError, ConfigError, StoreError
 from arena.contract.code import Player
-from arena.contract.settings import plain
+from arena.contract.settings import describe
 from arena.events.batch import batches
 from arena.events.schedule import Match, event_from_json
 from arena.events.tally import Judge
@@ -114,7 +114,7 @@ def _participants(store: Store, event: Event) -> tuple[list[Participant], int | 
         planned = plan.games
         for name, entry in plan.players.items():
             key = name if is_match else entry.identity
-            texts = tuple((setting, plain(value)) for setting, value in entry.settings)
+            texts = tuple((setting, describe(setting, value)) for setting, value in entry.settings)
             found[key] = Participant(key, name, entry.kind, texts, entry.net, str(entry.limits), entry.code)
     players = store.players()
     if is_match and not found:
@@ -132,7 +132,7 @@ def _participants(store: Store, event: Event) -> tuple[list[Participant], int | 
 def _stored(key: str, name: str, player: Player | None) -> Participant:
     if player is None:
         return Participant(key, name)
-    texts = tuple((setting, plain(value)) for setting, value in json.loads(player.config).items())
+    texts = tuple((setting, describe(setting, value)) for setting, value in json.loads(player.config).items())
     return Participant(key, name, player.kind, texts, player.checkpoint, code=player.code)
 
 

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from arena.ratings import Bound
+from arena.ratings import Estimate
 from arena.results.event import Moment
 from arena.screen import style
 
@@ -96,6 +96,17 @@ class Canvas:
         for row in range(self.scale.cell(low), self.scale.cell(high) + 1):
             self._cells[row][column] = sign
 
+    def put_estimate(self, column: int, elo: Estimate, sign: str) -> None:
+        """A value with its interval; an arrow at the edge on a side that the games don't bound."""
+        low, high = elo.interval.low, elo.interval.high
+        bottom, top = self.scale.low if low is None else low, self.scale.high if high is None else high
+        self.fill(column, bottom, top, self.signs.axis)
+        if low is None:
+            self.put(column, bottom, self.signs.down)
+        if high is None:
+            self.put(column, top, self.signs.up)
+        self.put(column, elo.value, sign)
+
     def rows(self, ink: str = "not dim", label: str = style.LABEL) -> Iterator[Text]:
         """The cells from the top, right of their labels."""
         for row, cells in reversed(list(enumerate(self._cells))):
@@ -119,18 +130,33 @@ class Point(NamedTuple):
     high: float
 
 
-def points_of(moments: Sequence[Moment], name: str) -> list[Point]:
-    """A player's rating, as far as it is bounded on both sides."""
-    rated = [(moment.games, moment.elo[name].ends) for moment in moments if name in moment.elo]
-    return [Point(games, *ends) for games, ends in rated if len(ends) == 3]
+def points_of(moments: Sequence[Moment], name: str, low: float, high: float) -> list[Point]:
+    """A player's rating; ``low`` and ``high``, the edges of a drawing, stand for ends that the games don't give."""
+    points = []
+    for moment in moments:
+        if name in moment.elo:
+            elo = moment.elo[name]
+            first, last = elo.interval.low, elo.interval.high
+            ends = (low if first is None else first, high if last is None else last)
+            points.append(Point(moment.games, elo.value, *ends))
+    return points
+
+
+def range_of(moments: Sequence[Moment]) -> tuple[float, float]:
+    """From the lowest to the highest Elo that a drawing over the games is to show: all values, and the ends of the
+    later intervals; 0, too."""
+    shown = [0.0]
+    for moment in moments:
+        for elo in moment.elo.values():
+            shown += elo.known if moment.games >= moments[-1].games / 4 else [elo.value]
+    return min(shown), max(shown)
 
 
 @dataclass(frozen=True, slots=True)
 class EloCourse:
     """Elo over the games played. A curve is drawn with the sign of its player's rank.
 
-    With only two players, the curve has its 95 % band, and an arrow up or down says "at least" or "at most"; with more,
-    a rating that was bounded on one side only leaves a gap.
+    With only two players, the curve has its 95 % band, up to the edge on a side that the games don't bound.
     """
 
     moments: Sequence[Moment]
@@ -142,31 +168,19 @@ class EloCourse:
 
     def lines(self, width: int, height: int = HEIGHT) -> Iterator[Text]:
         """The chart in ``width`` columns, with ``height`` lines above its axis."""
-        curves = {name: points for name in self.names[: len(MARKS)] if (points := points_of(self.moments, name))}
-        of_two = len(self.names) == 2
-        arrows = [
-            (moment.games, elo.ends[0], elo.bound is Bound.BELOW)
-            for moment in (self.moments if of_two else ())
-            for elo in moment.elo.values()
-            if len(elo.ends) == 1
-        ]
-        values = [point.value for points in curves.values() for point in points] + [value for _, value, _ in arrows]
-        if not values:
-            yield Text("No rating is bounded on both sides yet.", style.LABEL)
+        if not self.moments:
+            yield Text("Nobody is rated yet.", style.LABEL)
             return
-        if of_two:
-            later = [point for points in curves.values() for point in points[len(points) // 4 :]]
-            values += [end for point in later for end in (point.low, point.high)]
-        canvas = Canvas(Scale.over([*values, 0.0], height), width)
+        scale, of_two = Scale.over(range_of(self.moments), height), len(self.names) == 2
+        canvas = Canvas(scale, width)
         signs, games = canvas.signs, self.moments[-1].games
+        curves = {name: points_of(self.moments, name, scale.low, scale.high) for name in self.names[: len(MARKS)]}
+        curves = {name: points for name, points in curves.items() if points}
         for name, points in reversed(curves.items()):
             for column, point in _columns(points, games, canvas.columns):
                 if of_two:
                     canvas.fill(column, point.low, point.high, signs.band)
                 canvas.put(column, point.value, signs.point if of_two else MARKS[self.names.index(name)])
-        for after, value, is_least in arrows:
-            column = min(canvas.columns - 1, after * canvas.columns // games)
-            canvas.put(column, value, signs.up if is_least else signs.down)
         yield from canvas.lines("0", f"{games} games")
         if not of_two:
             legend = [style.spell(f"{MARKS[self.names.index(name)]} {name}") for name in curves]

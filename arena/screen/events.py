@@ -562,9 +562,11 @@ class TournamentFrame(Frame[TournamentView]):
 
 
 def _short(elo: Estimate, width: int) -> str:
-    """As everywhere; without decimals, or its ends, where there is no room for them."""
+    """As everywhere; without decimals, its ends or its value where there is no room for them."""
     words, low, high = str(elo), elo.interval.low, elo.interval.high
-    if len(words) > width and elo.value is not None and low is not None and high is not None:
+    if len(words) > width and (low is None or high is None):
+        words = f"{elo.value:+.0f}"
+    elif len(words) > width and low is not None and high is not None:
         whole = f"{elo.value:+.0f} ± {(high - low) / 2:.0f}"
         words = whole if "±" in words else f"{low:+.0f} to {high:+.0f}"
     return words

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from arena.contract.code import Player
+from arena.contract.settings import describe
 from arena.events.runner import Update
 from arena.go.moves import BLACK, Colour, gtp_from_move
 from arena.go.record import Record
@@ -90,7 +91,7 @@ def _player(record: Record, colour: Colour, players: Mapping[str, Player]) -> st
         return f"{name}; {used} used"
     settings = json.loads(player.config)
     settings.pop("checkpoint", None)
-    listed = ", ".join(f"{key}={value}" for key, value in settings.items() if value not in ("", None))
+    listed = ", ".join(f"{key}={describe(key, value)}" for key, value in settings.items() if value not in ("", None))
     net = f", net {player.checkpoint[:8]}" if player.checkpoint else ""
     return f"{name}: {player.kind}{f' ({listed})' if listed else ''}{net}; {used} used"
 

@@ -11,7 +11,7 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import groupby
 from pathlib import Path
@@ -19,11 +19,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 from arena import files
 from arena.go.record import Record
-from arena.ratings import Bound, Estimate
+from arena.ratings import Estimate
 from arena.results.event import Participant, Report
 from arena.results.stored import Trained
 from arena.screen import style
-from arena.screen.chart import points_of
+from arena.screen.chart import points_of, range_of
 from arena.screen.report import Section, sections, terms
 from arena.screen.report import title as headline
 from arena.screen.style import shorten
@@ -42,6 +42,9 @@ PAGE_INK = "#012345"
 
 NAME = 26
 """The most signs of a name in a picture."""
+
+OPEN = 100.0
+"""Elo that an interval is drawn long, at least, on a side that the games don't bound."""
 
 PAGE_WIDTH = 6.0  # inches; a phone shows that at half its size
 
@@ -89,14 +92,13 @@ def _panels(report: Report, trained: Sequence[Trained]) -> Iterator[_Panel]:
 
 
 def _draw_intervals(axes: Axes, report: Report) -> None:
-    """The strongest on top; an arrow where the games bound one side only."""
+    """The strongest on top; an arrow on a side that the games don't bound."""
     rated = [(place, place.elo) for place in report.places if place.elo is not None]
     axes.axvline(0, color=COLOURS[-1], linewidth=0.8)
     for row, (place, elo) in enumerate(rated):
         _draw_estimate(axes, elo, row, COLOURS[0], "o", upright=False)
         axes.text(1.02, row, str(elo), transform=axes.get_yaxis_transform(), va="center")
-        if elo.value is not None:
-            _tell(axes, elo.value, row, f"{place.name}: {elo} in {place.games} games")
+        _tell(axes, elo.value, row, f"{place.name}: {elo} in {place.games} games")
     axes.set_yticks(range(len(rated)), [shorten(place.name, NAME) for place, _ in rated])
     axes.set_ylim(len(rated) - 0.4, -0.6)
     axes.margins(x=0.08)
@@ -119,28 +121,30 @@ def _tell(axes: Axes, x: float, y: float, words: str) -> None:
 
 
 def _draw_estimate(axes: Axes, elo: Estimate, at: float, colour: str, marker: str, upright: bool) -> None:
-    """An estimate at a place on the other axis: a point with its interval, or the one end that is known."""
-    low, high = elo.interval.low, elo.interval.high
-    if elo.value is not None and low is not None and high is not None:
-        error = [[elo.value - low], [high - elo.value]]
-        x, y = (at, elo.value) if upright else (elo.value, at)
-        x_error, y_error = (None, error) if upright else (error, None)
-        axes.errorbar([x], [y], xerr=x_error, yerr=y_error, color=colour, marker=marker, capsize=3)
-        return
-    end = low if low is not None else high
-    if end is not None:
-        arrow = ("^" if upright else ">") if elo.bound is Bound.BELOW else ("v" if upright else "<")
-        axes.plot([at if upright else end], [end if upright else at], arrow, color=colour, markersize=8)
+    """An estimate at a place on the other axis: a point with its interval. A side that the games don't bound is as long
+    as the other one, or ``OPEN``, and ends in an arrow."""
+    ends = [None if end is None else abs(elo.value - end) for end in (elo.interval.low, elo.interval.high)]
+    open_length = max([OPEN, *(end for end in ends if end is not None)])
+    lengths = [open_length if end is None else end for end in ends]
+    x, y = (at, elo.value) if upright else (elo.value, at)
+    error = [[length] for length in lengths]
+    x_error, y_error = (None, error) if upright else (error, None)
+    axes.errorbar([x], [y], xerr=x_error, yerr=y_error, color=colour, marker=marker, capsize=3)
+    for end, length, side, arrow in zip(ends, lengths, (-1, 1), "v^" if upright else "<>", strict=True):
+        if end is None:
+            tip = elo.value + side * length
+            axes.plot([at if upright else tip], [tip if upright else at], arrow, color=colour, markersize=8)
 
 
 def _draw_course(axes: Axes, report: Report) -> None:
-    """A curve with its 95 % band for everybody but the player at 0; arrows where one side only is bounded."""
+    """A curve with its 95 % band for everybody but the player at 0, up to the edge on a side that isn't bounded."""
     axes.axhline(0, color=COLOURS[-1], linewidth=0.8)
-    later = [moment for moment in report.course if moment.games >= report.counted / 4]
-    seen: list[float] = [0.0]
+    bottom, top = range_of(report.course)
+    room = max(5.0, 0.06 * (top - bottom))
+    bottom, top = bottom - room, top + room
     for name, (colour, marker) in _styles(report).items():
         known = [(moment.games, moment.elo[name]) for moment in report.course if name in moment.elo]
-        points = points_of(report.course, name)
+        points = points_of(report.course, name, bottom, top)
         games = [point.games for point in points]
         values = [point.value for point in points]
         axes.plot(games, values, color=colour, marker=marker, markersize=4, label=shorten(name, NAME))
@@ -148,13 +152,8 @@ def _draw_course(axes: Axes, report: Report) -> None:
             low, high = [point.low for point in points], [point.high for point in points]
             axes.fill_between(games, low, high, color=colour, alpha=0.15, linewidth=0)
         for after, elo in known:
-            if elo.value is not None:
-                _tell(axes, after, elo.value, f"{name} after {after} games: {elo}")
-            if elo.bound in (Bound.BELOW, Bound.ABOVE):
-                _draw_estimate(axes, elo, after, colour, marker, upright=True)
-        seen += [end for moment in later if name in moment.elo for end in moment.elo[name].ends]
-    room = max(5.0, 0.06 * (max(seen) - min(seen)))
-    axes.set_ylim(min(seen) - room, max(seen) + room)
+            _tell(axes, after, elo.value, f"{name} after {after} games: {elo}")
+    axes.set_ylim(bottom, top)
     axes.set_xlim(0, report.counted * 1.02)
     axes.set_xlabel("games")
     axes.set_ylabel(f"Elo above {shorten(report.anchor, NAME)}")
@@ -167,7 +166,7 @@ def _draw_training(axes: Axes, report: Report, trained: Sequence[Trained]) -> No
     styles = _styles(report)
     for _, found in families:
         family = list(found)
-        valued = [(one.rows, one.elo.value) for one in family if one.elo.value is not None]
+        valued = [(one.rows, one.elo.value) for one in family]
         axes.plot([rows for rows, _ in valued], [elo for _, elo in valued], color=COLOURS[-1], linewidth=1)
         for one in family:
             colour, marker = styles.get(one.name, (COLOURS[-1], "o"))  # that of the player at 0
@@ -181,8 +180,7 @@ def _draw_training(axes: Axes, report: Report, trained: Sequence[Trained]) -> No
 
 def _annotate(axes: Axes, name: str, at: float, elo: Estimate) -> None:
     """A name beside an estimate."""
-    place = (at, next(iter(elo.ends), 0.0))
-    axes.annotate(shorten(name, NAME), place, (6, -10), textcoords="offset points", fontsize="small")
+    axes.annotate(shorten(name, NAME), (at, elo.value), (6, -10), textcoords="offset points", fontsize="small")
 
 
 def _legend_below(axes: Axes, columns: int) -> None:
@@ -289,7 +287,7 @@ def _page(report: Report, drawings: Sequence[Drawing], games: Sequence[Record]) 
         yield f"<h2>{_html(drawing.title)}</h2>"
         yield drawing.svg
     if drawings:
-        yield '<p class="note">An arrow: the games bound the rating on one side only.</p>'
+        yield '<p class="note">An arrow: the games do not bound the rating on that side.</p>'
     for section in found[1:]:
         yield from _section(section)
     yield from _section(Section("Players", _players(report.participants)), "stacked")
@@ -303,10 +301,24 @@ def games_part(games: Sequence[Record], total: int, event: str) -> Iterator[str]
     words = f"All {total} games." if len(games) >= total else f"The last {len(games)} of {total} games."
     if len(games) < total:
         words += f" All of them as SGF: arena games --event {event} --sgf FOLDER"
-    shown = [{"id": game.id, "sgf": _without_paths(style.spell(game.to_sgf(game.notes)))} for game in games]
+    shown = [{"id": game.id, "sgf": _without_its_paths(game).to_sgf(game.notes)} for game in games]
     yield "<h2>Games</h2>"
     yield '<div id="viewer"><noscript>The games are shown by a script.</noscript></div>'
     yield script_data("games", {"note": words, "games": shown})
+
+
+def _without_its_paths(game: Record) -> Record:
+    def clean(text: str) -> str:
+        return _without_paths(style.spell(text))
+
+    return replace(
+        game,
+        black=clean(game.black),
+        white=clean(game.white),
+        black_rank=clean(game.black_rank),
+        white_rank=clean(game.white_rank),
+        reason=clean(game.reason),
+    )
 
 
 def script_data(id: str, data: object) -> str:

@@ -27,7 +27,6 @@ from rich.text import Text
 
 from arena import UserError, files
 from arena.contract.finding import Begun, Finding, Verdict
-from arena.ratings import Bound
 from arena.screen import style
 from arena.screen.chart import Canvas, Scale
 
@@ -297,27 +296,21 @@ class ShareCurve:
 @dataclass(frozen=True, slots=True)
 class EloCurve:
     """Elo over the steps of a run, with 95 % intervals, measured from its first opponent; below it the latest match
-    with each opponent. An arrow stands for "at least" or "at most"."""
+    with each opponent. An arrow: the games don't bound that side."""
 
     ratings: Sequence[Rating]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from trainers.progress import strengths
 
-        curve = {step: elo for step, elo in strengths(tuple(self.ratings)).items() if elo.ends}
+        curve = strengths(tuple(self.ratings))
         latest = {match.against: match for match in self.ratings}
         if curve and options.max_width >= NARROWEST:
-            values = [end for elo in curve.values() for end in elo.ends]
+            values = [end for elo in curve.values() for end in elo.known]
             canvas = Canvas(Scale.over([*values, 0.0], SHARE_ROWS), options.max_width)
-            signs, last = canvas.signs, max(curve)
+            last = max(curve)
             for step, elo in curve.items():
-                column, ends = round(step / max(1, last) * (canvas.columns - 1)), elo.ends
-                canvas.fill(column, min(ends), max(ends), signs.axis)
-                canvas.put(
-                    column,
-                    ends[0],
-                    {1: signs.up if elo.bound is Bound.BELOW else signs.down}.get(len(ends), signs.point),
-                )
+                canvas.put_estimate(round(step / max(1, last) * (canvas.columns - 1)), elo, canvas.signs.point)
             yield from canvas.lines("0", f"{last:,} steps")
             yield Text(style.spell(f"Elo {curve[last]}; 0 is {next(iter(latest))}"))
         for match in latest.values():

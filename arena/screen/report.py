@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import comb
 from pathlib import Path
 
 from rich.console import Console
@@ -15,10 +16,11 @@ from rich.console import Console
 from arena.events.tally import Forfeit, Judge, Tally
 from arena.go.moves import Colour
 from arena.players.bot_file import Change
-from arena.ratings import Bound, Sprt, Verdict
+from arena.ratings import Sprt, Verdict
 from arena.results.event import EndingCount, Findings, Kind, Report
 from arena.results.gate import Evidence, Ruling
 from arena.results.league import Crosstable, League
+from arena.results.planning import usual_games
 from arena.results.stored import Overview
 from arena.screen import style
 from arena.screen.style import some
@@ -27,8 +29,14 @@ from arena.screen.tables import Sheet, print_facts, print_title, square_sheet, s
 BINS = 24
 SHOWN_FORFEITS, FEW_FORFEITS = 30, 5
 
-ALARM = 0.001
-"""A result less likely than this at the ratings is pointed out."""
+ALARM = 0.01
+"""A result less likely than this at the ratings, among all pairs that met, is pointed out."""
+
+LEAST_CHECKED = 10
+"""Adjudicated games played to the end from which their error rate is printed: fewer hardly bound it."""
+
+SHOWN = 0.05
+"""The chance that any LOS of a table is marked, where all players are equally strong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +85,16 @@ def verdict(judge: Judge, test: Sprt) -> str:
     else:
         words = f"undecided between {test.elo0:g} and {test.elo1:g} Elo; more games (-n) continue it"
     return f"{words} ({llr}; {errors})"
+
+
+def forecast_test(test: Sprt, most: int) -> str:
+    """How many games a sequential test takes, in words, before it starts."""
+    at_ends, between = usual_games(test)
+    words = (
+        f"The SPRT takes about {at_ends:,} games on average if {test.elo0:g} or {test.elo1:g} Elo is true, and about "
+        f"{between:,} halfway between; fewer with draws."
+    )
+    return words if between <= most / 2 else f"{words} After {most:,} games (-n) it may be undecided."
 
 
 def terms(report: Report) -> tuple[tuple[str, str], ...]:
@@ -186,7 +204,8 @@ def _strength(report: Findings) -> Iterable[tuple[str, str]]:
         counts = tally.results(colour=colour)
         parts.append(f"as {colour.name.title()} {style.score(counts)} ({style.per_cent(counts.share)})")
     yield "By colour", ", ".join(parts)
-    yield "Normalised", f"{comparison.normalised} nElo (95 %): Elo divided by the spread of results"
+    if comparison.normalised is not None:
+        yield "Normalised", f"{comparison.normalised} nElo (95 %): Elo divided by the spread of results"
     words = ("0", "1/2", "1", "1 1/2", "2")
     pairs = ", ".join(f"{word}: {count}" for word, count in zip(words, tally.counts.counts, strict=True))
     yield "Pairs", f"{pairs} (points of {tally.first}: number of pairs)"
@@ -206,11 +225,18 @@ def _points(report: Findings) -> Sheet:
 
 
 def _los(report: Findings) -> Sheet:
+    pairs = comb(len(report.places), 2)
+
     def chance(name: str, other: str) -> str:
         los = report.los(name, other)
-        return "" if los is None else style.likelihood(los).removesuffix(" %")
+        if los is None:
+            return ""
+        star = "*" * (pairs > 1 and pairs * (1 - los) < SHOWN / 2)
+        return style.likelihood(los).removesuffix(" %") + star
 
     note = "Likelihood of superiority (LOS) of the row's player over the player of that rank, in per cent."
+    if pairs > 1:
+        note += f" A star: shown (95 %) although {pairs} pairs are compared; without it, even 97.5 may be luck."
     return square_sheet([place.name for place in report.places], chance, note)
 
 
@@ -260,7 +286,7 @@ def _doubts(table: Crosstable, league: League) -> list[tuple[str, str]]:
             (
                 "Alarm",
                 f"{found.first} against {found.second}: {score}, where the ratings expect {expected} "
-                f"(p = {found.chance:.1g}); one scale of strength doesn't explain it",
+                f"(p = {found.chance:.1g} over all pairs); one scale of strength doesn't explain it",
             )
         )
     return lines
@@ -271,8 +297,8 @@ def _order(table: Crosstable, league: League) -> str:
     groups = league.ratings.components
     words = ", ".join(table.players[identity] for identity in groups[0])
     for above, below in pairwise(groups):
-        bound = league.ratings.difference(above[0], below[0]).bound
-        sign = {Bound.BELOW: "≥", Bound.ABOVE: "≤"}.get(bound, "?")
+        ends = league.ratings.difference(above[0], below[0]).interval
+        sign = "≥" if ends.low is not None else "≤" if ends.high is not None else "?"
         words += f" {sign} " + ", ".join(table.players[identity] for identity in below)
     return words
 
@@ -297,12 +323,12 @@ def _check(report: Findings) -> Iterable[tuple[str, str]]:
     """The results of the adjudicated games that were played to the end."""
     check = report.check
     if check.played_on:
-        low, high = check.interval
-        yield (
-            "Check",
-            f"{some(check.played_on, 'game')} played to the end after adjudication, {check.otherwise} with another "
-            f"winner: an error rate of {100 * low:.1f} to {100 * high:.1f} % (95 %)",
-        )
+        words = f"{some(check.played_on, 'game')} played to the end after adjudication, {check.otherwise} with another "
+        words += "winner"
+        if check.played_on >= LEAST_CHECKED:
+            low, high = check.interval
+            words += f": an error rate of {100 * low:.1f} to {100 * high:.1f} % (95 %)"
+        yield "Check", words
     elif check.adjudicated:
         yield "Check", "none of the adjudicated games was played to the end"
 

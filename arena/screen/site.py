@@ -5,17 +5,19 @@ Nothing is played here: ``Desk`` begins games, and their sittings play them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from html import escape
+from ipaddress import ip_address
 from math import isfinite
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Any, Protocol
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
@@ -33,6 +35,12 @@ from arena.screen.pages import draw_svgs, html_page, page
 
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
 """Hosts under which a browser on this machine asks."""
+
+MOST_GAMES = 16
+"""Games that are open at once."""
+
+TIDIED = 60.0
+"""Seconds between two looks for such games."""
 
 IDLE = 3600.0
 """Seconds after which a game that no browser asks about is put away; its file stays, and asked for it goes on."""
@@ -61,8 +69,9 @@ class Desk(Protocol):
         """The names of those that can be played, each with a line about it."""
 
 
-def site(results: Path, desk: Desk | None, hosts: tuple[str, ...]) -> Starlette:
-    """The application. Only with a desk can anything be changed; ``hosts`` are the names under which it answers."""
+def site(results: Path, desk: Desk | None, hosts: Collection[str]) -> Starlette:
+    """The application. Only with a desk can anything be changed; ``hosts`` are the names under which it answers besides
+    addresses, which no other site can take for itself."""
     shown = Shown(results, desk is not None)
     routes = [
         Route("/", shown.index),
@@ -74,20 +83,24 @@ def site(results: Path, desk: Desk | None, hosts: tuple[str, ...]) -> Starlette:
             Route("/play", tables.page),
             Route("/play/new", tables.begin, methods=["POST"]),
             Route("/play/{number:int}", tables.page),
-            Route("/play/{number:int}/state", tables.state),
+            Route(
+                "/play/{number:int}/state", tables.state, methods=["POST"]
+            ),  # it may resume a game, and its clock runs
             Route("/play/{number:int}/do", tables.do, methods=["POST"]),
         ]
-    guards = [Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False), Middleware(_SameOrigin)]
-    app = Starlette(routes=routes, middleware=guards, exception_handlers={UserError: _refused})
+    guard = Middleware(_SameOrigin, hosts=hosts)
+    app = Starlette(routes=routes, middleware=[guard], exception_handlers={UserError: _refused})
     app.state.close = (lambda: None) if desk is None else tables.close
     return app
 
 
 class _SameOrigin:
-    """Refuses to change anything for another site's page, and says what the pages may load."""
+    """Refuses to change anything for another site's page, and to answer under the name of another site; says what the
+    pages may load."""
 
-    def __init__(self, app: ASGIApp):
+    def __init__(self, app: ASGIApp, hosts: Collection[str]):
         self._app = app
+        self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -95,6 +108,10 @@ class _SameOrigin:
             return
         request = Request(scope)
         origin = request.headers.get("origin")
+        host = re.sub(r":\d*$", "", request.headers.get("host", ""))
+        if host not in self._hosts and not _is_address(host):
+            await JSONResponse({"error": f"there is no site called {host} here"}, 400)(scope, receive, send)
+            return
         if request.method != "GET" and (
             origin != f"http://{request.headers.get('host', '')}"
             or request.headers.get("content-type") != "application/json"
@@ -114,6 +131,12 @@ class _SameOrigin:
             await send(message)
 
         await self._app(scope, receive, guarded)
+
+
+def _is_address(host: str) -> bool:
+    with suppress(ValueError):
+        return bool(ip_address(host.removeprefix("[").removesuffix("]")))
+    return False
 
 
 def _refused(request: Request, error: Exception) -> Response:
@@ -181,8 +204,12 @@ class Tables:
     def __init__(self, desk: Desk):
         self._desk = desk
         self._sittings: dict[int, tuple[Sitting, float]] = {}  # and when a browser asked last
+        self._opening: dict[int, Lock] = {}  # held while the bots of a game are built
         self._over: set[int] = set()
+        self._beginning = 0
         self._lock = Lock()
+        self._closed = Event()
+        Thread(target=self._tidy_often, daemon=True).start()
 
     def page(self, request: Request) -> Response:
         bots = "".join(
@@ -201,12 +228,23 @@ class Tables:
         return await run_in_threadpool(self._begin, wish)
 
     def _begin(self, wish: Mapping[str, Any]) -> Response:
-        self._tidy()
-        sitting = self._desk.begin(wish)
-        number = int(sitting.snapshot().id.rpartition("/")[2])
         with self._lock:
-            self._sittings[number] = sitting, monotonic()
+            self._require_room()
+            self._beginning += 1
+        try:
+            sitting = self._desk.begin(wish)
+            number = int(sitting.snapshot().id.rpartition("/")[2])
+            with self._lock:
+                self._sittings[number] = sitting, monotonic()
+        finally:
+            with self._lock:
+                self._beginning -= 1
         return JSONResponse({"game": number})
+
+    def _require_room(self) -> None:
+        """Raises UserError where no further game may be opened."""
+        if len(self._sittings.keys() - self._over) + self._beginning >= MOST_GAMES:
+            raise UserError(f"{MOST_GAMES} games are open here; finish one of them first")
 
     def state(self, request: Request) -> Response:
         return self._state(request.path_params["number"])
@@ -215,8 +253,12 @@ class Tables:
         sitting = self._sitting(number)
         sitting.tick()
         snapshot = sitting.snapshot()
-        if snapshot.is_over and number not in self._over:
-            self._over.add(number)
+        with self._lock:
+            has_ended = snapshot.is_over and number not in self._over
+            if has_ended:
+                self._over.add(number)
+        if has_ended:
+            sitting.close()
             self._desk.put_away(sitting)
         return JSONResponse(_state_of(snapshot, sitting))
 
@@ -240,6 +282,8 @@ class Tables:
         act, point = asked.get("do"), asked.get("point")
         if number in self._over:
             return JSONResponse({"error": "The game is over."}, 409)
+        if not asked.get("sure") and (question := _question(act, sitting.snapshot())):
+            return JSONResponse({"error": "It was not done.", "question": question}, 409)
         try:
             if act in acts and point is None:
                 acts[act]()
@@ -254,26 +298,44 @@ class Tables:
     def _sitting(self, number: int) -> Sitting:
         """The game's, begun again from its file where nobody asked about it for long. Raises UserError."""
         with self._lock:
-            known = self._sittings.get(number)
+            opening = self._opening.setdefault(number, Lock())
+        with opening:
+            with self._lock:
+                known = self._sittings.get(number)
+                if known is None:
+                    self._require_room()
             sitting = self._desk.resume(f"play/{number:05d}") if known is None else known[0]
-            self._sittings[number] = sitting, monotonic()
-            return sitting
+            with self._lock:
+                self._sittings[number] = sitting, monotonic()
+        return sitting
 
-    def _tidy(self) -> None:
-        """Put away the games that nobody looks at."""
+    def _tidy_often(self) -> None:
+        while not self._closed.wait(TIDIED):
+            self._put_away(IDLE)
+
+    def _put_away(self, idle: float) -> None:
+        """End the games that nobody asked about for so many seconds, as they stand."""
         with self._lock:
-            old = [number for number, (_, asked) in self._sittings.items() if monotonic() - asked > IDLE]
-            gone = [self._sittings.pop(number)[0] for number in old]
-        for sitting in gone:
-            sitting.close()
-            self._desk.put_away(sitting)
+            old = [number for number, (_, asked) in self._sittings.items() if monotonic() - asked >= idle]
+            gone = {number: self._sittings.pop(number)[0] for number in old}
+        for number, sitting in gone.items():
+            if number not in self._over:
+                sitting.close()
+            self._desk.put_away(sitting)  # one that is over may not be stored yet
 
     def close(self) -> None:
         """End all games as they stand."""
-        for sitting, _ in self._sittings.values():
-            sitting.close()
-            self._desk.put_away(sitting)
-        self._sittings.clear()
+        self._closed.set()
+        self._put_away(0.0)
+
+
+def _question(act: object, now: Snapshot) -> str:
+    """What a person is to be asked before this is done; empty where nothing is lost by it."""
+    if act == "resign":
+        return "Resign this game?"
+    if act in ("hint", "score", "undo") and now.is_rated:
+        return f"The game will not count for your rating after: {act}. Go on?"
+    return ""
 
 
 async def _json(request: Request) -> Mapping[str, Any]:

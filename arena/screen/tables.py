@@ -18,7 +18,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from arena.contract.settings import plain
+from arena.contract.settings import describe, plain
 from arena.screen import style
 
 # Listing the bots stays quick: neither pandas nor the compiler is imported for it.
@@ -178,7 +178,7 @@ def _about(entry: Entry) -> str:
     """One line: what the kind is, and what is set otherwise than it is by default."""
     usual = {field.name: field.default for field in entry.bot_kind.settings}
     changed = [
-        f"{key}={_plain(value)}"
+        f"{key}={_plain(value, key)}"
         for key, value in entry.settings
         if key not in ("checkpoint", "precision") and value != usual.get(key)
     ]
@@ -212,8 +212,8 @@ def _allowed(field: Field[Any]) -> str:
     return f"{low} or more" if high is None else f"{low} to {plain(high)}"
 
 
-def _plain(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else plain(value)
+def _plain(value: Any, name: str = "") -> str:
+    return f"{value:g}" if isinstance(value, float) else describe(name, value)
 
 
 def elo_table(ratings: pd.DataFrame | None, pool: Pool | None = None) -> Sheet:
@@ -303,17 +303,20 @@ def plan_sheet(tally: Tally, to_see: float, workers: int) -> Sheet:
     pairs = f", {style.some(counts.games // 2, 'different pair')}"
     note = (
         f"{tally.first} against {tally.second}, estimated from {style.some(tally.games, 'game')}{pairs}: "
-        f"{thought:.3g} s of thinking per game, on {style.some(workers, 'worker')}. 'Shown' means that the 95 % "
-        "interval excludes 0. The games of a test are an average; either error has a risk of 5 %. "
+        f"{'< 1 ms' if thought < 0.001 else f'{thought:.3g} s'} of thinking per game, on "
+        f"{style.some(workers, 'worker')}. Starting the bots and the arena's own work come on top. 'Shown' means that "
+        "the 95 % interval excludes 0. The games of a test are an average; either error has a risk of 5 %. "
         "Stored games are included."
     )
     if tally.games < ROUGH:
         note += " From so few games, a figure may be wrong by a factor of 2.5."
-    return Sheet((f"{tally.first} against {tally.second}: until", "games", "time"), rows, note, (0,), (1, 2))
+    return Sheet((f"{tally.first} against {tally.second}: until", "games", "thinking"), rows, note, (0,), (1, 2))
 
 
 def _lasting(seconds: float) -> str:
     """Rounded as a forecast deserves."""
+    if seconds < 1:
+        return "< 1 s"
     for unit, size in (("days", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}" if seconds < 10 * size else f"{seconds / size:.0f} {unit}"

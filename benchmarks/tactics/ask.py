@@ -60,15 +60,10 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("bot", nargs="*", help=f"bots to test (default: {', '.join(BOTS)}, and GNU Go if installed)")
     parser.add_argument("--only", metavar="CATEGORY", action="append", help="ask of these categories only")
     parser.add_argument("--missed", action="store_true", help="show each position that a bot gets wrong")
-    parser.add_argument("--verify", action="store_true", help="ask no bot: confirm the answers by search and by GNU Go")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the positions are")
     parser.add_argument("--config", type=Path, help="file of bots (default: arena.toml in the current folder)")
     arguments = parser.parse_args(words)
     positions = _wanted(all_positions(arguments.folder), arguments.only)
-    if arguments.verify:
-        from benchmarks.tactics.verify import verify
-
-        return verify(positions)
     _table(
         arguments.bot or _default_bots(),
         positions,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 from safetensors import SafetensorError
@@ -26,26 +25,24 @@ ENCODERS = {"arena": "arena-17", "trencseni": "stones-1", "alphago": "alphago-48
 LARGEST = 4096
 """The most blocks, channels or planes of a net that is read from a manifest."""
 
+PAST_HEADS = frozenset({"opponent_policy", "soft_policy"})
+"""Heads that nets had while they were trained. Manifests name them, and ``auxiliary`` weights are theirs."""
+
 EXAMPLES = "arena-6x56, trencseni-cnn, alphago-12x192, gocnn-5x64"
 
 
-def named_network(name: str, planes: int, size: int, auxiliary: Collection[str] = ()) -> Net:
+def named_network(name: str, planes: int, size: int) -> Net:
     """An untrained net: arena-BLOCKSxCHANNELS, trencseni-cnn, or alphago- or gocnn-LAYERSxCHANNELS.
 
-    ``planes`` are those of its encoder; ``size`` is that of the boards, for families that play one size only.
-    ``auxiliary`` are the heads of ``AUXILIARY`` that it gets. Raises ConfigError for any other name, and for a family
-    without such heads.
+    ``planes`` are those of its encoder; ``size`` is that of the boards, for families that play one size only. Raises
+    ConfigError for any other name.
     """
     family, numbers = _parse(name)
-    if auxiliary and family != "arena":
-        heads = ", ".join(auxiliary)
-        raise ConfigError(f"the net {name} has no auxiliary heads ({heads}); choose arena-BLOCKSxCHANNELS")
     if family == "trencseni":
         return FAMILIES[family](ClassicConfig(family, planes, layers=3, channels=32, size=size))
     depth, channels = numbers
     if family == "arena":
-        shape = NetworkConfig(planes, depth, channels, pooling_blocks=min(2, depth), area=1)
-        return Network(replace(shape, **dict.fromkeys(auxiliary, 1)))
+        return Network(NetworkConfig(planes, depth, channels, pooling_blocks=min(2, depth), area=1))
     return FAMILIES[family](ClassicConfig(family, planes, depth, channels, size if family == "alphago" else 0))
 
 
@@ -70,7 +67,8 @@ def network_from(description: Mapping[str, Any]) -> Net:
         raise CheckpointError(f"the manifest describes a net with {max(sizes, key=abs)} of something; it is damaged")
     try:
         if "family" not in description:
-            return Network(NetworkConfig(**description))
+            known = {key: value for key, value in description.items() if key not in PAST_HEADS}
+            return Network(NetworkConfig(**known))
         config = ClassicConfig(**description)
         return FAMILIES[config.family](config)
     except (TypeError, KeyError, ValueError) as error:
@@ -90,7 +88,9 @@ def load_weights(network: Net, checkpoint: Checkpoint, strict: bool = True) -> N
     """Give a net the weights of a checkpoint; unless ``strict``, those that it lacks stay. Raises CheckpointError for
     weights of another net."""
     try:
-        network.load_state_dict(load_file(checkpoint.weights), strict=strict)
+        found = load_file(checkpoint.weights)
+        weights = {name: found[name] for name in found if not name.startswith("auxiliary.")}
+        network.load_state_dict(weights, strict=strict)
     except (SafetensorError, RuntimeError) as error:  # tensors of other names or shapes
         raise CheckpointError(f"{checkpoint.weights}: doesn't fit the net of its manifest ({reason(error)})") from error
 

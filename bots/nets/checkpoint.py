@@ -38,7 +38,7 @@ HEADS = {
 }
 """What players can use of a checkpoint, by its family; the arena's own nets have none."""
 
-OPTIONAL_ENTRIES = ("gates",)
+OPTIONAL_ENTRIES = ("gates", "splits")
 """A manifest may lack these."""
 
 SHIPPED = Path(__file__).parent.parent / "checkpoints"
@@ -79,6 +79,9 @@ class Manifest:
     """What was measured when it was saved."""
     parent: str = ""
     """The identity of the checkpoint it was trained on from."""
+    splits: Sequence[Mapping[str, Any]] = ()
+    """By what the games were split that it, and those it was trained on from, learned from: the fields of
+    ``trainers.data.SplitRule``."""
     created: str = ""
     """UTC, ISO 8601."""
     files: Mapping[str, str] = field(default_factory=dict)

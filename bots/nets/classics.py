@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -59,6 +60,8 @@ class Classic(nn.Module):
 
 
 class Trencseni(Classic):
+    ENDS: ClassVar = ("stack.0", "moves")
+
     def __init__(self, config: ClassicConfig):
         super().__init__(config, ((config.channels, width) for width in (9, 7, 5)))
         points = config.size**2
@@ -72,6 +75,8 @@ class Trencseni(Classic):
 
 
 class AlphaGo(Classic):
+    ENDS: ClassVar = ("stack.0", "points", "passing")
+
     def __init__(self, config: ClassicConfig):
         super().__init__(config, ((config.channels, 3 if number else 5) for number in range(config.layers)))
         self.points = nn.Conv2d(config.channels, 1, 1, bias=False)
@@ -88,6 +93,8 @@ class AlphaGo(Classic):
 
 
 class GoCNN(Classic):
+    ENDS: ClassVar = ("stack.0", "points")
+
     def __init__(self, config: ClassicConfig):
         narrow = max(1, config.channels * 3 // 4)
         super().__init__(

@@ -38,6 +38,8 @@ class TorchModel:
 
     outputs: set[str]
     """What it can be asked for, of the parts of ``Answer``."""
+    stream: torch.cuda.Stream | None
+    """Where captured graphs replay; None on a processor."""
 
     def __init__(self, network: Net, device: torch.device, bf16: bool = True):
         """``network`` may go on learning: ``refresh`` takes over what it has learned."""
@@ -49,7 +51,7 @@ class TorchModel:
         with torch.inference_mode():
             self.outputs = {name for name, part in self._net(planes)._asdict().items() if part is not None}
         self._graphs: dict[tuple[tuple[str, ...], torch.Size], _Captured] = {}
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, bf16: bool = True) -> TorchModel:
@@ -57,15 +59,20 @@ class TorchModel:
         return cls(load_network(checkpoint), torch.device("cuda" if torch.cuda.is_available() else "cpu"), bf16)
 
     def refresh(self) -> None:
-        """Take over the weights that the network has now, in place: nothing is captured anew."""
+        """Take over the weights that the network has now, in place: nothing is captured anew. Graphs replay on a stream
+        of their own: the copies wait for those under way, and later ones wait for the copies."""
+        if self.stream is not None:
+            torch.cuda.current_stream(self._device).wait_stream(self.stream)
         for mine, theirs in zip(self._net.state_dict().values(), self._folded().state_dict().values(), strict=True):
             mine.copy_(theirs)
+        if self.stream is not None:
+            self.stream.wait_stream(torch.cuda.current_stream(self._device))
 
     def run(self, asked: Sequence[str], planes: np.ndarray) -> list[np.ndarray]:
         """What is asked for about ``planes`` (B, P, n, n) float32, each of it (B, ...) float32."""
         heads = tuple(asked)
         with torch.inference_mode():
-            if self._stream is None:
+            if self.stream is None:
                 return [part.cpu().numpy() for part in self._answer(heads, torch.from_numpy(planes))]
             starts = range(0, max(1, len(planes)), LARGEST)
             parts = [self._run_captured(heads, torch.from_numpy(planes[first : first + LARGEST])) for first in starts]
@@ -95,7 +102,7 @@ class TorchModel:
             self._graphs[heads, shape] = self._capture(heads, shape)
         captured = self._graphs[heads, shape]
         captured.pinned[:count] = planes
-        with torch.cuda.stream(self._stream):
+        with torch.cuda.stream(self.stream):
             captured.given.copy_(captured.pinned, non_blocking=True)
             captured.graph.replay()
             return [part[:count].cpu().numpy() for part in captured.told]
@@ -105,11 +112,11 @@ class TorchModel:
         "CUDA Graphs"). Other threads may go on using the device."""
         logging.getLogger(__name__).debug("capturing %s for %s", ", ".join(heads), tuple(shape))
         pinned, given = torch.zeros(shape).pin_memory(), torch.zeros(shape, device=self._device)
-        with torch.cuda.stream(self._stream):
+        with torch.cuda.stream(self.stream):
             for _ in range(3):
                 self._answer(heads, given)
         torch.cuda.synchronize(self._device)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, stream=self.stream, capture_error_mode="thread_local"):
             told = self._answer(heads, given)
         return _Captured(graph, pinned, given, told)

@@ -50,6 +50,12 @@ DOUBT = 0.05
 the logits. Of sl-9x9 they are 0.004 and 0.001."""
 
 
+def errors_of_int8(exact: tuple[np.ndarray, np.ndarray], rough: tuple[np.ndarray, np.ndarray]) -> tuple[float, float]:
+    """How far int8 is from fp32, for ``DOUBT``; both are what ``Evaluator.evaluate`` returns of the same positions."""
+    noise = (rough[0] - exact[0]).var(1).mean() / exact[0].var(1).mean()
+    return float(noise), 0.0 if np.isnan(exact[1]).all() else float(np.abs(rough[1] - exact[1]).mean())
+
+
 def sample_planes(encoder: Encoder, size: int) -> np.ndarray:
     """(ASKED, planes, size, size): always the same positions, of random games at different lengths."""
     planes = []
@@ -179,12 +185,9 @@ class Evaluator:
         """Go back to fp32 where int8 answers something else: a processor may saturate where others don't. Raises
         CheckpointError where it may not."""
         planes = sample_planes(self.encoder, self.checkpoint.manifest.size)
-        policy, win_rates = self.evaluate(planes)
-        int8 = self._model
+        rough, int8 = self.evaluate(planes), self._model
         self.precision, self._model = Precision.FP32, self._load(Precision.FP32)
-        exact_policy, exact_win_rates = self.evaluate(planes)
-        noise = (policy - exact_policy).var(1).mean() / exact_policy.var(1).mean()
-        apart = np.abs(win_rates - exact_win_rates).mean() if self.has_value else 0.0
+        noise, apart = errors_of_int8(self.evaluate(planes), rough)
         if noise <= DOUBT and apart <= DOUBT:
             self.precision, self._model = Precision.INT8, int8
             return

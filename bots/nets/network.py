@@ -8,7 +8,7 @@ doesn't depend on how many rows ONNX Runtime evaluates at once, which can't be s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, TypeVar
@@ -35,17 +35,10 @@ class Answer(NamedTuple):
     value: Tensor | None = None  # (B, 3) logits of win, draw, loss
     ownership: Tensor | None = None  # (B, n²) logits
     score: Tensor | None = None  # (B,) in units of SCORE_UNIT points
-    opponent_policy: Tensor | None = None  # (B, n² + 1) logits of the opponent's next move; in training only
-    soft_policy: Tensor | None = None  # (B, n² + 1) logits of a softened policy; in training only
 
     def to(self, where: torch.device | torch.dtype) -> Answer:
         """The same on another device, or in other numbers."""
         return Answer(*(None if part is None else part.to(where) for part in self))
-
-
-AUXILIARY = ("opponent_policy", "soft_policy")
-"""The fields of ``Answer`` that only training asks for: what their heads learn improves the tower (Wu 2019, "Auxiliary
-Policy Targets", and KataGoMethods.md, "Auxiliary Soft Policy Target")."""
 
 
 def expected_result(value: Tensor) -> Tensor:
@@ -77,10 +70,6 @@ class NetworkConfig:
     """Channels of the policy head and the value head."""
     area: int = 0
     """1 when it also tells whose each point will be and by how much the game is won, 0 when not."""
-    opponent_policy: int = 0
-    """1 with an auxiliary head for the opponent's next move, 0 without."""
-    soft_policy: int = 0
-    """1 with an auxiliary head for a softened policy, 0 without."""
 
     def __post_init__(self) -> None:
         for name in ("planes", "blocks", "channels", "pooled_channels", "head_channels"):
@@ -158,19 +147,11 @@ class PoolingBlock(nn.Module):
         return x + self.conv2(self.norm2(y).relu())
 
 
-class AuxiliaryHead(nn.Module):
-    """What makes logits of moves from the features of the policy head."""
-
-    def __init__(self, config: NetworkConfig):
-        super().__init__()
-        self.points = convolution(config.head_channels, 1, 1)
-        self.passing = convolution(2 * config.pooled_channels, 1, 1, bias=True)
-
-
 class PolicyHead(nn.Module):
     """Logits of the points and, from pooled features alone, of the pass."""
 
     FOLDS: ClassVar = {"norm_pool": ("pool",), "norm": ("conv", "spread")}
+    ENDS: ClassVar = ("points", "passing")
 
     def __init__(self, config: NetworkConfig):
         super().__init__()
@@ -183,18 +164,17 @@ class PolicyHead(nn.Module):
         nn.init.zeros_(self.passing.weight)
         nn.init.constant_(self.passing.bias, UNTRAINED_PASS)  # type: ignore[arg-type]  # it has a bias
 
-    def forward(self, x: Tensor, others: Sequence[AuxiliaryHead] = ()) -> list[Tensor]:
-        """Its own logits, then those of ``others``, (B, n² + 1) each."""
+    def forward(self, x: Tensor) -> Tensor:
         g = pooled(self.norm_pool(self.pool(x)).relu())  # (B, 2g, 1, 1)
         y = self.norm(self.conv(x) + self.spread(g)).relu()  # (B, h, n, n)
-        heads: list[PolicyHead | AuxiliaryHead] = [self, *others]
-        return [torch.cat([head.points(y).flatten(1), head.passing(g).flatten(1)], 1) for head in heads]
+        return torch.cat([self.points(y).flatten(1), self.passing(g).flatten(1)], 1)  # (B, n² + 1)
 
 
 class ValueHead(nn.Module):
     """Logits of win, draw and loss for the side to move."""
 
     FOLDS: ClassVar = {"norm": ("conv",)}
+    ENDS: ClassVar = ("result",)
 
     def __init__(self, config: NetworkConfig):
         super().__init__()
@@ -212,6 +192,7 @@ class OwnershipHead(nn.Module):
     """Of each point the logit that it will be the side to move's when the game is scored."""
 
     FOLDS: ClassVar = {"norm": ("conv",)}
+    ENDS: ClassVar = ("points",)
 
     def __init__(self, config: NetworkConfig):
         super().__init__()
@@ -229,6 +210,7 @@ class ScoreHead(nn.Module):
     """By how much the side to move will win, komi counted, in units of ``SCORE_UNIT`` points."""
 
     FOLDS: ClassVar = {"norm": ("conv",)}
+    ENDS: ClassVar = ("result",)
 
     def __init__(self, config: NetworkConfig):
         super().__init__()
@@ -245,6 +227,9 @@ class ScoreHead(nn.Module):
 class Network(nn.Module):
     """Planes (B, P, n, n) -> ``Answer``."""
 
+    ENDS: ClassVar = ("stem",)
+    """Layers that read the planes or write an answer; each part of a net names its own."""
+
     def __init__(self, config: NetworkConfig):
         super().__init__()
         self.config = config
@@ -258,11 +243,9 @@ class Network(nn.Module):
         self.value = ValueHead(config)
         self.ownership = OwnershipHead(config) if config.area else None
         self.score = ScoreHead(config) if config.area else None
-        self.auxiliary = nn.ModuleDict({name: AuxiliaryHead(config) for name in AUXILIARY if getattr(config, name)})
 
     def forward(self, planes: Tensor, asked: Collection[str] = Answer._fields) -> Answer:
-        """Of the parts of the answer only those that are ``asked`` for are computed, and the auxiliary ones only in
-        training mode: exported nets and those that play have none."""
+        """Of the parts of the answer only those that are ``asked`` for are computed."""
         x = self.stem(planes)  # (B, C, n, n)
         for block in self.tower:
             x = block(x)
@@ -271,14 +254,9 @@ class Network(nn.Module):
         def told(name: str, head: nn.Module | None) -> Tensor | None:
             return head(x) if head is not None and name in asked else None
 
-        policies: dict[str, Tensor] = {}
-        if "policy" in asked:
-            others = list(self.auxiliary.items()) if self.training else []
-            names, heads = ["policy", *(name for name, _ in others)], [head for _, head in others]
-            policies = dict(zip(names, self.policy(x, heads), strict=True))
         return Answer(
+            policy=told("policy", self.policy),
             value=told("value", self.value),
             ownership=told("ownership", self.ownership),
             score=told("score", self.score),
-            **policies,
         )

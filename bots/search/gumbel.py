@@ -77,6 +77,27 @@ def _completed(nodes, slot, child, mixed):
 
 
 @inlined
+def _highest(nodes, slot, node, mixed):
+    """The highest of the results that ``_completed`` gives, over the moves that have a prior and aren't forbidden."""
+    first = np.int64(nodes.first[slot, node])
+    highest = np.float32(0)
+    for child in range(first, first + np.int64(nodes.children[slot, node])):
+        if nodes.visits[slot, child] != FORBIDDEN and nodes.prior[slot, child] > 0:
+            highest = max(highest, _completed(nodes, slot, child, mixed))
+    return highest
+
+
+@inlined
+def _weight(nodes, slot, child, mixed, scale, highest):
+    """The share of a move in the improved policy (equation 11), up to a factor that all moves have in common.
+
+    ``highest`` is subtracted first: else the best move's exponential, too, would be less than a float32 can hold.
+    """
+    prior = nodes.prior[slot, child]
+    return prior * np.exp(scale * (_completed(nodes, slot, child, mixed) - highest)) if prior > 0 else np.float32(0)
+
+
+@inlined
 def choose_root(nodes, root, slot, knowledge):
     """The root's child to visit next; -1 when superko forbids them all. Its number of visits is that of sequential
     halving, and of those it has the highest noise + logit + scaled result. Visits under way count."""
@@ -112,24 +133,21 @@ def choose_inside(nodes, slot, node, knowledge):
     first = np.int64(nodes.first[slot, node])
     last = first + np.int64(nodes.children[slot, node])
     mixed, scale = _mixed_value(nodes, slot, node), _scale(nodes, slot, node, knowledge)
-    unvisited = np.exp(scale * (mixed - np.float32(1)))
+    highest = _highest(nodes, slot, node, mixed)
     total = np.float32(0)
     tried = np.int64(1)
     for child in range(first, last):
         visits = nodes.visits[slot, child]
-        if visits == FORBIDDEN:
-            continue
-        raised = np.exp(scale * (nodes.value[slot, child] - np.float32(1))) if visits > 0 else unvisited
-        total += nodes.prior[slot, child] * raised
-        tried += visits + nodes.pending[slot, child]
+        if visits != FORBIDDEN:
+            total += _weight(nodes, slot, child, mixed, scale, highest)
+            tried += visits + nodes.pending[slot, child]
     best = np.int64(-1)
     best_score = np.float32(0)
     for child in range(first, last):
         visits = nodes.visits[slot, child]
         if visits == FORBIDDEN:
             continue
-        raised = np.exp(scale * (nodes.value[slot, child] - np.float32(1))) if visits > 0 else unvisited
-        score = nodes.prior[slot, child] * raised / max(total, np.float32(1e-30))
+        score = _weight(nodes, slot, child, mixed, scale, highest) / max(total, np.float32(1e-38))
         score -= np.float32(visits + nodes.pending[slot, child]) / np.float32(tried)
         if best < 0 or score > best_score:
             best, best_score = child, score
@@ -176,16 +194,13 @@ def improved_policy(boards, nodes, slot, knowledge, shares):
     first = np.int64(nodes.first[slot, 0])
     last = first + np.int64(nodes.children[slot, 0])
     mixed, scale = _mixed_value(nodes, slot, 0), _scale(nodes, slot, 0, knowledge)
-    highest = np.float32(0)
-    for child in range(first, last):
-        if nodes.visits[slot, child] != FORBIDDEN and nodes.prior[slot, child] > 0:
-            highest = max(highest, _completed(nodes, slot, child, mixed))
+    highest = _highest(nodes, slot, 0, mixed)
     board = boards[slot]
     total = np.float32(0)
     for child in range(first, last):
         if nodes.visits[slot, child] == FORBIDDEN:
             continue
-        weight = nodes.prior[slot, child] * np.exp(scale * (_completed(nodes, slot, child, mixed) - highest))
+        weight = _weight(nodes, slot, child, mixed, scale, highest)
         p = np.int64(nodes.point[slot, child])
         shares[move_of(board, p) if p else shares.shape[0] - 1] = weight
         total += weight

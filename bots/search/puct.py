@@ -80,7 +80,7 @@ class Leaves(NamedTuple):
 
 @inlined
 def _select(nodes, root, slot, node, knowledge):
-    """The child with the highest Q + U, or that of ``gumbel``; -1 when superko forbids them all."""
+    """The child with the highest Q + U, or that of ``gumbel``; -1 when all are forbidden or no score is a number."""
     if knowledge.gumbel:
         if node == 0:
             return choose_root(nodes, root, slot, knowledge)
@@ -194,9 +194,12 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, knowled
             node = np.int64(0)
             path[0] = 0
             depth = 1
+            child = np.int64(0)
             forbidden = False
             while passes < 2 and nodes.first[slot, node] >= 0 and depth <= MAX_DEPTH:
                 child = _select(nodes, root, slot, node, knowledge)
+                if child < 0:
+                    break
                 p = np.int64(nodes.point[slot, child])
                 if p:
                     place(board, p, colour, True, knowledge.answering)
@@ -217,7 +220,7 @@ def select_leaves(boards, roots, hashes, nodes, slots, budget, per_game, knowled
             if forbidden:
                 continue
             mover = 3 - np.int64(root.colour)
-            over = passes >= 2 or depth > MAX_DEPTH
+            over = passes >= 2 or depth > MAX_DEPTH or child < 0  # without a move, the board counts as it stands
             if over or (depth > 1 and passes and is_won(board, root, colour)):
                 _back_up(nodes, slot, path, depth, mover, _result(margin_of(board, root, area_score(board))))
                 continue

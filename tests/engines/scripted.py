@@ -12,7 +12,7 @@ import time
 
 WELL_BEHAVED = (
     *("good", "bare", "old", "small", "strict", "timeless", "komi"),
-    *("numberless", "unnumbered", "banner", "late", "loud", "daemons"),
+    *("numberless", "unnumbered", "banner", "late", "stray", "loud", "daemons"),
     *("kata", "lz", "garbled", "unwilling"),
 )
 REPORTS = {  # what it says with a move; the last line counts
@@ -53,10 +53,11 @@ def hang() -> None:
         time.sleep(60)
 
 
-def misbehave(mode: str) -> None:
+def misbehave(mode: str, number: str) -> None:
     """What it does instead of answering genmove."""
     if mode in GENMOVE_ANSWERS:
-        write(GENMOVE_ANSWERS[mode])
+        answer = GENMOVE_ANSWERS[mode]
+        write(answer if mode == "noise" else answer.replace("=", f"={number}", 1))
     elif mode == "crash":
         sys.stderr.write("loading the opening book\nout of cheese\n\n")
         sys.exit(3)
@@ -111,12 +112,14 @@ def main(mode: str, delay: str = "0") -> None:
         words = line.split()
         if mode == "late" and number:  # it answers the last command once more
             reply("=", "A1")
+        if mode == "stray" and number:  # and here without its number
+            write("= A1\n\n")
         number = words.pop(0) if words and words[0].isdigit() and mode != "unnumbered" else ""
         sys.stderr.write(f"> {' '.join(words)}\n")
         sys.stderr.flush()
         match words:
             case ["genmove", _] if mode not in WELL_BEHAVED:
-                misbehave(mode)
+                misbehave(mode, number)
                 continue
             case ["quit"] if mode == "deaf":
                 hang()

@@ -17,8 +17,17 @@ function nameOf(vertex, size) {
   return vertex === null ? "pass" : LETTERS[vertex[0]] + (size - vertex[1]);
 }
 
-/** A game of SGF: moves of {sign, vertex, rate, lead, comment}, where rate and lead are Black's. */
+/** A game of SGF; one that can't be read has no moves, and says so in place of its result. */
 function readGame(id, sgf) {
+  try {
+    return parseGame(id, sgf);
+  } catch (error) {
+    return { id, size: 9, setup: [], moves: [], sgf, black: "?", white: "?", result: `can't be shown: ${error.message}`, komi: "" };
+  }
+}
+
+/** A game of SGF: moves of {sign, vertex, rate, lead, comment}, where rate and lead are Black's. */
+function parseGame(id, sgf) {
   const moves = [];
   let node = parse(sgf)[0];
   const root = node.data;

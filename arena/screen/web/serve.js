@@ -9,6 +9,7 @@ async function ask(path, body) {
     throw new Error("The server doesn't answer. Start arena serve again, and this page goes on.");
   });
   const data = await answer.json();
+  if (data.question) return confirm(data.question) ? ask(path, { ...body, sure: true }) : null;
   if (!answer.ok) throw new Error(data.error);
   return data;
 }
@@ -49,7 +50,7 @@ function Table({ number }) {
     let over = false;
     const look = async () => {
       try {
-        setNow(await ask(`/play/${number}/state`));
+        setNow(await ask(`/play/${number}/state`, {}));
         setLost("");
       } catch (error) {
         setLost(error.message);
@@ -63,7 +64,8 @@ function Table({ number }) {
   const act = async (what, point) => {
     setTrouble("");
     try {
-      setNow(await ask(`/play/${number}/do`, point === undefined ? { do: what } : { do: what, point }));
+      const next = await ask(`/play/${number}/do`, point === undefined ? { do: what } : { do: what, point });
+      if (next) setNow(next);
     } catch (error) {
       setTrouble(error.message);
     }

@@ -1,0 +1,171 @@
+"""What files from elsewhere can't do, and what of a user's secrets is never stored or shown."""
+
+import json
+import os
+import re
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from commandline import arena, refused
+from played import match_of, record_of
+from stored_events import store_event
+
+from arena import StoreError
+from arena.cli.serve import ThisDesk
+from arena.go.game import Ending
+from arena.go.record import read_sgf
+from arena.players.registry import Registry
+from arena.results.store import Store
+from arena.screen.pages import games_part
+
+ENGINE = f"{sys.executable} {Path(__file__).parent / 'engines' / 'scripted.py'}"
+
+
+def play_one_move(folder: Path) -> Path:
+    """The file of a person's game that was left after a move."""
+    assert arena("play", "random", "--plain", "--size", "5", folder=folder, typed="c3\n").returncode == 0
+    return folder / "results" / "play" / "00001.sgf"
+
+
+def change_plan(folder: Path, factory: str, kind: str, settings: list[list[str]]) -> None:
+    """Have the players of a stored event be others."""
+    with closing(sqlite3.connect(folder / "results" / "arena.db")) as database, database:
+        plan = json.loads(database.execute("SELECT plan FROM events").fetchone()[0])
+        for player in (plan["first"], plan["second"]):
+            player |= {"factory": factory, "kind": kind, "settings": settings}
+        database.execute("UPDATE events SET plan = ?", (json.dumps(plan),))
+        database.execute("UPDATE players SET kind = ?, config = ?", (kind, json.dumps(dict(settings))))
+
+
+COMMANDS = [("games", "--replay"), ("show", "1", "--replay"), ("report",), ("elo",), ("games",), ("bots",)]
+
+
+@pytest.mark.parametrize(
+    "name", ["gtp:command=touch ran", "mine:command=touch ran", "gtp:command=x,analysis=touch ran"]
+)
+@pytest.mark.parametrize("reader", ["play --resume", "serve"])
+def test_a_saved_game_names_no_command_that_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str, name: str
+) -> None:
+    """One move against random, PW[random] replaced by an engine's command, and 'play --resume' ran it."""
+    path = play_one_move(tmp_path)
+    (tmp_path / "arena.toml").write_text('[bots.mine]\nkind = "gtp"\ncommand = "no-such-engine"\n')
+    path.write_text(path.read_text().replace("PW[random]", f"PW[{name}]"))
+    if reader == "serve":
+        monkeypatch.chdir(tmp_path)
+        desk = ThisDesk(Registry(tmp_path / "arena.toml", tmp_path / "results"), tmp_path / "results")
+        with pytest.raises(Exception, match=r"put it into arena\.toml if you trust that command"):
+            desk.resume("play/00001")
+    else:
+        done = arena("play", "--resume", "--plain", folder=tmp_path, typed="pass\n")
+        refused(done, "put it into arena.toml if you trust that command")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_database_names_no_command_and_no_file_that_is_run(tmp_path: Path, command: tuple[str, ...]) -> None:
+    match = ("match", "random", "fast-random", "-n", "2", "--size", "5", "--workers", "1")
+    assert arena(*match, folder=tmp_path).returncode == 0
+    evil = tmp_path / "evil.py"
+    evil.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    for factory, kind, settings in (
+        ("bots.gtp:BOT", "gtp", [["command", "touch ran"]]),
+        (f"{evil}:BOT", "random", []),
+        (f"{evil}:BOT", f"{evil}:BOT", []),
+    ):
+        change_plan(tmp_path, factory, kind, settings)
+        arena(*command, folder=tmp_path)
+        assert not (tmp_path / "ran").exists()
+
+
+def test_a_saved_game_against_an_engine_of_the_users_own_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "arena.toml").write_text(f'[bots.mine]\nkind = "gtp"\ncommand = "{ENGINE} good"\n')
+    done = arena("play", "mine", "--plain", "--size", "5", folder=tmp_path, typed="c3\n")
+    assert done.returncode == 0, done.stderr
+    done = arena("play", "--resume", "--plain", folder=tmp_path, typed="pass\n")
+    assert done.returncode == 0 and "mine" in done.stdout
+
+
+def test_any_answer_of_an_engine_leaves_the_games_of_a_page_readable() -> None:
+    """The paths were taken out of finished SGF, and with them the backslash before a bracket: no game was shown."""
+    answer = """/home/ada/engine: its answer to 'genmove', '[["pass"]]', C:\\x\\]\\[y, is not a move"""
+    match = match_of("alphago", "sl", games=2)
+    games = [record_of(match, number, "sl", Ending.ILLEGAL, answer) for number in range(2)]
+    page = "".join(games_part(games, 2, match.event))
+    data = re.search(r'<script type="application/json" id="games">(.*?)</script>', page)[1]
+    for shown, game in zip(json.loads(data)["games"], games, strict=True):
+        read = read_sgf(shown["sgf"])
+        assert read.moves == game.moves and '[["pass"]]' in read.reason and "/home/ada" not in shown["sgf"]
+
+
+def test_one_damaged_archive_does_not_hide_the_games_of_a_folder(tmp_path: Path) -> None:
+    match = match_of("alphago", "sl", games=2)
+    (tmp_path / "good.sgf").write_text(record_of(match, 0, "sl").to_sgf())
+    (tmp_path / "bad.zip").write_text("no archive")
+    done = arena("data", "stats", ".", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"games\s+1\b", done.stdout) and "bad.zip can't be read" in done.stdout
+
+
+@pytest.mark.parametrize("size", [0, 100_000])
+def test_a_log_that_another_program_cut_is_told_and_leaves_a_sound_database(tmp_path: Path, size: int) -> None:
+    """The event ended with exit code 0 beside a database that was no database any more."""
+    match, path = match_of("alphago", "sl", games=60), tmp_path / "arena.db"
+    games = [record_of(match, number, "sl") for number in range(60)]
+    with Store.open(path, write=True) as store:
+        store_event(store, match, games[:40])
+        for game in games[40:50]:
+            store.append([game])
+        os.truncate(f"{path}-wal", size)
+        for act in (lambda: store.append(games[50:]), store.check_place):
+            with pytest.raises(StoreError, match=r"another program cut .*arena\.db-wal .* games are gone"):
+                act()
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    with Store.open(path, write=True) as store:
+        store_event(store, match, games[40:])
+        assert store.count() >= 20
+
+
+def test_a_checkpoint_of_another_program_is_no_fault(tmp_path: Path) -> None:
+    match, path = match_of("alphago", "sl", games=4), tmp_path / "arena.db"
+    with Store.open(path, write=True) as store:
+        store_event(store, match, [record_of(match, number, "sl") for number in range(3)])
+        with closing(sqlite3.connect(path)) as other:
+            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        store.append([record_of(match, 3, "sl")])
+        store.check_place()
+        assert store.count() == 4
+
+
+def test_no_error_rings_a_bell_or_moves_the_cursor_back(tmp_path: Path) -> None:
+    done = arena("match", "ran\a\bdom", "random", folder=tmp_path)
+    refused(done, "unknown bot 'ran??dom'")
+
+
+SECRET, KEY = "s3cr3t-t0k3n", "0.00271828"
+
+
+def test_secrets_of_an_engine_are_neither_stored_nor_shown(tmp_path: Path) -> None:
+    """The value of a variable stood in the database, and an argument of the command in the HTML report."""
+    (tmp_path / "arena.toml").write_text(
+        f'[bots.mine]\nkind = "gtp"\ncommand = "{ENGINE} good {KEY}"\nenv = {{TOKEN = "{SECRET}"}}\n'
+    )
+    match = ("match", "mine", "random", "-n", "2", "--size", "5", "--workers", "1")
+    played = arena(*match, folder=tmp_path)
+    assert played.returncode == 0, played.stderr
+    shown = [played.stdout]
+    for words in (("report", "--html", "page.html"), ("show", "1", "--dossier"), ("bots",), ("bots", "--json")):
+        shown.append(arena(*words, folder=tmp_path, columns=400).stdout)
+    shown.append((tmp_path / "page.html").read_text())
+    assert not re.search(f"{SECRET}|{KEY}", "\n".join(shown))
+    assert "TOKEN" in shown[-1] and "with 3 arguments" in shown[-1]
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "results").rglob("*") if path.is_file())
+    assert SECRET.encode() not in stored
+    assert (tmp_path / "results").stat().st_mode & 0o777 == 0o700
+    again = arena("games", "--replay", folder=tmp_path)
+    assert "2 of 2" in again.stdout or "identical" in again.stdout or "differ" in again.stdout, again.stderr
+    assert "mine" in arena("bots", "mine", folder=tmp_path, columns=400).stdout
