@@ -44,7 +44,8 @@ class BotTimeout(BotFault):
 
 
 class BotKilled(BotFault):
-    """What a bot needs, such as an engine, was ended from outside. The game is played again, unless that goes on."""
+    """What a bot needs, such as an engine, was ended by a signal. The bot is asked again where it was, unless that goes
+    on."""
 
 
 def plural(number: float, thing: str) -> str:

@@ -34,4 +34,4 @@ class FastRandom(Bot):
         )
 
 
-BOT = BotKind(summary="the same policy as random, compiled", config=Config, build=FastRandom, revision=1)
+BOT = BotKind(summary="the same policy as random, compiled", config=Config, build=FastRandom, revision=2)

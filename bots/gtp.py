@@ -43,7 +43,6 @@ FIRST_NUMBER = 1001  # of the commands to an engine; far from what one might wri
 LONGEST_LOG = 1 << 26  # bytes
 SEARCHES = ("kata-genmove_analyze", "lz-genmove_analyze")  # as genmove, and they say what they think; the best first
 INTERVAL = 100_000  # hundredths of a second between an engine's reports: one at the end of its search is enough
-ENDED_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM)  # by a person, a batch system or a system without memory
 
 # The answer's sign, its number if any, its text. A banner such as "=== My Bot ===" is not an answer.
 ANSWER = re.compile(r"([=?])(?![=?])(\d*)\s*(.*)")
@@ -295,8 +294,8 @@ class Engine:
         if code is not None and code < 0:
             how = f"was ended by signal {-code} ({signal.strsignal(-code)})"
         fault = self._told(f"{how} instead of answering {quoted(command)}")
-        from_outside = code is not None and (-code in ENDED_FROM_OUTSIDE or code - 128 in ENDED_FROM_OUTSIDE)
-        return BotKilled(fault) if from_outside else BotFault(fault)
+        by_a_signal = code is not None and (code < 0 or code - 128 in signal.valid_signals())  # a shell adds 128
+        return BotKilled(fault) if by_a_signal else BotFault(fault)
 
     def _listen_out(self) -> None:
         """Give the engine a moment to end, and take in its last words."""

@@ -10,10 +10,11 @@ MEMORY = Path("/dev/shm")
 
 def processes(folder: Path) -> list[str]:
     """The command lines of the processes that keep temporary files in this folder; of those that run, even stopped."""
-    return [line for _, line in _processes(folder)]
+    return [line for _, line in processes_of(folder)]
 
 
-def _processes(folder: Path) -> Iterator[tuple[int, str]]:
+def processes_of(folder: Path) -> Iterator[tuple[int, str]]:
+    """Their numbers and command lines."""
     mark = f"TMPDIR={folder}".encode()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from random import Random
+from random import Random, SystemRandom
 from threading import Event
 from typing import Any
 
@@ -81,6 +81,12 @@ def dies_once(config: Script, game: Game) -> Decision:
     return RandomBot(NoSettings()).choose(game, Limits())
 
 
+def dies_late(config: Script, game: Game) -> Decision:
+    if not Path(config.marker).exists():
+        wait(0.3)
+    return dies_once(config, game)
+
+
 def hangs(config: Script, game: Game) -> Decision:
     if config.marker:
         Path(config.marker).write_text("hangs")
@@ -109,6 +115,7 @@ BLOCKS = misbehaving(blocks)
 LEAVE = misbehaving(lambda config, game: os._exit(3))
 SEGFAULT = misbehaving(lambda config, game: ctypes.string_at(0))
 DIES_ONCE = misbehaving(dies_once)
+DIES_LATE = misbehaving(dies_late)
 OCCUPIED = answers(lambda game: Decision(game.moves[-1]))
 OUTSIDE = answers(lambda game: Decision(game.rules.size**2 + 1))
 NEGATIVE = answers(lambda game: Decision(-1))
@@ -194,6 +201,26 @@ class Ponderer(Good):
         return super().choose(game, limits)
 
 
+class Quitter(Good):
+    """Plays other moves each time, writes down what it is shown, and kills its process where its time has come."""
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        with Path(self.config.marker).open("a") as file:
+            file.write(f"{game.seed} {' '.join(map(str, game.moves))}\n")
+        if self.is_time(game):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return Decision(int(SystemRandom().choice(game.sensible_moves().nonzero()[0])))
+
+
+class Loop(Good):
+    """Hangs in its first decision, wherever that is."""
+
+    startup = 0.3
+
+    def choose(self, game: Game, limits: Limits) -> Decision:
+        return hangs(self.config, game)
+
+
 class Noisy(Good):
     def choose(self, game: Game, limits: Limits) -> Decision:
         print("= garbage\n\x1b[2J\x00 for", len(game.moves), flush=True)
@@ -269,6 +296,9 @@ SLUGGISH = BotKind(summary="thinks for long about one game", config=Script, buil
 STUCK = BotKind(summary="hangs for all games because of one", config=Script, build=Stuck, boards=64)
 PUNDIT = BotKind(summary="is sure of Black", config=Script, build=Pundit)
 PONDERER = BotKind(summary="takes its time for each move", config=Script, build=Ponderer)
+QUITTER = BotKind(summary="kills itself", config=Script, build=Quitter)
+QUITTER_1 = replace(QUITTER, boards=1)
+LOOP = BotKind(summary="hangs in its first decision", config=Script, build=Loop)
 NOISY = BotKind(summary="prints garbage", config=Script, build=Noisy)
 SPY = BotKind(summary="tells what is loaded", config=Script, build=Spy)
 SPY_ON_CARDS = BotKind(summary="tells which GPUs it sees", config=Script, build=SpyOnCards)

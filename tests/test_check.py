@@ -5,6 +5,7 @@ import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 import pytest
 from commandline import arena, refused
@@ -110,6 +111,17 @@ def test_a_bot_that_takes_its_process_down_harms_nobody(kind: str, step: str, re
 def test_a_bot_that_hangs_is_given_up() -> None:
     last = findings(replace(scripted("HANG", at=2), limits=Limits(deadline=0.1)))[-1]
     assert last.step == "moves" and last.verdict is Verdict.FAILED and "no answer within 3.1 s" in last.text
+
+
+def test_a_bot_that_hangs_in_its_first_decision_is_given_up_in_its_own_time() -> None:
+    """It took 60 to 120 s."""
+    start = monotonic()
+    last = findings(scripted("LOOP"))[-1]
+    assert (last.step, last.verdict, last.text) == ("start", Verdict.FAILED, "no answer within 0.3 s")
+    assert monotonic() - start < 20
+    slow = replace(scripted("HANG", at=2), limits=Limits(main=600.0))
+    with closing(probe(slow, NINE)) as steps:
+        assert next(step.seconds for step in steps if isinstance(step, Begun) and step.step == "moves") == 23
 
 
 def test_the_traceback_of_a_bot_in_python_is_told() -> None:

@@ -398,8 +398,8 @@ BOT = BotKind(summary="waits before each move", config=Config, build=Slow)
 """
 
 
-def test_the_first_ctrl_c_finishes_the_games_under_way_and_the_second_does_not(tmp_path: Path) -> None:
-    for presses in (1, 2):
+def test_the_first_signal_finishes_the_games_under_way_and_the_second_does_not(tmp_path: Path) -> None:
+    for presses, number in ((1, signal.SIGTERM), (2, signal.SIGINT)):
         folder = tmp_path / str(presses)
         folder.mkdir()
         (folder / "slow.py").write_text(SLOW)
@@ -408,15 +408,26 @@ def test_the_first_ctrl_c_finishes_the_games_under_way_and_the_second_does_not(t
         while not (folder / "under_way").exists():
             assert monotonic() < end
             Event().wait(0.05)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         told = next(line for line in process.stdout if "under way" in line)
-        assert "Finishing the games under way" in told
+        assert "Finishing the games under way for at most 5 s" in told
         if presses == 2:
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
         rest, errors = process.communicate(timeout=60)
-        assert (process.returncode, errors) == (130, "")
+        assert (process.returncode, errors) == (128 + number, "")
         kept = re.search(r"Stopped\. (\d+) of 50 games are stored", rest)
-        assert kept is not None and (int(kept[1]) > 0) == (presses == 1)
+        assert kept is not None and 1 - presses < int(kept[1]) < 50
+
+
+def test_more_workers_than_files_may_be_open_are_refused_by_name(tmp_path: Path) -> None:
+    """It ended in a traceback of what starts the workers."""
+    code = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); from arena.cli import main; main()"
+    command = [sys.executable, "-c", code, "match", "random", "fast-random", "-n", "40", "--workers"]
+    done = subprocess.run([*command, "16"], cwd=tmp_path, env=environment(), capture_output=True, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    most = re.search(r"16 workers need \d+ more open files than the system allows; use --workers (\d+)", done.stderr)
+    assert most is not None
+    assert subprocess.run([*command, most[1], "--size", "5"], cwd=tmp_path, env=environment()).returncode == 0
 
 
 def match_begun(folder: Path, **more: Any) -> subprocess.Popen[str]:

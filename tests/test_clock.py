@@ -69,10 +69,15 @@ def test_a_clock_shows_what_one_that_is_watched_shows(settings: TimeSettings, mo
 
 
 @given(SETTINGS, st.lists(st.floats(0, 15), max_size=40), st.floats(0, 5))
-def test_lag_is_for_each_move_and_never_adds_up(settings: TimeSettings, moves: list[float], lag: float) -> None:
-    clock = Clock(settings)
+def test_what_all_moves_overrun_by_is_never_more_than_the_allowance(
+    settings: TimeSettings, moves: list[float], lag: float
+) -> None:
+    clock, overrun = Clock(settings, lag), 0.0
     for seconds in moves:
-        clock.spend(min(seconds, clock.available + lag))
+        seconds = min(seconds, clock.available + clock.allowance)
+        overrun += max(0.0, seconds - clock.available)
+        clock.spend(seconds)
+        assert overrun <= lag + 1e-9
         assert clock.left.seconds >= 0
         assert clock.available <= settings.main + settings.period
         assert 0 <= clock.left.stones <= settings.stones
@@ -106,10 +111,13 @@ def test_main_time_and_periods_by_example(spent: list[float], left: TimeLeft) ->
 
 def test_limits_for_a_move_are_what_the_clock_gives_and_has() -> None:
     limits = Limits.read("main=10,byoyomi=4,lag=0.5,simulations=50", "here")
-    clock = Clock(limits.time)
+    clock = limits.start_clock()
+    assert clock is not None
     clock.spend(9)
     now = limits.at(clock, size=9, played=30)
     assert (now.left, now.simulations, now.allowed) == (TimeLeft(1, 0), 50, 5.5)
+    spent = limits.at(clock, size=9, played=30, spent=0.75)
+    assert (spent.left, spent.allowed) == (TimeLeft(0.25, 0), 4.75)
     assert now.seconds == pytest.approx(1 / 17.4 + 4 - 0.2)
 
 

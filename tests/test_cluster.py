@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 from socket import create_server
+from tempfile import mkdtemp
 from threading import Thread
 from time import monotonic, sleep
 from types import SimpleNamespace
@@ -23,13 +25,16 @@ from typing import Any
 import pytest
 import torch
 from commandline import ARENA, arena, refused
+from remains import end_of, processes_of
 from scripted_bots import scripted
+from test_gtp_bot import runs
 from test_value import untrained
 
 from arena import ConfigError, StoreError, UserError
 from arena.contract.bot import Limits
 from arena.events import cluster
 from arena.events.cluster import Cluster, Stage
+from arena.events.probe import family
 from arena.events.runner import Update, play_event
 from arena.events.schedule import Match
 from arena.events.terms import Terms
@@ -247,6 +252,35 @@ def test_a_killed_driver_leaves_nothing_on_the_nodes_and_goes_on(nodes: Any, tmp
     done = arena(*command[len(ARENA) : -4], "-n", str(before + 20), *command[-2:], "--size", "7", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert stored(tmp_path) >= before + 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("part", "words"), [("gcs_server", "control service at"), ("raylet/raylet", "has ended")])
+def test_an_event_ends_in_order_where_a_part_of_its_own_cluster_is_killed(
+    tmp_path: Path, part: str, words: str
+) -> None:
+    """It went on for ever, or was ended by Ray after a minute and left processes."""
+    temporary = Path(mkdtemp(prefix="own-"))  # sockets have short paths
+    command = [*ARENA, "match", "mcts:playouts=90", "random", "-n", "9000", "--cluster", "local", "--workers", "2"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=os.environ | {"TMPDIR": str(temporary)}
+    ) as process:
+        until = monotonic() + 120
+        while not stored(tmp_path):
+            assert monotonic() < until and process.poll() is None
+            sleep(0.2)
+        below = family(process.pid)
+        victim = next(number for number, line in processes_of(temporary) if part in line.split(" ")[0])
+        os.kill(victim, signal.SIGKILL)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2 and words in errors and errors.count("\n") == 1, errors
+    assert end_of(temporary) == []
+    until = monotonic() + 5
+    while left := [number for number in below[1:] if runs(number)]:
+        assert monotonic() < until, left
+        sleep(0.1)
+    assert (tmp_path / "results" / "elo.csv").exists()
+    shutil.rmtree(temporary)
 
 
 def stored(folder: Path) -> int:

@@ -13,6 +13,7 @@ import pytest
 from commandline import environment
 
 from arena import ConfigError, StoreError, files
+from arena.files import cores
 
 ROOT = Path(__file__).parents[1]
 
@@ -221,3 +222,25 @@ def test_a_private_folder_that_somebody_else_made_is_not_used(place: Path) -> No
     with begun(SCRATCH, TMPDIR=str(place)) as process:
         assert printed_by(process).parent not in (private, place)
         process.communicate("")
+
+
+@pytest.mark.parametrize(
+    ("own", "group", "content", "expected"),
+    [
+        ("0::/app.slice/job", "app.slice/cpu.max", "150000 100000", 1),  # one that it is in has the quota
+        ("0::/", "cpu.max", "50000 100000", 1),
+        ("0::/", "cpu.max", "max 100000", None),
+        ("4:cpu,cpuacct:/docker/1a", "cpu,cpuacct/cpu.cfs_quota_us", "100000", 1),  # as a container sees it
+        ("4:cpu:/", "cpu/cpu.cfs_quota_us", "-1", None),
+        ("4:cpuset:/", "cpuset/cpu.cfs_quota_us", "100000", None),
+    ],
+)
+def test_no_more_cores_are_used_than_a_container_may(
+    tmp_path: Path, own: str, group: str, content: str, expected: int | None
+) -> None:
+    (tmp_path / group).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / group).write_text(content)
+    (tmp_path / group).with_name("cpu.cfs_period_us").write_text("100000")
+    (tmp_path / "own").write_text(f"{own}\n")
+    assert cores(tmp_path, tmp_path / "own") == expected or expected is None
+    assert cores(tmp_path, tmp_path / "own") <= cores(tmp_path, tmp_path / "none")

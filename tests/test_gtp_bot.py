@@ -23,7 +23,7 @@ from arena.contract.bot import Bot, Limits
 from arena.contract.clock import Clock
 from arena.contract.code import find_program
 from arena.events.pairing import Pairing
-from arena.events.room import LIVES, Room, Turn
+from arena.events.room import DEATHS, Room, Turn
 from arena.go.game import Ending, Game, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp
 from arena.go.record import Record
@@ -359,7 +359,7 @@ def played(bot: Bot, kills: list[Callable[[], None]]) -> Record:
     return records[0]
 
 
-def test_a_game_whose_engine_is_killed_from_outside_is_played_again(scripted: Opener, engine_log: Path) -> None:
+def test_a_game_whose_engine_is_killed_goes_on_where_it_was(scripted: Opener, engine_log: Path) -> None:
     expected = played(scripted("good"), [])
     engine_log.unlink()
 
@@ -373,14 +373,16 @@ def test_a_game_whose_engine_is_killed_from_outside_is_played_again(scripted: Op
 
 
 @pytest.mark.parametrize(("shell", "how"), [(False, "was ended by signal 9 ("), (True, "ended with exit code 137")])
-def test_an_engine_that_is_killed_again_and_again_forfeits(engine_log: Path, shell: bool, how: str) -> None:
+def test_an_engine_that_kills_itself_goes_on_where_it_died_and_then_forfeits(
+    engine_log: Path, shell: bool, how: str
+) -> None:
     command = scripted_in("killed")
     if shell:
         command = shlex.join(["sh", "-c", f"{command}; exit $?"])
     record = played(GtpBot(Config(command, log=str(engine_log))), [])
     assert record.outcome is not None and (record.outcome.ending, record.outcome.winner) == (Ending.CRASH, WHITE)
     assert how in record.reason
-    assert len(pids(engine_log)) == LIVES
+    assert len(pids(engine_log)) == DEATHS
 
 
 def test_a_size_that_the_engine_cant_play_is_named(scripted: Opener) -> None:

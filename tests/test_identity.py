@@ -13,7 +13,7 @@ from commandline import ROOT, Done, arena, arena_alone
 
 from arena import UserError, __version__
 from arena.contract.bot import Limits
-from arena.contract.code import load_kind
+from arena.contract.code import code_of, load_kind
 from arena.events.runner import play_event
 from arena.events.schedule import Match
 from arena.events.terms import Terms
@@ -62,6 +62,26 @@ def test_a_bot_whose_source_has_changed_is_a_new_player(site: Path) -> None:
     assert "it is a new player" in line
     with Store.open(site.parent / "results" / "arena.db") as store:
         assert len([player for player in store.players().values() if player.kind == "mine"]) == 2
+
+
+@pytest.mark.parametrize("imported", ["import brain", "from brain import *", "def late():\n    from brain import x"])
+def test_a_module_that_a_bot_imports_from_its_own_folder_is_part_of_who_it_is(tmp_path: Path, imported: str) -> None:
+    """With another brain.py its games were merged with those of the old one."""
+    path, own = "import sys, os\nsys.path.insert(0, os.path.dirname(__file__))\n", "import random\n"
+    (tmp_path / "clever.py").write_text(path + own + imported + BOT.format("clever"))
+    (tmp_path / "brain.py").write_text("from deep.thought import x\n")
+    (tmp_path / "deep").mkdir()
+    for name in ("random.py", "other.py", "deep/thought.py"):  # the first two aren't what it imports
+        (tmp_path / name).write_text("x = 1\n")
+    factory = f"{tmp_path / 'clever.py'}:BOT"
+    seen = [code_of(factory, None)]
+    for name in ("random.py", "other.py", "brain.py", "deep/thought.py"):
+        with (tmp_path / name).open("a") as file:
+            file.write("x = 2\n")
+        seen.append(code_of(factory, None))
+    assert seen[0] == seen[1] == seen[2] and len({*seen}) == 3
+    for name in ("brain", "deep", "deep.thought"):
+        sys.modules.pop(name, None)
 
 
 def test_an_engine_that_was_replaced_under_its_path_is_a_new_player(tmp_path: Path) -> None:

@@ -46,7 +46,6 @@ HOMES = {
         "arena/go/jit.py",
         "arena/go/kernels.py",
         "arena/go/planes.py",
-        "arena/events/pulse.py",
         "bots/nets/vnni.py",
         "bots/search/",
     ),

@@ -13,9 +13,10 @@ from arena.contract.bot import Bot, Decision, Limits
 from arena.contract.clock import TimeLeft
 from arena.events.pairing import Pairing
 from arena.events.room import Room, Turn, lost_record
+from arena.go.board import Board
 from arena.go.game import Ending, Game, Rules
 from arena.go.moves import BLACK, WHITE
-from arena.go.record import UNKNOWN, Record
+from arena.go.record import UNKNOWN, Fact, Record
 from arena.go.remarks import read_remarks
 from arena.players.registry import Registry
 
@@ -261,48 +262,65 @@ def test_a_watchdog_hears_of_a_call_before_it_is_made() -> None:
     assert heard[-1] is None
 
 
-@pytest.mark.parametrize(("limits", "begun"), [("deadline=0.2", 1), ("seconds=0.1,lag=0.1", 2), ("main=9,lag=0", 2)])
-def test_no_bot_is_charged_the_time_in_which_its_process_was_stopped(compiled: None, limits: str, begun: int) -> None:
-    stopped = 0.0
+def test_what_moves_overrun_their_clock_by_adds_up_over_a_game(compiled: None) -> None:
+    """A bot that took 0.16 s a move for ever on ``main=1`` never ran out of time."""
+    time = 0.0
 
-    class Unlucky(type(scripted("GOOD").build())):  # type: ignore[misc]
+    class Slow(type(scripted("GOOD").build())):  # type: ignore[misc]
         def choose(self, game: Game, limits: Limits) -> Decision:
-            nonlocal stopped
-            seen.append(game)
-            if len(game.moves) == 12 and not stopped:
-                wait(0.3)
-                stopped = 0.3
+            nonlocal time
+            time += 0.16
             return super().choose(game, limits)
 
-    seen: list[Game] = []
-    bots = {"bad": Unlucky(scripted("GOOD").config), "good": scripted("GOOD").build()}
-    given = {"bad": Limits.read(limits, "here")}
-    record = play(bots, [pairing(1, "bad", "good")], limits=given, stopped=lambda: stopped)[1]
-    assert len({id(game) for game in seen}) == begun  # who watches the time plays the game once more
-    assert record.moves == play(players("GOOD"), [pairing(1, "bad", "good")])[1].moves
-    assert (record.reason, record.id) == ("", "event/00001")
-    assert record.black_seconds < 0.3
+    bots = {"bad": Slow(scripted("GOOD").config), "good": scripted("GOOD").build()}
+    record = play(bots, [pairing(1, "bad", "good")], limits={"bad": Limits(main=1)}, now=lambda: time)[1]
+    assert record.reason.startswith("bad: out of time") and record.outcome.ending is Ending.TIME
+    assert sum(fact.seconds for fact in record.facts[2::2]) == pytest.approx(7 * 0.16)  # of 1.2 s with the allowance
 
 
-@pytest.mark.parametrize(("stop", "reason"), [(0.0, "bad: no answer"), (0.2, "")])
-def test_an_answer_that_did_not_come_while_the_process_was_stopped_is_waited_for_again(
-    stop: float, reason: str
+# --- What a bot does to its game ---
+
+
+def plays_on(game: Game) -> None:
+    game.play(int(game.legal_moves().nonzero()[0][0]))
+
+
+def takes_stones(game: Game) -> None:
+    """Clears the board but for its own first stone."""
+    own = game.to_play
+    game.board = Board(game.rules.size)
+    game.board.put(0, own)
+
+
+def spoils_the_memory(game: Game) -> None:
+    game.board.array["colour"][:] = 0
+    game.hashes[:] = 0
+    game.moves.clear()
+
+
+@pytest.mark.parametrize("change", [plays_on, takes_stones, spoils_the_memory, lambda game: game.resign(game.to_play)])
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_bot_that_changes_its_game_changes_nobody_elses(
+    change: Any, raises: bool, undisturbed: dict[int, Record]
 ) -> None:
-    stopped = 0.0
+    """Its opponent forfeited, or lost the stones that were taken off."""
 
-    class Waiting(type(scripted("GOOD").build())):  # type: ignore[misc]
-        failed = False
-
+    class Meddler(type(scripted("GOOD").build())):  # type: ignore[misc]
         def choose(self, game: Game, limits: Limits) -> Decision:
-            nonlocal stopped
-            if len(game.moves) == 12 and not self.failed:
-                self.failed, stopped = True, stop
-                wait(stop)
-                raise BotTimeout("no answer")
-            return super().choose(game, limits)
+            assert seen.setdefault(game.seed, game) is game  # bots keep what they know by the object
+            decision = super().choose(game, limits)
+            change(game)
+            if raises:
+                raise RuntimeError("meddled")
+            return decision
 
-    bots = {"bad": Waiting(scripted("GOOD").config), "good": scripted("GOOD").build()}
-    assert play(bots, [pairing(1, "bad", "good")], stopped=lambda: stopped)[1].reason == reason
+    seen: dict[int, Game] = {}
+    bots = {"bad": Meddler(scripted("GOOD").config), "good": scripted("GOOD").build()}
+    for number, record in play(bots, pairings("bad", "good", 4)).items():
+        if raises:
+            assert record.reason == "bad: RuntimeError: meddled"
+        else:
+            assert (record.moves, record.outcome) == (undisturbed[number].moves, undisturbed[number].outcome)
 
 
 def test_two_passes_a_resignation_and_the_move_limit_are_no_forfeits() -> None:
@@ -330,8 +348,9 @@ def test_a_record_names_its_players_event_opening_and_seed_also_of_a_game_lost_w
     assert record.reason == "b: its process ended with SIGSEGV"
     assert record.dossier == "stack"
     assert record.moves == OPENING
-    known = lost_record(*lost, moves=(*OPENING, 3))
+    known = lost_record(*lost, played=[(3, Fact(0.25, None, 7, 0.5))])
     assert (known.moves, known.outcome) == ((*OPENING, 3), record.outcome)
+    assert known.facts[2] == Fact(0.25, None, 7, 0.5) and known.black_seconds == 0.5
 
 
 def test_a_table_keeps_what_the_bots_tell_of_it_as_blacks() -> None:

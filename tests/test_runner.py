@@ -12,14 +12,13 @@ from contextlib import closing
 from dataclasses import replace
 from multiprocessing import forkserver
 from pathlib import Path
-from threading import Timer
 from time import monotonic
 from typing import Any
 
 import pytest
 from commandline import environment
 from planned import planned
-from scripted_bots import scripted, wait
+from scripted_bots import scripted
 
 from arena import UserError
 from arena.contract.bot import Limits
@@ -385,35 +384,45 @@ def test_a_bot_that_hangs_forfeits_on_time_and_the_event_ends(store: Store, life
     assert lifeline.falls_silent(10)
 
 
-def test_the_clock_of_a_worker_that_is_stopped_for_a_while_stands_still(store: Store, lifeline: Lifeline) -> None:
-    bot = scripted("PONDERER", "a", lifeline=lifeline.path)
-    played = match(bot, scripted("GOOD", "b"), games=2, rules=SHORT)
-    first, second = (replace(entry, limits=Limits(main=2, lag=0)) for entry in played.players.values())
-    played = replace(played, first=first, second=second)
-    stopped: list[int] = []
-    records: list[Record] = []
-    for update in play_event(played, store, 1):
-        records += update.records
-        if update.glances and not stopped:
-            stopped = lifeline.processes(1)
-            os.kill(stopped[0], signal.SIGSTOP)
-            Timer(2.0, os.kill, (stopped[0], signal.SIGCONT)).start()
-    assert stopped
-    assert essence(records) == stored(store, played) == undisturbed(played)
+@pytest.mark.parametrize("boards", [1, 8])
+def test_a_bot_that_kills_itself_goes_on_where_it_died_and_gains_nothing(
+    store: Store, tmp_path: Path, boards: int
+) -> None:
+    """Its game began anew up to three times, with other moves."""
+    marker = tmp_path / "shown"
+    bad = scripted("QUITTER" if boards == 8 else "QUITTER_1", "bad", at=7, marker=str(marker))
+    records = fresh(play_event(match(bad, scripted("GOOD"), games=3, rules=FIVE), store, 1))
+    shown: dict[int, list[tuple[int, ...]]] = {}
+    for line in marker.read_text().splitlines():
+        seed, *moves = map(int, line.split())
+        shown.setdefault(seed, []).append(tuple(moves))
+    for record in records:
+        assert record.reason == "bad: its process ended with SIGKILL"
+        assert all(record.moves[: len(moves)] == moves for moves in shown[record.seed]), "moves were played anew"
+        assert shown[record.seed].count(record.moves) == 3
+        assert len(record.facts) in (0, len(record.moves))
 
 
-def test_a_worker_that_is_stopped_for_longer_than_a_hang_is_not_ended(store: Store, lifeline: Lifeline) -> None:
-    bot = scripted("PONDERER", "a", lifeline=lifeline.path)
-    played = match(bot, scripted("GOOD", "b"), games=2, deadline=0.3, rules=SHORT)
-    stopped: list[int] = []
-    for update in play_event(played, store, 1):
-        if update.glances and not stopped:
-            stopped = lifeline.processes(1)
-            os.kill(stopped[0], signal.SIGSTOP)
-            Timer(3.0, os.kill, (stopped[0], signal.SIGCONT)).start()
-    assert lifeline.falls_silent(20)
-    assert lifeline.written == b"", "another worker was hired"
-    assert stored(store, played) == undisturbed(played)
+def test_dying_does_not_give_time_back(store: Store, tmp_path: Path) -> None:
+    """A bot on a clock thinks for 0.3 s before it dies, once."""
+    bad = scripted("DIES_LATE", "bad", at=4, marker=str(tmp_path / "died"))
+    played = match(bad, scripted("GOOD"), games=1, rules=SHORT)
+    on_clock = replace(played, first=replace(played.first, limits=Limits(main=60)))
+    (record,) = fresh(play_event(on_clock, store, 1))
+    assert record.reason == "" and 0.3 <= record.black_seconds < 5
+    (tmp_path / "died").unlink()
+    on_clock = replace(played, first=replace(played.first, limits=Limits(main=0.1, lag=0.1)))
+    (record,) = fresh(play_event(on_clock, store, 1))
+    assert record.reason.startswith("bad: out of time")
+
+
+def test_a_bot_that_hangs_in_its_first_decision_forfeits_by_its_name(
+    store: Store,
+) -> None:
+    """The event stood still for five minutes, and ended without a name."""
+    played = match(scripted("LOOP"), scripted("GOOD"), games=1, deadline=0.3, rules=FIVE)
+    (record,) = fresh(play_event(played, store, 1))
+    assert record.reason == "loop: no answer within 0.3 s" and record.outcome.ending is Ending.TIME
 
 
 def test_a_bot_that_blocks_its_process_is_not_taken_for_a_stopped_one(store: Store) -> None:
@@ -498,6 +507,20 @@ def test_closing_the_match_keeps_finished_games_and_leaves_no_process(
     assert kept.items() <= undisturbed(played).items()
 
 
+def test_an_event_that_is_finished_early_ends_by_its_bound_and_tells_of_all_that_is_stored(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arena.events.runner.FINISH", 0.5)
+    played = match(scripted("PONDERER", "a"), scripted("HANG", "b", seed=seeds(8)[7]), games=8)
+    records: list[Record] = []
+    for update in play_event(played, store, 2, control := Control()):
+        records += update.records
+        if update.glances and not control.finishing:
+            control.finishing, begun_at = True, monotonic()
+    assert monotonic() - begun_at < 10  # the deadline is 60 s
+    assert len(records) == store.count() < 8
+
+
 PARENT = """
 import sys
 from arena.events.runner import play_event
@@ -524,22 +547,6 @@ def parent(
         env=environment(TMPDIR=str(database.parent)),
         process_group=0,
     )
-
-
-@pytest.mark.slow  # the siege of test_endurance stops and kills jobs, too
-def test_a_job_that_is_stopped_for_a_while_loses_no_game(tmp_path: Path, lifeline: Lifeline) -> None:
-    played = match(scripted("PONDERER", "a", lifeline=lifeline.path), scripted("GOOD", "b"), games=3, rules=FIVE)
-    with parent(tmp_path / "arena.db", "PONDERER", 3, lifeline, deadline=0.3) as process:
-        first = process.stdout.readline().strip()
-        os.killpg(process.pid, signal.SIGSTOP)  # as Ctrl-Z in a pipe: the parent, its workers, what starts them
-        wait(3.0)
-        os.killpg(process.pid, signal.SIGCONT)
-        told = [first, *process.stdout.read().split()]
-    assert len(told) == len(set(told)) == 3
-    assert lifeline.falls_silent(20)
-    assert lifeline.written.count(b"\n") == 2, "a worker was taken for hanging"
-    with Store.open(tmp_path / "arena.db") as store:
-        assert stored(store, played) == undisturbed(played)
 
 
 def test_a_worker_that_is_stopped_does_not_outlive_its_parent(tmp_path: Path, lifeline: Lifeline) -> None:

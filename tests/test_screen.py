@@ -585,7 +585,7 @@ def test_an_interrupt_comes_through_after_the_updates_are_closed(terminal: bool)
 def test_bots_that_take_a_moment_to_end_are_waited_for_with_a_word(monkeypatch: pytest.MonkeyPatch):
     match = match_of(games=4)
     screen = screen_of(MatchView(match))
-    monkeypatch.setattr(screen, "add", lambda update: screen.press("q"))
+    monkeypatch.setattr(screen, "add", lambda update: [screen.press("q"), screen.press("q")])
     console = console_of(80, 24)
 
     def updates() -> Iterator[Update]:

@@ -278,7 +278,7 @@ def test_a_person_at_a_terminal_looks_around_pauses_and_quits(width: int, height
         terminal.press(" ")
         terminal.until("games under way")
         assert "game 1" in terminal.text
-        terminal.press("q")
+        terminal.press("qq")
         assert terminal.until_it_ends() == 1
         assert "interrupted" in terminal.text
         assert terminal.is_sane
@@ -312,7 +312,7 @@ def test_ctrl_z_gives_the_terminal_back_until_the_job_goes_on() -> None:
         terminal.until(lambda lines: "\n".join(lines).count("stopped, sane") == 2)
         terminal.press("go on\n")
         terminal.until(lambda lines: "stopped, sane" not in lines and any("games under way" in line for line in lines))
-        terminal.press("q")
+        terminal.press("qq")
         terminal.until_it_ends()
         assert terminal.is_sane
 
@@ -329,7 +329,7 @@ def test_a_screen_never_blinks_not_even_as_its_size_changes() -> None:
             terminal.until(lambda lines: len(shown) > 6)
             assert all(shown)
         assert terminal.text.count("alphago vs sl") == terminal.text.count("q quit") == 1
-        terminal.press("q")
+        terminal.press("qq")
         terminal.until_it_ends()
 
 

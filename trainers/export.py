@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import shutil
 import struct
 import warnings
@@ -30,7 +29,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
 from arena import CheckpointError
-from arena.files import read_json, reason
+from arena.files import cores, read_json, reason
 from arena.go.game import Rules
 from arena.go.moves import MAX_SIZE, MIN_SIZE
 from arena.go.planes import Encoder
@@ -175,7 +174,7 @@ def run_model(model: Path, planes: np.ndarray) -> dict[str, np.ndarray]:
 def all_threads() -> Iterator[None]:
     """Compute with every core of this process while inside."""
     before = torch.get_num_threads()
-    torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    torch.set_num_threads(cores())
     try:
         yield
     finally:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arena.cli.options import cores
+from arena.files import cores
 
 if TYPE_CHECKING:
     from arena.screen.tables import Sheet

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from arena import ConfigError, StoreError, UserError, plural
-from arena.cli.options import board_colours, cores, read_limits
+from arena.cli.options import board_colours, read_limits
 from arena.cli.seats import seat_at
+from arena.files import cores
 from arena.players.tables import TermsTable, first_given
 
 if TYPE_CHECKING:
@@ -228,49 +229,67 @@ class Live:
         with event_kept(event, store, self.console, self.results):
             updates = play_event(event, store, self.hands, control, seat_at(event, self.console, self.theme))
             updates = _told(updates, control)
-            with nullcontext() if any(entry.is_person for entry in event.players.values()) else _finishing(control):
+            has_people = any(entry.is_person for entry in event.players.values())
+            with nullcontext(_leave) if has_people else _finishing(control) as end:
                 view: Any = None
                 if self.as_json:
                     print_games(event, updates, store)
                 else:
                     view = show(event, updates, self.console, control=control, theme=self.theme)
             if control.finishing and store.count(event=event.event) < event.games:
-                raise KeyboardInterrupt
+                end()
             return view
 
 
-FINISHING = "Finishing the games under way, then stopping. Ctrl-C again stops now."
+def _leave() -> None:
+    raise KeyboardInterrupt
+
+
+FINISHING = "Finishing the games under way for at most {seconds:g} s, then stopping. Again (q, Ctrl-C) stops now."
 
 
 def _told(updates: Generator[Update, None, None], control: Control) -> Generator[Update, None, None]:
     """The updates, the first after Ctrl-C with the news of it."""
+    from arena.events.runner import FINISH
+
     is_told = False
     with closing(updates):
         for update in updates:
             if control.finishing and not is_told:
-                is_told, update = True, replace(update, news=(*update.news, FINISHING))
+                is_told, update = True, replace(update, news=(*update.news, FINISHING.format(seconds=FINISH)))
             yield update
 
 
 @contextmanager
-def _finishing(control: Control) -> Iterator[None]:
-    """The first Ctrl-C has the games under way finished; the second raises KeyboardInterrupt, and so does one where the
-    event is paused."""
+def _finishing(control: Control) -> Iterator[Callable[[], None]]:
+    """The first Ctrl-C or SIGTERM has the games under way finished, the second ends the command; so does one where the
+    event is paused. What is given ends the command as the signal does that came, or as Ctrl-C."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    came: list[int] = []
+
+    def end() -> None:
+        handler = before[signal.Signals(came[0] if came else signal.SIGINT)]
+        if callable(handler):
+            handler(came[0] if came else signal.SIGINT, None)
+        raise KeyboardInterrupt
 
     def interrupt(number: int, frame: object) -> None:
+        came.append(number)
         if control.finishing or control.paused:
-            raise KeyboardInterrupt
+            end()
         control.finishing = True
 
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signal.signal(signal.SIGINT, interrupt)
+    if threading.current_thread() is threading.main_thread():
+        heard = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+    else:
+        heard = {}
+    for number in heard:
+        signal.signal(number, interrupt)
     try:
-        yield
+        yield end
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in heard.items():
+            signal.signal(number, handler)
 
 
 def print_games(event: Match | Tournament | Ladder, updates: Iterable[Update], store: Store) -> None:

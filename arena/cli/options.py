@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import Field, fields, replace
 from functools import wraps
@@ -118,7 +117,3 @@ def read_limits(text: str) -> Limits:
     from arena.contract.bot import Limits
 
     return Limits.read(text, "--limits") if text else Limits()
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -38,7 +38,10 @@ class Limits:
     byoyomi: float | None = setting(None, "byo-yomi: seconds of each period after main time", 0.001, LONGEST)
     stones: int = setting(1, "moves in each byo-yomi period (Canadian byo-yomi)", 1, 1000)
     lag: float | None = setting(
-        None, "seconds by which a move may overrun its clock (default 0.2) or its seconds", 0, LONGEST
+        None,
+        "seconds by which a game's moves together may overrun their clock (default 0.2), or each move its seconds",
+        0,
+        LONGEST,
     )
     deadline: float | None = setting(
         None,
@@ -85,6 +88,10 @@ class Limits:
             return None
         return TimeSettings(self.main or 0.0, self.byoyomi or 0.0, self.stones if self.byoyomi else 0)
 
+    def start_clock(self) -> Clock | None:
+        """The clock of a new game, if there is one."""
+        return None if self.time is None else Clock(self.time, LAG if self.lag is None else self.lag)
+
     @property
     def allowed(self) -> float:
         """Seconds after which a move forfeits, whatever a clock says; infinite when only that decides."""
@@ -102,10 +109,12 @@ class Limits:
         deadline = (60.0 + 2 * each if self.deadline is None else self.deadline) + (boards - 1) * each
         return deadline if self.seconds is None or self.lag is None else min(deadline, boards * (each + self.lag))
 
-    def at(self, clock: Clock, size: int, played: int) -> Limits:
-        """These limits for a move by what its clock shows, ``played`` moves being on a board of this size."""
-        allowed = min(self.allowed, clock.available + (LAG if self.lag is None else self.lag))
-        return replace(self, seconds=clock.share(size, played), deadline=allowed, left=clock.left)
+    def at(self, clock: Clock, size: int, played: int, spent: float = 0.0) -> Limits:
+        """These limits for a move by what its clock shows, ``played`` moves being on a board of this size. ``spent``
+        seconds have been thought about the move already."""
+        allowed = max(0.001, min(self.allowed, clock.available + clock.allowance) - spent)
+        left = replace(clock.left, seconds=max(0.0, clock.left.seconds - spent)) if spent else clock.left
+        return replace(self, seconds=min(clock.share(size, played), allowed), deadline=allowed, left=left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +174,9 @@ def fault_words(error: Exception) -> str:
 class Bot(ABC):
     """A player that runs.
 
-    A game object stays the same from its first move to its last, so a bot may keep what it knows of a game by that
-    object (in a ``WeakKeyDictionary``). Random choices come from ``game.move_seed()`` alone; then a game's moves don't
+    A game object is the bot's own copy and stays the same from its first move to its last, so a bot may keep what it
+    knows of a game by that object (in a ``WeakKeyDictionary``). It may also play on it: before each call it is made as
+    the game is. Random choices come from ``game.move_seed()`` alone; then a game's moves don't
     depend on the other games played beside it.
     """
 
@@ -175,11 +185,11 @@ class Bot(ABC):
 
     def prepare(self, game: Game, limits: Limits) -> None:  # noqa: B027 (most bots are always ready)
         """Make ready to decide in this game: start a process, set its board up. Called before ``choose``, outside all
-        clocks. The game is not to be changed. Raises BotFault when the bot can't play, BotTimeout after ``startup``."""
+        clocks. Raises BotFault when the bot can't play, BotTimeout after ``startup``."""
 
     @abstractmethod
     def choose(self, game: Game, limits: Limits) -> Decision:
-        """Decide for the side to move. The game is not to be changed. Raises BotFault when the bot can't go on."""
+        """Decide for the side to move. Raises BotFault when the bot can't go on, BotKilled to be asked again."""
 
     def choose_all(self, games: Sequence[Game], limits: Limits) -> list[Decision]:
         """One decision for each game, in order: a bot with a net evaluates all the boards at once."""

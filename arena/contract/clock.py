@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LAG = 0.2
-"""Seconds of each move's time that are left unused, for what lies between the bot and the clock."""
+"""Seconds of each move's time that are left unused, for what lies between the bot and the clock. By default, a bot's
+moves may also overrun its clock by this much in a whole game."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,10 @@ class TimeLeft:
 class Clock:
     """What one side has left. It is as good as the last word on it and the measuring of who charges it."""
 
-    def __init__(self, settings: TimeSettings):
+    def __init__(self, settings: TimeSettings, allowance: float = LAG):
+        """``allowance`` is how many seconds all moves of the game together may overrun the clock by."""
         self._settings = settings
+        self.allowance = allowance
         self._left = settings.main
         self._stones = 0
         if self._left <= 0:
@@ -56,8 +59,9 @@ class Clock:
     def spend(self, seconds: float) -> None:
         """Charge a move. The one in which main time runs out is the first of a period; after its last comes another.
 
-        Whether time is over isn't judged here: what a move takes beyond ``available`` is forgotten.
+        Whether time is over isn't judged here: what a move takes beyond ``available`` is taken off the allowance.
         """
+        self.allowance = max(0.0, self.allowance - max(0.0, seconds - self.available))
         in_period = self._stones > 0
         self._left -= seconds
         if not in_period and self._left <= 0 and self._settings.stones:

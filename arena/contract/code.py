@@ -6,6 +6,7 @@ What players there are is not here.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import os
@@ -86,7 +87,8 @@ def code_of(factory: str, config: Any) -> str:
     """What tells a player's code from others, without starting it: that of a kind that finds it out itself (as of the
     files of an engine), the revision of a bot that ships, empty for the first one, or a digest of its sources.
 
-    Those are the module's own file where it ships beside ours or stands alone, else all of its package.
+    Those are the module's own file, with what it imports from its own folder, where it ships beside ours or stands
+    alone; else all of its package.
     """
     kind = load_kind(factory)
     if kind.code is not None:
@@ -111,7 +113,35 @@ def _sources(factory: str) -> list[Path]:
     if top is not module and top.__name__ != OURS and getattr(top, "__path__", None):
         folders = [Path(folder) for folder in top.__path__]
         return sorted(path for folder in folders for path in folder.rglob("*.py"))
-    return [Path(module.__file__)] if module.__file__ else []
+    return with_imported(Path(module.__file__), OURS if top.__name__ == OURS else "") if module.__file__ else []
+
+
+def with_imported(file: Path, package: str = "") -> list[Path]:
+    """A file of Python, then the files of its own folder that it imports, as its text says: those of a folder of
+    modules all together. ``package`` is what its folder is imported as, if anything."""
+    found, unread = {file: None}, [file]
+    while unread:
+        path = unread.pop()
+        try:
+            statements = list(ast.walk(ast.parse(path.read_bytes())))
+        except (OSError, SyntaxError, ValueError):
+            continue
+        names = [alias.name for each in statements if isinstance(each, ast.Import) for alias in each.names]
+        for each in statements:
+            if isinstance(each, ast.ImportFrom):
+                within = f"{package or '.'}." * (each.level > 0) + (f"{each.module}." if each.module else "")
+                names += [within + alias.name for alias in each.names]
+        for name in names:
+            first, _, rest = name.lstrip(".").partition(".")
+            if package and first == package:
+                first = rest.partition(".")[0]
+            elif package or (first in sys.stdlib_module_names and not name.startswith(".")):
+                continue
+            folder = file.parent / first
+            beside = sorted(folder.rglob("*.py")) if first and folder.is_dir() else [folder.with_name(f"{first}.py")]
+            unread += [each for each in beside if each.is_file() and each not in found]
+            found |= dict.fromkeys(unread)
+    return [file, *sorted(found.keys() - {file})]
 
 
 def find_program(name: str, path: str | None = None) -> str | None:

@@ -31,10 +31,9 @@ from arena import ConfigError, UserError, __version__, files
 from arena.contract.code import SENT, code_of
 from arena.contract.finding import Finding, Verdict
 from arena.events.hands import Hand, Local, NotLaunched, State
-from arena.events.pairing import Pairing
-from arena.events.probe import probe
+from arena.events.probe import family, probe
 from arena.events.runner import UNKNOWN, start_failure
-from arena.events.worker import CARDS, Glance, Job
+from arena.events.worker import CARDS, Glance, Job, Message
 from arena.files import reason, scratch
 from arena.go.game import Rules
 from arena.go.record import Record
@@ -148,6 +147,7 @@ class Node:
             with files.replacing(SENT / name, error=UserError) as aside:
                 aside.mkdir(parents=True)
                 for file, content in contents.items():
+                    (aside / file).parent.mkdir(parents=True, exist_ok=True)
                     (aside / file).write_bytes(content)
         return [why for entry in players if (why := _why_not(entry.moved(SENT), size))]
 
@@ -173,7 +173,7 @@ class Node:
         with self._lock:
             self._hands[number], self._cards[number], self._glances[number] = hand, card, {}
 
-    def send(self, messages: Sequence[tuple[int, Pairing | str | None]]) -> None:
+    def send(self, messages: Sequence[tuple[int, Message]]) -> None:
         for number, message in messages:
             if number in self._hands:
                 self._hands[number].send(message)
@@ -308,7 +308,7 @@ class _Remote:
     def state(self) -> State:
         return LOST if self.on.is_gone else self.told
 
-    def send(self, message: Pairing | str | None) -> None:
+    def send(self, message: Message) -> None:
         self.on.outbox.append((self.number, message))
 
     def take(self) -> Iterator[Any]:
@@ -345,7 +345,7 @@ class _Place:
             self.name = f"{host} {self.node[:6]}"
         self.slots = slots
         self.hands: dict[int, _Remote] = {}
-        self.outbox: list[tuple[int, Pairing | str | None]] = []
+        self.outbox: list[tuple[int, Message]] = []
         self.is_here: bool = False
         self.is_gone: bool = False
         self.gone_at = self.silent = 0.0  # when it was lost; seconds without an answer
@@ -554,6 +554,9 @@ class Cluster:
         self._looked = self._listened = 0.0
         self._put: dict[str, Any] = {}
         self._stages = 0
+        self._earlier: set[int] = set()  # this process and those below it, before Ray's
+        self._control = ""  # the address of Ray's control service
+        self._answered = 0.0
 
     def __enter__(self) -> Self:
         """Raises UserError where no cluster answers, or none of its nodes can be used."""
@@ -563,6 +566,7 @@ class Cluster:
         where: dict[str, Any] = {"address": self._address}
         if own:
             where |= {"num_cpus": self._workers or None, "include_dashboard": False}
+        self._earlier = set(family(os.getpid()))
         started = monotonic()
         with chdir(scratch()), _handlers_kept(), _muted() as said:  # nothing of the current folder runs on the nodes
             try:
@@ -572,6 +576,7 @@ class Cluster:
                     refusal = ConnectionError("it asks for a token")
                     raise UserError(_no_answer(self._address, refusal, started, TOKEN)) from error
                 raise UserError(_no_answer(self._address, error, started)) from error
+        self._control = str(self.ray.get_runtime_context().gcs_address)
         try:
             self._gather()
         except BaseException:
@@ -583,8 +588,12 @@ class Cluster:
         closing = [place.actor.close.remote() for place in self._present if place.is_here]
         with suppress(Exception):
             self.ray.wait(closing, num_returns=len(closing), timeout=5.0)
+        own = set(family(os.getpid())) - self._earlier if self._address == LOCAL else set()
         with _handlers_kept():
             self.ray.shutdown()
+        for process in own:  # Ray leaves some where one of its own was killed
+            with suppress(OSError):
+                os.kill(process, signal.SIGKILL)
         self.places.clear()
 
     def next_stage(self) -> int:
@@ -709,7 +718,8 @@ class Cluster:
     def put(self, name: str) -> Any:
         """A piece of luggage in the cluster's store, where it is put once: nodes take it from each other."""
         if name not in self._put:
-            self._put[name] = self.ray.put({path.name: path.read_bytes() for path in self.luggage[name]})
+            first, *_ = paths = self.luggage[name]
+            self._put[name] = self.ray.put({str(path.relative_to(first.parent)): path.read_bytes() for path in paths})
         return self._put[name]
 
     def _gather(self) -> None:
@@ -725,6 +735,8 @@ class Cluster:
         """Use the nodes that have come. Raises UserError where none that is there can be used."""
         if monotonic() - self._looked >= LOOK:
             self._looked = monotonic()
+            if not self._has_control():
+                return
             nodes = [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
             self._there = {node["NodeID"] for node in nodes}
             for node in nodes:
@@ -733,10 +745,31 @@ class Cluster:
                     known is None or (known.is_gone and monotonic() - known.gone_at > AGAIN)
                 ):
                     self._take(node)
+            if not nodes and self._address == LOCAL:
+                self._give_up("the Ray node that was started here has ended")
         if self._there and self._there <= self._refused.keys() and not self.looks_only:
             first, *more = sorted({self._refused[node] for node in self._there})
             others = f"; and {len(more)} more like that" if len(more) > 1 else "".join(f"; {why}" for why in more)
             raise UserError(f"no node of the cluster can be used: {first}{others}")
+
+    def _has_control(self) -> bool:
+        """Whether Ray's control service answers now. Raises UserError where it is gone. Ray would wait for a minute and
+        then end this process."""
+        host, _, port = self._control.rpartition(":")
+        try:
+            create_connection((host.strip("[]"), int(port)), CONNECT).close()
+        except OSError as error:
+            if self._address == LOCAL or monotonic() - self._answered > PATIENCE:
+                self._give_up(f"Ray's control service at {self._control} is gone ({reason(error)})")
+            return False
+        self._answered = monotonic()
+        return True
+
+    def _give_up(self, why: str) -> None:
+        """Raise UserError. Nothing is asked of the nodes any more."""
+        for place in self.places.values():
+            place.is_gone = True
+        raise UserError(f"{why}; the same command plays the rest")
 
     def _take(self, node: Mapping[str, Any]) -> None:
         """Use a node, with as many workers as it has cores, and parts of GPUs where a worker takes one."""

@@ -10,7 +10,7 @@ import tempfile
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext
@@ -18,9 +18,23 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from arena import UserError
 from arena.events.pairing import Pairing
-from arena.events.worker import CallClock, Job, safe_path, spared_by_the_terminal, start_method, work
-from arena.files import scratch
+from arena.events.worker import (
+    CallClock,
+    Job,
+    Journal,
+    Message,
+    Unfinished,
+    safe_path,
+    shared_size,
+    shared_views,
+    spared_by_the_terminal,
+    start_method,
+    work,
+)
+from arena.files import allow_open_files, scratch
+from arena.go.record import Record
 
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end a command."""
@@ -29,20 +43,23 @@ LAST_WORDS = 4000
 """Characters of what a worker printed that are kept."""
 
 
+FILES, SPARE_FILES = 5, 32
+"""How many files this process has open for each worker, and how many besides."""
+
+
 class NotLaunched(Exception):
     """What starts workers was killed; it is started again at the next attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How a worker is. Times are in seconds that it lived."""
+    """How a worker is. Times are in seconds."""
 
     alive: bool = True
     exitcode: int | None = None
     """Of a process that has ended; minus the signal that ended it."""
     lost: bool = False
     """Whether its machine is gone, or can't be reached: nobody knows what became of it."""
-    lived: float = 0.0
     called: float = 0.0
     """How long the present call of a bot has been going on; 0 between calls."""
     allowed: float = 0.0
@@ -61,11 +78,11 @@ class Hand(Protocol):
 
     def state(self) -> State: ...
 
-    def send(self, message: Pairing | str | None) -> None:
+    def send(self, message: Message) -> None:
         """Never fails: of a worker that is gone ``state`` tells."""
 
     def take(self) -> Iterator[Any]:
-        """What it has sent since the last time."""
+        """What it has sent since the last time; once it was ended, also the ``Unfinished`` games that it had begun."""
         ...
 
     def stop(self) -> None:
@@ -124,6 +141,14 @@ class Local:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Self:
+        """Raises UserError where so many workers may not be started."""
+        few = allow_open_files(needed := self.most * FILES + SPARE_FILES)
+        if few < needed:
+            most = max(1, (few - SPARE_FILES) // FILES)
+            raise UserError(
+                f"{self.most} workers need {needed - few} more open files than the system allows; "
+                f"use --workers {most} or raise the limit (ulimit -n)"
+            )
         self._folder = tempfile.TemporaryDirectory(dir=scratch())
         return self
 
@@ -142,7 +167,7 @@ class Local:
         assert self._folder is not None
         context = start_method()
         here, there = context.Pipe()
-        shared = context.RawArray("d", CallClock.SIZE)
+        shared = context.RawArray("d", shared_size(job))
         descriptor, stderr = tempfile.mkstemp(prefix="stderr-", dir=self._folder.name)
         process = context.Process(target=work, args=(there, shared, job, stderr, self._hired))
         self._hired += 1
@@ -161,7 +186,7 @@ class Local:
             finally:
                 there.close()
                 os.close(descriptor)
-            return _LocalHand(process, here, CallClock(shared), Path(stderr))
+            return _LocalHand(process, here, *shared_views(shared, job), Path(stderr))
 
     def wait(self, hired: Collection[Hand], seconds: float) -> Collection[Hand]:
         by_connection = {hand.connection: hand for hand in hired if isinstance(hand, _LocalHand)}
@@ -175,27 +200,49 @@ class _LocalHand:
     process: BaseProcess
     connection: Connection
     clock: CallClock
+    journal: Journal
     stderr: Path
     place: str = ""
+    games: dict[str, tuple[int, Pairing]] = field(default_factory=dict)
+    """Those that it has, by their ids, with their numbers in the order in which it was sent them."""
+    sent: int = 0
+    ended: bool = False
+    called: float = 0.0
+    """How long the call had gone on that it was ended in."""
 
     def state(self) -> State:
         clock = self.clock
         alive = self.process.is_alive()
-        return State(alive, self.process.exitcode, False, clock.pulse.lived, clock.seconds, clock.allowed, clock.player)
+        return State(alive, self.process.exitcode, False, clock.seconds, clock.allowed, clock.player)
 
-    def send(self, message: Pairing | str | None) -> None:
+    def send(self, message: Message) -> None:
+        if isinstance(message, Pairing | Unfinished):
+            self.sent += 1
+            self.games[message.id] = self.sent, message if isinstance(message, Pairing) else message.pairing
         with suppress(OSError):  # it has just died
             self.connection.send(message)
 
     def take(self) -> Iterator[Any]:
         with suppress(EOFError, OSError):
             while self.connection.poll():
-                yield self.connection.recv()
+                message = self.connection.recv()
+                if isinstance(message, Record):
+                    del self.games[message.id]
+                yield message
+        if self.ended:
+            pairings = dict(self.games.values())
+            for board, number, played, spent in self.journal.games():
+                if number in pairings:  # else it ended with its game
+                    board_called = self.clock.board
+                    was_called = self.called > 0 and board_called in (board, -1)
+                    seconds = spent + (self.called if board_called == board else 0.0)
+                    yield Unfinished(pairings[number], played, seconds, was_called)
 
     def stop(self) -> None:
         self.process.terminate()
 
     def end(self, seconds: float) -> None:
+        self.ended, self.called = True, self.clock.seconds
         self.process.join(seconds)
         if self.process.is_alive():
             self.process.kill()

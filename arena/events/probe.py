@@ -9,8 +9,8 @@ import os
 import re
 import tempfile
 import traceback
-from collections.abc import Callable, Generator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import fmean
@@ -31,9 +31,12 @@ from arena.events.worker import (
     safe_path,
     spared_by_the_terminal,
     start_method,
+    warm_up,
+    warm_up_seconds,
 )
 from arena.files import scratch
 from arena.go.game import Ending, Game, Outcome, Rules
+from arena.go.jit import while_compiling
 from arena.go.moves import gtp_from_move, pass_move
 from arena.go.record import UNKNOWN
 from arena.players.registry import Entry
@@ -44,6 +47,9 @@ STARTUP = 120.0
 
 PATIENCE = 3.0
 """Seconds for a command other than a move, and grace after a move's deadline before the player counts as hanging."""
+
+LONGEST_MOVE = 20.0
+"""Seconds that a move may take here, besides twice those that the player is given, where it has no deadline."""
 
 PLIES = 6
 """Moves that the player makes for both sides."""
@@ -73,7 +79,8 @@ def probe(entry: Entry, rules: Rules) -> Generator[Begun | Finding, None, None]:
             yield begun
             while True:
                 if not here.poll(begun.seconds):
-                    yield Finding(begun.step, Verdict.FAILED, f"no answer within {begun.seconds:g} s")
+                    slow = "" if entry.limits.deadline else f"If it is slow, give it longer: {entry.name}@deadline=60."
+                    yield Finding(begun.step, Verdict.FAILED, f"no answer within {begun.seconds:g} s", slow)
                     return
                 try:
                     message = here.recv()
@@ -155,7 +162,17 @@ def _start(entry: Entry, rules: Rules, report: Report) -> Bot:
     referee.margin()
     bot = entry.build()
     if entry.bot_kind.boards > 1:
-        bot.choose_all([Game(rules)], Limits(simulations=2))
+        limit = min(_longest_move(entry.limits), warm_up_seconds(bot, entry.limits))
+
+        @contextmanager
+        def compiling() -> Iterator[None]:
+            report(Begun("start", STARTUP))
+            yield
+            report(Begun("start", limit))
+
+        report(Begun("start", limit))
+        with while_compiling(compiling):
+            warm_up(bot, rules)
     seconds = monotonic() - started
     who = f"kind {entry.kind}"
     if entry.bot_kind.external:
@@ -166,6 +183,12 @@ def _start(entry: Entry, rules: Rules, report: Report) -> Bot:
         who += f", net {'' if folder == entry.net else f'{folder} '}({entry.net[:8]})"
     report(Finding("start", Verdict.OK, f"{who or 'an engine without a name'}, in {seconds:.1f} s"))
     return bot
+
+
+def _longest_move(limits: Limits) -> float:
+    """Seconds after which a move counts as hanging: an event waits longer for a player without a deadline."""
+    given = limits.seconds or (limits.byoyomi or 0.0) / limits.stones
+    return limits.deadline or LONGEST_MOVE + 2 * given
 
 
 def _set_up(bot: GtpBot, rules: Rules, report: Report) -> None:
@@ -199,7 +222,8 @@ def _move(bot: Bot, entry: Entry, rules: Rules, report: Report) -> None:
             times.append(monotonic() - called)
         else:
             called = monotonic()
-            report(Begun("moves", turn.allowed + PATIENCE))
+            longest = min(turn.allowed, _longest_move(entry.limits)) if turn.is_charged else turn.allowed
+            report(Begun("moves", longest + PATIENCE))
 
     room = Room({entry.name: bot}, rules, {entry.name: entry.limits}, OFF, note)
     room.seat(Pairing("check/00001", 0, entry.name, entry.name, (), seed=1))
@@ -256,10 +280,10 @@ def _compare_scores(bot: GtpBot, rules: Rules, report: Report) -> None:
 
 def _end(bot: Bot, entry: Entry, report: Report) -> None:
     report(Begun("end", 2 * PATIENCE))
-    family = _family(os.getpid())
-    memory = _memory(family[1:] if entry.bot_kind.external else family)
+    processes = family(os.getpid())
+    memory = _memory(processes[1:] if entry.bot_kind.external else processes)
     bot.close()
-    left = len(_family(os.getpid())) - 1
+    left = len(family(os.getpid())) - 1
     if left:
         report(Finding("end", Verdict.FAILED, f"leaves {left} process{'es' if left > 1 else ''} running"))
     else:
@@ -274,7 +298,7 @@ def _margin(score: str) -> float | None:
     return None if found is None else float(found[2]) * (1 if found[1] in "Bb" else -1)
 
 
-def _family(process: int) -> list[int]:
+def family(process: int) -> list[int]:
     """The process and all that descend from it, where the system tells (Linux)."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):

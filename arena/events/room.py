@@ -6,30 +6,28 @@ So do adjudications. No processes, no schedule and no storage: ``runner`` brings
 from __future__ import annotations
 
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import isfinite
 from numbers import Integral, Real
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 
 from arena import BotKilled, BotTimeout, IllegalMove
 from arena.contract.adjudication import OFF, Adjudication
 from arena.contract.bot import Bot, Decision, Limits, fault_words
-from arena.contract.clock import LAG, Clock
+from arena.contract.clock import Clock
 from arena.events.pairing import Pairing
-from arena.go.game import Ending, Game, Outcome, Rules
+from arena.go.game import Ending, Game, GameCopy, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, Colour, Move
 from arena.go.record import UNKNOWN, Fact, Record
 
-SHORTEST_STOP = 0.1
-"""Seconds of a call below which nobody asks whether the process was stopped meanwhile."""
-
-LIVES = 5
-"""How often a game is begun whose bot is ended from outside; then the bot forfeits it, as it may be its own doing."""
+DEATHS = 3
+"""How often a bot may be ended by a signal at one position before it forfeits. Until then it is built again and asked
+again there: nobody gains by dying."""
 
 ROUNDING = 1e-3
 """How far beyond [0, 1] a win rate may be, and ownership beyond [-1, 1], before it counts as none."""
@@ -41,7 +39,8 @@ class Table:
 
     ``clocks`` are of the sides that play on one. ``facts`` has one for each move; ``ownership`` is the last that a bot
     told: size² int8, in per cent, positive for Black. ``adjudged`` is whom an adjudication gave the game to, played on
-    or not.
+    or not. ``deaths`` counts how often a bot was ended by a signal at the present position, and ``spent`` are
+    the seconds that it had thought there. ``copies`` are the bots' own, by their names.
     """
 
     pairing: Pairing
@@ -53,6 +52,9 @@ class Table:
     adjudged: Colour | None = None
     reason: str = ""
     dossier: str = ""
+    deaths: int = 0
+    spent: float = 0.0
+    copies: dict[str, GameCopy] = field(default_factory=dict)
 
     @property
     def win_rates(self) -> list[float | None]:
@@ -66,15 +68,23 @@ class Table:
     def player(self, colour: Colour) -> str:
         return self.pairing.black if colour is BLACK else self.pairing.white
 
+    def copy_for(self, player: str) -> Game:
+        """The bot's own copy of the game, the same object from the first move to the last. It is as the game is,
+        whatever the bot did to it before."""
+        copy = self.copies.get(player)
+        if copy is None:
+            copy = self.copies[player] = GameCopy(self.game)
+        return copy.update()
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One call of a bot: who decides, at which tables, and how many seconds the call may take. Only a bot with a
-    ``choose_all`` of its own gets several tables."""
+
+class Turn(NamedTuple):
+    """One call of a bot: who decides, at which tables, how many seconds it may take, and whether they are taken off
+    the bot's time. Only a bot with a ``choose_all`` of its own gets several tables."""
 
     player: str
     tables: tuple[Table, ...]
     allowed: float
+    is_charged: bool = True
 
 
 class Room:
@@ -84,10 +94,10 @@ class Room:
     twice as many for as long as a call takes a quarter of what it may at most. So all the moves of a slow bot don't
     take longer than one may. A call that does is made again for each board alone, where a slow game is late.
 
+    A bot that is ended by a signal is asked again where it was, up to ``DEATHS`` times; what it had thought is charged.
+
     ``on_turn`` hears of every call before it is made, and with None when no more follow at once: a watchdog can tell
-    who hangs. ``stopped`` tells for how many seconds this process was stopped so far. They aren't the bot's: they are
-    left out of what a call took. Where they cut a bot's thinking short, because it was given ``seconds`` or gave up
-    waiting itself, the game is begun again. So is a game whose bot was ended from outside, if that doesn't go on.
+    who hangs. ``on_move`` hears of every move that was made.
     """
 
     def __init__(
@@ -97,7 +107,7 @@ class Room:
         limits: Mapping[str, Limits],
         adjudication: Adjudication = OFF,
         on_turn: Callable[[Turn | None], None] = lambda turn: None,
-        stopped: Callable[[], float] = lambda: 0.0,
+        on_move: Callable[[Table], None] = lambda table: None,
         now: Callable[[], float] = perf_counter,
     ):
         self.tables: list[Table] = []
@@ -106,33 +116,38 @@ class Room:
         self._limits = limits
         self._adjudication = adjudication
         self._on_turn = on_turn
-        self._stopped = stopped
+        self._on_move = on_move
         self._now = now
         self._boards = dict.fromkeys(players, 1)  # how many a call is given at most
-        self._known_stops = 0.0
-        self._killed: Counter[str] = Counter()  # by the id of the game
         # these are asked for every move
         self._takes_many = {name: _takes_many(bot) and limits[name].time is None for name, bot in players.items()}
         self._prepares = {name: type(bot).prepare is not Bot.prepare for name, bot in players.items()}
         self._allowed = {name: limits[name].allowed_for(1) for name in players}
 
-    def seat(self, pairing: Pairing) -> None:
-        """Begin a game: its opening is on the board."""
+    def seat(self, pairing: Pairing, played: Sequence[tuple[Move, Fact]] = (), seconds: float = 0.0) -> None:
+        """Begin a game: its opening is on the board. One that was under way elsewhere goes on behind the moves
+        ``played`` after the opening; the side to move has
+        thought for ``seconds`` already."""
         table = Table(pairing, _opened(pairing, self._rules), facts=[UNKNOWN] * len(pairing.opening))
         for colour in Colour:
-            time = self._limits[table.player(colour)].time
-            if time is not None:
-                table.clocks[colour] = Clock(time)
+            clock = self._limits[table.player(colour)].start_clock()
+            if clock is not None:
+                table.clocks[colour] = clock
         self.tables.append(table)
+        for move, fact in played:
+            decision = Decision(move, fact.win_rate, fact.visits, score=fact.score)
+            self._carry_out(table, decision, fact.seconds or 0.0)
+        if seconds:
+            self._spend(table, seconds)
 
     def play_round(self) -> Iterator[Record]:
         """Let every player decide once at all the tables where it is on the move; yields the games that end."""
         for name in self._players:
             tables = [table for table in self.tables if table.on_move == name]
             if tables:
-                done = 0
-                while done < len(tables):
-                    called = tables[done : done + (self._boards[name] if self._takes_many[name] else 1)]
+                done, playing = 0, [table for table in tables if not table.game.is_over]
+                while done < len(playing):
+                    called = playing[done : done + (self._boards[name] if self._takes_many[name] else 1)]
                     done += len(called)
                     if self._prepares[name]:
                         called = [table for table in called if self._prepare(name, table)]
@@ -147,21 +162,21 @@ class Room:
     def _prepare(self, name: str, table: Table) -> bool:
         """Have a bot make ready, outside its clock, and tell whether it is. One that can't forfeits."""
         bot = self._players[name]
-        self._on_turn(Turn(name, (table,), bot.startup))
+        self._on_turn(Turn(name, (table,), bot.startup, is_charged=False))
         try:
-            bot.prepare(table.game, self._limits[name])
+            bot.prepare(table.copy_for(name), self._limits[name])
         except Exception as error:  # as in _take_turns
-            if not self._begun_again(table, error):
+            if not _may_go_on(table, error):
                 _forfeit(table, error)
             return False
         return True
 
     def _take_turns(self, name: str, tables: Sequence[Table]) -> None:
         """Have a bot decide at these tables in one call, one table where there is a clock."""
-        limits, game = self._limits[name], tables[0].game
+        limits, table = self._limits[name], tables[0]
         allowed = self._allowed[name]
-        if clock := tables[0].clocks.get(game.to_play):
-            limits = limits.at(clock, self._rules.size, len(game.moves))
+        if clock := table.clocks.get(table.game.to_play):
+            limits = limits.at(clock, self._rules.size, len(table.game.moves), table.spent)
             allowed = limits.allowed
         elif len(tables) > 1:
             allowed = limits.allowed_for(len(tables))
@@ -171,29 +186,23 @@ class Room:
         start = self._now()
         try:
             if self._takes_many[name]:
-                decisions = self._players[name].choose_all([table.game for table in tables], limits)
+                decisions = self._players[name].choose_all([table.copy_for(name) for table in tables], limits)
                 if len(decisions) != len(tables):
                     raise TypeError(f"choose_all gave {len(decisions)} decisions for {len(tables)} games")
             else:
-                decisions = (self._players[name].choose(game, limits),)
+                decisions = (self._players[name].choose(table.copy_for(name), limits),)
             for decision in decisions:
                 check_decision(decision, self._rules.size)
         except Exception as error:  # a bot's fault, whatever it is, is that bot's forfeit
             fault = error
         seconds = self._now() - start
-        stopped = self._stops(seconds)
-        seconds -= stopped
-        if stopped and (limits.seconds is not None or isinstance(fault, BotTimeout)):
-            for table in tables:  # the bot kept an eye on the time, and was robbed of it
-                self._begin_again(table)
-        elif len(tables) > 1 and (fault is not None or seconds > allowed):
+        if len(tables) > 1 and (fault is not None or seconds > allowed):
             if fault is None:
                 self._boards[name] = 1
             for table in tables:  # find out which game is to blame
                 self._take_turns(name, [table])
         elif fault is not None:
-            if not self._begun_again(tables[0], fault):
-                self._fail(tables[0], fault, seconds)
+            self._fail(table, fault, seconds)
         else:
             if self._takes_many[name]:
                 least = len(tables) * (limits.seconds or 0.0)
@@ -202,42 +211,27 @@ class Room:
             for table, decision in zip(tables, decisions, strict=True):
                 self._carry_out(table, decision, seconds / len(tables))
 
-    def _begin_again(self, table: Table) -> None:
-        self.tables.remove(table)
-        self.seat(table.pairing)
-
-    def _begun_again(self, table: Table, fault: Exception) -> bool:
-        """Begin a game again whose bot was ended from outside, unless that has happened too often."""
-        if not isinstance(fault, BotKilled):
-            return False
-        self._killed[table.pairing.id] += 1
-        if self._killed[table.pairing.id] >= LIVES:
-            return False
-        self._begin_again(table)
-        return True
-
-    def _stops(self, seconds: float) -> float:
-        """For how many of these last seconds the process was stopped; it isn't asked after a quick call."""
-        if seconds < SHORTEST_STOP:
-            return 0.0
-        before, self._known_stops = self._known_stops, self._stopped()
-        return min(seconds, self._known_stops - before)
-
     def _fail(self, table: Table, fault: Exception, seconds: float) -> None:
-        """End a game by a fault; the call took this many seconds."""
-        late = self._late(table, seconds) if isinstance(fault, BotTimeout) else None
-        if late is not None:
-            late.__cause__ = fault
+        """End a game by a fault, unless the bot may be asked again; the call took this many seconds."""
+        self._spend(table, seconds, fault)
+        if not table.game.is_over and not _may_go_on(table, fault):
+            _forfeit(table, fault)
+
+    def _spend(self, table: Table, seconds: float, fault: Exception | None = None) -> None:
+        """Charge a call that gave no decision, which may end the game."""
         table.seconds[table.game.to_play] += seconds
-        _forfeit(table, late or fault)
+        table.spent += seconds
+        if (fault is None or isinstance(fault, BotTimeout | BotKilled)) and (late := self._late(table, table.spent)):
+            late.__cause__ = fault
+            _forfeit(table, late)
 
     def _carry_out(self, table: Table, decision: Decision, seconds: float) -> None:
         """Play what a bot decided, or make its forfeit of it."""
         game = table.game
         colour = game.to_play
         table.seconds[colour] += seconds
-        late = self._late(table, seconds)
-        if late is not None:
+        seconds += table.spent
+        if late := self._late(table, seconds):
             _forfeit(table, late)
             return
         if colour in table.clocks:
@@ -251,19 +245,21 @@ class Room:
             table.reason = f"{table.on_move}: illegal move {len(game.moves) + 1}: {error}"
             game.end(Outcome(colour.opponent, Ending.ILLEGAL))
             return
+        table.deaths, table.spent = 0, 0.0
         table.facts.append(_fact(decision, seconds))
         if decision.ownership is not None:
             black = decision.ownership if colour is BLACK else -decision.ownership
             table.ownership = np.rint(100 * np.clip(black, -1, 1)).astype(np.int8).tobytes()
         if decision.win_rate is not None and table.adjudged is None and not game.is_over:
             self._adjudicate(table)
+        self._on_move(table)
 
     def _late(self, table: Table, seconds: float) -> BotTimeout | None:
         """The error for a move that took too many seconds; None if it was in time."""
         name = table.on_move
-        limits, allowed = self._limits[name], self._allowed[name]
+        allowed = self._allowed[name]
         clock = table.clocks.get(table.game.to_play)
-        if clock and seconds > clock.available + (LAG if limits.lag is None else limits.lag):
+        if clock and seconds > clock.available + clock.allowance:
             return BotTimeout(f"out of time: {clock.overrun(seconds)}")
         if seconds > allowed:
             return BotTimeout(f"took {seconds:.1f} s for a move; the limit is {allowed:g} s")
@@ -293,15 +289,15 @@ def check_decision(decision: Decision, size: int) -> None:
     """Raise TypeError when a bot's answer is not a Decision."""
     if not isinstance(decision, Decision):
         raise TypeError(f"a {type(decision).__name__} is not a Decision")
-    if decision.move is not None and not isinstance(decision.move, Integral):
-        raise TypeError(f"{decision.move!r} is not a move")
-    rate = decision.win_rate
+    move, rate = decision.move, decision.win_rate
+    if type(move) is not int and move is not None and not isinstance(move, Integral):  # the first is quick
+        raise TypeError(f"{move!r} is not a move")
     if rate is not None and not (isinstance(rate, Real) and -ROUNDING <= rate <= 1 + ROUNDING):
         raise TypeError(f"{rate!r} is not a win rate")
-    for name in ("visits", "score"):
-        value = getattr(decision, name)
-        if value is not None and not isinstance(value, Real):
-            raise TypeError(f"{value!r} is not a number of {name}" if name == "visits" else f"{value!r} is not a score")
+    if decision.visits is not None and not isinstance(decision.visits, Real):
+        raise TypeError(f"{decision.visits!r} is not a number of visits")
+    if decision.score is not None and not isinstance(decision.score, Real):
+        raise TypeError(f"{decision.score!r} is not a score")
     if decision.ownership is not None:
         _check_ownership(decision.ownership, size)
 
@@ -325,6 +321,14 @@ def _check_ownership(ownership: object, size: int) -> None:
         raise TypeError("ownership goes from -1 to 1")
 
 
+def _may_go_on(table: Table, fault: Exception) -> bool:
+    """Whether a bot that was ended by a signal is asked again at this position."""
+    if not isinstance(fault, BotKilled):
+        return False
+    table.deaths += 1
+    return table.deaths < DEATHS
+
+
 def _forfeit(table: Table, error: Exception) -> None:
     ending = Ending.TIME if isinstance(error, BotTimeout) else Ending.CRASH
     table.reason = f"{table.on_move}: {fault_words(error)}"
@@ -339,14 +343,16 @@ def lost_record(
     ending: Ending,
     reason: str,
     dossier: str,
-    moves: Sequence[Move] = (),
+    played: Sequence[tuple[Move, Fact]] = (),
 ) -> Record:
-    """The record of a game that took its process down with it, forfeited by ``player``. ``moves`` are those that are
-    known to have been played, the opening among them."""
+    """The record of a game that took its process down with it, forfeited by ``player``. ``played`` are the moves after
+    the opening."""
     game = _opened(pairing, rules)
-    for move in moves[len(pairing.opening) :]:
+    table = Table(pairing, game, facts=[UNKNOWN] * len(pairing.opening), reason=f"{player}: {reason}", dossier=dossier)
+    for move, fact in played:
+        table.seconds[game.to_play] += fact.seconds or 0.0
         game.play(move)
-    table = Table(pairing, game, reason=f"{player}: {reason}", dossier=dossier)
+        table.facts.append(fact)
     game.end(Outcome(WHITE if player == pairing.black else BLACK, ending))
     return _record(table)
 

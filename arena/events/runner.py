@@ -16,15 +16,15 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from math import exp
 from time import monotonic
-from typing import Protocol
+from typing import Any, Protocol
 
 from arena import StoreBusy, StoreError, UserError
 from arena.events.batch import Batch
 from arena.events.hands import Hand, Hands, Local, NotLaunched, State, signals_later
 from arena.events.pairing import Course
-from arena.events.room import lost_record
+from arena.events.room import DEATHS, lost_record
 from arena.events.schedule import Event, Match, Pairing
-from arena.events.worker import PAUSE, RESUME, Glance, Job
+from arena.events.worker import PAUSE, RESUME, Glance, Job, Unfinished
 from arena.go.game import Ending
 from arena.go.record import Played, Record
 
@@ -33,6 +33,9 @@ TICK = 0.1
 
 STARTUP = 300.0
 """Seconds that a worker may take to build its players, compiling included."""
+
+FINISH = 5.0
+"""Seconds that the games under way have to end, once the event is to be finished early."""
 
 STARTS = 3
 """How many workers in a row may die while they start; before one has started, an error of its own is enough."""
@@ -46,9 +49,6 @@ UNKNOWN = 255
 
 PATIENCE = 2.0
 """Seconds beyond its deadline before a call counts as hanging, and for a worker to go when the event is over."""
-
-SOLO_LIVES = 3
-"""How often a game may take its worker down when it is played alone, before the bot on the move forfeits it."""
 
 LATELY = 60.0
 """Seconds after which what a machine did counts a third of what it does now."""
@@ -91,7 +91,8 @@ class Unstored(StoreError):
 @dataclass(slots=True)
 class Control:
     """What may be asked of a running event, from any thread. While ``paused``, no bot is called and no clock runs. Once
-    it is ``finishing``, no game is begun any more, and it ends when those under way are over."""
+    it is ``finishing``, no game is begun any more, and it ends when those under way are over, or after ``FINISH``
+    seconds."""
 
     paused: bool = False
     finishing: bool = False
@@ -224,10 +225,12 @@ class _Worker:
 
     hand: Hand
     solo: bool
-    pairings: dict[str, Pairing] = field(default_factory=dict)
+    games: dict[str, Pairing | Unfinished] = field(default_factory=dict)
+    left: dict[str, Unfinished] = field(default_factory=dict)
+    """The games that it had begun when it was ended, as they stood."""
+    started: float = field(default_factory=monotonic)
     ready: bool = False
     leaving: bool = False
-    glance: Glance | None = None
 
 
 class _Crew:
@@ -244,8 +247,9 @@ class _Crew:
         self._paused = False
         self._boards = min(entry.bot_kind.boards for entry in event.players.values())
         self._plan(missing)
-        self._suspects: deque[Pairing] = deque()  # their worker died or hung: to be played again alone
-        self._deaths: dict[str, int] = {}
+        self._suspects: deque[Pairing | Unfinished] = deque()  # their worker died or hung: to be played on alone
+        self._deaths: dict[str, tuple[int, int]] = {}  # at which move a game's workers died last, and how often there
+        self._cold: set[str] = set()  # bots that hung when they were warmed up
         self._workers: list[_Worker] = []
         self._finished: list[Record] = []  # not durable yet
         self._opened = False  # a worker has started
@@ -272,7 +276,7 @@ class _Crew:
 
     def play(self) -> Iterator[Update]:
         try:
-            updated = monotonic()
+            updated, ending = monotonic(), 0.0
             glances: dict[str, Glance] = {}
             while self._left:
                 for glance in self._listen(TICK / 2):
@@ -292,8 +296,12 @@ class _Crew:
                     )
                     glances.clear()
                     updated = monotonic()
-                if self._control.finishing and not any(worker.pairings for worker in self._workers):
-                    return
+                if self._control.finishing:
+                    ending = ending or monotonic() + FINISH
+                    if monotonic() > ending or not any(worker.games for worker in self._workers):
+                        self._dismiss()
+                        yield Update(self._keep(PATIENCE), waiting=len(self._finished))
+                        return
                 if not self._left:
                     self._plan(_missing(self._event, self._course))
             for worker in self._workers:
@@ -330,6 +338,7 @@ class _Crew:
         """Start a worker, if that can be done now."""
         event = self._event
         job = Job(event.players, event.terms.rules, event.terms.adjudication, 1 if solo else self._boards)
+        job = replace(job, cold=frozenset(self._cold))
         try:
             with signals_later():  # else a worker could be started, and not known
                 worker = _Worker(self._hands.hire(job), solo)
@@ -369,13 +378,13 @@ class _Crew:
         for worker in self._workers:
             if not worker.ready or worker.leaving:
                 continue
-            queue = self._suspects if worker.solo else self._queue
+            queue: deque[Any] = self._suspects if worker.solo else self._queue
             share = 1 if worker.solo else self._share + self._ahead()
-            while queue and len(worker.pairings) < share:
-                pairing = queue.popleft()
-                worker.pairings[pairing.id] = pairing
-                worker.hand.send(pairing)
-            if not queue and not worker.pairings and (worker.solo or self._all_planned):
+            while queue and len(worker.games) < share:
+                game = queue.popleft()
+                worker.games[game.id] = game
+                worker.hand.send(game)
+            if not queue and not worker.games and (worker.solo or self._all_planned):
                 _release(worker)
 
     def _ahead(self) -> int:
@@ -394,10 +403,11 @@ class _Crew:
             if isinstance(message, UserError):
                 raise message
             if isinstance(message, Glance):
-                worker.glance = message
                 yield message
+            elif isinstance(message, Unfinished):
+                worker.left[message.id] = message
             elif isinstance(message, Record):
-                del worker.pairings[message.id]
+                del worker.games[message.id]
                 self._finished.append(message)
                 self._taken_in += 1
                 self._paces[worker.hand.place].games += 1
@@ -406,13 +416,13 @@ class _Crew:
                 self._failed_starts = 0
 
     def _watch(self) -> None:
-        """Part with workers that died or hang; their games are to be played again, alone, or are forfeited. Those of a
+        """Part with workers that died or hang. Their games go on where they stood, alone, or are forfeited. Those of a
         machine that is gone are nobody's fault."""
         for worker in list(self._workers):
             state = worker.hand.state()
             hangs = state.called > state.allowed + PATIENCE
-            if not worker.ready and state.lived > STARTUP:
-                raise UserError(f"the bots did not start within {STARTUP:g} s")
+            if not worker.ready and not hangs and monotonic() - worker.started > STARTUP:
+                raise UserError(f"{self._called(state)} did not start within {STARTUP:g} s")
             if state.alive and not hangs:
                 continue
             worker.hand.end(0.0)
@@ -421,32 +431,45 @@ class _Crew:
             state = replace(worker.hand.state(), allowed=state.allowed)
             self._workers.remove(worker)
             worker.hand.close()
-            if state.lost:
-                (self._suspects if worker.solo else self._queue).extendleft(reversed(worker.pairings.values()))
-                continue
-            if not worker.ready:
-                self._failed_starts += 1
-                erred = 0 < (state.exitcode or 0) < UNKNOWN  # else a signal may have come from outside
-                limit = LAUNCHES if self._opened and not erred else STARTS
-                if (erred and not self._opened) or self._failed_starts >= limit:
-                    raise UserError(start_failure(self._called(state), worker.hand.last_words(), state.exitcode))
-            for pairing in worker.pairings.values():
-                self._blame(pairing, worker, state, hangs)
+            if not worker.ready and not state.lost:
+                self._note_failed_start(worker, state, hangs)
+            begun = not state.lost
+            for game in reversed(worker.games.values()):
+                if begun and (worker.solo or game.id in worker.left):
+                    sent = game if isinstance(game, Unfinished) else Unfinished(game, ())
+                    self._blame(worker.left.get(game.id, sent), worker, state, hangs)
+                elif worker.solo:
+                    self._suspects.appendleft(game)
+                else:
+                    self._queue.appendleft(_pairing(game))
 
-    def _blame(self, pairing: Pairing, worker: _Worker, state: State, hangs: bool) -> None:
-        """Decide about a game whose worker is gone. Alone, the bot that was called last is to blame."""
-        deaths = self._deaths[pairing.id] = self._deaths.get(pairing.id, 0) + worker.solo
-        if deaths < (1 if hangs else SOLO_LIVES):
-            self._suspects.append(pairing)
+    def _note_failed_start(self, worker: _Worker, state: State, hangs: bool) -> None:
+        """A bot that hangs in its first decision is judged by its games. Raises UserError where too many fail."""
+        if hangs:
+            self._cold.add(self._called(state))
+            return
+        self._failed_starts += 1
+        erred = 0 < (state.exitcode or 0) < UNKNOWN  # else a signal may have come from outside
+        limit = LAUNCHES if self._opened and not erred else STARTS
+        if (erred and not self._opened) or self._failed_starts >= limit:
+            raise UserError(start_failure(self._called(state), worker.hand.last_words(), state.exitcode))
+
+    def _blame(self, game: Unfinished, worker: _Worker, state: State, hangs: bool) -> None:
+        """Decide about a game whose worker is gone. The bot that was called last is to blame if the game was alone, or
+        the call was for this game only and took too long."""
+        move, deaths = self._deaths.get(game.id, (0, 0))
+        deaths = deaths if move == len(game.played) else 0
+        deaths += worker.solo or (game.was_called and game.on_move == self._called(state))
+        self._deaths[game.id] = len(game.played), deaths
+        if not (game.seconds > state.allowed or worker.solo if hangs else worker.solo and deaths >= DEATHS):
+            self._suspects.append(game)
             return
         if hangs:
             ending, reason = Ending.TIME, f"no answer within {round(state.allowed, 2):g} s"
         else:
             ending, reason = Ending.CRASH, f"its process ended with {exit_words(state.exitcode)}"
-        player, seen = self._called(state), worker.glance
-        moves = seen.moves if seen is not None and seen.pairing == pairing else pairing.opening
-        dossier = worker.hand.last_words()
-        self._finished.append(lost_record(pairing, self._event.terms.rules, player, ending, reason, dossier, moves))
+        rules, words = self._event.terms.rules, worker.hand.last_words()
+        self._finished.append(lost_record(game.pairing, rules, self._called(state), ending, reason, words, game.played))
 
     def _called(self, state: State) -> str:
         """The player that the worker built or called last."""
@@ -465,6 +488,10 @@ class _Crew:
                     pass
             worker.hand.close()
         self._workers.clear()
+
+
+def _pairing(game: Pairing | Unfinished) -> Pairing:
+    return game.pairing if isinstance(game, Unfinished) else game
 
 
 def _release(worker: _Worker) -> None:

@@ -11,11 +11,13 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from math import isnan, nan
 from multiprocessing import current_process, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from queue import SimpleQueue
+from struct import Struct
 from threading import Thread
 from time import monotonic, sleep
 from typing import Any
@@ -25,10 +27,12 @@ from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Bot, Limits
 from arena.contract.guard import SET_PDEATHSIG, control
 from arena.events.pairing import Pairing
-from arena.events.pulse import BEAT, Pulse
 from arena.events.room import Room, Table, Turn
 from arena.files import scratch
 from arena.go.game import Game, Rules
+from arena.go.jit import while_compiling
+from arena.go.moves import Move
+from arena.go.record import Fact
 from arena.players.registry import Entry
 
 GLANCE = 0.25
@@ -64,47 +68,53 @@ class Glance:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a worker is hired for; plain data. One that plays on a single board tells of it before each call of a bot,
-    so that the moves are known when it dies. ``card`` is the one GPU that it sees, where that isn't left open."""
+    """What a worker is hired for; plain data. One that plays on a single board tells of it before each call of a bot.
+    ``card`` is the one GPU that it sees, where that isn't left open. Bots that are ``cold`` hung when they were warmed
+    up: they are built only, and judged in their games."""
 
     players: Mapping[str, Entry]
     rules: Rules
     adjudication: Adjudication
     boards: int
     card: str = ""
+    cold: frozenset[str] = frozenset()
 
 
 class CallClock:
-    """Who is thinking, and since when: written by a worker, read by its parent, through shared memory.
+    """Who is thinking, and since when: written by a worker, read by its parent, through shared memory."""
 
-    All times are those that the worker lived: they stand still while its process is stopped.
-    """
-
-    SIZE = 3 + Pulse.SIZE
-    """Doubles of shared memory: when the call began (0 between calls), the seconds that it may take, the player; then
-    the worker's pulse."""
+    SIZE = 4
+    """Doubles of shared memory: when the call began (0 between calls), the seconds that it may take, the player, and
+    the board whose time it is (-1: no single one's)."""
 
     def __init__(self, shared: Any):
-        """``shared`` is a ctypes array of ``SIZE`` doubles."""
+        """``shared`` is a ctypes array of ``SIZE`` doubles, or more."""
         self._shared = memoryview(shared).cast("B").cast("d")
-        self.pulse = Pulse(self._shared[3:])
 
     def name(self, player: int) -> None:
         """Say who is to blame when the process ends now, without starting the clock."""
         self._shared[2] = player
 
-    def start(self, player: int, allowed: float) -> None:
-        self._shared[1], self._shared[2] = allowed, player
-        self._shared[0] = max(self.pulse.lived, BEAT)
+    def start(self, player: int, allowed: float, board: int = -1) -> None:
+        self._shared[1], self._shared[2], self._shared[3] = allowed, player, board
+        self._shared[0] = monotonic()
 
     def stop(self) -> None:
         self._shared[0] = 0.0
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """In this block the call goes on, but not its time."""
+        start, now = self._shared[0], monotonic()
+        self._shared[0] = 0.0
+        yield
+        self._shared[0] = start and start + monotonic() - now
 
     @property
     def seconds(self) -> float:
         """How long the present call has been going on; 0 between calls."""
         start = self._shared[0]
-        return max(0.0, self.pulse.lived - start) if start else 0.0
+        return max(0.0, monotonic() - start) if start else 0.0
 
     @property
     def allowed(self) -> float:
@@ -116,6 +126,79 @@ class CallClock:
         """The index of the player that was called last."""
         return int(self._shared[2])
 
+    @property
+    def board(self) -> int:
+        """The board whose time the last call was; -1 for no single one's."""
+        return int(self._shared[3])
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A game whose worker is gone, as it stood: the moves after the opening, with what is known of each. ``seconds`` is
+    how long the side to move had thought about the next one, and ``was_called`` whether the worker may have ended in
+    that."""
+
+    pairing: Pairing
+    played: tuple[tuple[Move, Fact], ...]
+    seconds: float = 0.0
+    was_called: bool = False
+
+    @property
+    def id(self) -> str:
+        return self.pairing.id
+
+    @property
+    def on_move(self) -> str:
+        """The player who is to decide next."""
+        pairing = self.pairing
+        return pairing.white if (len(pairing.opening) + len(self.played)) % 2 else pairing.black
+
+
+class Journal:
+    """The games under way, written move by move by a worker and read when it is gone, through shared memory.
+
+    Each board has a header: the number of its game by the order in which they were sent (from 1; 0: no game), of its
+    moves, and the seconds spent on the next one. Then come the moves: the point, win rate, score, visits and seconds.
+    """
+
+    _ROW = Struct("5d")
+
+    def __init__(self, shared: Any, boards: int, move_limit: int):
+        """``shared`` is a ctypes array of at least ``size(boards, move_limit)`` doubles."""
+        self._shared = memoryview(shared).cast("B")
+        self._boards, self._length = boards, (move_limit + 1) * self._ROW.size
+
+    @classmethod
+    def size(cls, boards: int, move_limit: int) -> int:
+        return boards * (move_limit + 1) * 5
+
+    def write(self, board: int, number: int, moves: int = 0, spent: float = 0.0) -> None:
+        """Write a header."""
+        self._ROW.pack_into(self._shared, board * self._length, number, moves, spent, 0, 0)
+
+    def add(self, board: int, move: Move, fact: Fact) -> None:
+        number, moves, *_ = self._ROW.unpack_from(self._shared, board * self._length)
+        values = (nan if value is None else value for value in fact)
+        self._ROW.pack_into(self._shared, board * self._length + int(moves + 1) * self._ROW.size, move, *values)
+        self.write(board, number, moves + 1)
+
+    def spend(self, board: int, seconds: float) -> None:
+        number, moves, *_ = self._ROW.unpack_from(self._shared, board * self._length)
+        self.write(board, number, moves, seconds)
+
+    def games(self) -> Iterator[tuple[int, int, tuple[tuple[Move, Fact], ...], float]]:
+        """The board, number, moves and spent seconds of each game."""
+        for board in range(self._boards):
+            number, moves, spent, *_ = self._ROW.unpack_from(self._shared, board * self._length)
+            if number:
+                played = tuple(self._played(board, place + 1) for place in range(int(moves)))
+                yield board, int(number), played, spent
+
+    def _played(self, board: int, place: int) -> tuple[Move, Fact]:
+        row = self._ROW.unpack_from(self._shared, board * self._length + place * self._ROW.size)
+        rate, score, visits, seconds = (None if isnan(value) else value for value in row[1:])
+        return int(row[0]), Fact(rate, score, None if visits is None else int(visits), seconds)
+
 
 def start_method() -> ForkServerContext | SpawnContext:
     """How processes of ours are started: where the system can, from one that has made everything ready once."""
@@ -123,7 +206,9 @@ def start_method() -> ForkServerContext | SpawnContext:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["arena.events.ready"])
-    current_process()._config["tempdir"] = str(scratch())  # type: ignore[attr-defined]  # else one that a kill leaves
+    config = getattr(current_process(), "_config", None)  # there is no public way; without it a kill leaves a folder
+    if isinstance(config, dict):
+        config["tempdir"] = str(scratch())
     return context
 
 
@@ -177,6 +262,16 @@ def leave_safe_path() -> None:
         del os.environ[name]
 
 
+def shared_size(job: Job) -> int:
+    """Doubles of the memory that a worker shares with its parent: its ``CallClock``, then its ``Journal``."""
+    return CallClock.SIZE + Journal.size(job.boards, job.rules.move_limit)
+
+
+def shared_views(shared: Any, job: Job) -> tuple[CallClock, Journal]:
+    doubles = memoryview(shared).cast("B").cast("d")
+    return CallClock(doubles), Journal(doubles[CallClock.SIZE :], job.boards, job.rules.move_limit)
+
+
 def work(connection: Connection, shared: Any, job: Job, stderr: str, number: int) -> None:
     """The life of a worker; what it prints goes into the file ``stderr``. It ends when it is sent None, when its parent
     is gone, or on SIGTERM.
@@ -193,8 +288,7 @@ def work(connection: Connection, shared: Any, job: Job, stderr: str, number: int
     os.close(log)
     faulthandler.enable()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # unwinds, so that the bots are closed
-    clock = CallClock(shared)
-    clock.pulse.begin()
+    clock, journal = shared_views(shared, job)
     players: dict[str, Bot] = {}
     names = list(job.players)
     try:
@@ -203,10 +297,13 @@ def work(connection: Connection, shared: Any, job: Job, stderr: str, number: int
             clock.name(place)
             entry = job.players[names[place]]
             players[names[place]] = entry.build()
-            if entry.bot_kind.boards > 1:
-                warm_up(players[names[place]], job.rules)
+            if entry.bot_kind.boards > 1 and names[place] not in job.cold:
+                clock.start(place, warm_up_seconds(players[names[place]], entry.limits))
+                with while_compiling(clock.standing_still):
+                    warm_up(players[names[place]], job.rules)
+                clock.stop()
         connection.send(READY)
-        _serve(connection, clock, {name: players[name] for name in names}, job)
+        _serve(connection, clock, journal, {name: players[name] for name in names}, job)
     except UserError as error:
         connection.send(error)
     except (EOFError, BrokenPipeError, ConnectionResetError):
@@ -244,11 +341,24 @@ def warm_up(bot: Bot, rules: Rules) -> None:
         pass
 
 
+WARM_UP = 10.0
+"""Seconds that the first decision of a bot may take at least: what isn't loaded yet is loaded then."""
+
+
+def warm_up_seconds(bot: Bot, limits: Limits) -> float:
+    """How long ``warm_up`` may take, without the time in which kernels are compiled."""
+    return min(bot.startup, max(limits.allowed, WARM_UP))
+
+
 class Gone:
     """In place of a message: no more come, as the parent is gone."""
 
 
-def _listen(connection: Connection, inbox: SimpleQueue[Pairing | str | Gone | None]) -> None:
+Message = Pairing | Unfinished | str | None
+"""What a worker is sent: a game to play or to go on with, ``PAUSE`` or ``RESUME``, None to leave."""
+
+
+def _listen(connection: Connection, inbox: SimpleQueue[Message | Gone]) -> None:
     """Take in what the parent sends as it comes, in a thread of its own. A parent whose message isn't read waits, and
     doesn't read what this process sends meanwhile: both could wait for each other."""
     with suppress(EOFError, OSError):
@@ -260,24 +370,33 @@ def _listen(connection: Connection, inbox: SimpleQueue[Pairing | str | Gone | No
     inbox.put(Gone())
 
 
-def _serve(connection: Connection, clock: CallClock, players: Mapping[str, Bot], job: Job) -> None:
+def _serve(connection: Connection, clock: CallClock, journal: Journal, players: Mapping[str, Bot], job: Job) -> None:
     names = list(players)
+    boards: dict[str, int] = {}  # by the ids of the games
+    free = list(range(job.boards))
 
-    def note(turn: Turn | None) -> None:
+    def note_turn(turn: Turn | None) -> None:
         if turn is None:
             clock.stop()
             return
+        first, *more = turn.tables
         if job.boards == 1:
-            connection.send(Glance.at(turn.tables[0]))
-        clock.start(names.index(turn.player), turn.allowed)
+            connection.send(Glance.at(first))
+        board = -1 if more or not turn.is_charged else boards[first.pairing.id]
+        if first.spent:
+            journal.spend(boards[first.pairing.id], first.spent)
+        clock.start(names.index(turn.player), turn.allowed, board)
+
+    def note_move(table: Table) -> None:
+        journal.add(boards[table.pairing.id], table.game.moves[-1], table.facts[-1])
 
     limits = {name: entry.limits for name, entry in job.players.items()}
-    room = Room(players, job.rules, limits, job.adjudication, on_turn=note, stopped=clock.pulse.stopped)
-    inbox: SimpleQueue[Pairing | str | Gone | None] = SimpleQueue()
+    room = Room(players, job.rules, limits, job.adjudication, on_turn=note_turn, on_move=note_move)
+    inbox: SimpleQueue[Message | Gone] = SimpleQueue()
     Thread(target=_listen, args=(connection, inbox), daemon=True).start()
-    waiting: deque[Pairing] = deque()
+    waiting: deque[Pairing | Unfinished] = deque()
     glanced = monotonic()
-    more, paused = True, False
+    more, paused, number = True, False, 0
     while more or waiting or room.tables:
         while more and (paused or not inbox.empty() or not (waiting or room.tables)):
             message = inbox.get()
@@ -289,10 +408,18 @@ def _serve(connection: Connection, clock: CallClock, players: Mapping[str, Bot],
                 paused = message == PAUSE
             else:
                 waiting.append(message)
-        while waiting and len(room.tables) < job.boards:
-            room.seat(waiting.popleft())
+        while waiting and free:
+            game, number = waiting.popleft(), number + 1
+            boards[game.id] = free.pop()
+            journal.write(boards[game.id], number)
+            if isinstance(game, Unfinished):
+                room.seat(game.pairing, game.played, game.seconds)
+            else:
+                room.seat(game)
         for record in room.play_round():
             connection.send(record)
+            free.append(boards.pop(record.id))
+            journal.write(free[-1], 0)
         if monotonic() - glanced > GLANCE:
             glanced = monotonic()
             for table in room.tables:

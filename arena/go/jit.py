@@ -6,8 +6,8 @@ import hashlib
 import logging
 import os
 import pickle
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from multiprocessing import parent_process
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -19,7 +19,7 @@ if not os.environ.get("NUMBA_NUM_THREADS", "1").strip("0").isdigit():
 
 import numba
 from numba import config
-from numba.core.event import Event, Listener, register
+from numba.core.event import Event, Listener, install_listener, register
 from platformdirs import user_cache_dir
 
 from arena import files
@@ -128,3 +128,27 @@ register("numba:compiler_lock", _writer)
 def wake() -> None:
     """Have the compiler set itself up, which takes half a second before the first kernel of a process is loaded."""
     numba.njit("int64(int64)")(lambda number: number)
+
+
+@contextmanager
+def while_compiling(standing: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """In this block, ``standing()`` is entered for as long as kernels are compiled or loaded, or waited for."""
+    with install_listener("numba:compiler_lock", _CompilerListener(standing)):
+        yield
+
+
+class _CompilerListener(Listener):
+    """Numba reports when its compiler is taken and given back."""
+
+    def __init__(self, standing: Callable[[], AbstractContextManager[None]]):
+        self._standing, self._exits, self._depth = standing, ExitStack(), 0
+
+    def on_start(self, event: Event) -> None:
+        if self._depth == 0:
+            self._exits.enter_context(self._standing())
+        self._depth += 1
+
+    def on_end(self, event: Event) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._exits.close()

@@ -16,7 +16,7 @@ from typing import Any
 import bots
 from arena import ConfigError, UserError
 from arena.contract.bot import Bot, BotKind, Limits
-from arena.contract.code import Player, code_of, digest_of, load_kind
+from arena.contract.code import Player, code_of, digest_of, load_kind, with_imported
 from arena.contract.settings import conceal, plain, quoted, read_value, setting, split_settings, suggest, unquoted
 from arena.players.tables import ClusterTable, TournamentTable, read_config, read_table
 from bots.nets.checkpoint import AUTO, MANIFEST, Checkpoint, find, precision_here
@@ -153,7 +153,7 @@ class Entry:
             checkpoint = Checkpoint.open(dict(self.settings)["checkpoint"])
             found[self.net] = [checkpoint.folder / name for name in (*checkpoint.manifest.files, MANIFEST)]
         if self._file is not None:
-            found[self._code_folder] = [self._file]
+            found[self._code_folder] = with_imported(self._file)
         return found
 
     def packed(self) -> Entry:
@@ -173,7 +173,7 @@ class Entry:
 
     @property
     def _code_folder(self) -> str:
-        return f"code-{digest_of([self._file] if self._file else [])}"
+        return f"code-{digest_of(with_imported(self._file) if self._file else [])}"
 
     @property
     def _file(self) -> Path | None:

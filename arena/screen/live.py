@@ -5,6 +5,7 @@ A frame draws progress, pace, the board that is watched, and the figures, which 
 
 from __future__ import annotations
 
+import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -431,10 +432,13 @@ class LiveScreen(Generic[V]):
         self.view.add(update)
 
     def press(self, key: str) -> None:
-        """Do what a key asks for; other keys do nothing. Raises KeyboardInterrupt to quit."""
+        """Do what a key asks for; other keys do nothing. Raises KeyboardInterrupt to quit at
+        once."""
         match key.lower():
             case "q":
-                raise KeyboardInterrupt
+                if self.control is None or self.control.finishing or self.control.paused:
+                    raise KeyboardInterrupt
+                self.control.finishing = True
             case " " if self.control is not None:
                 self.pause(not self.control.paused)
             case "?":
@@ -467,10 +471,10 @@ class LiveScreen(Generic[V]):
 
 def show_event(screen: LiveScreen[Any], updates: Iterator[Update], console: Console) -> None:
     """Show an event until its updates end or it is decided: live on a terminal, where keys choose the board that is
-    shown, pause, and quit as Ctrl-C does; elsewhere plain lines, the view's ``head`` and then its ``progress``.
+    shown, pause, and finish as Ctrl-C does; elsewhere plain lines, the view's ``head`` and then its ``progress``.
 
     What ends it early, such as KeyboardInterrupt, leaves the last state on the screen and comes through after
-    ``updates`` has been closed; SIGTERM is a SystemExit.
+    ``updates`` has been closed.
     """
     person = any(entry.is_person for entry in screen.view.event.players.values())
     is_live = console.is_terminal and not console.is_dumb_terminal and not person
@@ -497,8 +501,9 @@ def _show_live(screen: LiveScreen[Any], updates: Iterator[Update], console: Cons
         for update in islice(updates, SETTLED):
             screen.add(update)
 
+    ends = screen.control is None or signal.getsignal(signal.SIGTERM) is signal.SIG_DFL  # else the event is finished
     try:
-        with Stage(console, rest, lambda: screen.pause(was_paused), mouse=False) as stage:
+        with Stage(console, rest, lambda: screen.pause(was_paused), mouse=False, ends=ends) as stage:
             for update in updates:
                 screen.add(update)
                 screen.has_keys = stage.hears

@@ -235,8 +235,8 @@ class Stage:
     typed; with ``mouse`` the mouse, too. In the end the terminal is as it was before, whatever happens. While another
     job has it, nothing is drawn and nothing typed.
 
-    ``next`` raises SystemExit on SIGTERM and SIGHUP, KeyboardInterrupt on Ctrl-C. Ctrl-Z stops this process alone, not
-    those that it has started; ``on_stop`` is called before, ``on_continue`` after it.
+    ``next`` raises SystemExit on SIGHUP and, where it ``ends`` by it, on SIGTERM, KeyboardInterrupt on Ctrl-C. Ctrl-Z
+    stops this process alone, not those that it has started; ``on_stop`` is called before, ``on_continue`` after it.
     """
 
     def __init__(
@@ -245,12 +245,14 @@ class Stage:
         on_stop: Callable[[], None] = lambda: None,
         on_continue: Callable[[], None] = lambda: None,
         mouse: bool = True,
+        ends: bool = True,
         descriptor: int = KEYBOARD,
     ):
         self._console = console
         self._on_stop = on_stop
         self._on_continue = on_continue
         self._mouse = mouse
+        self._ends = ends
         self._descriptor = descriptor
         self._told: deque[Any] = deque()
         self._typing = Typing()
@@ -267,7 +269,7 @@ class Stage:
 
     def __enter__(self) -> Self:
         handlers = {
-            signal.SIGTERM: lambda: self._end(signal.SIGTERM),
+            **({signal.SIGTERM: lambda: self._end(signal.SIGTERM)} if self._ends else {}),
             signal.SIGHUP: lambda: self._end(signal.SIGHUP),
             signal.SIGWINCH: lambda: self.tell(None),
             signal.SIGTSTP: self._ask_to_suspend,
