@@ -57,6 +57,7 @@ HOMES = {
     "platformdirs": ("arena/contract/code.py", "arena/go/jit.py"),
     "ray": ("arena/events/cluster.py",),
     "rich": ("arena/screen/", "arena/cli/"),
+    "msgspec": ("arena/gtp/analysis_protocol.py",),
     "safetensors": ("bots/nets/", "trainers/"),
     "scipy": ("arena/ratings/figure.py",),
     "sgfmill": ("arena/go/record.py", "arena/go/remarks.py", "arena/go/collection.py"),
