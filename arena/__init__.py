@@ -46,3 +46,9 @@ class BotTimeout(BotFault):
 class BotKilled(BotFault):
     """What a bot needs, such as an engine, was ended by a signal. The bot is asked again where it was, unless that goes
     on."""
+
+
+def plural(number: float, thing: str) -> str:
+    """``1 game``, ``2,000 games``, ``2.5 points``."""
+    shown = f"{number:,}" if isinstance(number, int) else f"{number:g}"
+    return f"{shown} {thing}{'s' if number != 1 else ''}"

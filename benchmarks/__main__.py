@@ -9,6 +9,7 @@ little. Nothing here passes or fails. The table is Markdown, ready for benchmark
   puct       what a leaf costs outside the net
   strength   bots against KataGo or other engines ("python -m benchmarks strength --help")
   tune       settings of a bot, by SPSA over the board ("python -m benchmarks tune --help")
+  openings   make a book of balanced openings ("python -m benchmarks openings --help")
   tactics    positions with known answers: how many a bot solves ("python -m benchmarks tactics --help")
 """
 
@@ -22,7 +23,12 @@ from arena import UserError
 from benchmarks import engine, nets, search
 from benchmarks.measure import machine, row
 
-COMMANDS = {"strength": "benchmarks.strength", "tune": "benchmarks.tune", "tactics": "benchmarks.tactics.ask"}
+COMMANDS = {
+    "strength": "benchmarks.strength",
+    "tune": "benchmarks.tune",
+    "openings": "benchmarks.openings",
+    "tactics": "benchmarks.tactics.ask",
+}
 """What has options of its own, and the module with its ``main``."""
 
 PARTS = {"playouts": engine.playouts, "uct": engine.uct_simulations, "nets": nets.nets, "puct": search.puct}

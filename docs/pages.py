@@ -68,24 +68,20 @@ def measured(text: str) -> str:
 
 def reference() -> str:
     """Every command with its options, every setting of a bot and of a trainer, and the keys of arena.toml."""
-    from arena.cli.topics import TOPICS
     from arena.contract.bot import Limits
     from arena.players.registry import Registry
-    from arena.players.tables import ClusterTable, ScreenTable, TournamentTable
+    from arena.players.tables import ClusterTable, TournamentTable
     from trainers import settings
 
     parts = ["# Reference", "Generated from the code.", "## Commands"]
     parts += commands()
-    parts.append("## Topics")
-    for topic, text in TOPICS.items():
-        parts += [f"### arena help {topic}", f"```text\n{text}```"]
     parts.append("## Settings of the bots")
     kinds = {entry.kind: entry.bot_kind for entry in Registry().entries}
     for name, kind in sorted(kinds.items()):
         parts += [f"### {name}", f"{kind.summary}.", table(kind.settings)]
     parts += ["## Limits", "After `@`, as in `mcts@seconds=1`.", table(Limits.settings().values())]
     parts.append("## arena.toml")
-    for name, kept in (("tournaments.NAME", TournamentTable), ("screen", ScreenTable), ("cluster", ClusterTable)):
+    for name, kept in (("tournaments.NAME", TournamentTable), ("cluster", ClusterTable)):
         parts += [f"### [{name}]", table(fields(kept))]
     parts += ["## The database", f"```sql\n{schema()}\n```"]
     parts.append("## Settings of the trainers")

@@ -1,14 +1,11 @@
-"""What holds for all tests: a Ctrl-C that a test sends to a process of its own is heard there, and sources of bots that
-are kept as they play go to a folder that goes when the tests end.
+"""What holds for all tests: a Ctrl-C that a test sends to a process of its own is heard there.
 
 A shell starts what runs in its background with Ctrl-C ignored, and every process below would inherit that.
 """
 
-import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -16,14 +13,11 @@ import pytest
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-KEPT = TemporaryDirectory(prefix="arena-tests-")
-os.environ["XDG_DATA_HOME"] = KEPT.name
-
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Any]:
     """An empty store."""
-    from arena.results.store import Store  # once the environment is as above
+    from arena.results.store import Store
 
     with Store.open(tmp_path / "arena.db", write=True) as opened:
         yield opened

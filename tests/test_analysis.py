@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from played import lines_of, words_of
 from sgfmill.sgf import Sgf_game
 
 from arena import BotFault
-from arena.contract.bot import Bot, Candidate, Decision, Limits
+from arena.contract.bot import Bot, Candidate, Decision, Glance, Limits
 from arena.go.game import Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp, move_from_sgf, pass_move
 from arena.go.record import Record, read_sgf
@@ -119,6 +119,23 @@ def test_the_score_counts_as_the_rules_do(rules: Rules, black: tuple[int, ...], 
     record = Record(rules, moves, None, setup=(black, ()), first=WHITE if black else BLACK)
     last = list(analyse(record, Forecaster([0.5] * 3, owned=0.5)))[-1]
     assert last.margin == pytest.approx(expected)
+
+
+def test_the_score_does_not_swing_with_the_side_to_move() -> None:
+    class Pessimist(Forecaster):
+        """Predicts a tenth of a point less for the side to move on each of 25 points."""
+
+        def choose(self, game: Game, limits: Limits) -> Decision:
+            played = game.board.stones.reshape(-1)
+            best = int(np.flatnonzero(played == 0)[0])
+            return Decision(best, 0.5, 1, np.full(25, -0.1))
+
+        def glance(self, games: Sequence[Game], symmetry: int = 0) -> list[Glance]:
+            return [Glance(np.ones(26) / 26, 0.5, np.full(25, -0.1)) for _ in games]
+
+    record = Record(Rules.preset(size=5, komi=0.5), tuple(move_from_gtp(word, 5) for word in ("C3", "D3", "B2")), None)
+    found = list(analyse(record, Pessimist([])))
+    assert [evaluation.margin for evaluation in found] == pytest.approx([-0.5] * 4)
 
 
 def test_the_score_of_a_settled_board_is_its_margin() -> None:
@@ -261,7 +278,7 @@ def stored(folder: Path, *records: Record) -> None:
 def test_a_stored_game_and_a_file_are_analysed(tmp_path: Path) -> None:
     moves = tuple(move_from_gtp(word, 5) for word in ("C3", "D3", "B3"))
     stored(tmp_path, Record(FIVE, moves, Outcome.scored(3.0), "one", "other", id="event/00007", event="event"))
-    done = arena("analyze", "7", "--bot", "sl", "--sgf", "out/a.sgf", "--csv", "a.csv", folder=tmp_path)
+    done = arena("analyze", "1", "--bot", "sl", "--sgf", "out/a.sgf", "--csv", "a.csv", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "one - other, B+3 (5x5, komi 7, cgos), analysed by sl" in done.stdout
     written = (tmp_path / "out" / "a.sgf").read_text()

@@ -1,4 +1,4 @@
-"""What lies over a board: cursor, a stone not yet placed, dead stones, letters; themes. It reads without colours."""
+"""What lies over a board: cursor, a stone not yet placed, dead stones, letters. It reads without colours."""
 
 from dataclasses import replace
 
@@ -9,12 +9,9 @@ from rich.console import Group
 
 from arena.go.board import Board
 from arena.go.moves import BLACK, WHITE, move_from_gtp
-from arena.players.registry import ScreenTable
 from arena.screen.board import (
     DARK,
-    THEMES,
     Overlay,
-    Theme,
     board_height,
     board_width,
     draw_board,
@@ -94,14 +91,13 @@ def luminance(colour: tuple[int, int, int]) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-@pytest.mark.parametrize("theme", THEMES.values(), ids=list(THEMES))
 @pytest.mark.parametrize("share", [0, 100, -100])
-def test_in_every_theme_stones_differ_from_what_lies_under_them_in_luminance(theme: Theme, share: int):
+def test_stones_differ_from_what_lies_under_them_in_luminance(share: int):
     console = Console(force_terminal=True, color_system="truecolor")
     stones, owners = np.array([[1, 2, 0, 1, 2]] + [[0] * 5] * 4, np.uint8), bytes([share % 256]) * 25
     for cursor in (None, 3, 4):
         seen = 0
-        line = draw_board(stones, ownership=owners, theme=theme, overlay=Overlay(cursor=cursor))[1]
+        line = draw_board(stones, ownership=owners, overlay=Overlay(cursor=cursor))[1]
         for part in line.render(console):
             if part.text.strip(" ()[]") in ("●", "○", "•", "◦"):
                 seen += 1
@@ -126,8 +122,3 @@ def test_large_points_are_discs_that_the_mouse_finds(cell: tuple[int, int]):
     assert point_at(5, 0, 5, cell) is None and point_at(5, 1 + 5 * cell[1], 5, cell) is None
     assert [largest_cell(9, 80, 40, one) for one in (theme, DARK)] == [(6, 3), (2, 1)]
     assert largest_cell(9, 50, 20, theme) == (4, 2) and "○" not in "".join(line.plain for line in lines)
-
-
-def test_a_config_may_name_each_theme_that_there_is():
-    choices = next(iter(ScreenTable.__dataclass_fields__.values())).metadata["choices"]
-    assert set(choices) == set(THEMES)

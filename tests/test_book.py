@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from commandline import arena, refused
 from stored_events import CREATED, player
 
+from arena import ConfigError, StoreError
 from arena.cli.events import read_terms, with_openings
 from arena.events.openings import draw_openings, read_book
 from arena.events.schedule import Match, Tournament, event_to_json
@@ -14,10 +14,11 @@ from arena.events.terms import Terms
 from arena.go.game import Rules
 from arena.players.tables import TermsTable
 from arena.results.store import Event, Store
+from benchmarks.openings import main
 
 NINE = Rules.preset("cgos", 9)
 A, B = player("a"), player("b")
-MADE = ("data", "openings", "alphago", "--out", "book.sgfs", "--plies", "2", "--visits", "100", "--seed", "3")
+MADE = ("alphago", "--plies", "2", "--visits", "100", "--seed", "3")
 
 
 def usual(**given: object) -> Terms:
@@ -61,12 +62,14 @@ def test_openings_that_were_asked_for_are_no_others_event(tmp_path: Path) -> Non
 
 
 def test_openings_are_made_and_added_to(tmp_path: Path) -> None:
-    assert arena(*MADE, "-n", "3", folder=tmp_path).returncode == 0
-    first = (tmp_path / "book.sgfs").read_text()
-    done = arena(*MADE, "-n", "5", folder=tmp_path)
-    assert "book.sgfs: 5 openings of 2 moves." in done.stdout, done.stderr
-    assert (tmp_path / "book.sgfs").read_text().startswith(first)
-    book = read_book(tmp_path / "book.sgfs", NINE)
+    path = tmp_path / "book.sgfs"
+    made = [*MADE, "--out", str(path)]
+    assert main([*made, "-n", "3"]) == 0
+    first = path.read_text()
+    assert main([*made, "-n", "5"]) == 0 and path.read_text().startswith(first)
+    book = read_book(path, NINE)
     assert {len(opening) for opening in book.openings} == {2} and len(book.openings) == 5 and not book.repeated
-    refused(arena(*MADE, "--least", "0.3", folder=tmp_path), "book.sgfs holds other games")
-    refused(arena("data", "openings", "random", "--out", "x.sgfs", folder=tmp_path), "random has no policy")
+    with pytest.raises(StoreError, match=r"book\.sgfs holds other games"):
+        main([*made, "--least", "0.3"])
+    with pytest.raises(ConfigError, match="random has no policy"):
+        main(["random", "--out", str(tmp_path / "x.sgfs")])

@@ -94,12 +94,34 @@ def test_every_command_has_help_and_stands_in_the_guide_and_so_does_every_kind_o
 
 
 @FIRST_MATCH
-def test_the_bots_are_listed_with_settings_and_one_is_explained(played: Path) -> None:
-    listed = arena("bots", folder=played, columns=120).stdout
-    for word in ("mcts", "playouts=2000", "sl-9x9", "alphago"):
-        assert word in listed
+def test_the_bots_are_listed_by_what_they_are_and_one_is_explained(played: Path) -> None:
+    listed = arena("bots", folder=played, columns=100).stdout
+    assert max(map(len, listed.splitlines())) < 160  # in a pipe, where a row is a line
+    assert re.search(r"^level-4 +a policy net without search; temperature=1 +sl-9x9", listed, re.MULTILINE)
+    assert "rave" not in listed and re.search(
+        r"^random +random legal moves .* own eye +[-+0-9≥≤]", listed, re.MULTILINE
+    )
     explained = arena("bots", "mcts", folder=played).stdout
     assert "playouts" in explained and "simulations per move" in " ".join(explained.split())
+
+
+def test_a_net_on_a_larger_board_than_it_learned_from_is_warned_of(tmp_path: Path) -> None:
+    typed = {"folder": tmp_path, "typed": "resign\n"}
+    warning = "its net sl-9x9 learned on 9x9 and may be weak on 19x19."
+    assert f"sl: {warning}" in arena("match", "human", "sl", "-n", "1", "--size", "19", *ONE, **typed).stdout
+    assert f"sl: {warning}" in arena("play", "sl", "--size", "19", "--plain", **typed).stdout
+    assert "learned on" not in arena("play", "sl", "--size", "7", "--plain", **typed).stdout
+    assert "learned on" not in arena("play", "mcts:playouts=9", "--size", "19", "--plain", **typed).stdout
+    (tmp_path / "game.sgf").write_text("(;SZ[11]KM[7];B[aa])")
+    assert "on 11x11" in arena("analyze", "game.sgf", "--bot", "sl", folder=tmp_path).stderr
+
+
+def test_the_bots_are_listed_without_running_their_files(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("raise SystemExit(7)")
+    (tmp_path / "arena.toml").write_text('[bots.own]\nkind = "own.py:BOT"\n')
+    for how in ((), ("--json",)):
+        done = arena("bots", *how, folder=tmp_path)
+        assert done.returncode == 0 and "the Python file own.py" in done.stdout
 
 
 def test_a_sequential_test_ends_a_match_as_soon_as_it_is_decided(tmp_path: Path) -> None:
@@ -137,8 +159,8 @@ def test_a_tournament_of_arena_toml_goes_on_takes_players_and_knows_who_changed(
     assert len((tmp_path / "results" / "elo.csv").read_text().splitlines()) == 4
     toml.write_text(LEAGUE.replace("playouts = 3", "playouts = 4"))
     changed = arena("tournament", "league", "-n", "4", *ONE, folder=tmp_path)
-    assert "quick has changed: 4 games of the earlier quick stay stored, and the new one joins." in changed.stdout
-    assert "fast-random doesn't take part now; its 4 games stay stored." in changed.stdout
+    assert "quick has changed; of the earlier quick 4 games stay stored, and the new one joins." in changed.stdout
+    assert "fast-random doesn't take part now; of it 4 games stay stored." in changed.stdout
     assert "played earlier" not in changed.stdout
     refused(
         arena("tournament", "league", "--komi", "6.5", "--seed", "2", folder=tmp_path),
@@ -222,7 +244,7 @@ WRONG = [
     (("match", "random", "mcts", "--plan", "-n", "9"), ("leave out --games",)),
     (("match", "random", "mcts", "--adjudicate", "agre=1"), ("unknown rule", "agree")),
     (("match", "random", "mcts", "--book", "nowhere.sgf"), ("nowhere.sgf", "no such file")),
-    (("match", "random", "mcts", "--plies", "-1"), ("-1 plies", "0 or more")),
+    (("match", "random", "mcts", "--plies", "-1"), ("--plies -1", "0 or more")),
     (("match", "random", "mcts", "--plies", "0", "--book", "x.sgf"), ("--plies 0 uses nothing of a book",)),
     (("match", "human", "mcts", "--plan"), ("a person can't play here", "name a bot")),
     (("tournament", "random", "sl", "mcts"), ("'random' is a bot", "arena tournament league random sl mcts")),
@@ -247,7 +269,7 @@ WRONG = [
     (("match", "random", "fast-random", "--limits", "visits=3"), ("visits", "simulations")),
     (("match", "random", "fast-random", "--limits", "seconds=x"), ("seconds", "not a number")),
     (("match", "random", "fast-random", "--sprt", "50", "10"), ("elo0 = 50", "elo1 = 10")),
-    (("match", "random", "fast-random", "--workers", "-1"), ("-1 workers",)),
+    (("match", "random", "fast-random", "--workers", "-1"), ("--workers -1",)),
     (("match", "random", "fast-random", "--size", "5", "--plies", "24"), ("openings",)),
     (("match", "checkpoint:nowhere", "random"), ("nowhere", "sl-9x9")),
     (("match", "gtp:command=no-such-engine", "random", "-n", "2"), ("no-such-engine",)),
@@ -358,15 +380,32 @@ def test_ctrl_c_keeps_what_was_played_and_says_how_to_go_on(tmp_path: Path, even
     assert f"{kept[1]} games" in arena("games", "-n", "1000", folder=tmp_path).stdout
 
 
+SLOW = """
+from dataclasses import dataclass
+from pathlib import Path
+from time import sleep
+from arena.contract.bot import Bot, BotKind, Decision
+@dataclass(frozen=True)
+class Config: pass
+class Slow(Bot):
+    def __init__(self, config): pass
+    def choose(self, game, limits):
+        if len(game.moves) > 8:
+            Path(__file__).with_name("under_way").touch()
+        sleep(0.02)
+        return Decision(int(game.sensible_moves().nonzero()[0][0]))
+BOT = BotKind(summary="waits before each move", config=Config, build=Slow)
+"""
+
+
 def test_the_first_signal_finishes_the_games_under_way_and_the_second_does_not(tmp_path: Path) -> None:
     for presses, number in ((1, signal.SIGTERM), (2, signal.SIGINT)):
         folder = tmp_path / str(presses)
         folder.mkdir()
-        match = ("match", "mcts:playouts=150", "mcts:playouts=151", "-n", "500", "--size", "5", "--workers", "1")
-        process = arena_begun(*match, folder=folder)
-        live = folder / "results" / "arena.db.live"
+        (folder / "slow.py").write_text(SLOW)
+        process = arena_begun("match", "slow.py", "random", "-n", "50", *SMALL, folder=folder)
         end = monotonic() + 120
-        while not (live.exists() and '"moves":[' in live.read_text()):
+        while not (folder / "under_way").exists():
             assert monotonic() < end
             Event().wait(0.05)
         process.send_signal(number)
@@ -376,8 +415,8 @@ def test_the_first_signal_finishes_the_games_under_way_and_the_second_does_not(t
             process.send_signal(number)
         rest, errors = process.communicate(timeout=60)
         assert (process.returncode, errors) == (128 + number, "")
-        kept = re.search(r"Stopped\. (\d+) of 500 games are stored", rest)
-        assert kept is not None and 1 - presses < int(kept[1]) < 500
+        kept = re.search(r"Stopped\. (\d+) of 50 games are stored", rest)
+        assert kept is not None and 1 - presses < int(kept[1]) < 50
 
 
 def test_more_workers_than_files_may_be_open_are_refused_by_name(tmp_path: Path) -> None:
@@ -416,7 +455,6 @@ def group_ends(leader: int) -> bool:
 )
 def test_a_signal_to_end_leaves_nothing_behind_but_what_was_played(tmp_path: Path, how: int, to: str) -> None:
     process = match_begun(tmp_path, TMPDIR=str(tmp_path))
-    assert (tmp_path / "results" / "arena.db.live").exists()
     if to == "group":  # as when a terminal is closed
         os.killpg(process.pid, how)
     process.send_signal(how)
@@ -424,7 +462,6 @@ def test_a_signal_to_end_leaves_nothing_behind_but_what_was_played(tmp_path: Pat
     assert (process.returncode, errors) == (128 + how, "")
     assert re.search(r"Stopped\. \d+ of 3000 games are stored; the same command plays the rest\.\n$", rest)
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
-    assert not (tmp_path / "results" / "arena.db.live").exists()
     assert group_ends(process.pid)
 
 
@@ -489,6 +526,17 @@ def test_a_person_plays_an_engine_through_a_pipe_and_who_leaves_does_not_forfeit
     done = arena("match", "human", hanging, *arguments[3:], folder=tmp_path, typed="e5\n")
     assert done.returncode == 0, done.stderr
     assert "human beat" in done.stdout
+
+
+def test_a_person_in_a_match_with_json_sees_the_board_of_a_new_game_on_stderr(
+    tmp_path: Path,
+) -> None:
+    done = arena("match", "human", "random", "-n", "1", *SMALL, "--json", folder=tmp_path, typed="resign\n")
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["type"] for line in done.stdout.splitlines()] == ["game", "report"]
+    assert "It begins after an opening of 4 moves." in done.stderr and "continues" not in done.stderr
+    again = arena("match", "human", "random", "-n", "1", *SMALL, folder=tmp_path)
+    assert again.stdout.startswith("human against random: 1 game, 5x5")
 
 
 def test_a_person_plays_in_a_process_of_its_own(tmp_path: Path) -> None:

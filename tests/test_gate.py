@@ -1,13 +1,9 @@
 """The gate: who is let in and who isn't, what is written and what never changes, and what history says of it later."""
 
-import csv
-import io
 import json
 import random
-import re
 import shutil
 import tomllib
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +11,7 @@ import numpy as np
 import pytest
 from commandline import arena, refused
 from learners import STRONG, WEAK, install, learn
-from played import lines_of
-from stored_events import finished, player, store_event
+from stored_events import finished, player
 
 from arena import ConfigError
 from arena.events.schedule import Gate, Match, event_from_json, event_to_json
@@ -26,11 +21,9 @@ from arena.go.moves import apply_symmetry
 from arena.go.record import Record
 from arena.players.bot_file import set_bot
 from arena.players.registry import Entry, Registry
-from arena.ratings import Estimate, Sprt
-from arena.results.gate import Evidence, History, Over, Ruling, entry_for, history, to_csv, training
+from arena.ratings import Sprt
+from arena.results.gate import Evidence, Ruling, entry_for, training
 from arena.results.store import Store
-from arena.screen.pages import draw_history
-from arena.screen.report import HistoryPlot, history_sheet
 from bots.nets import checkpoint, rollout
 from bots.nets.checkpoint import MANIFEST, SHIPPED, Checkpoint, add_gate, find
 
@@ -119,11 +112,6 @@ def test_a_weaker_checkpoint_changes_nothing_but_its_own_manifest(folder: Path) 
     assert checkpoints(folder) == ["mine", "start", "weak"]
     assert [said["verdict"] for said in gates_of(weak)] == ["rejected"]
     assert Checkpoint.open(weak).weights.read_bytes() == weights
-    options = ("--config", "bots.toml", "--csv", "h.csv", "--png", "h.png")
-    told = arena("gate", "--history", "learner", *options, folder=folder, columns=140)
-    assert re.search(r"1\* +mine +no gate .*\n2 +weak-\w+ +rejected ", told.stdout)
-    assert [row["verdict"] for row in csv.DictReader((folder / "h.csv").open())] == ["", "rejected"]
-    assert (folder / "h.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_checkpoint_that_ships_keeps_its_manifest_and_needs_no_copy(
@@ -187,40 +175,12 @@ def test_what_can_not_be_gated_is_refused_in_a_line_and_nothing_is_left(
     assert gates_of(folder / "results" / "checkpoints" / "mine") == []
 
 
-def test_history_refuses_what_has_none(folder: Path) -> None:
-    refused(arena("gate", "--history", "random", folder=folder), "random plays without a checkpoint")
-    refused(arena("gate", "mine", "--history", "learner", folder=folder), "leave out the checkpoint")
-    refused(arena("gate", "mine", "--csv", "h.csv", folder=folder), "--csv and --png need --history")
-    refused(arena("gate", folder=folder), "name a checkpoint")
-    refused(
-        arena("gate", "--history", "learner", "--png", "x.png", folder=folder), "fewer than two checkpoints with games"
-    )
-    shown = arena("gate", "--history", "learner", folder=folder, columns=140).stdout
-    assert "start" in shown and "No gate was played for it here: arena gate CHECKPOINT --against learner" in shown
-
-
-def test_history_tells_of_a_gate_that_was_played_elsewhere(folder: Path) -> None:
-    """The manifest of the net that ships has it; another entry with that net didn't win it."""
-    told = arena("gate", "--history", "alphago", folder=folder, columns=140).stdout
-    gate = Checkpoint.open(SHIPPED / "distilled-9x9").manifest.gates[-1]
-    assert "accepted elsewhere" in told
-    assert f"{gate['elo']:+.1f} on {gate['opponent_checkpoint']} ({gate['games']})" in told
-    (folder / "arena.toml").write_text('[bots.mine]\nkind = "policy"\ncheckpoint = "distilled-9x9"\n')
-    told = arena("gate", "--history", "mine", folder=folder, columns=140).stdout
-    assert "no gate" in told and "elsewhere" not in told
-
-
-def test_history_takes_nothing_from_a_manifest_that_has_another_type(folder: Path) -> None:
+def test_a_manifest_whose_values_have_another_type_tells_nothing(folder: Path) -> None:
     net = folder / "net"
     shutil.copytree(SHIPPED / "distilled-9x9", net)
     manifest = json.loads((net / MANIFEST).read_text())
-    gate = {**manifest["gates"][-1], "entry": "mine", "elo": "high"}
-    manifest |= {"rows": "many", "minutes": [], "trainer": 1, "gates": [7, gate]}
-    (net / MANIFEST).write_text(json.dumps(manifest))
+    (net / MANIFEST).write_text(json.dumps(manifest | {"rows": "many", "minutes": [], "trainer": 1, "gates": [7]}))
     assert training(net) == (0, 0.0) and entry_for(Registry(), net) == "sl"
-    (folder / "arena.toml").write_text(f'[bots.mine]\nkind = "policy"\ncheckpoint = "{net}"\n')
-    done = arena("gate", "--history", "mine", folder=folder, columns=140)
-    assert "Traceback" not in done.stderr and "elsewhere" not in done.stdout
 
 
 # --- arena.toml ---
@@ -364,73 +324,6 @@ def test_the_entry_that_stands_for_a_trainers_checkpoints(folder: Path) -> None:
     for trainer, entry in entries.items():
         assert entry_for(registry, learn(folder / "net", STRONG, trainer=trainer).folder) == entry
     assert entry_for(registry, find("rollout-9x9")) == "mcts"
-
-
-# --- History ---
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """The gates of an entry: one turned away, one let in, and one that isn't decided."""
-    old, bad, new, next_one = versions_of("old", "bad", "new", "next")
-    with Store.open(tmp_path_factory.mktemp("gates") / "arena.db", write=True) as opened:
-        gates = ((bad, old, 0.2, 500), (new, old, 0.9, 2000), (next_one, new, 0.5, 4000))
-        for candidate, present, share, rows in gates:
-            match = gate_match(candidate, present, 100)
-            match = replace(match, gate=replace(match.gate, rows=rows, minutes=rows / 100))
-            store_event(opened, match, results(match, share))
-        plain = Match(old, new, Terms(RULES), 2)
-        store_event(opened, plain, results(plain, 0))
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def pupil(store: Store) -> History:
-    """What came of it, as it plays the one that was let in."""
-    return history(replace(versions_of("old", "new")[1], name="pupil"), store)
-
-
-def test_history_tells_which_checkpoint_came_when_and_how_strong_it_is(pupil: History, store: Store) -> None:
-    told = [(one.checkpoint, one.evidence and one.evidence.ruling, one.is_present) for one in pupil.versions]
-    assert told[:2] == [("old", None, False), ("bad", Ruling.REJECTED, False)]
-    assert told[2:] == [("new", Ruling.ACCEPTED, True), ("next", Ruling.UNDECIDED, False)]
-    values = [one.elo.value for one in pupil.versions if one.elo is not None]
-    assert values[0] == 0 and values[1] < 0 < values[2] == pytest.approx(values[3], abs=80)  # type: ignore[operator]
-    assert pupil.anchor == "old" and pupil.scale is Over.ROWS and pupil.gates == 3
-    rows = list(csv.DictReader(io.StringIO(to_csv(pupil))))
-    assert [row["rows"] for row in rows] == ["0", "500", "2000", "4000"]
-    assert rows[2]["against"] == "old" and int(rows[2]["won"]) + int(rows[2]["lost"]) == int(rows[2]["games"])
-    assert rows[0]["verdict"] == rows[0]["match_elo"] == ""
-    other = replace(versions_of("old", "typed")[1], name="pupil")  # which came by no gate
-    last = history(other, store).versions[-1]
-    assert (last.checkpoint, last.evidence, last.elo, last.is_present) == ("typed", None, None, True)
-
-
-@pytest.mark.parametrize("width", [40, 80, 140])
-@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_history_fits_any_screen_and_loses_nothing(pupil: History, width: int, encoding: str) -> None:
-    shown = "".join("".join(lines_of(history_sheet(pupil), width, 40, encoding=encoding)).split())
-    for word in ("old", "bad", "new", "next", "accepted", "rejected", "undecided"):
-        assert word in shown
-    for over, signs in ((Over.ROWS, "234"), (Over.GATES, "1234")):
-        lines = lines_of(HistoryPlot(pupil, over), width, 40, encoding=encoding)
-        plot = "".join(line.partition("│" if encoding == "utf-8" else "|")[2] for line in lines[2:16])
-        assert set(plot) & set("123456789") == set(signs)
-
-
-def test_a_drawing_has_arrows_where_one_side_only_is_bounded(tmp_path: Path) -> None:
-    old, new = versions_of("old", "new")
-    match = gate_match(new, old, 8)
-    with Store.open(tmp_path / "arena.db", write=True) as opened:
-        store_event(opened, match, results(match, 1.0))
-        found = history(replace(old, name="pupil"), opened)
-    second = found.versions[1].elo
-    assert isinstance(second, Estimate) and second.value is None
-    assert "▲" in "".join(lines_of(HistoryPlot(found, Over.GATES), 60, 40))
-    draw_history(found, Over.GATES, tmp_path / "h.png")
-    assert (tmp_path / "h.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(ConfigError, match=r"name it h\.png"):
-        draw_history(found, Over.GATES, tmp_path / "h.jpg")
 
 
 # --- Manifests ---

@@ -9,9 +9,9 @@ from commandline import arena, refused
 from played import match_of, record_of, tournament_of
 from stored_events import store_event
 
+from arena import plural
 from arena.go.record import UNKNOWN, Fact
 from arena.results.store import Store
-from arena.results.stored import short_ids
 
 
 def objects(*arguments: str, folder: Path) -> list[dict[str, Any]]:
@@ -59,7 +59,7 @@ def test_a_match_prints_each_game_and_then_its_report(tmp_path: Path) -> None:
     plans = objects("match", "random", "fast-random", "--size", "5", "--plan", folder=tmp_path)
     assert {one["type"] for one in plans[-5:]} == {"plan"}
     listed = arena("games", "--event", "quick", folder=tmp_path).stdout
-    assert listed.count("-1/") == 4
+    assert "4 games." in listed
     refused(arena(*words[:-1], "a b", folder=tmp_path), "'a b' is not a name for a match")
 
 
@@ -69,13 +69,34 @@ def test_a_row_of_a_table_is_a_line_in_a_pipe(folder: Path) -> None:
         assert narrow == wide and narrow.count("\n") >= rows
 
 
-def test_short_ids_are_listed_and_taken(folder: Path) -> None:
-    match, league = match_of("alphago", "sl", games=4), tournament_of("a", "b", "c", games_each=2)
-    shown = arena("games", folder=folder, columns=200).stdout
-    with Store.of(folder / "results") as store:
-        ids = [game.id for game in store.games()]
-        for id, short in zip(ids, short_ids(ids, [match.event, league.event]), strict=True):
-            assert store.find_game(short).id == id and short in shown and len(short) < len(id)
+def test_a_game_is_shown_by_the_number_that_the_list_has_where_events_share_numbers(folder: Path) -> None:
+    listed = arena("games", folder=folder).stdout.splitlines()
+    numbers = [line.split()[0] for line in listed if line[:4].strip().isdigit()]
+    assert numbers == [str(number) for number in range(10, 0, -1)]  # four games of a match, then six of a league
+    for number, game in zip(numbers, objects("games", folder=folder), strict=True):
+        assert game["number"] == int(number)
+        shown = arena("show", number, "--dossier", folder=folder)
+        assert game["id"] in shown.stdout, shown.stderr
+    newest = arena("show", folder=folder).stdout
+    assert newest == arena("show", "10", folder=folder).stdout != arena("show", "9", folder=folder).stdout
+    refused(arena("show", "11", folder=folder), "there is no game '11'")
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (("--size", "9"), 4),
+        (("--winner", "a"), 4),
+        (("--winner", "b"), 1),
+        (("--player", "a", "--opponent", "c"), 2),
+        (("--ending", "score"), 10),
+        (("--ending", "forfeit"), 0),
+    ],
+)
+def test_games_are_found_by_size_winner_ending_and_opponent(words: tuple[str, ...], found: int, folder: Path) -> None:
+    shown = arena("games", *words, folder=folder).stdout
+    assert f"{plural(found, 'game')}." in shown or (not found and "no such games" in shown)
+    refused(arena("games", "--ending", "quietly", folder=folder), "--ending quietly: use one of score, resign, ")
 
 
 def test_what_scripts_write(folder: Path) -> None:
@@ -85,7 +106,7 @@ def test_what_scripts_write(folder: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "") and (folder / "league.html").exists()
     refused(arena("games", "--sgf", "sgf", "--event", "nosuch", folder=folder), "there is no event 'nosuch'")
     refused(arena("games", "--json", "--sgf", "sgf", folder=folder), "--sgf and --json can't be combined")
-    refused(arena("report", "--quiet", folder=folder), "--quiet needs a file to write: give --csv, --png or --html")
+    refused(arena("report", "--quiet", folder=folder), "--quiet needs a file to write: give --csv or --html")
     refused(arena("elo", "--quiet", folder=folder), "--quiet needs a file to write: give --csv")
     for words in (("games", "--csv", "quiet.csv"), ("elo", "--csv", "elo.csv")):
         done = arena(*words, "--quiet", folder=folder)

@@ -1,7 +1,11 @@
 """The help of every command, with examples that would run; and what a shell completes."""
 
+import ast
+import os
 import re
 import shlex
+import shutil
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from dataclasses import fields
@@ -11,11 +15,10 @@ from types import ModuleType
 
 import pytest
 import typer
-from commandline import ROOT, arena, arena_alone, refused
+from commandline import ARENA, ROOT, arena, arena_alone, environment
 from played import match_of, record_of
 
 from arena.cli import app, complete, manual
-from arena.cli.topics import TOPICS
 from arena.contract.bot import Limits
 from arena.contract.code import Player
 from arena.go.game import Game, Rules
@@ -93,20 +96,6 @@ def test_the_help_fits_a_screen_and_names_values_by_words(tmp_path: Path) -> Non
     for words in (["match"], ["play"], ["data", "build"], ["train", "sl"]):
         shown = arena(*words, "--help", folder=tmp_path, columns=140).stdout
         assert not re.search(r"<\w+>|\{\w+\}|\[\[", shown)
-
-
-@pytest.mark.parametrize("topic", TOPICS)
-def test_a_topic_is_explained_in_lines_that_fit(topic: str, tmp_path: Path) -> None:
-    shown = arena("help", topic, folder=tmp_path).stdout
-    assert shown == TOPICS[topic] and max(map(len, shown.splitlines())) <= 80 and len(shown.splitlines()) < 40
-
-
-def test_help_knows_commands_too_and_lists_topics(tmp_path: Path) -> None:
-    assert "Usage: arena match" in arena("help", "match", folder=tmp_path).stdout
-    listed = arena("help", folder=tmp_path).stdout
-    assert [line.split()[2] for line in listed.splitlines()] == list(TOPICS)
-    wrong = arena("help", "nothing", folder=tmp_path)
-    refused(wrong, "no topic or command 'nothing'; topics are bots, limits, ")
 
 
 @pytest.mark.parametrize(
@@ -264,3 +253,44 @@ def test_the_settings_that_a_guide_shows_in_a_file_are_taken() -> None:
     text = (ROOT / "trainers" / "README.md").read_text()
     (shown,) = re.findall(r"```toml\n# run.toml\n(.*?)```", text, re.DOTALL)
     change(SL_PRESETS["cpu"], tomllib.loads(shown), "run.toml")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@pytest.mark.parametrize(
+    ("typed", "offered"), [("checkpoint : sl", "sl-9x9"), ("sl checkpoint : zero", "zero-9x9"), ("fast", "fast-random")]
+)
+def test_bash_completes_behind_the_colon_of_a_checkpoint(typed: str, offered: str, tmp_path: Path) -> None:
+    (tmp_path / "arena").write_text(f"#!/bin/sh\nexec {shlex.join(ARENA)}\n")
+    (tmp_path / "arena").chmod(0o755)
+    script = f"""
+        eval "$(_ARENA_COMPLETE=source_bash arena)"
+        COMP_WORDS=(arena match {typed}) COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+        _arena_completion arena; echo "${{COMPREPLY[*]}}"
+    """
+    path = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment(**path), capture_output=True, text=True)
+    assert done.stdout.split() == [offered], done.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["match"], ["games"], ["show"], ["train", "sl"], ["data", "build"]])
+def test_help_names_values_by_words_and_no_types(words: list[str], tmp_path: Path) -> None:
+    shown = arena(*words, "--help", folder=tmp_path, columns=120).stdout
+    assert not re.findall(r"<\w+>|\{|\}", shown)
+    for option, value in re.findall(r"(--[a-z-]+)(?: +-\w)? {2,}([A-Z]{2,})? .*\(default", shown):
+        assert value, f"{option} of {words} takes a value that its help doesn't name"
+
+
+def test_no_private_part_of_typer_or_rich_is_used() -> None:
+    for path in (ROOT / "arena").rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        theirs = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                module = node.module or "" if isinstance(node, ast.ImportFrom) else node.names[0].name
+                if module.partition(".")[0] in ("rich", "typer"):
+                    theirs |= {name.asname or name.name.partition(".")[0] for name in node.names}
+        private = [name for name in theirs if name.startswith("_")]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in theirs:
+                private += [node.attr] * node.attr.startswith("_")
+        assert not private, f"{path} uses {private}"

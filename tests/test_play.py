@@ -4,7 +4,6 @@ import io
 import re
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,7 @@ from arena.contract.bot import Limits
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK, WHITE
 from arena.people.adviser import Analyst
-from arena.people.fair import ELO_PER_POINT, elo_per_point, fair_terms
-from arena.people.kifu import Kifu, kept_games
+from arena.people.kifu import kept_games
 from arena.people.sitting import Sitting
 from arena.results.store import Store
 from arena.screen.plain_play import Lines, Manner, show_plainly
@@ -257,17 +255,15 @@ def test_a_bot_that_has_changed_goes_on_and_the_game_is_unrated(tmp_path: Path, 
     [
         ((), ("name a bot", "arena play alphago")),
         (("alphagoo",), ("unknown bot 'alphagoo'", "did you mean 'alphago'")),
-        (("random", "--color", "blue"), ("--color", "blue", "nigiri")),
+        (("random", "--color", "blue"), ("--color", "blue", "black, white")),
         (("random", "--size", "4"), ("size 4", "5 to 19")),
         (("random", "--handicap", "3", "--size", "5"), ("3 handicap stones", "5x5")),
-        (("random", "--handicap", "2", "--color", "nigiri"), ("nigiri", "even games")),
         (("random", "--time", "seconds=3"), ("--time", "main=600")),
         (("random", "--time", "fast"), ("--time", "unknown limit 'fast'")),
         (("random", "--rules", "ing"), ("unknown rules 'ing'", "chinese")),
         (("random", "--as", "mcts"), ("'mcts' is a bot's name", "--as")),
         (("random", "--as", "a/b"), ("'a/b' is not a name",)),
         (("human:name=ada", "--as", "ada"), ("both players are called ada",)),
-        (("random", "--fair", "--komi", "0.5"), ("--fair", "leave out --komi")),
         (("--resume", "--size", "9"), ("--resume", "keeps")),
         (("--resume",), ("no unfinished game", "arena play alphago")),
         (("--resume", "7"), ("no game 'play/00007'",)),
@@ -299,61 +295,14 @@ def test_a_game_goes_on_from_a_move_of_a_file_and_is_unrated(tmp_path: Path, typ
     assert sorted((tmp_path / "results").rglob("*.sgf")) == kept
 
 
-def test_a_handicap_puts_stones_on_the_board_and_a_drawn_colour_is_explained(typed: Callable[..., Done]) -> None:
+def test_a_handicap_puts_stones_on_the_board(typed: Callable[..., Done]) -> None:
     done = typed("board quit", "random", "--handicap", "4", "--plain", "--as", "ada")
     assert "komi 0.5, 4 handicap stones. It is unrated: handicap 4, komi 0.5." in done.stdout
     assert "Row 7: black C, G" in done.stdout
-    for seed in range(1, 5):
-        options = ("random", "--color", "nigiri", "--size", "5", "--seed", str(seed), "--plain", "--as", "ada")
-        done = typed("quit", *options)
-        drawn = re.search(r"took (\d+) stones and ada guessed (odd|even), so plays (Black|White)", done.stdout)
-        assert (drawn[3] == "Black") == (int(drawn[1]) % 2 == (drawn[2] == "odd"))
-        assert f"ada ({drawn[3]})" in done.stdout
 
 
 def test_no_tournament_takes_the_name_of_peoples_games(tmp_path: Path) -> None:
     refused(arena("tournament", "play", "random", "fast-random", folder=tmp_path), "'play'", "games of people")
-
-
-# --- Fair games ---
-
-
-def test_a_fair_game_makes_up_for_the_gap_as_far_as_stones_and_komi_go() -> None:
-    rules = Rules.preset("chinese", 9)
-    even = fair_terms(0.0, rules)
-    assert (even.handicap, even.komi, even.gap) == (0, 7.0, 0.0)
-    worth = ELO_PER_POINT[9]
-    small = fair_terms(5.5 * worth, rules)
-    assert (small.handicap, small.komi, small.gap) == (0, 1.5, 5.5 * worth)
-    large = fair_terms(30 * worth, rules)
-    assert large.handicap == 3 and abs(large.gap - 30 * worth) <= worth / 2
-    gaps = [fair_terms(step * worth, rules).gap for step in range(0, 60)]
-    assert all(abs(gap - step * worth) <= worth / 2 for step, gap in enumerate(gaps))
-    assert fair_terms(9999.0, rules).handicap == 9
-    assert fair_terms(9999.0, Rules.preset("chinese", 5)) == fair_terms(99999.0, Rules.preset("chinese", 5))
-
-
-def test_a_point_is_worth_less_the_larger_the_board() -> None:
-    worths = [elo_per_point(size) for size in range(5, 20)]
-    assert worths == sorted(worths, reverse=True)
-    assert all(elo_per_point(size) == pytest.approx(worth) for size, worth in ELO_PER_POINT.items())
-
-
-def test_fair_asks_the_ratings_and_says_so(tmp_path: Path, typed: Callable[..., Done]) -> None:
-    done = typed("resign", "random", *ADA, "--fair")
-    assert "ada has no rated games on 5x5 yet, so the game is even." in done.stdout
-    results = tmp_path / "results"
-    kifu = Kifu.from_sgf((results / "play" / "00001.sgf").read_text())
-    with Store.open(results / "arena.db", write=True) as store:
-        first = store.game("play/00001")
-        for number, winner in enumerate((WHITE, WHITE, WHITE, BLACK)):
-            game = replace(first, moves=(number, number + 5), outcome=Outcome(winner, Ending.RESIGN))
-            store.append([replace(game, id=f"x/{number}", event="x")])
-        assert kifu.players == tuple(store.players().values())
-    done = typed("quit", "random", *ADA, "--fair")
-    found = re.search(r"By the games on 5x5, .* komi \S+, random is (\S+) \(\S+ to \S+\) Elo above ada\.", done.stdout)
-    assert found is not None and float(found[1]) > 100
-    assert "Fair: ada plays Black with no stones, and komi is" in done.stdout
 
 
 # --- Processes ---

@@ -250,6 +250,17 @@ def test_help_that_makes_a_game_unrated_is_asked_for_twice(sit: Sit):
         assert "makes" not in seat.message
 
 
+def test_a_sign_inside_a_typed_line_is_text_and_leaves_a_rated_game_rated(
+    sit: Sit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    seat = sit("C3", Likes("D3"))
+    settled(seat)
+    type_in(seat, "save a=yes!?.sgf")
+    assert (tmp_path / "a=yes!?.sgf").exists()
+    assert seat.snapshot.is_rated and not seat.shows_help
+
+
 def test_brackets_of_the_last_move_and_of_a_cursor_beside_it_do_not_collide(sit: Sit):
     seat = sit("C3")
     press(seat, "enter", "right")

@@ -13,17 +13,16 @@ import pytest
 from played import lines_of
 from stored_events import earlier_wins, finished, games_of, player, store_event
 
-from arena import ConfigError, StoreError
 from arena.events.schedule import Match, Tournament
 from arena.events.terms import Terms
 from arena.go.game import Ending, Rules
 from arena.players.registry import Entry
 from arena.ratings import Estimate, Interval
-from arena.results.event import Moment, Place, Report
+from arena.results.event import Moment, Report
 from arena.results.store import Store
 from arena.results.stored import EMBEDDED, Trained, last_games, read_report, trained_players
-from arena.screen.chart import EloBars, EloCourse
-from arena.screen.pages import draw_png, draw_svgs, page, write_page
+from arena.screen.chart import EloCourse
+from arena.screen.pages import draw_svgs, page, write_page
 from bots.nets.checkpoint import MODEL, WEIGHTS, Manifest, save
 
 RULES = Rules.preset("cgos", 7)
@@ -47,35 +46,12 @@ def known(value: float, half: float) -> Estimate:
 # --- In the terminal ---
 
 
-def test_bars_show_value_interval_and_open_ends() -> None:
-    places = [
-        Place("a", Estimate(300.0, Interval(150.0, None)), 10, 1.0),
-        Place("b", known(100, 100), 20, 0.6),
-        Place("c", Estimate(20.0, Interval(None, None)), 20, 0.6),
-        Place("d", known(0, 0), 20, 0.4),
-        Place("e", Estimate(-200.0, Interval(None, -90.0)), 20, 0.1),
-        Place("f", None, 0, None),
-    ]
-    a, b, c, d, e, axis, labels = drawn(EloBars(places))
-    assert re.fullmatch(r"1 a +├─+●─+▶ \+300 \(\+150 to ∞\)", a)
-    assert re.fullmatch(r"2 b +├─+●─+┤ +\+100\.0 ± 100\.0", b)
-    assert re.fullmatch(r"3 c ◀─+●─+▶ +\+20 \(-∞ to ∞\)", c)
-    assert re.fullmatch(r"4 d +● +0", d)
-    assert re.fullmatch(r"5 e ◀─+●─+┤ +-200 \(-∞ to -90\)", e)
-    assert b.index("├") == d.index("●")  # both at 0
-    assert axis[d.index("●")] == "┴" and labels[d.index("●")] == "0"
-
-
 @pytest.mark.parametrize("width", [40, 200])
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_pictures_fit_any_terminal(store: Store, width: int, encoding: str) -> None:
     names = ("mcts:playouts=5000,c_uct=0.9@seconds=1", NASTY, "c", "d")
     report = report_of(store, *names)
-    bars = drawn(EloBars(report.places), width, encoding)
     course = drawn(EloCourse(report.course, [place.name for place in report.places]), width, encoding)
-    assert any("|" in line or "├" in line for line in bars)
-    if width == 40:
-        assert any("mcts:playouts=5000,c_uct=0.9@sec" in line for line in bars)
     assert any("1" in line and "2" in line and "3" in line for line in course)
     assert "games" in "".join(course)
 
@@ -99,15 +75,7 @@ def test_a_player_who_won_everything_has_a_curve_from_the_first_game_on_and_its_
     assert drawn(EloCourse([], ["a", "zero"])) == ["Nobody is rated yet."]
 
 
-# --- PNG ---
-
-
-def test_a_png_is_written_whole_and_nothing_beside_it(store: Store, tmp_path: Path) -> None:
-    report = report_of(store, "a", NASTY, "c" * 60)
-    path = draw_png(report, [], tmp_path / "deep" / "league.png")
-    content = path.read_bytes()
-    assert content.startswith(b"\x89PNG") and len(content) > 10_000
-    assert list(path.parent.iterdir()) == [path]
+# --- Plots of the page ---
 
 
 def test_a_match_that_was_won_to_zero_is_drawn_at_its_estimate_with_an_open_whisker(store: Store) -> None:
@@ -118,17 +86,9 @@ def test_a_match_that_was_won_to_zero_is_drawn_at_its_estimate_with_an_open_whis
     assert "a after 10 games: +802 (+63 to ∞)" in course.svg
 
 
-def test_what_cant_be_drawn_is_refused(store: Store, tmp_path: Path) -> None:
+def test_an_event_without_games_has_no_plots(store: Store) -> None:
     store_event(store, Match(player("a"), player("b"), Terms(RULES), 10))
-    empty = read_report(store)
-    with pytest.raises(ConfigError, match=r"name it x\.png"):
-        draw_png(empty, [], tmp_path / "x.pdf")
-    with pytest.raises(ConfigError, match="no finished game to draw"):
-        draw_png(empty, [], tmp_path / "x.png")
-    assert draw_svgs(empty, []) == []
-    (tmp_path / "file").write_text("no folder")
-    with pytest.raises(StoreError, match="can't be written"):
-        draw_png(report_of(store, "a", "b"), [], tmp_path / "file" / "x.png")
+    assert draw_svgs(read_report(store), []) == []
 
 
 # --- Training ---

@@ -432,7 +432,7 @@ def test_a_table_without_a_kind_changes_a_known_entry_and_an_empty_file_nothing(
         ("bots = 5\n", "{file}: 'bots' is not a table"),
         (
             "[bot.x]\n",
-            "{file}: unknown table 'bot'; it has [bots.NAME], [tournaments.NAME], [screen], [cluster] tables only",
+            "{file}: unknown table 'bot'; it has [bots.NAME], [tournaments.NAME], [cluster] tables only",
         ),
         ("tournaments = 5\n", "{file}: 'tournaments' is not a table; write [tournaments.NAME]"),
         ("[tournaments]\nx = 5\n", "{file}: [tournaments.x] is not a table of settings"),
@@ -655,6 +655,19 @@ def test_a_bot_in_a_file_that_can_not_play_is_refused_by_name(tmp_path: Path, to
     with pytest.raises(ConfigError) as refused:
         Registry(folder_with_a_bot(tmp_path, toml)).resolve("corner")
     assert message in str(refused.value)
+
+
+def test_a_python_file_is_a_bot_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    declared = Registry(folder_with_a_bot(tmp_path)).resolve("corner")
+    monkeypatch.chdir(tmp_path)
+    entry = Registry().resolve("corner.py@seconds=1")
+    assert (entry.name, entry.identity) == ("corner.py@seconds=1", declared.identity)
+    with pytest.raises(ConfigError, match="typed here"):  # as where a saved game has this name
+        Registry().entry("corner.py")
+    with pytest.raises(ConfigError, match=r"^there is no file gone\.py$"):
+        Registry().resolve("gone.py")
+    with pytest.raises(ConfigError, match=r"corner\.py: unknown setting 'visits'"):
+        Registry().resolve("corner.py:visits=5")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to another user")

@@ -47,16 +47,14 @@ def test_the_report_of_the_event_played_last_comes_without_a_name(played: Path) 
 
 
 def test_all_forms_are_written_at_once(played: Path, tmp_path: Path) -> None:
-    png, html, tables = tmp_path / "league.png", tmp_path / "league.html", tmp_path / "tables"
-    options = ("--plot", "--png", str(png), "--html", str(html), "--csv", str(tables))
+    html, tables = tmp_path / "league.html", tmp_path / "tables"
+    options = ("--html", str(html), "--csv", str(tables))
     done = arena("report", "league", *options, folder=played)
     assert done.returncode == 0, done.stderr
     assert "played last" not in done.stdout
-    assert "Elo with 95 % intervals" in done.stdout and "over the games played" in done.stdout
     csv = [tables / f"{name}.csv" for name in ("standings", "crosstable", "los", "endings", "games")]
-    assert done.stdout.splitlines()[-7:] == [f"Written to {path}." for path in (*csv, png, html)]
+    assert done.stdout.splitlines()[-6:] == [f"Written to {path}." for path in (*csv, html)]
     assert all(path.stat().st_size > 0 for path in csv)
-    assert png.read_bytes().startswith(b"\x89PNG")
     assert "<svg" in html.read_text("utf-8")
 
 
@@ -89,7 +87,7 @@ def test_an_event_of_an_older_arena_is_reported(played: Path, tmp_path: Path) ->
 
 
 def test_a_report_fits_a_narrow_ascii_pipe(played: Path) -> None:
-    done = arena_alone("report", "league", "--plot", folder=played, columns=40, PYTHONIOENCODING="ascii")
+    done = arena_alone("report", "league", folder=played, columns=40, PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stderr
     assert done.stdout.isascii() and "uct:playouts=30" in done.stdout
 
@@ -102,7 +100,6 @@ def test_wrong_input_is_refused_in_one_line(played: Path, tmp_path: Path) -> Non
     file.write_text("no folder")
     for arguments, words in (
         (("league", "--list"), "--list can't be combined"),
-        (("league", "--png", str(tmp_path / "league.pdf")), r"name it league\.png"),
         (("league", "--csv", str(file)), "can't be written"),
         (("league", "--html", str(file / "x.html")), "can't be written"),
     ):

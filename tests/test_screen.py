@@ -43,7 +43,7 @@ from arena.results.event import Findings
 from arena.results.frames import ratings_table
 from arena.results.store import Store
 from arena.screen import style
-from arena.screen.board import DARK, THEMES, Theme, board_height, board_width, draw_board
+from arena.screen.board import DARK, board_height, board_width, draw_board
 from arena.screen.events import MatchView, show
 from arena.screen.live import show_event
 from arena.screen.progress import Start, show_training
@@ -294,15 +294,6 @@ def test_ownership_is_shown_while_a_game_is_under_way():
         assert sum(line.count("▪") for line in lines_of(screen_of(view), width, height)) == 80
     view.add(Update(glances=(glance_of(match, 0, "E5 C3"),)))
     assert "▪" not in "".join(lines_of(screen_of(view), 80, 24))
-
-
-@pytest.mark.parametrize("theme", THEMES.values(), ids=list(THEMES))
-def test_the_board_of_a_match_has_the_colours_that_were_asked_for(theme: Theme):
-    console = Console(force_terminal=True, width=120, height=40)
-    styles = [segment.style for segment in console.render(screen_of(running_view(match_of(), Clock()), None, theme))]
-    under = {style.bgcolor.triplet for style in styles if style is not None and style.bgcolor is not None}
-    woods = {name: known.wood in under for name, known in THEMES.items()}
-    assert woods == {name: name == theme.name for name in THEMES}
 
 
 def test_games_that_repeat_raise_a_warning_at_once():
@@ -695,13 +686,13 @@ def test_the_headline_is_of_the_first_player_and_the_first_forfeits_are_listed()
 # --- Tables ---
 
 
-def test_the_table_of_bots_has_settings_nets_and_ratings():
+def test_the_table_of_bots_has_nets_ratings_and_what_was_changed():
     plain = Entry("fast-random", "fast-random", "bots.fast_random:BOT", (), "arena")
     net = Entry("sl", "policy", "bots.policy:BOT", (("checkpoint", "sl-9x9"), ("temperature", 0.5)), "arena", "ab")
     ratings = {plain.identity: Estimate(910.0, Interval(223.0, None))}
     rows = [line.split() for line in lines_of(bots_table([plain, net], ratings), 100, 40)]
-    assert ["fast-random", "fast-random", "+910", "(+223", "to", "∞)"] in rows
-    assert ["sl", "policy", "temperature=0.5", "sl-9x9"] in rows
+    assert ["fast-random", *plain.bot_kind.summary.split(), "+910", "(+223", "to", "∞)"] in rows
+    assert ["sl", *f"{net.bot_kind.summary};".split(), "temperature=0.5", "sl-9x9"] in rows
 
 
 @pytest.fixture
@@ -731,16 +722,19 @@ def test_an_empty_table_says_what_to_do(tmp_path: Path):
     assert "no such games" in words_of(lines_of(games_table([], 0), 80, 40))
 
 
-def test_the_table_of_games_has_ids_results_and_reasons():
+def test_a_game_is_one_line_with_number_date_result_and_how_it_ended():
     match = match_of(games=4)
     records = [record_of(match, 0, "sl", Ending.RESIGN), record_of(match, 1, None)]
     records.append(record_of(match, 2, "sl", Ending.CRASH, "alphago: broke"))
-    lines = lines_of(games_table(records, 340), 120, 40)
+    records.append(record_of(match, 3, "sl", Ending.ADJUDICATED, "both bots give alphago less than 2 %"))
+    games = [(number, replace(record, date="2026-11-24")) for number, record in enumerate(records, 7)]
+    lines = lines_of(games_table(games, 340), 80, 40)
     rows = [line.split() for line in lines]
-    assert [f"{match.event}/00001", "alphago", "sl", "W+R", "24", "resign"] in rows
-    assert [f"{match.event}/00002", "sl", "alphago", "draw", "24", "score"] in rows
-    assert [f"{match.event}/00003", "alphago", "sl", "W+F", "24", "crash:", "alphago:", "broke"] in rows
-    assert "3 of 340 games." in words_of(lines)
+    assert ["7", "2026-11-24", "alphago", "sl", "W+R", "24", "resign"] in rows
+    assert ["8", "2026-11-24", "sl", "alphago", "draw", "24", "score"] in rows
+    assert ["9", "2026-11-24", "alphago", "sl", "W+F", "24", "crash"] in rows
+    assert ["10", "2026-11-24", "sl", "alphago", "B+R", "24", "adjudicated"] in rows
+    assert "4 of 340 games. 'arena show 7' opens the first." in words_of(lines)
 
 
 def test_the_table_of_statistics_has_sizes_and_refusals():
@@ -758,7 +752,7 @@ def test_the_table_of_statistics_has_sizes_and_refusals():
 def test_tables_lose_nothing_on_a_narrow_console(width: int, encoding: str, store: Store):
     settings = tuple((f"setting_{n}", n) for n in range(12))
     wide = Entry("long-name-of-a-bot", "policy", "bots.policy:BOT", (*settings, ("checkpoint", "net")), "arena")
-    games = list(store.games(limit=3))
+    games = list(store.numbered_games(limit=3))
     for sheet in (bots_table([wide], {}), elo_table(ratings_table(store)), games_table(games, 20)):
         lines = lines_of(sheet, width, 40, encoding=encoding)
         assert "…" not in "".join(lines)

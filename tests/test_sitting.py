@@ -21,7 +21,6 @@ from arena.go.moves import BLACK, WHITE, Colour, gtp_from_move, move_from_gtp
 from arena.go.record import Record, read_sgf
 from arena.people.adviser import Analyst
 from arena.people.counting import count, estimated, group_at
-from arena.people.fair import Nigiri
 from arena.people.kifu import EVENT, Help, Kifu, KifuFile, Phase, Snapshot, is_held, kept_games
 from arena.people.sitting import Opponent, Refused, Sitting
 
@@ -514,12 +513,6 @@ def test_two_arenas_do_not_play_one_game(tmp_path: Path) -> None:
 def test_a_file_that_is_no_game_to_go_on_with_is_refused(text: str, words: str) -> None:
     with pytest.raises(RecordError, match=words):
         Kifu.from_sgf(text)
-
-
-def test_who_guesses_right_is_black() -> None:
-    assert [Nigiri(7, True).colour, Nigiri(8, True).colour, Nigiri(8, False).colour] == [BLACK, WHITE, BLACK]
-    drawn = {Nigiri.draw(random.Random(seed)).colour for seed in range(20)}
-    assert drawn == {BLACK, WHITE}
 
 
 def test_redo_plays_again_what_undo_took_and_a_new_move_ends_that() -> None:

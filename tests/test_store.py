@@ -162,18 +162,6 @@ def test_games_are_found_by_event_player_and_size(store: Store) -> None:
         store.game("x-1")
 
 
-def test_a_watcher_sees_each_game_once_while_the_match_runs(path: Path, store: Store) -> None:
-    with Store.open(path) as watcher:
-        seen, last = [], 0
-        for batch in ([finished(1), finished(2)], [], [finished(3, event="two")], [finished(4)]):
-            store.append(batch)
-            for seq, record in watcher.games_after(last):
-                seen.append(record.id)
-                last = seq
-        assert seen == ["one-00001", "one-00002", "one-00003", "one-00004"]
-        assert [record.id for _, record in watcher.games_after(0, event="two")] == ["one-00003"]
-
-
 def test_reading_on_is_not_disturbed_by_games_that_arrive_meanwhile(path: Path, store: Store) -> None:
     store.append([finished(number) for number in range(50)])
     with Store.open(path) as reader:

@@ -157,17 +157,14 @@ def asked(address: str, path: str, body: dict[str, Any] | None = None, **headers
         return error.code, None
 
 
-def test_an_event_is_followed_and_a_game_is_played_in_the_browser(browser: Any, served: tuple[str, Path]) -> None:
+def test_an_event_is_shown_and_a_game_is_played_in_the_browser(browser: Any, served: tuple[str, Path]) -> None:
     address, folder = served
     browser.set_window_size(900, 900)
     browser.get(address)
-    browser.implicitly_wait(60)  # for the first look at a board
-    assert find(browser, "#live .small .shudan-goban") and "of 500 games" in find(browser, "#live").text
-    find(browser, "#live a").click()
+    find(browser, "td.long a").click()
     assert "mcts:playouts=3000" in find(browser, "#report").text
 
-    assert asked(address, "/live.json")[0] == 200
-    assert asked(address, "/live.json", Host="elsewhere.example")[0] == 400
+    assert asked(address, "/play/00007/state", Host="elsewhere.example")[0] == 400
     wish = {"bot": "fast-random", "size": 5, "rules": "chinese"}
     assert asked(address, "/play/new", wish)[0] == 403  # without an origin, or with another site's
     assert asked(address, "/play/new", wish, Origin="http://elsewhere.example")[0] == 403

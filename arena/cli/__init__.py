@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from importlib import import_module
-from inspect import cleandoc
-from itertools import chain
-from typing import Annotated, Any, NoReturn
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.models import OptionInfo
 
 from arena import UserError, __version__
-from arena.cli import compete, doctor, engines, games, nets, play, results, serve, topics
+from arena.cli import compete, complete, doctor, engines, games, nets, play, results, serve
 
 
 def manual(docstring: str) -> str:
     """Help for Typer of a command's docstring, whose paragraphs that begin with ``Example:`` or ``Examples:`` list
     commands between dots; the lines of a paragraph are joined, as Typer would break where the source does."""
     paragraphs, examples = [], []
-    for paragraph in cleandoc(docstring).split("\n\n"):
+    for paragraph in inspect.cleandoc(docstring).split("\n\n"):
         text = " ".join(paragraph.split())
         if text.startswith(("Example:", "Examples:")):
             examples += [example.strip() for example in text.partition(":")[2].split(" · ")]
@@ -45,58 +46,65 @@ def add_manuals(app: typer.Typer) -> None:
     for command in app.registered_commands:
         if command.callback is not None:
             command.help = manual(command.callback.__doc__ or "")
+            name_values(command.callback)
     for group in app.registered_groups:
         if group.typer_instance is not None:
             add_manuals(group.typer_instance)
 
 
-METAVARS = {"<bool>": "", "<int>": "NUMBER", "<float>": "NUMBER"}
-"""What stands for a value in the help. An option with text is named for itself, as in --rules RULES."""
+def name_values(callback: Callable[..., None]) -> None:
+    """Have the help name each option's value by a word, and show a default once where the help states it."""
+    parameters = inspect.signature(callback, eval_str=True).parameters
+    callback.__annotations__.update({name: parameter.annotation for name, parameter in parameters.items()})
+    for parameter in parameters.values():
+        for option in getattr(parameter.annotation, "__metadata__", ()):
+            if isinstance(option, OptionInfo):
+                option.show_default = option.show_default and "(default" not in (option.help or "")
+                option.metavar = option.metavar or _metavar(parameter, option.help or "")
 
 
-def put_into_words(parameters: Sequence[Any], ctx: Any) -> None:
-    """Name an option's value by a word, and show a default once where its help states it."""
+def _metavar(parameter: inspect.Parameter, help: str) -> str | None:
+    kind = parameter.annotation.__origin__
+    kinds = {kind, *get_args(kind)}
+    if bool in kinds:
+        return None
+    if kinds & {int, float}:
+        return "NUMBER"
+    return ("FOLDER" if help.startswith("Folder") else "FILE") if Path in kinds else parameter.name.upper()
+
+
+def without_types(parameters: list[Any]) -> list[Any]:
+    """The parameters, whose help names flags and arguments without their types."""
     for each in parameters:
-        if each.param_type_name == "option" and each.metavar is None:
-            shape = each.display_type(ctx)
-            paths = "FOLDER" if (each.help or "").startswith("Folder") else "FILE"
-            each.metavar = METAVARS.get(
-                shape, paths if shape in ("<path>", "<file>", "<directory>") else each.name.upper()
-            )
         if each.param_type_name == "argument":
-            each.display_type_rich = lambda ctx: None  # its name says what it is
-        if "(default" in (each.help or ""):
-            each.show_default = False
+            each.display_type_rich = lambda ctx: None
+        elif each.metavar is None:
+            each.metavar = ""
+    return parameters
 
 
 class Command(TyperCommand):
-    """A command whose help names values and arguments by plain words."""
+    """A command whose help names values by plain words."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        found: list[Any] = super().get_params(ctx)
-        put_into_words(found, ctx)
-        return found
+        return without_types(super().get_params(ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
 
 
 class Group(TyperGroup):
-    """The commands of the first level, whose help fits 40 lines."""
+    """The commands of the first level."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        found: list[Any] = super().get_params(ctx)
-        put_into_words(found, ctx)
-        for each in found:
-            each.hidden = each.name in ("install_completion", "show_completion", "help")
-        return found
+        return without_types(super().get_params(ctx))
 
 
 ABOUT = """Play Go bots against each other and measure which one is stronger.
 
 Example: [bold]arena match sl alphago -n 100[/bold]
 """
-DATA = """Make datasets from game records, or generate games for them.
+DATA = """Make datasets from game records, and summarise them.
 
 Examples: [bold]arena data build games/ --out sets/strong[/bold] · [bold]arena data stats sets/strong[/bold]
 """
@@ -134,16 +142,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Play": (compete.match, compete.tournament, results.watch, serve.serve, play.play),
+    "Play": (compete.match, compete.tournament, serve.serve, play.play),
     "Results and games": (results.elo, results.report, games.games, games.show, games.analyze),
     "Nets": (nets.gate,),
-    "Bots, setup, help": (engines.bots, engines.check, engines.gtp, engines.analysis, doctor.doctor),
+    "Bots and setup": (engines.bots, engines.check, engines.gtp, engines.analysis, doctor.doctor),
 }
 for panel, commands in PANELS.items():
     for command in commands:
         app.command(cls=Command, rich_help_panel=panel)(command)
 app.command("eval", cls=Command, rich_help_panel="Nets")(nets.evaluate)
-app.command("help", cls=Command, rich_help_panel="Bots, setup, help")(topics.explain)
 
 app.add_typer(typer.Typer(cls=Later, no_args_is_help=True, help=manual(DATA)), name="data", rich_help_panel="Nets")
 app.add_typer(typer.Typer(cls=Later, no_args_is_help=True, help=manual(TRAIN)), name="train", rich_help_panel="Nets")
@@ -195,25 +202,21 @@ def main() -> None:
             raise SystemExit(128 + came[0])
 
 
-MISUSE: Any = typer.BadParameter.__bases__[0]
-"""What Typer raises for a command line that it doesn't understand."""
-
-
 def _run() -> None:
     open_closed_streams()
-    disarm_rich()
     try:
         try:
-            code = app(prog_name="arena", standalone_mode=False)
+            with complete.colons_in_bash():
+                code = app(prog_name="arena", standalone_mode=False)
         finally:
             sys.stdout.flush()  # else a full disk is met after everything
         raise SystemExit(code or 0)
     except typer.Abort:  # the end of input at a question
         raise SystemExit(1) from None
-    except MISUSE as error:
+    except typer.TyperException as error:  # a command line that isn't understood
         if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
             raise SystemExit(2) from None
-        named, words = getattr(error.ctx, "command_path", "arena"), error.format_message()
+        named, words = getattr(getattr(error, "ctx", None), "command_path", "arena"), error.format_message()
         words = words.replace("Input should be", "expected").partition(", unable to parse")[0]
         _fail(f"{words[0].lower()}{words[1:].rstrip('.')}; see '{named} --help'")
     except UserError as error:
@@ -237,11 +240,6 @@ def _fail(words: str) -> NoReturn:
 LONGEST = 1000
 """Characters of a line that says what is wrong; of a longer one the middle is left out."""
 
-_COMMANDS = (range(9), range(14, 32), range(0x7F, 0xA0), range(0x202A, 0x202F), range(0x2066, 0x206A))
-_SHOWN = dict.fromkeys(chain(*_COMMANDS), "?")
-"""Control characters, with which a text moves a terminal's cursor, sets its title, or turns the direction of writing;
-those that Rich takes away by itself, tabs and ends of lines aren't among them."""
-
 
 def open_closed_streams() -> None:
     """Have what is closed lead nowhere. A file that is opened later would take its number, and what is meant for the
@@ -261,15 +259,9 @@ def abandon_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def disarm_rich() -> None:
-    """Have all that Rich prints of names, comments and errors show a question mark for a control character."""
-    from rich import control
-
-    every_text: dict[int, str | None] = control._CONTROL_STRIP_TRANSLATE  # type: ignore[assignment]
-    every_text.update(_SHOWN)  # Rich's own commands to the terminal don't go through it
-
-
 def one_line(text: str) -> str:
     """A text from anywhere as one line that is fit for a terminal and not endless."""
-    line = " ".join(text.split()).translate(_SHOWN)
+    from arena.screen.style import HARMLESS
+
+    line = " ".join(text.split()).translate(HARMLESS)
     return line if len(line) <= LONGEST else f"{line[: LONGEST * 3 // 4]} ... {line[-LONGEST // 4 :]}"

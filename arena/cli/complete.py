@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import glob
+import io
 import os
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +25,26 @@ Offered = list[tuple[str, str]]
 
 MOST = 60
 """Games that are offered."""
+
+
+@contextmanager
+def colons_in_bash() -> Iterator[None]:
+    """Where Bash asks, join words that it has split at colons, and leave out what stands before the last colon from
+    what is offered: Bash replaces the part behind it only."""
+    if os.environ.get("_ARENA_COMPLETE") != "complete_bash" or "COMP_WORDS" not in os.environ:
+        yield
+        return
+    words, at = re.split(r"\s", os.environ["COMP_WORDS"]), int(os.environ["COMP_CWORD"])
+    line = re.sub(r"\n?:\n?", ":", "\n".join(words[: at + 1]))
+    os.environ |= {"COMP_WORDS": line, "COMP_CWORD": str(line.count("\n"))}
+    before = re.match(r"(.*:)?", line.rpartition("\n")[2])
+    offered = io.StringIO()
+    try:
+        with redirect_stdout(offered):
+            yield
+    finally:
+        for one in offered.getvalue().splitlines():
+            print(one.removeprefix(before[0] if before else ""))
 
 
 def bots(ctx: typer.Context, incomplete: str) -> Offered:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arena.cli import complete, events
-from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Results, registry_of, takes
 from arena.files import cores
-from arena.players.tables import TermsTable, first_given
 
 if TYPE_CHECKING:
-    from arena.events.generation import GamesFile, Generation
     from arena.screen.tables import Sheet
     from trainers.dataset import Dataset
 
@@ -87,135 +82,6 @@ def data_build(
     Console().print(dataset_sheet(made))
 
 
-@takes(TermsTable, "openings", "adjudicate")
-def data_generate(
-    bots: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="BOT",
-            help="One bot to play itself, or several to play each other.",
-            autocompletion=complete.bots,
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="File to write, such as games.sgfs: one game on each line.")],
-    games: Annotated[int, typer.Option("-n", "--games", help="Number of games.", min=1)] = 100,
-    terms: TermsTable = NO_TERMS,
-    workers: events.Workers = 0,
-    results: Results = Path(RESULTS),
-    config: ConfigFile = None,
-) -> None:
-    """Let bots play training games, each from a different opening (default 8 plies). No game is adjudicated.
-
-    The same command resumes, and a larger -n adds games. The bots' settings decide how much the games vary.
-
-    Examples: [bold]arena data generate mcts:playouts=200 --games 1000 --out games.sgfs[/bold] ·
-    [bold]arena data build games.sgfs --out sets/own[/bold]
-    """
-    from arena.events.generation import GamesFile, Generation
-    from arena.screen.style import Console
-
-    console = Console()
-    processes = events.count_workers(workers)
-    if terms.plies is None and terms.book is None:
-        terms = replace(terms, plies=8)  # no two games begin alike
-    agreed = events.read_terms(replace(terms, adjudicate="off"), events.printer(console))
-    registry = registry_of(config, results)
-    generation = Generation(tuple(events.read_player(registry, bot, terms) for bot in bots), agreed, games)
-    generation.pairings()  # openings that don't exist are refused before anything is written
-    with GamesFile.open(out, generation.event) as kept:
-        try:
-            _generate(generation, kept, processes)
-        except KeyboardInterrupt:
-            console.print(
-                f"Stopped. {kept.count()} of {games} games are in {out}; the same command plays the rest.",
-                highlight=False,
-            )
-            raise SystemExit(130) from None
-        kept.sort()
-        console.print(_summary(generation, kept), highlight=False, soft_wrap=True)
-
-
-def _generate(generation: Generation, kept: GamesFile, processes: int) -> None:
-    """Play what is missing, with a bar where there is a terminal."""
-    from contextlib import closing
-
-    from arena.events.runner import play_event
-    from arena.screen.progress import show_counting
-
-    with (
-        show_counting("games", generation.games) as show,
-        closing(play_event(generation, kept, processes)) as updates,
-    ):
-        for _ in updates:
-            show(kept.count())
-
-
-def _summary(generation: Generation, kept: GamesFile) -> str:
-    """What is in the file, in a few lines."""
-    from collections import Counter
-    from statistics import median
-
-    records = list(kept.games())
-    endings = Counter("forfeited" if record.outcome is None else record.outcome.ending.value for record in records)
-    words = {"score": "counted", "resign": "resigned", "move limit": "stopped at the move limit"}
-    ended = ", ".join(f"{count:,} {words.get(ending, ending)}" for ending, count in endings.most_common())
-    repeated = len(records) - len({record.canonical_moves() for record in records})
-    names = " and ".join(generation.players)
-    lines = [
-        f"{kept.path}: {len(records):,} games of {names}, {median(len(record.moves) for record in records):g} moves "
-        f"(median); {ended}; {repeated:,} repeat another under symmetry."
-    ]
-    for record in [record for record in records if record.outcome is None][:1]:
-        lines.append(f"Forfeited games have no result; the first: {record.reason}")
-    size = "" if generation.terms.rules.size == 9 else f" --size {generation.terms.rules.size}"
-    lines.append(f"A dataset of them: arena data build {kept.path} --out sets/{kept.path.stem}{size}")
-    return "\n".join(lines)
-
-
-@takes(TermsTable, "openings", "plies", "book", "limits", "adjudicate")
-def data_openings(
-    bot: Annotated[
-        str,
-        typer.Argument(metavar="BOT", help="Bot whose policy and search are used.", autocompletion=complete.bots),
-    ],
-    out: Annotated[Path, typer.Option(help="File to write, such as book.sgfs: one opening on each line.")],
-    count: Annotated[int, typer.Option("-n", "--count", help="Number of openings.", min=1)] = 100,
-    plies: Annotated[int, typer.Option(help="Moves of an opening.", min=1, max=60)] = 6,
-    temperature: Annotated[
-        float, typer.Option(help="Softmax temperature of the policy: above 1 flattens it.", min=0.1, max=10)
-    ] = 1.0,
-    visits: Annotated[int, typer.Option(help="Visits of the search that judges an opening.", min=100)] = 3000,
-    least: Annotated[float, typer.Option(help="Minimum win rate of each side.", min=0, max=0.5)] = 0.4,
-    terms: TermsTable = NO_TERMS,
-    results: Results = Path(RESULTS),
-    config: ConfigFile = None,
-) -> None:
-    """Make a book of balanced openings, for --book.
-
-    Moves are drawn from the bot's policy. An opening is kept if a search gives each side a win rate of at least
-    --least, and if it is new under the 8 symmetries. The same command resumes, and a larger -n adds openings.
-
-    Examples: [bold]arena data openings alphago --out book.sgfs -n 200[/bold] ·
-    [bold]arena match sl alphago --book book.sgfs[/bold]
-    """
-    from arena.results.book import Making, make_book
-    from arena.screen.progress import show_counting
-    from arena.screen.style import Console
-
-    rules = events.read_terms(terms, print).rules
-    entry = events.read_player(registry_of(config, results), bot, terms)
-    making = Making(entry, rules, plies, temperature, visits, least, first_given(terms.seed, 1))
-    console = Console()
-    try:
-        with show_counting("openings", count) as show:
-            for done in make_book(making, out, count):
-                show(done)
-    except KeyboardInterrupt:
-        console.print(f"Stopped. The openings found so far are in {out}; the same command finds the rest.")
-        raise SystemExit(130) from None
-    console.print(f"{out}: {count:,} openings of {plies} moves.", highlight=False, soft_wrap=True)
-
-
 def data_stats(paths: Paths) -> None:
     """Summarise datasets or game records: games, positions, results, lengths, and what was refused and why.
 
@@ -273,5 +139,5 @@ def dataset_sheet(dataset: Dataset) -> Sheet:
     return Sheet((title, *PARTS), rows, numbers=tuple(range(1, len(PARTS) + 1)), flexible=(0,))
 
 
-COMMANDS = {"build": data_build, "generate": data_generate, "openings": data_openings, "stats": data_stats}
+COMMANDS = {"build": data_build, "stats": data_stats}
 SETTINGS: dict[str, bool] = {}

@@ -43,7 +43,7 @@ def bots(
     from arena.screen.tables import bots_table, settings_table
 
     if name is not None and not as_json:
-        Console().print(settings_table(registry_of(config, results).entry(name)))
+        Console().print(settings_table(_explained(registry_of(config, results), name)))
         return
     rated = None
     if database(results).exists():
@@ -56,11 +56,17 @@ def bots(
     if as_json:
         from arena.results.lines import bot_line
 
-        listed = [*registry.entries, *registry.files] if name is None else [registry.resolve(name)]
-        for entry in listed:
-            print(bot_line(entry, ratings.get(entry.identity)))
+        for entry in registry.entries if name is None else [registry.resolve(name)]:
+            print(bot_line(entry, entry.bot_kind.summary, ratings.get(entry.identity)))
+        for entry in registry.files if name is None else []:
+            print(bot_line(entry, f"the Python file {entry.kind.rpartition(chr(58))[0]}", None))  # not run for it
         return
-    Console().print(bots_table([*registry.entries, *registry.files], ratings, pool))
+    Console().print(bots_table(registry.entries, ratings, pool, registry.files))
+
+
+def _explained(registry: Registry, name: str) -> Entry:
+    """The bot of this name, which may lack a setting or its net; or a Python file."""
+    return registry.resolve(name) if name.endswith(".py") else registry.entry(name)
 
 
 def check(

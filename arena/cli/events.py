@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shlex
 import signal
-import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
@@ -15,10 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from arena import ConfigError, StoreError, UserError
-from arena.cli.options import read_limits, read_theme
+from arena import ConfigError, StoreError, UserError, plural
+from arena.cli.options import board_colours, read_limits
 from arena.cli.seats import seat_at
-from arena.contract.code import keep_source, kept
 from arena.files import cores
 from arena.players.tables import TermsTable, first_given
 
@@ -65,7 +62,7 @@ def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
     seed = first_given(given.seed, 1)
     book: tuple[Opening, ...] = ()
     if given.plies is not None and given.plies < 0:
-        raise ConfigError(f"{given.plies} plies: use --plies 0 or more")
+        raise ConfigError(f"--plies {given.plies}: use 0 or more")
     if given.book is not None:
         if given.plies == 0:
             raise ConfigError("--plies 0 uses nothing of a book; give at least 1, or leave out --plies or --book")
@@ -96,7 +93,8 @@ def say_if_used_up(terms: Terms, games: int, say: Callable[[str], None]) -> None
     if not openings or openings >= min(terms.openings or pairs, pairs):
         return
     if terms.then_drawn:
-        say(f"The book has {openings} openings for {pairs} pairs of games; the later pairs get random openings.")
+        found = plural(openings, "opening")
+        say(f"The book has {found} for {pairs} pairs of games; the later pairs get random openings.")
     else:
         say(f"The openings are used in turn: there are {openings} for {pairs} pairs of games.")
 
@@ -158,7 +156,7 @@ def _is_same(plan: E, event: E) -> bool:
 def count_workers(workers: int) -> int:
     """Of ``--workers``. Raises UserError."""
     if workers < 0:
-        raise UserError(f"{workers} workers: use --workers 1 or more, or 0 for one per core")
+        raise UserError(f"--workers {workers}: use 1 or more, or 0 for one per core")
     return workers or cores()
 
 
@@ -189,8 +187,8 @@ class Live:
     def of(cls, console: Console, results: Path, workers: int, cluster: str | None, registry: Registry) -> Live:
         """As the options say, and arena.toml where they don't. Raises UserError."""
         if workers < 0:
-            raise UserError(f"{workers} workers: use --workers 1 or more, or 0 for one per core")
-        return cls(console, results, workers, read_theme(None, registry), cluster or registry.cluster.address)
+            raise UserError(f"--workers {workers}: use 1 or more, or 0 for one per core")
+        return cls(console, results, workers, board_colours(), cluster or registry.cluster.address)
 
     @contextmanager
     def lending(self, event: Match | Tournament | Ladder) -> Iterator[Live]:
@@ -215,29 +213,29 @@ class Live:
         from arena.screen.report import forecast_test
 
         test = [forecast_test(event.test, event.games)] if isinstance(event, Match) and event.test is not None else []
-        for line in [*changes(store, event.players.values()), *test, *more]:
+        doubts = size_doubts(event.players.values(), event.terms.rules.size)
+        for line in [*changes(store, event.players.values()), *test, *more, *doubts]:
             printer(self.console)(line)
         note_event(store, event)
         return self.play(event, store)
 
     def play(self, event: Match | Tournament | Ladder, store: Store) -> Any:
-        """Play what is missing of an event and show it meanwhile, here and to ``arena watch``; returns the view of it.
+        """Play what is missing of an event and show it meanwhile; returns the view of it.
         Whatever ends it, the ratings are written."""
         from arena.events.runner import Control, play_event
-        from arena.results.live import publish
         from arena.screen.events import show
 
-        control, command = Control(), shlex.join(["arena", *sys.argv[1:]])
+        control = Control()
         with event_kept(event, store, self.console, self.results):
-            updates = play_event(event, store, self.hands, control, seat_at(event, self.theme))
-            published = publish(_told(updates, control), event, store.path, control=control, command=command)
+            updates = play_event(event, store, self.hands, control, seat_at(event, self.console, self.theme))
+            updates = _told(updates, control)
             has_people = any(entry.is_person for entry in event.players.values())
             with nullcontext(_leave) if has_people else _finishing(control) as end:
                 view: Any = None
                 if self.as_json:
-                    print_games(event, published, store)
+                    print_games(event, updates, store)
                 else:
-                    view = show(event, published, self.console, control=control, theme=self.theme)
+                    view = show(event, updates, self.console, control=control, theme=self.theme)
             if control.finishing and store.count(event=event.event) < event.games:
                 end()
             return view
@@ -331,6 +329,11 @@ def event_kept(event: Match | Tournament | Ladder, store: Store, console: Consol
     console.print(f"Games in {store.path}, ratings in {ratings} (arena elo).", highlight=False)
 
 
+def size_doubts(entries: Iterable[Entry], size: int) -> list[str]:
+    """A line for each player whose net learned on smaller boards."""
+    return [f"{doubt}." for entry in entries if (doubt := entry.doubt_on(size))]
+
+
 def note_event(store: Store, played: Match | Tournament | Ladder) -> None:
     """Store who plays what, and how many games of it."""
     from datetime import UTC, datetime
@@ -339,15 +342,12 @@ def note_event(store: Store, played: Match | Tournament | Ladder) -> None:
     from arena.results.store import Event
 
     store.add_players(entry.player for entry in played.players.values())
-    for entry in played.players.values():
-        keep_source(entry.factory, entry.code)
     created = datetime.now(UTC).isoformat(timespec="seconds")
     store.add_event(Event(played.event, created, json.dumps(played.settings, sort_keys=True), event_to_json(played)))
 
 
 def changes(store: Store, entries: Iterable[Entry]) -> Iterator[str]:
-    """A line for each player that isn't who played under its name and with its settings before: what has changed, and
-    how to match it against what it was."""
+    """A line for each player that isn't who played under its name and with its settings before: what has changed."""
     known = store.players()
     for entry in entries:
         now = entry.player
@@ -355,17 +355,14 @@ def changes(store: Store, entries: Iterable[Entry]) -> Iterator[str]:
         if not earlier or entry.identity in known:
             continue
         old = earlier[-1]
-        games = f"{store.count(player=old.identity)} stored games"
+        games = plural(store.count(player=old.identity), "stored game")
         if old.checkpoint != now.checkpoint:
             words = f"has a different net than in {games} ({old.checkpoint[:8]}, now {now.checkpoint[:8]})"
         elif old.code != now.code:
             words = f"has changed since {games} (code {old.code[:12] or 'unknown'}, now {now.code[:12]})"
         else:
             words = f"has other limits or precision than in {games}"
-        line = f"{entry.name} {words}: it is a new player."
-        if kept(entry.factory, old.code[:4]):
-            line += f" To match it against its earlier version: arena match {entry.name} {entry.name}#{old.code[:4]}"
-        yield line
+        yield f"{entry.name} {words}: it is a new player."
 
 
 def _as_typed(player: Player) -> tuple[str, str, dict[str, Any]]:
@@ -399,10 +396,11 @@ def news(store: Store, played: Tournament | Ladder) -> Iterator[str]:
     for identity, name in store.participants(played.event).items():
         if identity not in playing:
             games = store.count(event=played.event, player=identity)
+            kept = f"{plural(games, 'game')} stay{'s' if games == 1 else ''} stored"
             if name in playing.values():
-                yield f"{name} has changed: {games} games of the earlier {name} stay stored, and the new one joins."
+                yield f"{name} has changed; of the earlier {name} {kept}, and the new one joins."
             else:
-                yield f"{name} doesn't take part now; its {games} games stay stored."
+                yield f"{name} doesn't take part now; of it {kept}."
 
 
 def _plain(value: Any) -> str:

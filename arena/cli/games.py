@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from arena import ConfigError, RecordError, UserError
+from arena import ConfigError, RecordError, UserError, plural
 from arena.cli import complete
-from arena.cli.events import Workers, count_workers, printer
+from arena.cli.events import Workers, count_workers, printer, size_doubts
 from arena.cli.options import (
     RESULTS,
     ConfigFile,
     Json,
     Quiet,
     Results,
-    ThemeName,
-    read_theme,
+    board_colours,
     registry_of,
     require_file,
 )
@@ -40,18 +39,36 @@ LISTED = 20
 """Games that are listed by default."""
 
 
-Event = Annotated[str | None, typer.Option(help="Only games of this event.", autocompletion=complete.events)]
+FORFEIT = "forfeit"
+"""Stands for all endings by a fault."""
 
 
-Player = Annotated[str | None, typer.Option(help="Only games of this player.", autocompletion=complete.players)]
+def _endings() -> list[str]:
+    from arena.go.game import Ending
+
+    return [*(ending.replace(" ", "-") for ending in Ending), FORFEIT]
 
 
 def games(
-    event: Event = None,
-    player: Player = None,
-    forfeits: Annotated[
-        bool, typer.Option("--forfeits", help="Only games lost by a fault: crash, time or illegal move.")
-    ] = False,
+    event: Annotated[str | None, typer.Option(help="Only games of this event.", autocompletion=complete.events)] = None,
+    player: Annotated[
+        str | None, typer.Option(help="Only games of this player.", autocompletion=complete.players)
+    ] = None,
+    opponent: Annotated[
+        str | None, typer.Option(help="Only games against this player.", autocompletion=complete.players)
+    ] = None,
+    winner: Annotated[
+        str | None, typer.Option(help="Only games won by this player.", autocompletion=complete.players)
+    ] = None,
+    size: Annotated[int | None, typer.Option(help="Only games on this board size.")] = None,
+    ending: Annotated[
+        str | None,
+        typer.Option(
+            help="Only games that ended so: score, resign, adjudicated, move-limit, or by a fault: time, illegal, "
+            "crash; forfeit for any of these three.",
+            autocompletion=_endings,
+        ),
+    ] = None,
     limit: Annotated[
         int | None,
         typer.Option(
@@ -78,8 +95,8 @@ def games(
     With --replay the bots play each game again from its seed, with the original settings and nets. The exit code is 0
     if all games are identical, and 1 if one differs. The database is not changed.
 
-    Examples: [bold]arena games[/bold] · [bold]arena games --event league --forfeits[/bold] ·
-    [bold]arena games --player alphago --sgf games[/bold] · [bold]arena games --event league -n 20 --replay[/bold]
+    Examples: [bold]arena games[/bold] · [bold]arena games --event league --ending forfeit[/bold] ·
+    [bold]arena games --winner alphago --sgf games[/bold] · [bold]arena games --event league -n 20 --replay[/bold]
     """
     from arena.results.store import Store
     from arena.screen.style import Console
@@ -92,7 +109,8 @@ def games(
     with Store.of(results) as store:
         if event is not None and not store.count(event=event):  # the games of people have no event
             event = store.event(event).id
-        wanted: dict[str, Any] = {"event": event, "player": player, "forfeits": forfeits}
+        wanted: dict[str, Any] = {"event": event, "player": player, "opponent": opponent, "winner": winner}
+        wanted |= {"size": size, "endings": _read_ending(ending)}
         total = store.count(**wanted)
         if sgf is not None:
             chosen = store.games(**wanted, limit=limit, newest_first=limit is not None)
@@ -104,18 +122,28 @@ def games(
 
             write_csv(all_games(store.games(**wanted, limit=limit, newest_first=limit is not None)), csv)
             if not quiet:
-                print(f"{total if limit is None else min(limit, total)} games written to {csv}.")
+                print(f"{plural(total if limit is None else min(limit, total), 'game')} written to {csv}.")
         elif as_json:
             from arena.results.lines import game_line
 
-            for record in store.games(**wanted, limit=limit or LISTED, newest_first=True):
-                print(game_line(record))
+            for number, record in store.numbered_games(**wanted, limit=limit or LISTED, newest_first=True):
+                print(game_line(record, number))
         else:
-            from arena.results.stored import short_ids
+            found = list(store.numbered_games(**wanted, limit=limit or LISTED, newest_first=True))
+            Console().print(games_table(found, total))
 
-            found = list(store.games(**wanted, limit=limit or LISTED, newest_first=True))
-            ids = short_ids([record.id for record in found], [one.id for one in store.events()])
-            Console().print(games_table(found, total, ids))
+
+def _read_ending(text: str | None) -> list[str]:
+    """Of ``--ending``, as games are stored. Raises ConfigError."""
+    from arena.go.game import Ending
+
+    if text is None:
+        return []
+    if text == FORFEIT:
+        return [ending for ending in Ending if ending.is_forfeit]
+    if text not in _endings():
+        raise ConfigError(f"--ending {text}: use one of {', '.join(_endings())}")
+    return [text.replace("-", " ")]
 
 
 def _write_sgf(games: Iterable[Record], folder: Path, total: int, quiet: bool) -> None:
@@ -130,7 +158,7 @@ def _write_sgf(games: Iterable[Record], folder: Path, total: int, quiet: bool) -
     shown = track(games, "Writing", total=total, transient=True, disable=quiet)
     files.write_many((place(record.id), record.to_sgf(record.notes) + "\n") for record in shown)
     if not quiet:
-        print(f"{total} games written to {folder}.")
+        print(f"{plural(total, 'game')} written to {folder}.")
 
 
 REFUSED = 5
@@ -139,13 +167,13 @@ REFUSED = 5
 
 def show(
     game: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="GAME",
-            help="An SGF file, or a stored game's id, its beginning, end or number.",
+            help="An SGF file, or a stored game's number, as 'arena games' lists it, or id (default: the newest game).",
             autocompletion=complete.games_and_files,
         ),
-    ],
+    ] = None,
     move: Annotated[
         int | None, typer.Option("--move", "-m", help="Start at the position after this many moves.", min=0)
     ] = None,
@@ -156,8 +184,6 @@ def show(
     replay: Annotated[
         bool, typer.Option("--replay", help="Let the bots replay the game and show where it differs.")
     ] = False,
-    theme: ThemeName = None,
-    ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")] = False,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
@@ -172,8 +198,8 @@ def show(
     fault ended, this is the default. --replay plays a stored game again from its seed, with the original settings
     and nets; the exit code is 1 if it differs.
 
-    Examples: [bold]arena show 12[/bold] · [bold]arena show game.sgf --move 30[/bold] ·
-    [bold]arena show league/1b2c3d4e/00012 --dossier[/bold] · [bold]arena show 12 --replay[/bold]
+    Examples: [bold]arena show[/bold] · [bold]arena show game.sgf --move 30[/bold] ·
+    [bold]arena show 12 --dossier[/bold] · [bold]arena show 12 --replay[/bold]
     """
     from arena.go.remarks import are_by_players, read_remarks
     from arena.results.store import Store
@@ -181,14 +207,15 @@ def show(
     from arena.screen.terminal import Stage, has_stage
     from arena.screen.viewer import Viewer, print_game, remarks_of_players, step_through
 
-    colours = read_theme(theme, registry_of(config, results))
-    record, path = read_game(game, results), Path(expanduser(game))
+    record, path = read_game(game, results), Path(expanduser(game or ""))
     is_stored = not path.is_file()
     if not is_stored and (dossier or replay):
-        raise UserError(f"{path}: --dossier and --replay take a stored game; give its id, as 'arena games' lists it")
+        raise UserError(
+            f"{path}: --dossier and --replay take a stored game; give its number, as 'arena games' lists it"
+        )
     if move is not None and move > len(record.moves):
-        raise UserError(f"--move {move}: the game has {len(record.moves)} moves")
-    console = Console(ascii_only=ascii_only)
+        raise UserError(f"--move {move}: the game has {plural(len(record.moves), 'move')}")
+    console = Console()
     at_terminal = has_stage(console)
     lost = is_stored and move is None and record.outcome is not None and record.outcome.ending.is_forfeit
     if replay:
@@ -201,7 +228,7 @@ def show(
     by_players = is_stored or are_by_players(path.read_bytes())
     remarks = remarks_of_players(record) if is_stored else read_remarks(path.read_bytes(), record)
     at = move if move is not None else 0 if at_terminal else len(record.moves)
-    viewer = Viewer(record, remarks, at=at, by_players=by_players, theme=colours)
+    viewer = Viewer(record, remarks, at=at, by_players=by_players, theme=board_colours())
     if not at_terminal:
         print_game(viewer, console)
         return
@@ -281,7 +308,7 @@ def analyze(
         str,
         typer.Argument(
             metavar="GAME",
-            help="An SGF file, or a stored game's id, its beginning, end or number.",
+            help="An SGF file, or a stored game's number, as 'arena games' lists it, or id.",
             autocompletion=complete.games_and_files,
         ),
     ],
@@ -336,9 +363,12 @@ def analyze(
     limits = _limits(registry, entry, visits, seconds)
     entry = replace(entry, name=f"{entry.name}@{limits}" if str(limits) and not str(entry.limits) else entry.name)
     entry = entry.checked(record.rules.size)
+    doubts = size_doubts([entry], record.rules.size)
     console, errors = Console(), Console(stderr=True)
     words = analysis_headline(record, entry.name)
     style.say(words, console)
+    for doubt in doubts:
+        style.say(doubt, errors)
     found = []
     stopped = False
     with (
@@ -365,11 +395,17 @@ def analyze(
         raise SystemExit(130)
 
 
-def read_game(text: str, results: Path) -> Record:
-    """The game of an SGF file, else the stored one. Raises RecordError or StoreError."""
+def read_game(text: str | None, results: Path) -> Record:
+    """The game of an SGF file, else the stored one; the newest one if none is named. Raises RecordError or
+    StoreError."""
     from arena.go.record import MAX_BYTES, read_sgf
     from arena.results.store import Store
 
+    if text is None:
+        with Store.of(results) as store:
+            for record in store.games(limit=1, newest_first=True):
+                return record
+        raise UserError(f"no game is stored in {results}; play some with 'arena match'")
     path = Path(expanduser(text))
     if path.is_file():
         try:

@@ -47,11 +47,11 @@ class Wanted:
 @takes(TermsTable, "openings", "plies", "book")
 def gate(
     checkpoint: Annotated[
-        str | None,
+        str,
         typer.Argument(
             help="New checkpoint: a name, a folder, or checkpoint:NAME.", autocompletion=complete.checkpoints
         ),
-    ] = None,
+    ],
     against: Annotated[
         str | None,
         typer.Option(
@@ -77,16 +77,6 @@ def gate(
     beta: Annotated[float, typer.Option(help="Probability of rejecting a net that is stronger by ELO1.")] = 0.05,
     games: Annotated[int, typer.Option("-n", "--games", help="Maximum number of games.")] = SPRT_GAMES,
     terms: TermsTable = NO_TERMS,
-    history: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ENTRY",
-            help="Show an entry's checkpoints over time instead, with each gate's result, or a training run's matches.",
-            autocompletion=complete.trained,
-        ),
-    ] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the history to this CSV file.")] = None,
-    png: Annotated[Path | None, typer.Option(metavar="FILE", help="Also plot the history to this PNG file.")] = None,
     workers: events.Workers = 0,
     cluster: events.Cluster = None,
     results: Results = Path(RESULTS),
@@ -103,26 +93,13 @@ def gate(
     checkpoint in arena.toml names the copy. Nothing else in the file changes. In any case the games are stored, and
     the checkpoint's manifest records the result.
 
-    --history ENTRY shows the entry's checkpoints, the results of their gates, and their Elo from all stored games,
-    above the entry's first checkpoint, with 95 % intervals.
-
     The exit code is 0 for accepted, 1 for rejected or undecided, 2 for an error.
 
     Examples: [bold]arena gate mine[/bold] · [bold]arena gate results/checkpoints/mine --against alphago[/bold] ·
-    [bold]arena gate mine --as alphago:visits=50 --sprt 0 20 -n 1000[/bold] ·
-    [bold]arena gate --history sl --png sl.png --csv sl.csv[/bold]
+    [bold]arena gate mine --as alphago:visits=50 --sprt 0 20 -n 1000[/bold]
     """
     from arena.results.gate import Ruling
 
-    if history is not None:
-        if checkpoint is not None:
-            raise ConfigError("--history does not run a gate; leave out the checkpoint")
-        _show_history(history, csv, png, results, config)
-        return
-    if csv is not None or png is not None:
-        raise ConfigError("--csv and --png need --history ENTRY; use 'arena report' for a match")
-    if checkpoint is None:
-        raise ConfigError("name a checkpoint, as in: arena gate mine; or --history ENTRY")
     wanted = Wanted(checkpoint, against, played_as, sprt, alpha, beta, games, terms, workers, cluster, results, config)
     if run_gate(wanted) is not Ruling.ACCEPTED:
         raise typer.Exit(1)
@@ -323,45 +300,6 @@ def _note(found: _Found, evidence: Evidence) -> tuple[list[Path], list[str]]:
     return noted, notes
 
 
-def _show_history(entry: str, csv: Path | None, png: Path | None, results: Path, config: Path | None) -> None:
-    """Print an entry's checkpoints over time, what its gates said of them and how strong each is; write that, too."""
-    from arena.results.gate import history as read_history
-    from arena.results.store import Store, database
-    from arena.screen.progress import EloCurve
-    from arena.screen.report import HistoryPlot, history_sheet
-    from arena.screen.style import Console
-    from trainers.progress import RATINGS_FILE, read_ratings
-
-    console = Console()
-    registry, run = registry_of(config, results), results / "training" / entry
-    if not registry.knows(entry) and (run / RATINGS_FILE).exists():
-        if csv is not None or png is not None:
-            raise ConfigError(
-                f"{entry} is a training run: its matches are in {run / RATINGS_FILE}; leave out --csv and --png"
-            )
-        console.print(EloCurve(read_ratings(run)))
-        return
-    player = _entry(registry, entry)
-    if database(results).exists():
-        with Store.of(results) as store:
-            found = read_history(player, store)
-    else:
-        found = read_history(player, None)
-    console.print(history_sheet(found))
-    console.print(HistoryPlot(found, found.scale))
-    if csv is not None:
-        from arena import files
-        from arena.results.gate import to_csv
-
-        files.write(csv, to_csv(found).encode())
-        print(f"Written to {csv}.")
-    if png is not None:
-        from arena.screen.pages import draw_history
-
-        draw_history(found, found.scale, png)
-        print(f"Written to {png}.")
-
-
 def evaluate(
     checkpoint: Annotated[
         str, typer.Argument(help="A checkpoint's name or folder.", autocompletion=complete.checkpoints)
@@ -383,7 +321,6 @@ def evaluate(
     ] = False,
     playouts: Annotated[int, typer.Option(help="Also estimate ownership by this many playouts.", min=0)] = 0,
     seed: Annotated[int, typer.Option(help="Random seed for drawing games.")] = 1,
-    plot: Annotated[Path | None, typer.Option(help="Also plot the figures to this PNG file.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Also write the figures of each move to this CSV file.")] = None,
     results: Results = Path(RESULTS),
 ) -> None:
@@ -403,7 +340,6 @@ def evaluate(
         raise UserError(f"measuring needs more packages ({error.name}): pip install 'arena[train]'") from None
     from arena import files
     from arena.go.planes import find_encoder
-    from arena.screen.pages import draw_evaluation
     from arena.screen.progress import show_counting
     from arena.screen.style import Console
     from arena.screen.tables import doubts_of, evaluation_sheets
@@ -426,6 +362,3 @@ def evaluate(
     if csv is not None:
         files.write(csv, by_ply_as_csv(evaluation).encode())
         console.print(f"Written to {csv}.", soft_wrap=True, highlight=False)
-    if plot is not None:
-        draw_evaluation(evaluation, plot)
-        console.print(f"Written to {plot}.", soft_wrap=True, highlight=False)

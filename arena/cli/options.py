@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import Field, fields, replace
 from functools import wraps
@@ -22,24 +21,12 @@ if TYPE_CHECKING:
 
 RESULTS = "results"
 
-THEME_VARIABLE = "ARENA_THEME"
-
 Results = Annotated[Path, typer.Option("--results", help="Folder of the database and checkpoints (default: results).")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON Lines, as docs/json.md describes, and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Write the files asked for and print nothing.")]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="File of bots (default: arena.toml in the current folder).")
 ]
-
-ThemeName = Annotated[
-    str | None,
-    typer.Option(
-        "--theme",
-        envvar=THEME_VARIABLE,
-        help="Board colours: dark, light or high-contrast (default: as in arena.toml).",
-    ),
-]
-
 
 NO_TERMS = TermsTable()
 
@@ -100,18 +87,11 @@ def registry_of(config: Path | None, results: Path) -> Registry:
     return Registry(config or (default if default.exists() else None), results)
 
 
-def read_theme(name: str | None, registry: Registry) -> Theme:
-    """The theme of this name, or else of ARENA_THEME, or of arena.toml's ``[screen]``. Raises ConfigError."""
-    from arena import ConfigError
-    from arena.contract.settings import suggest
-    from arena.screen.board import DARK, THEMES
+def board_colours() -> Theme:
+    """How boards are drawn on this terminal."""
+    from arena.screen.board import DARK
 
-    wanted = name or os.environ.get(THEME_VARIABLE) or registry.screen.theme or DARK.name
-    if wanted not in THEMES:
-        hint = suggest(wanted, THEMES)
-        listed = f"; there are {', '.join(THEMES)}"
-        raise ConfigError(f"--theme: unknown theme '{wanted}'{hint or listed}")
-    return replace(THEMES[wanted], colours=has_colours())
+    return replace(DARK, colours=has_colours())
 
 
 def has_colours() -> bool:

@@ -1,4 +1,4 @@
-"""The command for people: a game against a bot, or of two people, in the terminal or in a pipe; and the tutorial."""
+"""The command for people: a game against a bot, or of two people, in the terminal or in a pipe."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arena import ConfigError, StoreError, UserError
+from arena import ConfigError, StoreError, UserError, plural
 from arena.cli import events
-from arena.cli.options import RESULTS, ConfigFile, Results, ThemeName, read_theme, registry_of, takes
+from arena.cli.options import RESULTS, ConfigFile, Results, board_colours, registry_of, takes
 from arena.cli.seats import Wish, arranged, begun_from, opened, opponents_of
 from arena.files import remove_scratch
 
@@ -50,21 +50,15 @@ def play(
     name: Annotated[
         str | None, typer.Option("--as", metavar="NAME", help="Your name in the ratings (default: your login name).")
     ] = None,
-    fair: Annotated[
-        bool, typer.Option("--fair", help="Choose colour, handicap and komi to balance your ratings.")
-    ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue your last game, or the one with the given id.")
-    ] = False,
-    tutorial: Annotated[
-        bool, typer.Option("--tutorial", help="Learn the rules of Go in ten screens, then play a first game.")
     ] = False,
     first: Annotated[
         str | None,
         typer.Option(
             "--from",
             metavar="FILE",
-            help="An SGF file to play on from; with --tutorial, the screen to begin with (1 to 11; 11 is the game).",
+            help="An SGF file to play on from.",
         ),
     ] = None,
     move: Annotated[
@@ -73,8 +67,6 @@ def play(
     plain: Annotated[
         bool, typer.Option("--plain", help="Describe every change in words, for screen readers and logs.")
     ] = False,
-    ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")] = False,
-    theme: ThemeName = None,
     results: Results = Path(RESULTS),
     config: ConfigFile = None,
 ) -> None:
@@ -85,14 +77,10 @@ def play(
     The game is saved after every move; --resume continues it. Finished games are stored with those of bots, and count
     for arena elo unless you used help (undo, hint, score), a handicap or another komi.
 
-    --tutorial teaches the rules on a 5x5 board. Each screen asks for a move or a number; type hint, skip, back or quit
-    at any time. The game at its end is against BOT (default fast-random, which plays at random).
-
     Examples: [bold]arena play alphago[/bold] · [bold]arena play mcts:playouts=200 --size 5 --color white[/bold] ·
-    [bold]arena play alphago --fair --as ada[/bold] · [bold]arena play mcts --time main=600,byoyomi=30[/bold] ·
+    [bold]arena play alphago --as ada[/bold] · [bold]arena play mcts --time main=600,byoyomi=30[/bold] ·
     [bold]arena play sl --handicap 3 --rules japanese[/bold] · [bold]arena play --resume[/bold] ·
-    [bold]arena play random --plain < moves.txt[/bold] · [bold]arena play --tutorial[/bold] ·
-    [bold]arena play mcts --tutorial --from 11[/bold]
+    [bold]arena play random --plain < moves.txt[/bold]
     """
     from arena.go.game import Game
     from arena.go.moves import BLACK
@@ -104,28 +92,19 @@ def play(
     from arena.screen.progress import show_start
     from arena.screen.style import Console
 
-    is_own = fair or name is not None or wish != NO_WISH
-    if tutorial:
-        if is_own or resume or ascii_only or move is not None:
-            raise ConfigError("the tutorial has its own board and rules; give BOT, --from and --plain only")
-        if first is not None and (not first.isdecimal() or not 1 <= int(first) <= 11):
-            raise ConfigError(f"--from {first}: with --tutorial it is a screen, 1 to 11")
-        teach_rules(bot or "fast-random", int(first or 1), plain, results, config)
-        return
-    if first is not None and first.isdecimal() and not Path(first).exists():
-        raise ConfigError(f"--from {first} is a screen, which needs --tutorial; to play on from a game, give its file")
+    is_own = name is not None or wish != NO_WISH
     if move is not None and first is None:
         raise ConfigError("--move needs --from FILE")
-    if first is not None and (resume or fair or wish.size or wish.komi or wish.rules or wish.handicap):
-        raise ConfigError("--from takes board, komi and rules from the file; leave out --resume, --fair and those")
-    console = Console(ascii_only=ascii_only)
+    if first is not None and (resume or wish.size or wish.komi or wish.rules or wish.handicap):
+        raise ConfigError("--from takes board, komi and rules from the file; leave out --resume and those")
+    console, look = Console(), Look(plain, board_colours())
     say = events.printer(console)
     registry = registry_of(config, results)
-    colours = read_theme(theme, registry)
-    colours = replace(colours, colours=colours.colours and not ascii_only)
     store_finished(results, say)
 
     def made_ready(kifu: Kifu, bots: dict[Colour, Entry]) -> dict[Colour, Opponent]:
+        for doubt in events.size_doubts(bots.values(), kifu.size):
+            say(doubt)
         with show_start((entry.kind for entry in bots.values()), console):
             opponents = opponents_of(bots, kifu.rules)
             if kifu.time.time is not None:
@@ -135,11 +114,11 @@ def play(
     def begun(wish: Wish) -> tuple[Kifu, dict[Colour, Entry]]:
         if bot is None:
             raise ConfigError("name a bot to play, as in: arena play alphago; 'arena bots' lists them")
-        wish = replace(wish, fair=fair, seed=secrets.randbits(48) if wish.seed is None else wish.seed)
+        wish = replace(wish, seed=secrets.randbits(48) if wish.seed is None else wish.seed)
         entry = registry.resolve(bot)
         if source is None:
-            return arranged(registry, entry, name, wish, results, say)
-        kifu, bots = arranged(registry, entry, name, replace(wish, size=source.rules.size), results, say)
+            return arranged(registry, entry, name, wish)
+        kifu, bots = arranged(registry, entry, name, replace(wish, size=source.rules.size))
         return begun_from(source, kifu), bots
 
     source = None if first is None else opened(Path(first), move)
@@ -171,7 +150,7 @@ def play(
             )
             try:
                 with sitting:
-                    again = sit_down(sitting, console, lines, Look(plain, colours), kept=file.path, evaluate=evaluate)
+                    again = sit_down(sitting, console, lines, look, kept=file.path, evaluate=evaluate)
             except KeyboardInterrupt:
                 console.print()
                 code = 130
@@ -179,7 +158,7 @@ def play(
         if resume and again:
             say(f"To play again: arena play {next((kifu.name(colour) for colour in bots), 'human')}")
             break
-        if not kifu.handicap and not fair:
+        if not kifu.handicap:
             was_black = kifu.people[0] is BLACK if bots else wish.color != "white"
             wish = replace(wish, color="white" if was_black else "black", seed=None)
     if not sitting.has_ended:  # Python would wait for threads of the bot's own
@@ -301,7 +280,7 @@ def store_finished(results: Path, say: Callable[[str], None]) -> None:
         try:
             store_games(left, results)
         except StoreError as error:
-            say(f"{len(left)} finished games still wait to be stored: {error}.")
+            say(f"Not stored yet: {plural(len(left), 'finished game')}: {error}.")
         else:
             say(f"Stored now: {', '.join(kifu.record.id for kifu in left)}.")
 
@@ -315,45 +294,3 @@ def stored_ids(results: Path) -> set[str]:
         return set()
     with Store.of(results) as store:
         return store.ids(EVENT)
-
-
-def teach_rules(against: str, first: int, plain: bool, results: Path, config: Path | None) -> None:
-    """The tutorial from screen ``first`` on, then a game against this bot; in a terminal or a pipe. Raises UserError
-    for a bot that can't be played on its board."""
-    from random import SystemRandom
-
-    from arena.people.tutorial import SIZE
-    from arena.screen.plain_play import Lines
-    from arena.screen.style import Console
-    from arena.screen.tutorial import Left, Talk, farewell, play, teach
-
-    entry = registry_of(config, results).resolve(against).checked(SIZE)
-    at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    console = Console(no_color=True) if plain else Console()
-    lines = Lines(sys.stdin)
-    talk = Talk(console, input if at_terminal else _read, plain, waits=at_terminal and not plain)
-    try:
-        teach(talk, first)
-        play(talk, entry.build(), entry.name, SystemRandom().getrandbits(31), lines)
-    except Left as left:
-        farewell(talk, [f"Continue later with: arena play --tutorial --from {left.number}"])
-        return
-    except KeyboardInterrupt:
-        print()
-        raise SystemExit(130) from None
-    farewell(
-        talk,
-        [
-            "Those are all the rules. Against a stronger opponent: arena play mcts --tutorial --from 11. "
-            "On a real board: arena play mcts --size 9."
-        ],
-    )
-
-
-def _read(prompt: str) -> str:
-    """A line of a pipe; what was read stands in the output as if typed."""
-    line = sys.stdin.readline()
-    if not line:
-        raise EOFError
-    print(f"{prompt}{line.rstrip()}")
-    return line

@@ -1,20 +1,15 @@
-"""The commands about results: ratings, the report of an event, and watching a running one."""
+"""The commands about results: ratings and the report of an event."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from arena import UserError
 from arena.cli import complete
-from arena.cli.options import RESULTS, Json, Quiet, Results, read_theme, registry_of, require_file
-
-if TYPE_CHECKING:
-    from arena.results.live import Look
-    from arena.results.store import Event as StoredEvent
-    from arena.results.store import Store
+from arena.cli.options import RESULTS, Json, Quiet, Results, require_file
 
 
 def elo(
@@ -81,8 +76,6 @@ def report(
         Path | None,
         typer.Option(metavar="DIR", help="Write standings, crosstable, LOS, endings and games as CSV files."),
     ] = None,
-    plot: Annotated[bool, typer.Option("--plot", help="Also plot the ratings in the terminal.")] = False,
-    png: Annotated[Path | None, typer.Option(metavar="FILE", help="Plot the ratings to this PNG file.")] = None,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write everything, with plots and games, as one HTML page.")
     ] = None,
@@ -94,22 +87,19 @@ def report(
 
     This also works while the event is running.
 
-    Examples: [bold]arena report[/bold] · [bold]arena report league --plot[/bold] ·
-    [bold]arena report league --html league.html --csv tables[/bold] · [bold]arena report --list[/bold]
+    Examples: [bold]arena report[/bold] · [bold]arena report --list[/bold] ·
+    [bold]arena report league --html league.html --csv tables[/bold]
     """
-    from arena import UserError
     from arena.results.store import Store
     from arena.results.stored import last_games, overviews, read_report
-    from arena.screen.report import overviews_sheet, print_plots, print_report
+    from arena.screen.report import overviews_sheet, print_report
     from arena.screen.style import Console
 
     console = Console()
-    if plot and as_json:
-        raise UserError("--plot and --json can't be combined; choose one")
-    require_file(quiet, csv=csv, png=png, html=html)
+    require_file(quiet, csv=csv, html=html)
     with Store.of(results) as store:
         if listed:
-            if event is not None or csv or plot or png or html:
+            if event is not None or csv or html:
                 raise UserError("--list can't be combined with an event or an output file")
             if as_json:
                 from arena.results.lines import event_line
@@ -126,15 +116,11 @@ def report(
         from arena.results.frames import write_event_csv
 
         written += write_event_csv(found, csv)
-    if png is not None or html is not None:
+    if html is not None:
         from arena.results.stored import trained_players
-        from arena.screen.pages import draw_png, draw_svgs, write_page
+        from arena.screen.pages import draw_svgs, write_page
 
-        trained = trained_players(found, results)
-        if png is not None:
-            written.append(draw_png(found, trained, png))
-        if html is not None:
-            written.append(write_page(found, draw_svgs(found, trained), shown, html))
+        written.append(write_page(found, draw_svgs(found, trained_players(found, results)), shown, html))
     if quiet:
         return
     if as_json:
@@ -146,62 +132,5 @@ def report(
         words = "This is the last event; 'arena report --list' lists all."
         console.print(words, highlight=False)
     print_report(found, console)
-    if plot:
-        print_plots(found, console)
     for path in written:
         print(f"Written to {path}.")
-
-
-def watch(
-    event: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="EVENT", help="Event to watch (default: the one that is running).", autocompletion=complete.events
-        ),
-    ] = None,
-    results: Results = Path(RESULTS),
-) -> None:
-    """Watch an event that another terminal is playing.
-
-    Ctrl-C or q leaves; the event continues. The exit code is 1 if it ends before all its games are played.
-
-    Example: [bold]arena match sl alphago -n 400[/bold] here, [bold]arena watch[/bold] there
-    """
-    from arena.events.schedule import event_from_json
-    from arena.results.live import End, Watch, look_at
-    from arena.results.store import Store
-    from arena.screen.events import show_watched
-    from arena.screen.style import Console
-
-    console, registry = Console(), registry_of(None, results)
-    theme = read_theme(None, registry)
-    with Store.of(results) as store:
-        look = look_at(store.path)
-        stored = None if event is None else store.event(event)
-        if look is None or look.has_died or (stored is not None and stored.id != look.live.event):
-            raise UserError(_not_running(store, look, stored))
-        played = event_from_json((stored or store.event(look.live.event)).plan, registry.with_own_kind)
-        watched = Watch(played, store, look)
-        try:
-            show_watched(played, watched, console, theme)
-        except KeyboardInterrupt:
-            words = f"{played.event} continues in process {look.live.process}. To watch it again: arena watch"
-            console.print(words, markup=False, highlight=False)
-            raise SystemExit(130) from None
-    if watched.end in (End.STOPPED, End.DIED):
-        raise typer.Exit(1)
-
-
-def _not_running(store: Store, look: Look | None, wanted: StoredEvent | None) -> str:
-    """Why there is nothing to watch, and what there is instead."""
-    if look is not None and look.has_died and (wanted is None or wanted.id == look.live.event):
-        go_on = f"; resume it with: {look.live.command}" if look.live.command else "; the same command plays the rest"
-        return f"the process that played {look.live.event} ({look.live.process}) has died{go_on}"
-    if look is not None and not look.has_died and wanted is not None:
-        return f"{wanted.id} isn't running, {look.live.event} is: arena watch; for the other: arena report {wanted.id}"
-    events = store.events()
-    shown = wanted or (events[-1] if events else None)
-    if shown is None:
-        return f"no event is running in {store.path.parent}, and none was played"
-    latest = f"{shown.id} isn't running" if wanted else f"no event is running in {store.path.parent}"
-    return f"{latest}; {'see it' if wanted else f'the latest is {shown.id}'}: arena report {shown.id}"

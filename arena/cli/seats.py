@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from arena import ConfigError
+from arena import ConfigError, plural
 from arena.contract.settings import setting
 from arena.players.tables import first_given
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from arena.go.game import Rules
     from arena.go.moves import Colour
     from arena.go.record import Record
-    from arena.people.fair import Terms
     from arena.people.kifu import Kifu
     from arena.people.sitting import Opponent
     from arena.players.registry import Entry, Registry
     from arena.screen.board import Theme
     from arena.screen.plain_play import Lines
+    from arena.screen.style import Console
 
-COLOURS = ("black", "white", "nigiri")
+COLOURS = ("black", "white")
 
 GUEST = "guest"
 """Who plays without a name, and so without a rating."""
@@ -37,7 +37,7 @@ GUEST = "guest"
 class Wish:
     """How a new game is to be played, as options of ``arena play``; None is what wasn't given."""
 
-    color: str | None = setting(None, "Your colour: black (default), white, or nigiri (random).", choices=COLOURS)
+    color: str | None = setting(None, "Your colour: black (default) or white.", choices=COLOURS)
     size: int | None = setting(None, "Board size, 5 to 19 (default 9).")
     komi: float | None = setting(None, "Komi (default 7 on 9x9, 7.5 on larger boards, 0.5 with a handicap).")
     rules: str | None = setting(
@@ -50,13 +50,10 @@ class Wish:
         None,
         "Clock for you and for a bot without limits: main=600 (seconds), main=300,byoyomi=30, or byoyomi=60,stones=5.",
     )
-    seed: int | None = setting(None, "Random seed of nigiri and of the bot (default: a new one each time).")
-    fair: bool = False
+    seed: int | None = setting(None, "Random seed of the bot (default: a new one each time).")
 
 
-def arranged(
-    registry: Registry, entry: Entry, name: str | None, wish: Wish, results: Path, say: Callable[[str], None]
-) -> tuple[Kifu, dict[Colour, Entry]]:
+def arranged(registry: Registry, entry: Entry, name: str | None, wish: Wish) -> tuple[Kifu, dict[Colour, Entry]]:
     """A game before its first move, and the bots in it by colour. Raises UserError."""
     from datetime import UTC, datetime
 
@@ -74,11 +71,8 @@ def arranged(
     else:
         opponent = entry.with_limits(limits).checked(size)
     rules = Rules.preset(first_given(wish.rules, "chinese"), size, wish.komi)
-    colour, stones = _colour(wish, person, opponent, say), wish.handicap or 0
-    if wish.fair:
-        colour, terms = _fair(results, person, opponent, rules, wish, say)
-        stones, rules = terms.handicap, replace(rules, komi=terms.komi)
-    elif stones >= 1 and wish.komi is None:
+    colour, stones = WHITE if wish.color == "white" else BLACK, wish.handicap or 0
+    if stones >= 1 and wish.komi is None:
         rules = replace(rules, komi=0.5)
     setup = tuple(handicap_points(size, stones)) if stones not in (0, 1) else ()
     seats = {colour: person, colour.opponent: opponent}
@@ -113,7 +107,7 @@ def opened(path: Path, moves: int | None) -> Record:
         if record is None:
             raise UserError(f"--from {path}: there is no game in it")
         if moves is not None and moves > len(record.moves):
-            raise ConfigError(f"--move {moves}: the game in {path} has {len(record.moves)} moves")
+            raise ConfigError(f"--move {moves}: the game in {path} has {plural(len(record.moves), 'move')}")
         record = replace(record, moves=record.moves[:moves], outcome=None)
         record.replay()
     except RecordError as error:
@@ -150,8 +144,9 @@ def opponents_of(bots: Mapping[Colour, Entry], rules: Rules) -> dict[Colour, Opp
     return opponents
 
 
-def seat_at(event: Event, theme: Theme) -> Callable[[Pairing], Record]:
-    """Sits people down to their games of an event. Who leaves one raises KeyboardInterrupt, as Ctrl-C does."""
+def seat_at(event: Event, console: Console, theme: Theme) -> Callable[[Pairing], Record]:
+    """Sits people down to their games of an event, which this console shows. Who leaves one raises KeyboardInterrupt,
+    as Ctrl-C does."""
     lines: Lines | None = None
 
     def play(pairing: Pairing) -> Record:
@@ -164,7 +159,6 @@ def seat_at(event: Event, theme: Theme) -> Callable[[Pairing], Record]:
         from arena.people.sitting import Sitting
         from arena.screen.plain_play import Lines
         from arena.screen.play import Look, sit_down
-        from arena.screen.style import Console
 
         nonlocal lines
         lines = lines or Lines(sys.stdin)
@@ -186,7 +180,7 @@ def seat_at(event: Event, theme: Theme) -> Callable[[Pairing], Record]:
         )
         time = next((seats[colour].limits for colour in people if seats[colour].limits.time), Limits())
         with Sitting(Kifu(record, people, time), opponents_of(bots, event.terms.rules)) as sitting:
-            sit_down(sitting, Console(), lines, Look(theme=theme))
+            sit_down(sitting, console, lines, Look(theme=theme))
         if not sitting.snapshot().is_over:
             raise KeyboardInterrupt
         return sitting.record()
@@ -238,84 +232,3 @@ def _read_clock(text: str | None) -> Limits:
             "of a bot, use mcts@seconds=2"
         )
     return limits
-
-
-def _colour(wish: Wish, person: Entry, opponent: Entry, say: Callable[[str], None]) -> Colour:
-    """The person's."""
-    from random import Random
-
-    from arena.go.moves import BLACK, WHITE
-    from arena.people.fair import Nigiri
-
-    if wish.color != "nigiri":
-        return WHITE if wish.color == "white" else BLACK
-    if wish.fair or (wish.handicap or 0) > 0:
-        raise ConfigError("nigiri is for even games; with a handicap, use --color black or white")
-    drawn = Nigiri.draw(Random(wish.seed))
-    guess = "odd" if drawn.guessed_odd else "even"
-    plays = "Black" if drawn.is_right else "White"
-    say(f"Nigiri: {opponent.name} took {drawn.stones} stones and {person.name} guessed {guess}, so plays {plays}.")
-    return drawn.colour
-
-
-def _fair(
-    results: Path, person: Entry, opponent: Entry, rules: Rules, wish: Wish, say: Callable[[str], None]
-) -> tuple[Colour, Terms]:
-    """The person's colour, and what makes the game even, by the ratings on this size. Raises ConfigError."""
-    from arena.go.moves import BLACK, WHITE
-    from arena.people.fair import fair_terms
-
-    given = {"--color": wish.color, "--handicap": wish.handicap, "--komi": wish.komi}
-    typed = [option for option, value in given.items() if value is not None]
-    if typed:
-        raise ConfigError(f"--fair chooses colour, handicap and komi; leave out {typed[0]}, or --fair")
-    gap, words = _gap(results, opponent, person, rules.size)
-    say(words)
-    if not gap:
-        return BLACK, fair_terms(0.0, rules)
-    terms = fair_terms(abs(gap), rules)
-    weaker, stronger = (person, opponent) if gap >= 0 else (opponent, person)
-    stones = f"{terms.handicap} stones" if terms.handicap else "no stones"
-    say(
-        f"Fair: {weaker.name} plays Black with {stones}, and komi is {terms.komi:g}; that is worth {terms.gap:.0f} Elo "
-        f"against {stronger.name} on {rules.size}x{rules.size}."
-    )
-    return (BLACK if gap >= 0 else WHITE), terms
-
-
-def _gap(results: Path, opponent: Entry, person: Entry, size: int) -> tuple[float, str]:
-    """How many Elo the opponent is above the person by the games on this size, 0 where they don't tell; in words, too.
-
-    Where there is no estimate but an end of an interval, that is taken: it is the careful guess.
-    """
-    from arena.results.league import league
-    from arena.results.store import Store, database
-
-    found, where = None, f"on {size}x{size}"
-    rated: set[str] = set()
-    if database(results).exists():
-        with Store.of(results) as store:
-            for pool in [pool for pool in store.pools() if pool.size == size]:
-                found = league(store, pool)
-                players = set() if found is None else set(found.ratings.players)
-                rated |= players
-                if {person.identity, opponent.identity} <= players:
-                    where = f"on {pool}"
-                    break
-                found = None
-    for entry in (person, opponent):
-        if entry.identity not in rated:
-            return 0.0, f"{entry.name} has no rated games {where} yet, so the game is even."
-    if found is None:
-        return 0.0, f"{person.name} and {opponent.name} have no games by the same rules {where}, so the game is even."
-    estimate = found.ratings.difference(opponent.identity, person.identity)
-    ends = [end for end in (estimate.interval.low, estimate.interval.high) if end is not None]
-    if not ends:
-        return (
-            0.0,
-            f"No games {where} connect {opponent.name} and {person.name}, so the game is even.",
-        )
-    gap = estimate.value if len(ends) == 2 else ends[0]
-    stronger, weaker = (opponent, person) if gap >= 0 else (person, opponent)
-    estimate = found.ratings.difference(stronger.identity, weaker.identity)
-    return gap, f"By the games {where}, {stronger.name} is {estimate} Elo above {weaker.name}."

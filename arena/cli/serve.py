@@ -29,7 +29,7 @@ def serve(
     ] = "127.0.0.1",
     results: Results = Path(RESULTS),
 ) -> None:
-    """Show events and games in a browser, the running event too.
+    """Show events and games in a browser.
 
     Pages are read from the database, and nothing can be changed unless --play is given. With --play, games against bots
     are saved and stored as those of [bold]arena play[/bold]; resume one there or here. Ctrl-C ends the command.
@@ -91,9 +91,7 @@ class ThisDesk:
         read.setdefault("seed", secrets.randbits(48))
         store_finished(self._results, lambda words: None)
         try:
-            kifu, bots = arranged(
-                self._registry, self._registry.resolve(bot), None, Wish(**read), self._results, lambda words: None
-            )
+            kifu, bots = arranged(self._registry, self._registry.resolve(bot), None, Wish(**read))
         except ConfigError as error:  # which speaks of options
             raise ConfigError(str(error).replace("--time", "clock").replace("--", "")) from error
         with self._lock:

@@ -1,5 +1,5 @@
-"""A bot's code as part of who it is: kinds by where they are found, digests of their sources, kept copies of these, and
-where programs are.
+"""A bot's code as part of who it is: kinds by where they are found, digests of their sources, and where
+programs are.
 
 What players there are is not here.
 """
@@ -20,17 +20,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from platformdirs import user_cache_dir, user_data_dir
+from platformdirs import user_cache_dir
 
-from arena import ConfigError, StoreError, files
+from arena import ConfigError
 from arena.contract.bot import BotKind
 
 OURS = "bots"
 """The package of the bots that ship, each in one file; a bot of the user's own may lie beside them."""
-
-KEPT = Path(user_data_dir("arena")) / "bots"
-"""Where sources are kept, as STEM-CODE.py: not in the results, which may come from anywhere."""
-
 
 GAMES_FOLDERS = ("/usr/games", "/usr/local/games")
 """Where systems put engines, which is not on root's PATH."""
@@ -146,31 +142,6 @@ def with_imported(file: Path, package: str = "") -> list[Path]:
             unread += [each for each in beside if each.is_file() and each not in found]
             found |= dict.fromkeys(unread)
     return [file, *sorted(found.keys() - {file})]
-
-
-def keep_source(factory: str, code: str) -> None:
-    """Keep a bot that is one file, so that it can be played as it is now when it has changed; ``kept`` finds it.
-    Nothing is kept of a package, or where there is no room."""
-    sources = _sources(factory) if re.fullmatch("[0-9a-f]{12}", code) else []
-    if len(sources) != 1:
-        return
-    copy = KEPT / f"{_stem(sources[0])}-{code}.py"
-    with suppress(OSError, StoreError):
-        if not copy.exists():
-            files.write(copy, sources[0].read_bytes(), sync=False)
-
-
-def kept(factory: str, beginning: str) -> list[str]:
-    """The factories of the kept sources of this bot whose code begins so."""
-    sources = _sources(factory)
-    if len(sources) != 1 or not re.fullmatch("[0-9a-f]+", beginning):
-        return []
-    return [f"{path}:{_attribute(factory)}" for path in sorted(KEPT.glob(f"{_stem(sources[0])}-{beginning}*.py"))]
-
-
-def _stem(path: Path) -> str:
-    """The name of a source, without the code that a kept one has behind it."""
-    return re.sub("-[0-9a-f]{12}$", "", path.stem)
 
 
 def find_program(name: str, path: str | None = None) -> str | None:

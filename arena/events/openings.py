@@ -151,7 +151,7 @@ def _distance(move: Move, other: Move, size: int) -> int:
 # --- Books ---
 
 BOOKS = Path(__file__).parent / "books"
-"""The balanced openings that ship, a file for each size: SIZExSIZE.sgfs, made by ``arena data openings``."""
+"""The balanced openings that ship, a file for each size: SIZExSIZE.sgfs, made by ``python -m benchmarks openings``."""
 
 
 @lru_cache(maxsize=4)

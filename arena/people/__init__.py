@@ -1,1 +1,1 @@
-"""A person's game: turns, clocks, advice, saved games, counting, handicap, the tutorial. Nothing is drawn here."""
+"""A person's game: turns, clocks, advice, saved games, counting, handicap. Nothing is drawn here."""

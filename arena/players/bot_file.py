@@ -78,11 +78,6 @@ ARENA_TOML = """\
 # style = "round-robin"    # or "gauntlet": the first against the rest; or "ladder"
 # size = 9                 # and komi, rules, openings, book, plies, seed, limits, adjudicate
 
-# Colours of the boards, live or not: dark, light or high-contrast. The variable ARENA_THEME goes before it.
-
-# [screen]
-# theme = "light"
-
 # Where events are played without --cluster: a Ray cluster.
 
 # [cluster]

@@ -16,9 +16,9 @@ from typing import Any
 import bots
 from arena import ConfigError, UserError
 from arena.contract.bot import Bot, BotKind, Limits
-from arena.contract.code import Player, code_of, digest_of, kept, load_kind, with_imported
+from arena.contract.code import Player, code_of, digest_of, load_kind, with_imported
 from arena.contract.settings import conceal, plain, quoted, read_value, setting, split_settings, suggest, unquoted
-from arena.players.tables import ClusterTable, ScreenTable, TournamentTable, read_config, read_table
+from arena.players.tables import ClusterTable, TournamentTable, read_config, read_table
 from bots.nets.checkpoint import AUTO, MANIFEST, Checkpoint, find, precision_here
 
 GROUP = "arena.bots"
@@ -193,6 +193,17 @@ class Entry:
             raise type(error)(f"{_where(self.name, self.source)}: {error}") from error
         return replace(player, code=f"{self.code} {code}") if code else player
 
+    def doubt_on(self, size: int) -> str:
+        """Why it may be weak on boards of this size: they are larger than those that its net learned from. Else
+        empty."""
+        player = self.on(size)
+        if not player.net or "policy" not in player.bot_kind.heads:
+            return ""
+        net = Checkpoint.open(dict(player.settings)["checkpoint"]).manifest
+        if size <= net.size:
+            return ""
+        return f"{self.name}: its net {net.name} learned on {net.size}x{net.size} and may be weak on {size}x{size}"
+
     def on(self, size: int) -> Entry:
         """This player with the net that it has on boards of this size, if that depends on the size."""
         settings = dict(self.settings)
@@ -205,8 +216,7 @@ class Entry:
 
 class Registry:
     """All the names that can play, and the grammar that reads them: ``NAME``, ``NAME:setting=value,...``,
-    ``checkpoint:PATH``, each with ``@limit=value,...`` behind it. ``NAME#CODE`` is a bot as it was when its code began
-    so."""
+    ``checkpoint:PATH``, ``mybot.py``, each with ``@limit=value,...`` behind it."""
 
     def __init__(self, config: Path | None = None, results: Path = Path("results")):
         """Collect kinds and entries; ``config`` is an arena.toml, ``results`` where checkpoints are looked for first.
@@ -232,10 +242,9 @@ class Registry:
             if source != ARENA:
                 self._add(kind, kind, {}, source)
         self._tournaments: dict[str, TournamentTable] = {}
-        self.screen, self.cluster = ScreenTable(), ClusterTable()
+        self.cluster = ClusterTable()
         if config is not None:
             tables = read_config(config)
-            self.screen = read_table(ScreenTable, tables["screen"], f"{config}: [screen]")
             self.cluster = read_table(ClusterTable, tables["cluster"], f"{config}: [cluster]")
             for name, table in tables["bots"].items():
                 self._add_table(name, table, str(config))
@@ -289,6 +298,8 @@ class Registry:
         if name in self._files:
             self._load(self._files[name])
         if name not in self._entries:
+            if name.endswith(".py"):
+                raise ConfigError(f"{name} is run only if it was typed here or is in arena.toml")
             bot, at, limit = name.partition("@")
             if at and bot in self._entries:
                 Limits.read(limit, bot)  # which refuses it: else it had been found
@@ -299,12 +310,13 @@ class Registry:
 
     def knows(self, spec: str) -> bool:
         """Whether ``spec`` begins with the name of a bot."""
-        name = re.split("[:@#]", spec, maxsplit=1)[0]
-        return name in self._entries or name in self._files or spec.startswith("checkpoint:")
+        name = re.split("[:@]", spec, maxsplit=1)[0]
+        return name in self._entries or name in self._files or name.endswith(".py") or name == "checkpoint"
 
     def resolve(self, spec: str) -> Entry:
         """The player that ``spec`` names. Raises ConfigError with a suggestion for an unknown name, setting or limit,
         and CheckpointError for a net that can't be used."""
+        self._take_file(re.split("[:@]", spec, maxsplit=1)[0])
         return self._with_net(self._read(spec))
 
     def resolve_stored(self, spec: str) -> Entry:
@@ -350,8 +362,6 @@ class Registry:
             if not path:
                 raise ConfigError("'checkpoint:' needs the name or folder of a net, as in checkpoint:sl-9x9")
             base = self._make(f"checkpoint:{path}", "policy", {"checkpoint": path}, COMMAND_LINE)
-        elif "#" in name:
-            base = self._as_it_was(*name.split("#", maxsplit=1))
         else:
             base = self.entry(name)
         if not rest:
@@ -377,13 +387,12 @@ class Registry:
         label = f"{base.name}{separator}{listed}" if listed else base.name
         return replace(base, name=label, settings=full.settings)
 
-    def _as_it_was(self, name: str, code: str) -> Entry:
-        """The bot whose code began so, from the source that was kept of it. Raises ConfigError."""
-        now = self.entry(name)
-        found = kept(now.factory, code)
-        if not found:
-            raise ConfigError(f"'{name}#{code}': no saved version of {name} has a code that starts like this")
-        return replace(now, name=f"{name}#{code}", factory=found[0])
+    def _take_file(self, name: str) -> None:
+        """Have a Python file that was typed as a bot be one. Raises ConfigError."""
+        if name.endswith(".py") and name not in self._entries and name not in self._files:
+            if not Path(name).is_file():
+                raise ConfigError(f"there is no file {name}")
+            self._add(name, f"{name}:BOT", {}, COMMAND_LINE)
 
     def _make(self, name: str, kind: str, settings: Mapping[str, Any], source: str) -> Entry:
         if kind not in self._kinds:
@@ -440,10 +449,10 @@ class Registry:
     def _load(self, entry: Entry) -> None:
         """Run the file of a bot. Raises ConfigError where it isn't there, or isn't the user's own choice."""
         file = Path(entry.factory.rpartition(":")[0])
-        where = f"{entry.source}: [bots.{entry.name}]"
+        where = _where(entry.name, entry.source)
         if not file.is_file():
             raise ConfigError(f"{where}: kind = {entry.kind!r}: there is no file {file}")
-        for path in (Path(entry.source), file):
+        for path in [file] if entry.source == COMMAND_LINE else [Path(entry.source), file]:
             if path.stat().st_uid not in (0, os.getuid()):
                 raise ConfigError(
                     f"{where}: kind = {entry.kind!r} is refused: {path} belongs to another user; "

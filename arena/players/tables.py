@@ -13,18 +13,11 @@ from arena.files import read_toml
 
 T = TypeVar("T")
 
-TABLES = {"bots": "[bots.NAME]", "tournaments": "[tournaments.NAME]", "screen": "[screen]", "cluster": "[cluster]"}
+TABLES = {"bots": "[bots.NAME]", "tournaments": "[tournaments.NAME]", "cluster": "[cluster]"}
 """The tables, and how each is written."""
 
 STYLES = ("round-robin", "gauntlet", "ladder")
 """Who meets whom in a tournament."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScreenTable:
-    """The ``[screen]`` of an arena.toml; None is what it doesn't say."""
-
-    theme: str | None = setting(None, "colours of the board", choices=("dark", "light", "high-contrast"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +86,7 @@ def first_given(*values: Any) -> Any:
 
 
 def read_config(path: Path) -> dict[str, dict[str, Any]]:
-    """The ``[bots]``, ``[tournaments]``, ``[screen]`` and ``[cluster]`` tables of an arena.toml. Raises ConfigError."""
+    """The ``[bots]``, ``[tournaments]`` and ``[cluster]`` tables of an arena.toml. Raises ConfigError."""
     data = read_toml(path, error=ConfigError, hint="correct it, or name another file with --config")
     for key in data:
         if key not in TABLES:

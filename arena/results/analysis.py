@@ -28,7 +28,7 @@ from arena.go.record import Record
 if TYPE_CHECKING:
     import numpy as np
 
-    from arena.contract.bot import Decision
+    from arena.contract.bot import Decision, Glance
     from arena.players.registry import Entry
 
 AT_ONCE = 8
@@ -50,9 +50,10 @@ class Evaluation:
     """What a bot thinks of one position. All of it but ``candidates`` is Black's view.
 
     ``number`` moves have led to it, so it is 0 for the first. ``win_rate`` is in [0, 1], and that of the best move.
-    ``ownership`` (size²,) in [-1, 1] is whose each point will be, and ``margin`` the score by that, komi counted; None
-    for a bot that doesn't tell. ``candidates``, the best first, are there when the
-    bot searches; their win rates are of the side to move. ``line`` is the play expected, the best move itself first.
+    ``ownership`` (size²,) in [-1, 1] is the predicted owner of each point, and ``margin`` the score by that, komi
+    counted: for a net, the mean of that and of the one after the best move; None for a bot that reports neither.
+    ``candidates``, the best first, are there when the bot searches; their win rates are of the side to move. ``line``
+    is the play expected, the best move itself first.
     """
 
     number: int
@@ -172,8 +173,26 @@ def _evaluate(games: Sequence[Game], bot: Bot, limits: Limits) -> Iterator[Evalu
         candidates = [bot.analyse(game, Limits(simulations=1)) for game in games]
     except BotFault as fault:
         raise AnalysisError(f"the bot failed: {' '.join(str(fault).split())}") from fault
-    for game, decision, weighed in zip(games, decisions, candidates, strict=True):
-        yield _evaluation(game, decision, weighed)
+    following = [_after_best(game, decision) for game, decision in zip(games, decisions, strict=True)]
+    has_ownership = all(decision.ownership is not None for decision in decisions)
+    glances: Sequence[Glance | None] = bot.glance(following) if has_ownership else []
+    for game, decision, weighed, after, glance in zip(
+        games, decisions, candidates, following, glances or [None] * len(games), strict=True
+    ):
+        evaluation = _evaluation(game, decision, weighed)
+        if glance is not None and glance.ownership is not None and decision.score is None:
+            # a net predicts a little less for the side to move, which would swing with every move
+            margin = after.expected_margin(glance.ownership if after.to_play is BLACK else -glance.ownership)
+            evaluation = replace(evaluation, margin=((evaluation.margin or 0.0) + margin) / 2)
+        yield evaluation
+
+
+def _after_best(game: Game, decision: Decision) -> Game:
+    """The position after the move that was chosen."""
+    after = game.copy()
+    if decision.move is not None and not game.is_over and game.legal_moves()[decision.move]:
+        after.play(decision.move)
+    return after
 
 
 def _evaluation(game: Game, decision: Decision, weighed: Sequence[Candidate]) -> Evaluation:

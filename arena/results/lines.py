@@ -45,13 +45,14 @@ def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 6)
 
 
-def game_line(record: Record) -> str:
-    """A stored game with its moves and what was reported of them."""
+def game_line(record: Record, number: int | None = None) -> str:
+    """A stored game, its number in the database, its moves and what was reported of them."""
     outcome, size = record.outcome, record.rules.size
     return line(
         "game",
         {
             "id": record.id,
+            "number": number,
             "event": record.event,
             "date": record.date,
             "black": record.black,
@@ -165,14 +166,14 @@ def _found(report: Findings) -> dict[str, Any]:
     }
 
 
-def bot_line(entry: Entry, elo: Estimate | None) -> str:
+def bot_line(entry: Entry, summary: str, elo: Estimate | None) -> str:
     """One of those that can play."""
     return line(
         "bot",
         {
             "name": entry.name,
             "kind": entry.kind,
-            "summary": entry.bot_kind.summary,
+            "summary": summary,
             "settings": {
                 key: describe(key, value) if key in COMMANDS else value
                 for key, value in entry.settings

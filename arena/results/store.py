@@ -275,9 +275,14 @@ class Store:
         return self._record(row)
 
     def find_game(self, text: str) -> Record:
-        """The game whose id is ``text``, or the only one whose id begins or ends so; ``7`` and ``league/7`` end with
-        the game's number. Raises StoreError when there is none, or more than one."""
+        """The game whose row has the number ``text``, as ``numbered_games`` gives it; else the game whose id is
+        ``text``, or the only one whose id begins or ends so: ``league/7`` ends with the game's number in its event.
+        Raises StoreError when there is none, or more than one."""
         event, _, number = text.rpartition("/")
+        if text.isdecimal():
+            for _, record in self._numbered("seq = :seq", {"seq": min(int(number), 2**63 - 1)}):
+                return record
+            return self.game(text)
         tail = f"/{number:0>5}" if number.isdecimal() else text
         fits = {
             "tail": tail,
@@ -304,23 +309,24 @@ class Store:
         with _in_one_line(self.path):
             return [row["id"] for row in self._connection.execute(query, (beginning, most))]
 
-    def games(
+    def games(self, **wanted: Any) -> Iterator[Record]:
+        """The games of ``numbered_games``."""
+        return (record for _, record in self.numbered_games(**wanted))
+
+    def numbered_games(
         self,
         *,
-        event: str | None = None,
-        player: str | None = None,
-        size: int | None = None,
-        forfeits: bool = False,
         limit: int | None = None,
         newest_first: bool = False,
         spread: int | None = None,
-    ) -> Iterator[Record]:
-        """Games in the order of their arrival, or the other way round, read as they are asked for.
+        **wanted: Any,
+    ) -> Iterator[tuple[int, Record]]:
+        """Games in the order of their arrival, or the other way round, read as they are asked for, each with the number
+        of its row, which no other game of the file has. ``wanted`` are the filters of ``count``.
 
-        ``player`` is a name or an identity, of either colour; ``forfeits`` leaves only games that a fault ended;
         ``limit`` keeps the first N in that order, and ``spread`` keeps N at equal distances.
         """
-        condition, values = _condition(event=event, player=player, size=size, forfeits=forfeits)
+        condition, values = _condition(**wanted)
         total = 0 if spread is None else self._number(condition, values)
         if spread is not None and spread < total:
             values |= {"spread": spread, "total": total}
@@ -330,7 +336,7 @@ class Store:
             )"""
         order = "DESC" if newest_first else "ASC"
         values["limit"] = -1 if limit is None else max(0, limit)
-        return (record for _, record in self._numbered(f"{condition} ORDER BY seq {order} LIMIT :limit", values))
+        return self._numbered(f"{condition} ORDER BY seq {order} LIMIT :limit", values)
 
     def scores(self, *, event: str | None = None, pool: Pool | None = None) -> Iterator[list[Score]]:
         """Games without their moves, in the order of their arrival, read some at a time: all, those of an event, or
@@ -352,12 +358,6 @@ class Store:
         except FOREIGN as error:
             raise StoreError(_damaged(row[1], self.path, error)) from error
 
-    def games_after(self, seq: int, *, event: str | None = None) -> Iterator[tuple[int, Record]]:
-        """The games that arrived after number ``seq`` (0 for all), each with its number: where to go on next time."""
-        # the plus has SQLite begin at the number: by the index of events it would read a whole event each time
-        condition = "seq > :seq" if event is None else "seq > :seq AND +event = :event"
-        return self._numbered(f"{condition} ORDER BY seq", {"seq": seq, "event": event})
-
     def participants(self, event: str) -> dict[str, str]:
         """Who has played in an event: names by identity, the latest name of each."""
         query = """
@@ -369,16 +369,10 @@ class Store:
         with _in_one_line(self.path):
             return {row["identity"]: row["name"] for row in self._connection.execute(query, {"event": event})}
 
-    def count(
-        self,
-        *,
-        event: str | None = None,
-        player: str | None = None,
-        size: int | None = None,
-        forfeits: bool = False,
-    ) -> int:
-        """How many games ``games`` would give."""
-        return self._number(*_condition(event=event, player=player, size=size, forfeits=forfeits))
+    def count(self, **wanted: Any) -> int:
+        """How many games there are of this ``event`` (by its id), with this ``player`` and this ``opponent``, won by
+        this ``winner`` (names or identities), of this ``size``, that ended like this (``endings``)."""
+        return self._number(*_condition(**wanted))
 
     def _number(self, condition: str, values: dict[str, Any]) -> int:
         with _in_one_line(self.path):
@@ -630,17 +624,27 @@ def _one_line(text: str) -> str:
 
 
 def _condition(
-    *, event: str | None = None, player: str | None = None, size: int | None = None, forfeits: bool = False
+    *,
+    event: str | None = None,
+    player: str | None = None,
+    opponent: str | None = None,
+    winner: str | None = None,
+    size: int | None = None,
+    endings: Sequence[str] = (),
 ) -> tuple[str, dict[str, Any]]:
     """An SQL condition and the values it names."""
+    won = "CASE winner WHEN 1 THEN :winner IN (black, black_player) WHEN 2 THEN :winner IN (white, white_player) END"
     given = {
         "event = :event": event,
         ":player IN (black, white, black_player, white_player)": player,
+        ":opponent IN (black, white, black_player, white_player)": opponent,
+        won: winner,
         "size = :size": size,
-        "ending IN ('time', 'illegal', 'crash')": forfeits or None,
+        "ending IN (SELECT value FROM json_each(:endings))": endings or None,
     }
     condition = " AND ".join(["TRUE", *(text for text, value in given.items() if value is not None)])
-    return condition, {"event": event, "player": player, "size": size}
+    values = {"event": event, "player": player, "opponent": opponent, "winner": winner, "size": size}
+    return condition, values | {"endings": json.dumps([str(ending) for ending in endings])}
 
 
 # --- Rows and records ---

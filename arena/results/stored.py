@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -51,18 +51,6 @@ EMBEDDED = 200
 def last_games(store: Store, event: str) -> list[Record]:
     """The games of an event that can be stepped through on a page: the last ones, the newest first."""
     return list(store.games(event=event, limit=EMBEDDED, newest_first=True))
-
-
-def short_ids(ids: Sequence[str], events: Sequence[str]) -> list[str]:
-    """The ids of stored games, as short as ``Store.find_game`` tells them apart by the names of all events: of a match
-    its digest and the number, else all but the zeros."""
-    short = []
-    for id in ids:
-        event, _, number = id.rpartition("/")
-        tail = "-".join(event.split("-")[-2:])
-        is_alone = event in events and sum(one.endswith(tail) for one in events) == 1 and tail[:8].isalnum()
-        short.append(f"{tail if is_alone else event}/{int(number)}" if number.isdecimal() else id)
-    return short
 
 
 @contextmanager

@@ -31,7 +31,6 @@ class Theme:
     is hollow and every point takes two columns of one line.
     """
 
-    name: str
     wood: RGB
     darkest: RGB
     lightest: RGB
@@ -51,28 +50,7 @@ class Theme:
         return f"on #{_hex(self.wood)}"
 
 
-DARK = Theme("dark", (0x98, 0x6D, 0x3A), (0x68, 0x4B, 0x28), (0xC0, 0x8A, 0x4A), "#583c1a", "on #3479bb")
-LIGHT = Theme(
-    "light",
-    (0x98, 0x6D, 0x3B),
-    (0x72, 0x51, 0x2A),
-    (0xC0, 0x8A, 0x4A),
-    "#583c1a",
-    "on #3277c5",
-    mark="bold #000000",
-)
-HIGH_CONTRAST = Theme(
-    "high-contrast",
-    (0x75, 0x75, 0x75),
-    (0x5C, 0x5C, 0x5C),
-    (0x90, 0x90, 0x90),
-    "#000000",
-    "on #246ef2",
-    label="bold",
-    mark="bold #ffff00",
-)
-
-THEMES = {theme.name: theme for theme in (DARK, LIGHT, HIGH_CONTRAST)}
+DARK = Theme((0x98, 0x6D, 0x3A), (0x68, 0x4B, 0x28), (0xC0, 0x8A, 0x4A), "#583c1a", "on #3479bb")
 
 
 @lru_cache(maxsize=1024)

@@ -16,14 +16,11 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from arena.ratings import Estimate
-from arena.results.event import Moment, Place
+from arena.results.event import Moment
 from arena.screen import style
 
 MARKS = "123456789abcdefghijklmnopqrstuvwxyz"
 """The signs of curves, by rank; players further down have none."""
-
-NARROW = 64
-"""Columns below which a name stands above its bar instead of beside it."""
 
 WIDEST = 120
 HEIGHT = 14
@@ -122,63 +119,6 @@ class Canvas:
         left = " " * self.margin
         yield Text(left + self.signs.corner + self.signs.line * self.columns, style.LABEL)
         yield Text(f"{left} {first}{last:>{self.columns - len(first)}}", style.LABEL)
-
-
-# --- Intervals ---
-
-
-@dataclass(frozen=True, slots=True)
-class EloBars:
-    """Everybody's Elo with its 95 % interval, a line each; an arrow on a side that the games don't bound."""
-
-    places: Sequence[Place]
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        signs, width = SIGNS, min(WIDEST, options.max_width)
-        rated = [(rank, place, place.elo) for rank, place in enumerate(self.places, 1) if place.elo is not None]
-        known = [end for _, _, elo in rated for end in elo.known]
-        if not known:
-            return
-        texts = [str(elo) for _, _, elo in rated]
-        told = max(map(cell_len, texts)) + 1
-        names = [f"{rank} {place.name}" for rank, place, _ in rated]
-        named = 0 if width < NARROW else min(max(map(cell_len, names)), width // 3) + 1
-        scale = Scale.over([*known, 0.0], width - named - told)
-        for name, text, (_, _, elo) in zip(names, texts, rated, strict=True):
-            if not named:
-                yield Text(style.spell(name))
-            short = style.spell(style.shorten(name, named - 1))
-            line = style.pad(short, named) if named else Text()
-            yield line.append(_bar(elo, scale, signs)).append_text(style.right(text, told))
-        ticks = scale.ticks(scale.cells // 10)
-        axis = "".join(signs.tick if cell in ticks else signs.line for cell in range(scale.cells))
-        yield Text(" " * named + axis, style.LABEL)
-        yield Text(" " * named + _labels(ticks, scale.cells), style.LABEL)
-
-
-def _bar(elo: Estimate, scale: Scale, signs: Signs) -> str:
-    cells = [" "] * scale.cells
-    low, high = elo.interval.low, elo.interval.high
-    first = 0 if low is None else scale.cell(low)
-    last = scale.cells - 1 if high is None else scale.cell(high)
-    cells[first : last + 1] = signs.line * (last + 1 - first)
-    if first < last:
-        cells[first] = signs.below if low is None else signs.left
-        cells[last] = signs.above if high is None else signs.right
-    cells[scale.cell(elo.value)] = signs.point
-    return "".join(cells)
-
-
-def _labels(ticks: Mapping[int, str], cells: int) -> str:
-    words = ""
-    for cell, text in ticks.items():
-        start = min(cells - len(text), cell - len(text) // 2)
-        if start > len(words) or not words:
-            words = words.ljust(max(0, start)) + text
-    return words
-
-
-# --- Elo over the games ---
 
 
 class Point(NamedTuple):

@@ -21,7 +21,6 @@ from arena.go.moves import BLACK, WHITE
 from arena.go.record import Played
 from arena.ratings import Comparison, Estimate, SprtState
 from arena.results.event import Findings, Moment
-from arena.results.live import End, Watch
 from arena.screen import style
 from arena.screen.board import DARK, SMALLEST, Theme
 from arena.screen.chart import HEIGHT, EloCourse
@@ -92,7 +91,7 @@ class MatchView(EventView[MatchTally]):
     def head(self) -> str:
         """Who plays what, in a line."""
         first, second = self.match.players
-        return f"{first} against {second}: {self.match.games} games, {setting_line(self.match)}"
+        return f"{first} against {second}: {style.some(self.match.games, 'game')}, {setting_line(self.match)}"
 
     @property
     def progress(self) -> str:
@@ -102,7 +101,7 @@ class MatchView(EventView[MatchTally]):
         if counts.games:
             parts += [style.score(counts), style.per_cent(counts.share)]
         if self.comparison is not None:
-            counted = f" from the first {self.tally.games} games" if self.standings.waiting else ""
+            counted = f" from the first {style.some(self.tally.games, 'game')}" if self.standings.waiting else ""
             parts.append(f"Elo {self.comparison.elo}{counted}")
         if self.test is not None:
             parts.append(f"LLR {self.test.llr:+.2f} ({self.test.lower:+.2f}, {self.test.upper:+.2f})")
@@ -595,20 +594,3 @@ def show(
     show_event(screen, updates, console)
     print_summary(screen.view.findings(), console)
     return screen.view
-
-
-def show_watched(event: Match | Tournament | Ladder, watch: Watch, console: Console, theme: Theme = DARK) -> None:
-    """Show an event until it ends or nobody plays it any more. Ctrl-C and the key to quit come through as
-    KeyboardInterrupt; the event goes on."""
-    live = watch.look.live
-    games = show(event, watch.updates(), console, watch.clock, theme=theme).stored
-    go_on = f"; resume it with: {live.command}" if live.command else "; the same command plays the rest"
-    stored = f"{games} of {event.games} games are stored{go_on}"
-    match watch.end:
-        case End.STOPPED:
-            words = f"The event was stopped. {stored}"
-        case End.DIED:
-            words = f"The process that played it ({live.process}) has died. {stored}"
-        case _:
-            return
-    style.say(words, console)

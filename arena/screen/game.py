@@ -203,7 +203,8 @@ class AnalysisSheet:
                 words += f" The largest mistake{'s' * (len(listed) > 1)}: {', '.join(listed)}."
             yield Text(words)
         yield Text(
-            "Black %: Black's win rate after the move. Score: who is ahead then, by ownership. "
+            "Black %: Black's win rate after the move, by the search. Score: who leads then, by how many points, by "
+            "predicted owners and komi, whoever is to move; near 50 % the two may disagree. "
             "Loss: win rate that the move cost its player, in points. '!' marks the largest mistakes.",
             style.LABEL,
         )

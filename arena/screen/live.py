@@ -337,7 +337,7 @@ class Frame(ABC, Generic[V]):
         number, place = len(watched.moves), self.view.boards.place
         game = f"game {watched.pairing.number + 1}"
         if watched.record is not None and watched.record.outcome is not None:
-            return self._text(style.clip(f"{game}: {watched.record.outcome.sgf}, {number} moves", width))
+            return self._text(style.clip(f"{game}: {watched.record.outcome.sgf}, {style.some(number, 'move')}", width))
         move = ""
         if watched.moves:
             sign = stone_sign(BLACK if number % 2 else WHITE)

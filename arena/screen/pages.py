@@ -10,20 +10,17 @@ import io
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from html import escape
 from itertools import groupby
-from math import isnan
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from arena import ConfigError, files
+from arena import files
 from arena.go.record import Record
 from arena.ratings import Estimate
 from arena.results.event import Participant, Report
-from arena.results.gate import History, Over, Ruling, Version
 from arena.results.stored import Trained
 from arena.screen import style
 from arena.screen.chart import points_of, range_of
@@ -37,11 +34,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from trainers.evaluation import Evaluation
 
 COLOURS = ("#3b8fd4", "#d97f0a", "#009e73", "#cc79a7", "#8a6bd1", "#d55e00", "#808080")
 MARKERS = "osD^vPX*<>"
-INK = "#222222"
 PAGE_INK = "#012345"
 """Stands for a page's own colour of text; no curve has it."""
 
@@ -51,7 +46,6 @@ NAME = 26
 OPEN = 100.0
 """Elo that an interval is drawn long, at least, on a side that the games don't bound."""
 
-PNG_WIDTH, DPI = 8.0, 150
 PAGE_WIDTH = 6.0  # inches; a phone shows that at half its size
 
 
@@ -68,32 +62,6 @@ class _Panel:
     title: str
     height: float  # inches
     draw: Callable[[Axes], None]
-
-
-def draw_png(report: Report, trained: Sequence[Trained], path: Path) -> Path:
-    """Write all the plots into one picture. Raises ConfigError for a name that isn't of a PNG and for an event without
-    games, StoreError when the file can't be written."""
-    panels = list(_panels(report, trained))
-    return _write_png(panels, path, f"{report.id} has no finished game to draw; play some first")
-
-
-def _write_png(panels: Sequence[_Panel], path: Path, why_empty: str) -> Path:
-    """The panels below each other in one picture; without any, ConfigError says ``why_empty``."""
-    import matplotlib
-
-    if path.suffix.lower() != ".png":
-        raise ConfigError(f"{path}: a plot is written as PNG; name it {path.with_suffix('.png').name}")
-    if not panels:
-        raise ConfigError(why_empty)
-    with matplotlib.rc_context(_settings(INK)):
-        figure = _figure(PNG_WIDTH, panels)
-        figure.set_facecolor("white")
-        for axes, panel in zip(figure.axes, panels, strict=True):
-            axes.set_title(panel.title, loc="left")
-        content = io.BytesIO()
-        _save(figure, content, format="png", dpi=DPI)
-    files.write(path, content.getvalue())
-    return path
 
 
 def draw_svgs(report: Report, trained: Sequence[Trained]) -> list[Drawing]:
@@ -221,86 +189,6 @@ def _legend_below(axes: Axes, columns: int) -> None:
 
 def _thousands(rows: float, _: float) -> str:
     return f"{rows / 1e6:g} M" if rows >= 1e6 else f"{rows / 1e3:g} k" if rows else "0"
-
-
-def draw_history(history: History, over: Over, path: Path) -> None:
-    """Draw an entry's checkpoints and their strength into a PNG. Raises ConfigError for another name and where fewer
-    than two are rated, StoreError when the file can't be written."""
-    rated = history.rated(over)
-    known = "games" if over is Over.GATES else f"games and known {over} of training"
-    title = f"{history.entry}: checkpoints and gates"
-    panel = _Panel(title, 3.6, lambda axes: _draw_versions(axes, rated, over, history.anchor))
-    why_empty = f"{history.entry} has fewer than two checkpoints with {known}, so there is nothing to plot"
-    _write_png([panel] if len(rated) > 1 else [], path, why_empty)
-
-
-def _draw_versions(axes: Axes, rated: Sequence[Version], over: Over, anchor: str) -> None:
-    """Those that the entry has played are joined; each verdict has a marker of its own."""
-    from matplotlib.ticker import MaxNLocator
-
-    verdicts: dict[Ruling | None, tuple[str, str]] = {
-        None: ("by no gate", "D"),
-        Ruling.ACCEPTED: ("accepted", "o"),
-        Ruling.REJECTED: ("rejected", "X"),
-        Ruling.UNDECIDED: ("undecided", "s"),
-    }
-    axes.axhline(0, color=COLOURS[-1], linewidth=0.8)
-    played = [
-        (one.place(over), one.elo.value)
-        for one in rated
-        if (one.evidence is None or one.evidence.ruling is Ruling.ACCEPTED) and one.elo is not None
-    ]
-    axes.plot([place for place, _ in played], [elo for _, elo in played], color=COLOURS[-1], linewidth=1)
-    for number, (verdict, (words, marker)) in enumerate(verdicts.items()):
-        found = [one for one in rated if (None if one.evidence is None else one.evidence.ruling) is verdict]
-        for one in found:
-            if one.elo is not None:
-                _draw_estimate(axes, one.elo, one.place(over), COLOURS[number], marker, upright=True)
-                _annotate(axes, one.checkpoint, one.place(over), one.elo)
-        if found:
-            axes.plot([], [], color=COLOURS[number], marker=marker, linestyle="", label=words)
-    axes.margins(0.15)
-    axes.set_xlabel({Over.ROWS: "training rows", Over.GATES: "gate"}[over])
-    if over is Over.ROWS:
-        axes.xaxis.set_major_formatter(_thousands)
-    if over is Over.GATES:
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_ylabel(f"Elo above {shorten(anchor, NAME)}")
-    _legend_below(axes, 4)
-
-
-def draw_evaluation(evaluation: Evaluation, path: Path) -> None:
-    """Draw the figures over the number of the move. Raises ConfigError, StoreError."""
-    last = max((ply for ply, sums in enumerate(evaluation.sums) if sums[0]), default=0)
-    by_ply = [evaluation.figures(ply, ply) for ply in range(last + 1)]
-    plots = (
-        ("Moves predicted", "share", {"top-1": "top1", "top-3": "top3", "top-5": "top5"}),
-        ("Results", "mean squared error", {"net": "value_error", "constant": "value_floor"}),
-        (
-            "Ownership predicted",
-            "share of points",
-            {"net": "ownership", "nearest stone": "by_nearest", "stone": "by_stone"},
-        ),
-    )
-    panels = []
-    for title, unit, fields in plots:
-        curves = {name: [getattr(one, field) for one in by_ply] for name, field in fields.items()}
-        if not all(map(isnan, next(iter(curves.values())))):
-            panels.append(_Panel(title, 3.0, partial(_draw_lines, curves, unit)))
-    _write_png(panels, path, "the games contain nothing to plot")
-
-
-def _draw_lines(curves: Mapping[str, Sequence[float]], unit: str, axes: Axes) -> None:
-    """Curves over the number of the move; NaN leaves a gap."""
-    for number, (name, values) in enumerate(curves.items()):
-        moves = range(1, len(values) + 1)
-        axes.plot(moves, values, color=COLOURS[number], marker=MARKERS[number], markersize=3, markevery=5, label=name)
-    axes.set_xlabel("move")
-    axes.set_ylabel(unit)
-    axes.legend(fontsize="small")
-
-
-# --- Around the plots ---
 
 
 def _settings(ink: str, **more: str) -> Any:

@@ -140,15 +140,18 @@ class Talk:
         """What is played, and what was played so far."""
         now = self._told
         self._say(introduction(now))
-        goes_on = any(turn.colour in now.people for turn in now.turns)  # else the bot was quick to begin
-        if goes_on:
-            self._say(f"It continues after move {len(now.turns)}. {sentence(now.turns[-1], now.size)}")
+        known = now.turns if any(turn.colour in now.people for turn in now.turns) else ()  # else the bot was quick
+        if now.is_of_event:
+            known = now.turns[: now.record.opening]
+        if known:
+            where = "It begins after an opening of" if now.is_of_event else "It continues after move"
+            moves = some(len(known), "move") if now.is_of_event else f"{len(known)}"
+            self._say(f"{where} {moves}. {sentence(known[-1], now.size)}")
         self._say("Type a point such as d4, or: pass, undo, hint, score, board, resign, save, quit, help.")
-        if goes_on or (not now.turns and (now.handicap or self._manner.with_board)):
+        if known or (not now.turns and (now.handicap or self._manner.with_board)):
             self._show(now)
-        turns = now.turns if goes_on else ()
         begun = replace(now.record, moves=(), outcome=None)
-        self._told = replace(now, turns=turns, record=begun, version=now.version - 1)
+        self._told = replace(now, turns=known, record=begun, version=now.version - 1)
         self.report()
 
     @property

@@ -247,10 +247,11 @@ class Seat:
         self.message = "Leaving; the game is saved." if self._leaves_at else "Enter leaves; the game is saved."
 
     def _shortcut(self, key: str) -> str:
-        """The word that a key stands for, if any: no word that can be typed has one of these signs, or begins so after
-        the end."""
+        """The word that a key stands for, if any. While a line is typed, keys are text."""
+        if self.line:
+            return ""
         words = {"?": "help", "!": "!", "=": "="}
-        if self.snapshot.phase is Phase.OVER and not self.line:
+        if self.snapshot.phase is Phase.OVER:
             words |= {"q": "quit", "r": "review", "n": "rematch"}
         return words.get(key, "")
 

@@ -11,19 +11,17 @@ from itertools import pairwise
 from math import comb
 from pathlib import Path
 
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.text import Text
+from rich.console import Console
 
 from arena.events.standings import Forfeit, League, MatchTally, SequentialTest, Standings
 from arena.go.moves import Colour
 from arena.players.bot_file import Change
 from arena.ratings import Sprt, Verdict
 from arena.results.event import EndingCount, Findings, Kind, Report
-from arena.results.gate import Evidence, History, Over, Ruling, Version
+from arena.results.gate import Evidence, Ruling
 from arena.results.planning import usual_games
 from arena.results.stored import Overview
 from arena.screen import style
-from arena.screen.chart import HEIGHT, MARKS, Canvas, EloBars, EloCourse, Scale
 from arena.screen.style import some
 from arena.screen.tables import Sheet, print_facts, print_title, square_sheet, standings_sheet
 
@@ -372,18 +370,6 @@ def _print(sections: Iterable[Section], console: Console) -> None:
             print_facts(section.title, section.body, console)
 
 
-def print_plots(report: Report, console: Console) -> None:
-    """Both charts of an event, with their titles; nothing without games."""
-    if not report.anchor:
-        return
-    print_title("Elo with 95 % intervals", console)
-    console.print(EloBars(report.places))
-    names = [place.name for place in report.places]
-    who = "".join(f"of {name} " for name in names if name != report.anchor) if len(names) == 2 else ""
-    print_title(f"Elo {who}above {report.anchor} over the games played", console)
-    console.print(EloCourse(report.course, names))
-
-
 def overviews_sheet(events: Sequence[Overview]) -> Sheet:
     """The list of events, the newest last."""
     rows = []
@@ -415,7 +401,8 @@ def gate_lines(evidence: Evidence, folder: Path, change: Change | None, noted: S
         games = some(evidence.games.games, "game")
         yield f"Undecided after {games}: {entry} keeps {against}. More games (-n) continue the test."
     manifests = "".join(f", {folder / 'manifest.json'}" for folder in noted)
-    yield f"The evidence: event {evidence.match.event}{manifests}; see arena gate --history {entry}."
+    event = evidence.match.event
+    yield f"The evidence: event {event}{manifests}; arena games --event {event} lists its games."
 
 
 def _undo(change: Change) -> str:
@@ -426,98 +413,3 @@ def _undo(change: Change) -> str:
     if change.before is None:
         return f"remove that line from {change.path}"
     return f'write {change.setting} = "{change.before}" there again'
-
-
-# --- History ---
-
-
-def history_sheet(history: History) -> Sheet:
-    """The versions, a line each. The signs of the first column are those of the drawing."""
-    rows = []
-    for version in history.versions:
-        evidence = version.evidence
-        match = (
-            _elsewhere(version)
-            if evidence is None
-            else f"{evidence.elo} on {evidence.against} ({evidence.games.games})"
-        )
-        rows.append(
-            (
-                f"{_mark(version)}*" if version.is_present else _mark(version),
-                version.checkpoint,
-                _verdict(version),
-                version.created[:10] or (version.elsewhere or {}).get("date", ""),
-                match,
-                "" if version.elo is None else str(version.elo),
-                _short(version.rows),
-                f"{version.minutes:.0f}" if version.minutes else "",
-            )
-        )
-    note = f"* {history.entry} plays this one now."
-    if history.anchor:
-        note += f" Elo: by all stored games on {history.terms}, above {history.anchor}, with 95 % intervals;"
-        note += " match: in the gate's own games (their number)."
-    if not history.gates:
-        note += f" No gate was played for it here: arena gate CHECKPOINT --against {history.entry}"
-    columns = ("", "checkpoint", "verdict", "date", "match", "Elo", "rows", "min")
-    return Sheet(columns, rows, note, flexible=(1, 4), numbers=(5, 6, 7))
-
-
-def _verdict(version: Version) -> str:
-    if version.evidence is not None:
-        return str(version.evidence.ruling)
-    return "no gate" if version.elsewhere is None else f"{version.elsewhere.get('verdict', 'gate')} elsewhere"
-
-
-def _elsewhere(version: Version) -> str:
-    """A gate that isn't among these results, as the manifest tells of it."""
-    told = version.elsewhere or {}
-    elo, against, games = told.get("elo"), told.get("opponent_checkpoint"), told.get("games")
-    return "" if elo is None else f"{elo:+.1f} on {against} ({games})"
-
-
-def _mark(version: Version) -> str:
-    return MARKS[version.number - 1] if version.number <= len(MARKS) else ""
-
-
-def _short(rows: int) -> str:
-    for least, unit in ((1e6, f"{rows / 1e6:.2f} M"), (1e4, f"{rows / 1e3:.0f} k"), (1, f"{rows}")):
-        if rows >= least:
-            return unit
-    return ""
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryPlot:
-    """Strength over training, or over the gates: a version's sign is that of its line in the table, with its 95 %
-    interval; an arrow on a side that the games don't bound. Nothing for fewer than two that are rated."""
-
-    history: History
-    over: Over
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        rated = self.history.rated(self.over)
-        versions = [
-            (version, version.elo) for version in rated if version.number <= len(MARKS) and version.elo is not None
-        ]
-        if len(versions) < 2:
-            return
-        scale = Scale.over([end for _, elo in versions for end in elo.known], HEIGHT)
-        canvas = Canvas(scale, options.max_width)
-        places = [version.place(self.over) for version, _ in versions]
-        low, high = min(places), max(places)
-        taken: set[int] = set()
-        for version, elo in versions:
-            share = (version.place(self.over) - low) / (high - low) if high > low else 0.5
-            wanted = round(share * (canvas.columns - 1))
-            free = [column for column in range(canvas.columns) if column not in taken]
-            column = min(free, key=lambda column: abs(column - wanted))
-            taken |= {column - 1, column, column + 1}
-            canvas.put_estimate(column, elo, _mark(version))
-        yield Text()
-        title = f"Elo above {self.history.anchor} over {_SCALES[self.over]}"
-        yield Text(title, "bold")
-        yield from canvas.lines(f"{low:,.0f}", f"{high:,.0f}")
-
-
-_SCALES = {Over.ROWS: "rows of training", Over.GATES: "the gates"}

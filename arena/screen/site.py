@@ -1,4 +1,4 @@
-"""The pages of ``arena serve``: events, the one that is running, and games of people. All of it is read from the store.
+"""The pages of ``arena serve``: events and games of people. All of it is read from the store.
 
 Nothing is played here: ``Desk`` begins games, and their sittings play them.
 """
@@ -25,14 +25,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from arena import IllegalMove, UserError
 from arena.contract.clock import TimeLeft
-from arena.events.schedule import event_from_json
-from arena.events.worker import Glance
-from arena.go.game import Rules
 from arena.go.moves import gtp_from_move
-from arena.go.record import Fact, Record
 from arena.people.kifu import Snapshot
 from arena.people.sitting import Refused, Sitting
-from arena.results.live import look_at
 from arena.results.store import Store, database
 from arena.results.stored import Overview, last_games, overviews, read_report, trained_players
 from arena.screen.board import result_words
@@ -81,7 +76,6 @@ def site(results: Path, desk: Desk | None, hosts: Collection[str]) -> Starlette:
     routes = [
         Route("/", shown.index),
         Route("/event/{id}", shown.event),
-        Route("/live.json", shown.live),
     ]
     if desk is not None:
         tables = Tables(desk)
@@ -164,7 +158,6 @@ class Shown:
         self._plays = plays
         self._pages: dict[str, tuple[int, str]] = {}  # of events, with the number of games by then
         self._drawing = Lock()  # plots are drawn one at a time
-        self._standings: dict[str, tuple[int, list[list[str]]]] = {}
 
     def index(self, request: Request) -> Response:
         found: list[Overview] = []
@@ -177,7 +170,7 @@ class Shown:
         yield "<h1>arena</h1>"
         if self._plays:
             yield '<p><a href="/play">Play a game against a bot</a></p>'
-        yield '<div id="live"></div><h2>Events</h2>'
+        yield "<h2>Events</h2>"
         if not found:
             yield "<p>No event is stored yet; play one with 'arena match' or 'arena tournament'.</p>"
             return
@@ -199,41 +192,7 @@ class Shown:
                 drawings = draw_svgs(report, trained_players(report, self._results))
                 known = report.stored, page(report, drawings, last_games(store, id), "serve.js")
                 self._pages[id] = known
-        return HTMLResponse(known[1].replace("<main", '<p><a href="/">All events</a></p><div id="live"></div><main', 1))
-
-    def live(self, request: Request) -> Response:
-        look = look_at(database(self._results))
-        if look is None or look.has_died:
-            return JSONResponse({"event": None})
-        live = look.live
-        with Store.of(self._results) as store:
-            stored = store.event(live.event)
-            done, planned = store.count(event=live.event), event_from_json(stored.plan)
-            known = self._standings.get(live.event)
-            if known is None or known[0] != done:
-                places = read_report(store, live.event, keep=False).places
-                rows = [[one.name, "–" if one.elo is None else str(one.elo), str(one.games)] for one in places]
-                known = self._standings[live.event] = done, rows
-        rules = planned.terms.rules
-        boards = [{"id": one.pairing.id, "sgf": _under_way(one, rules)} for one in live.glances[:24]]
-        return JSONResponse(
-            {
-                "event": live.event,
-                "paused": live.paused,
-                "games": done,
-                "planned": planned.games,
-                "workers": live.workers,
-                "standings": known[1],
-                "boards": boards,
-            }
-        )
-
-
-def _under_way(glance: Glance, rules: Rules) -> str:
-    """A game that isn't over, as SGF."""
-    pairing, facts = glance.pairing, tuple(Fact(rate) for rate in glance.win_rates)
-    record = Record(rules, glance.moves, None, black=pairing.black, white=pairing.white, id=pairing.id, facts=facts)
-    return record.to_sgf(record.notes)
+        return HTMLResponse(known[1].replace("<main", '<p><a href="/">All events</a></p><main', 1))
 
 
 # --- Games of people ---

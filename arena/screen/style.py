@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import rich.console
@@ -15,6 +16,8 @@ from rich.cells import cell_len, chop_cells
 from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
+
+from arena import plural as some  # what other screens write it by
 
 # Listing commands and bots stays quick.
 if TYPE_CHECKING:
@@ -70,28 +73,27 @@ _BETWEEN_WORDS = re.compile(r"(?<=[\w)%.!?]) · (?=[\w(!=?/←→'])")
 """A dot that parts words; on a board it is an empty point."""
 
 
+_SIGNS = (range(9), range(11, 32), range(0x7F, 0xA0), range(0x202A, 0x202F), range(0x2066, 0x206A))
+HARMLESS = dict.fromkeys(chain(*_SIGNS), "?")
+"""For ``str.translate``: a question mark for each control sign, with which a text moves a terminal's cursor, sets its
+title, or turns the direction of writing. Tabs and ends of lines stay."""
+
+
 def spell(text: str) -> str:
     """A text from anywhere in one line, its control signs out."""
     return text if text.isprintable() else "".join(sign if sign.isprintable() else " " for sign in text)
 
 
 class Console(rich.console.Console):
-    """Rich's, which prints ASCII, in as many cells, where nothing else can be shown or where that is asked for. Where
-    there is no terminal, lines are as long as they are: none is cut off or broken."""
-
-    def __init__(self, *, ascii_only: bool = False, **options: Any):
-        super().__init__(**options)
-        self._ascii_only = ascii_only
-
-    @property
-    def encoding(self) -> str:
-        return "ascii" if self._ascii_only else super().encoding
+    """Rich's, which prints a question mark for each control sign of a name, comment or error, and ASCII, in as many
+    cells, where nothing else can be shown. Where there is no terminal, lines are as long as
+    they are: none is cut off or broken."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         super().print(*objects, **({"soft_wrap": not self.is_terminal} | options))
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        segments = super().render(renderable, options)
+        segments = map(_harmless, super().render(renderable, options))
         return map(_in_ascii, segments) if self.options.ascii_only else segments
 
 
@@ -102,6 +104,12 @@ ENDLESS = 1_000_000
 def table_options(console: rich.console.Console, options: ConsoleOptions) -> ConsoleOptions:
     """Options for a table: where there is no terminal, a row is one line, however long."""
     return options if console.is_terminal else options.update(max_width=ENDLESS)
+
+
+def _harmless(segment: Segment) -> Segment:
+    if segment.control or segment.text.isprintable():
+        return segment
+    return Segment(segment.text.translate(HARMLESS), segment.style)
 
 
 def _in_ascii(segment: Segment) -> Segment:
@@ -181,12 +189,6 @@ def _wrapped(line: str, width: int) -> list[str]:
 def say(words: str, console: rich.console.Console, text_style: str = "") -> None:
     """Print words as the console can; without a terminal, they take one line however long."""
     console.print(Text(spell(words), text_style), soft_wrap=not console.is_terminal)
-
-
-def some(number: float, thing: str) -> str:
-    """``1 game``, ``2 games``, ``2.5 points``."""
-    told = f"{number}" if isinstance(number, int) else f"{number:g}"
-    return f"{told} {thing}{'s' if number != 1 else ''}"
 
 
 def per_cent(share: float | None) -> str:

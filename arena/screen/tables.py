@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from arena.events.standings import MatchTally
     from arena.go.collection import Statistics
-    from arena.go.record import Played
+    from arena.go.record import Record
     from arena.players.registry import Entry
     from arena.ratings import Estimate
     from arena.results.store import Pool
@@ -154,29 +154,36 @@ def square_sheet(names: Sequence[str], cell: Callable[[str, str], str], note: st
 # --- What is known and stored ---
 
 
-def bots_table(entries: Iterable[Entry], ratings: Mapping[str, Estimate], pool: Pool | None = None) -> Sheet:
-    """Who can play; ``ratings`` are by identity, from games of the ``pool``."""
+def bots_table(
+    entries: Iterable[Entry],
+    ratings: Mapping[str, Estimate],
+    pool: Pool | None = None,
+    python_files: Iterable[Entry] = (),
+) -> Sheet:
+    """Who can play: what each is, with the settings that its kind has otherwise, its net and its Elo; ``ratings`` are
+    by identity, from games of the ``pool``. Bots in ``python_files`` are listed without running these."""
     rows = []
     for entry in entries:
-        settings = dict(entry.settings)
-        net = Path(settings.pop("checkpoint", "")).name
-        listed = ", ".join(f"{key}={_plain(value, key)}" for key, value in settings.items() if value != "")
-        if str(entry.limits):
-            listed = ", ".join(filter(None, (listed, f"@{entry.limits}")))
+        net = Path(dict(entry.settings).get("checkpoint", "")).name
         rating = ratings.get(entry.identity)
-        rows.append(
-            (
-                entry.name,
-                entry.kind,
-                listed,
-                net,
-                "" if rating is None else str(rating),
-            )
-        )
-    note = "Settings are changed inline, as in mcts:playouts=5000, or in arena.toml."
+        rows.append((entry.name, _about(entry), net, "" if rating is None else str(rating)))
+    rows += [(entry.name, f"the Python file {entry.kind.rpartition(':')[0]}", "", "") for entry in python_files]
+    note = "'arena bots NAME' lists the settings of one."
     if ratings:
-        note += f" Elo: on {pool}; arena elo shows all ratings."
-    return Sheet(("name", "kind", "settings", "net", "Elo"), rows, note, flexible=(2, 3), numbers=(4,))
+        note += f" Elo: on {pool}; 'arena elo' shows all ratings."
+    return Sheet(("name", "what it is", "net", "Elo"), rows, note, flexible=(1,), numbers=(3,))
+
+
+def _about(entry: Entry) -> str:
+    """One line: what the kind is, and what is set otherwise than it is by default."""
+    usual = {field.name: field.default for field in entry.bot_kind.settings}
+    changed = [
+        f"{key}={_plain(value, key)}"
+        for key, value in entry.settings
+        if key not in ("checkpoint", "precision") and value != usual.get(key)
+    ]
+    limits = [f"@{entry.limits}"] if str(entry.limits) else []
+    return "; ".join(filter(None, (entry.bot_kind.summary, ", ".join([*changed, *limits]))))
 
 
 def settings_table(entry: Entry) -> Sheet:
@@ -220,22 +227,21 @@ def elo_table(ratings: pd.DataFrame | None, pool: Pool | None = None) -> Sheet:
     return sheet if pool is None else replace(sheet, note=f"{pool}: {sheet.note}")
 
 
-def games_table(records: Sequence[Played], total: int, ids: Sequence[str] = ()) -> Sheet:
-    """Games in the order given, out of ``total``; under these ids, where some are given."""
+def games_table(games: Sequence[tuple[int, Record]], total: int) -> Sheet:
+    """Games with their numbers in the order given, out of ``total``."""
     rows = []
-    for record, id in zip(records, ids or [record.id for record in records], strict=True):
+    for number, record in games:
         outcome = record.outcome
-        result = "?" if outcome is None else outcome.brief
-        ending = "" if outcome is None else record.reason or str(outcome.ending)
-        if outcome is not None and outcome.ending.is_forfeit and record.reason:
-            ending = f"{outcome.ending}: {record.reason}"
+        ending = "" if outcome is None else str(outcome.ending)
         if record.unrated:
             ending += f" (unrated: {record.unrated})"
-        rows.append((id, record.black, record.white, result, str(record.length), ending))
+        result = "?" if outcome is None else outcome.brief
+        rows.append((str(number), record.date, record.black, record.white, result, str(record.length), ending))
     if not rows:
         return Sheet((), (), "There are no such games; 'arena games' without options lists all.")
     shown = f"{len(rows)} of {total} games" if len(rows) < total else style.some(total, "game")
-    return Sheet(("game", "Black", "White", "result", "moves", "ended by"), rows, f"{shown}.", (0, 1, 2, 5), (4,))
+    columns = ("game", "date", "Black", "White", "result", "moves", "ended by")
+    return Sheet(columns, rows, f"{shown}. 'arena show {rows[0][0]}' opens the first.", (2, 3), (0, 5))
 
 
 def statistics_table(counted: Statistics) -> Sheet:

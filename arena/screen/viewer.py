@@ -251,7 +251,7 @@ class Viewer:
             if typed and int(typed) <= last:
                 self._go(int(typed))
             elif typed:
-                self._message = f"The game has {last} moves."
+                self._message = f"The game has {style.some(last, 'move')}."
         elif key in ("escape", "q"):
             self._number_typed = None
         else:
@@ -343,7 +343,7 @@ class Viewer:
             move = gtp_from_move(record.moves[number - 1], record.rules.size)
             words = f"move {number} of {len(record.moves)}: {stone_sign(colour)} {move}"
         else:
-            words = f"the beginning; {len(record.moves)} moves follow"
+            words = f"the beginning; {style.some(len(record.moves), 'move')} follow"
         lines = style.said(words, width, "bold")
         lines += style.said(captures(*taken), width)
         remark = self.remark
@@ -459,7 +459,7 @@ def remarks_of_players(record: Record) -> list[Remark]:
     for number, fact in enumerate(record.facts, 1):
         black = record.mover(number) is BLACK
         rate, score = fact.win_rate, fact.score
-        words = [] if fact.visits is None else [f"{fact.visits:,} visits"]
+        words = [] if fact.visits is None else [style.some(fact.visits, "visit")]
         words += [] if fact.seconds is None else [style.seconds(fact.seconds)]
         remarks.append(
             Remark(

@@ -34,7 +34,6 @@ from arena.go.game import Game, Rules
 from arena.go.record import read_sgf
 from arena.gtp.server import Server
 from arena.players.registry import Registry
-from arena.results.gate import history, to_csv
 from arena.results.league import player_ratings
 from arena.results.store import Store
 from arena.results.stored import overviews, read_report
@@ -381,7 +380,6 @@ def rows() -> st.SearchStrategy[Input]:
 
 def check_rows(name: str, data: bytes) -> None:
     """Rows that no arena stored are read, or refused in one line, wherever they are read."""
-    pupil = replace(player("pupil", net="new" * 8), settings=(("checkpoint", "/nowhere/new"),))
     with folder() as place:
         path = place / "arena.db"
         path.write_bytes(results())
@@ -392,7 +390,6 @@ def check_rows(name: str, data: bytes) -> None:
             one_line(lambda: list(store.games()))
             one_line(lambda: [str(pool) for pool in store.pools()])
             one_line(lambda: player_ratings(store))
-            one_line(lambda: to_csv(history(pupil, store)))
             one_line(lambda: overviews(store))
             one_line(lambda: check_report(store, "league"))
             one_line(lambda: check_report(store, None))

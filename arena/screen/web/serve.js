@@ -1,6 +1,5 @@
 "use strict";
-// What `arena serve` adds to its pages: the event that is running, and games of a person against a bot.
-const LIVE_EVERY = 1500;
+// What `arena serve` adds to its pages: games of a person against a bot.
 const GAME_EVERY = 400;
 const SIGNS = [0, 1, -1];
 
@@ -13,42 +12,6 @@ async function ask(path, body) {
   if (data.question) return confirm(data.question) ? ask(path, { ...body, sure: true }) : null;
   if (!answer.ok) throw new Error(data.error);
   return data;
-}
-
-// --- The event that is running ---
-
-function Live({ live }) {
-  if (!live || !live.event) return h("p", { class: "note" }, "No event is running.");
-  return [
-    h("h2", null, "Running: ", h("a", { href: `/event/${encodeURIComponent(live.event)}` }, live.event)),
-    h("p", null, `${live.games} of ${live.planned} games, ${live.workers} workers${live.paused ? ", paused" : ""}`),
-    h("table", null, h("tr", null, ["player", "Elo", "games"].map((name) => h("th", null, name))),
-      live.standings.map((row) => h("tr", null, row.map((cell, index) => h("td", { class: index ? "number" : "long" }, cell))))),
-    h("div", { class: "wall" }, live.boards.map(({ id, sgf }) => h(Small, { key: id, game: readGame(id, sgf) }))),
-  ];
-}
-
-async function followEvent(place) {
-  const report = document.querySelector("#report");
-  const own = decodeURIComponent(location.pathname.replace(/^\/event\//, ""));
-  let known = null;
-  let event = null;
-  for (;;) {
-    try {
-      const live = await ask("/live.json");
-      render(h(Live, { live }), place);
-      if (report && event === own && (live.event !== event || live.games !== known)) {
-        const page = new DOMParser().parseFromString(await (await fetch(location.pathname)).text(), "text/html");
-        document.querySelector("#report").replaceWith(page.querySelector("#report"));
-        showGames(page);
-      }
-      event = live.event;
-      known = live.games;
-    } catch (error) {
-      render(h("p", { class: "note" }, error.message), place);
-    }
-    await new Promise((wake) => setTimeout(wake, LIVE_EVERY));
-  }
 }
 
 // --- A game against a bot ---
@@ -69,7 +32,7 @@ function NewGame() {
   const choice = (name, values) => h("label", null, `${name} `, h("select", { name }, values.map((value) => h("option", { value }, value))));
   return h("form", { class: "new", onSubmit: begin },
     h("label", null, "bot ", h("select", { name: "bot", dangerouslySetInnerHTML: { __html: document.querySelector("#bots").innerHTML } })),
-    choice("color", ["black", "white", "nigiri"]), choice("size", [9, 13, 19, 7, 5]), choice("rules", ["chinese", "japanese", "cgos", "tromp-taylor"]),
+    choice("color", ["black", "white"]), choice("size", [9, 13, 19, 7, 5]), choice("rules", ["chinese", "japanese", "cgos", "tromp-taylor"]),
     h("label", null, "handicap ", h("input", { name: "handicap", type: "number", min: 2, max: 9 })),
     h("label", null, "clock ", h("input", { name: "time", placeholder: "main=600,byoyomi=30" })),
     h("button", null, "Play"), h("p", { class: "note", role: "status" }, trouble));
@@ -152,8 +115,6 @@ function Table({ number }) {
     now.trouble && h("p", { class: "wrong" }, now.trouble));
 }
 
-const livePlace = document.querySelector("#live");
-if (livePlace) followEvent(livePlace);
 const playPlace = document.querySelector("#play");
 if (playPlace) {
   const named = /^\/play\/(\d+)$/.exec(location.pathname);

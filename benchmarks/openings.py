@@ -1,10 +1,11 @@
-"""A balanced book: openings drawn from a net's policy and kept where a deep search finds both sides near even. Nothing
-is printed."""
+"""Make a book of balanced openings: drawn from a net's policy, kept where a deep search finds both sides near even."""
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from arena.go.collection import Refusal, read_path
 from arena.go.game import Game, Rules
 from arena.go.moves import SYMMETRIES
 from arena.go.record import UNKNOWN, Fact, Record
-from arena.players.registry import Entry
+from arena.players.registry import Entry, Registry
 from arena.results.analysis import patient
 
 AT_ONCE = 32
@@ -143,3 +144,27 @@ def _line(making: Making, game: Game, decision: Decision) -> str:
         facts=(*[UNKNOWN] * (len(game.moves) - 1), last),
     )
     return f"{record.to_sgf(record.notes)}\n"
+
+
+def main(words: list[str]) -> int:
+    """The command line. Raises UserError."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks openings", description=__doc__)
+    parser.add_argument("bot", help="bot whose policy and search are used, such as alphago")
+    parser.add_argument("--out", type=Path, required=True, help="file to write, such as book.sgfs: one opening a line")
+    parser.add_argument("-n", "--count", type=int, default=100, help="number of openings (default 100)")
+    parser.add_argument("--plies", type=int, default=6, help="moves of an opening (default 6)")
+    parser.add_argument("--temperature", type=float, default=1.0, help="softmax temperature of the policy (default 1)")
+    parser.add_argument("--visits", type=int, default=3000, help="visits of the search that judges (default 3000)")
+    parser.add_argument("--least", type=float, default=0.4, help="minimum win rate of each side (default 0.4)")
+    parser.add_argument("--size", type=int, default=9, help="board size (default 9)")
+    parser.add_argument("--rules", default="cgos", help="rules (default cgos)")
+    parser.add_argument("--komi", type=float, help="komi (default 7 on 9x9, 7.5 on larger boards)")
+    parser.add_argument("--seed", type=int, default=1, help="random seed (default 1)")
+    given = parser.parse_args(words)
+    rules = Rules.preset(given.rules, given.size, given.komi)
+    entry = Registry().resolve(given.bot).checked(given.size)
+    making = Making(entry, rules, given.plies, given.temperature, given.visits, given.least, given.seed)
+    for done in make_book(making, given.out, given.count):
+        print(f"{done} of {given.count} openings", file=sys.stderr)
+    print(f"{given.out}: {given.count:,} openings of {given.plies} moves.")
+    return 0
