@@ -673,7 +673,7 @@ def test_a_table_with_one_more_column_is_one_line_for_every_command(path: Path, 
         store.append([finished(1)])
     change(path, f"ALTER TABLE {table} ADD COLUMN mood TEXT")
     told = f"arena: the table '{table}' in {path} was changed (column mood); restore the file from a copy\n"
-    commands = ["report", "elo", "games", "games --replay", "show 1", "gate --history sl", "bots"]
+    commands = ["report", "elo", "games", "games --replay", "show 1", "bots"]
     for command in map(str.split, commands if table == "events" else commands[:2]):
         done = arena_command(*command, "--results", str(path.parent), folder=path.parent)
         assert (done.returncode, done.stderr) == (2, told), command
