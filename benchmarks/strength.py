@@ -12,9 +12,8 @@ from rich.progress import Progress
 
 from arena.cli.options import registry_of
 from arena.events.runner import play_event
-from arena.events.schedule import Match
+from arena.events.schedule import Match, Terms
 from arena.events.standings import MatchTally
-from arena.events.terms import Terms
 from arena.go.game import Rules
 from arena.results.store import Store
 from benchmarks.measure import machine

@@ -13,8 +13,7 @@ from rich.progress import Progress
 from arena import ConfigError
 from arena.cli.options import registry_of
 from arena.events.openings import shipped_book
-from arena.events.schedule import Match
-from arena.events.terms import Terms
+from arena.events.schedule import Match, Terms
 from arena.go.game import Rules
 from arena.results.store import Store
 from benchmarks.measure import machine

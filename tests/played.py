@@ -12,8 +12,8 @@ import numpy as np
 from rich.cells import cell_len
 from rich.console import RenderableType
 
-from arena.events.schedule import Ladder, Match, Pairing, Tournament
-from arena.events.terms import Terms
+from arena.events.ladder import Ladder
+from arena.events.schedule import Match, Pairing, Terms, Tournament
 from arena.events.worker import Glance
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, move_from_gtp

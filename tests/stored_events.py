@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from arena.contract.code import Player
-from arena.events.schedule import Ladder, Match, Pairing, Tournament, event_to_json
+from arena.events.ladder import Ladder
+from arena.events.schedule import Match, Pairing, Tournament, event_to_json
 from arena.go.game import Ending, Outcome
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Record

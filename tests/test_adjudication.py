@@ -10,11 +10,9 @@ from scripted_bots import scripted
 from arena import ConfigError
 from arena.contract.adjudication import OFF, Adjudication
 from arena.contract.bot import Limits
-from arena.events.pairing import Pairing
 from arena.events.room import Room
 from arena.events.runner import play_event
-from arena.events.schedule import Match
-from arena.events.terms import Terms
+from arena.events.schedule import Match, Pairing, Terms
 from arena.go.game import Ending, Rules
 from arena.go.moves import BLACK, WHITE, Colour
 from arena.go.record import Record

@@ -36,8 +36,7 @@ from arena.events import cluster
 from arena.events.cluster import Cluster, Stage
 from arena.events.probe import family
 from arena.events.runner import Update, play_event
-from arena.events.schedule import Match
-from arena.events.terms import Terms
+from arena.events.schedule import Match, Terms
 from arena.go import jit
 from arena.go.game import Ending, Rules
 from arena.go.record import Record
@@ -92,7 +91,7 @@ def no_matter(store: Store, update: Update) -> None:
 
 
 def lent(address: str, event: Match) -> Cluster:
-    return Cluster(address, 0, event.players, event.terms.rules)
+    return Cluster(address, 0, event.players, event.terms.rules, event.terms.adjudication)
 
 
 def played(event: Match, folder: Path, address: str = "", each: Callable[[Store, Update], None] = no_matter) -> Any:
@@ -169,9 +168,9 @@ def test_a_node_that_is_gone_costs_nobody_a_game(nodes: Any, tmp_path: Path) -> 
             killed.append(store.count())
             nodes.remove_node(doomed, allow_graceful=False)
 
-    lost = played(ponderers(4), tmp_path / "lost", nodes.address, kill)
+    lost = played(ponderers(8), tmp_path / "lost", nodes.address, kill)
     assert killed and {1, 2} <= set(seen)
-    assert [game[3:] for game in lost] == [game[3:] for game in played(quick(ponderers(4)), tmp_path / "here")]
+    assert [game[3:] for game in lost] == [game[3:] for game in played(quick(ponderers(8)), tmp_path / "here")]
 
 
 @pytest.mark.slow

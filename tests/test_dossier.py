@@ -11,8 +11,7 @@ from played import SIZES, console_of, entry, match_of, output_of, record_of
 
 from arena import StoreError
 from arena.contract.code import Player
-from arena.events.schedule import Match
-from arena.events.terms import Terms
+from arena.events.schedule import Match, Terms
 from arena.go.game import Ending
 from arena.go.record import Record
 from arena.results.store import Event, Store

@@ -29,8 +29,7 @@ from test_training import random_game
 
 import arena
 from arena import StoreError
-from arena.events.schedule import Match
-from arena.events.terms import Terms
+from arena.events.schedule import Match, Terms
 from arena.go.game import Ending, Rules
 from arena.players.registry import Registry
 from arena.results.store import Store

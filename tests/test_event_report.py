@@ -22,9 +22,9 @@ from stored_events import DATE, earlier_wins, finished, games_of, player, store_
 
 from arena import StoreError
 from arena.contract.bot import Limits
-from arena.events.schedule import Ladder, Match, Tournament
+from arena.events.ladder import Ladder
+from arena.events.schedule import Match, Terms, Tournament
 from arena.events.standings import MatchTally
-from arena.events.terms import Terms
 from arena.go.game import Ending, Rules
 from arena.go.moves import BLACK, WHITE
 from arena.ratings import ZERO, PairCounts, Sprt, compare, share_interval

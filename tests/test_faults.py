@@ -88,14 +88,13 @@ def play(folder: Path, told: Told) -> None:
     with Store.of(folder, write=True) as store:
         note_event(store, match)
         with event_kept(match, store, Console(quiet=True), folder):
-            for update in play_event(match, store, 1, seat=partial(finished, match)):
+            for update in play_event(match, store, 1, play_person=partial(finished, match)):
                 for record in update.records:
                     told(record.id)
 
 
 def the_match() -> Any:
-    from arena.events.schedule import Match
-    from arena.events.terms import Terms
+    from arena.events.schedule import Match, Terms
     from arena.go.game import Rules
     from arena.players.registry import Registry
 

@@ -14,8 +14,7 @@ from learners import STRONG, WEAK, install, learn
 from stored_events import finished, player
 
 from arena import ConfigError
-from arena.events.schedule import Gate, Match, event_from_json, event_to_json
-from arena.events.terms import Terms
+from arena.events.schedule import Gate, Match, Terms, event_from_json, event_to_json
 from arena.go.game import Rules
 from arena.go.moves import apply_symmetry
 from arena.go.record import Record

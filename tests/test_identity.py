@@ -15,8 +15,7 @@ from arena import UserError, __version__
 from arena.contract.bot import Limits
 from arena.contract.code import code_of, load_kind
 from arena.events.runner import play_event
-from arena.events.schedule import Match
-from arena.events.terms import Terms
+from arena.events.schedule import Match, Terms
 from arena.go.game import Game, Rules
 from arena.players.registry import Entry, Registry
 from arena.results.store import Store

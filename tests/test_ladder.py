@@ -16,10 +16,9 @@ from scripted_bots import scripted
 
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
-from arena.events.ladder import next_meetings, widest_gap
+from arena.events.ladder import Ladder, next_meetings, widest_gap
 from arena.events.runner import play_event
-from arena.events.schedule import Ladder, Pairing, Tournament
-from arena.events.terms import Terms
+from arena.events.schedule import Pairing, Terms, Tournament
 from arena.go.game import Ending, Game, Outcome, Rules
 from arena.go.moves import BLACK, WHITE
 from arena.go.record import Record, Score
@@ -97,7 +96,7 @@ def test_in_the_first_round_everybody_meets_the_next_and_then_a_round_follows_wh
     assert {pairing.id.split("/")[0] for pairing in pairings} == {"climb"}
     assert {round_of(pairing.id) for pairing in pairings} == {1}
     records = [result(played, pairing, strengths(played)) for pairing in pairings]
-    assert [pairing.id for pairing in played.pairings(records[:-1])] == [records[-1].id]
+    assert played.pairings(records[:-1]) == pairings
     following = missing(played, records)
     assert {round_of(pairing.id) for pairing in following} == {2}
     assert len(following) == 2 * 8
@@ -180,30 +179,42 @@ def test_a_ladder_tells_neighbours_apart_better_than_a_round_robin_of_as_many_ga
     assert widths[0] < 0.85 * widths[1]
 
 
-@pytest.mark.parametrize("step", [0, 10, 25, 50, 100])
-def test_the_intervals_of_a_ladder_hold_the_truth_as_often_as_they_promise(step: int) -> None:
-    """Pairing by the rating alone fed on its own noise: 56 % at 0 Elo, 75 % at 10, 89 % at 25."""
-    held, marked, ladders = [], 0, 24
-    for seed in range(3000, 3000 + ladders):
+def coverage(step: int, ladders: int) -> tuple[float, float]:
+    """Eight players ``step`` Elo apart, 800 games: how often the 95 % interval of a difference holds the truth, and the
+    share of ladders in which any order is marked as shown."""
+    held, marked = [], 0
+    for seed in range(ladders):
         names = random.Random(seed).sample("abcdefgh", 8)  # the strength doesn't follow the order of the list
         played = ladder(*names, games=800, seed=seed)
         strength = {name: float(step * "abcdefgh".index(name)) for name in names}
-        course, dice, results = played.course(), random.Random(f"{step} {seed}"), []
-        while todo := course.missing():
-            games = [scored(played, pairing, dice, strength) for pairing in todo]
-            course.add(games)
-            results += [Result(game.black, game.white, game.outcome.black_score) for game in games]  # type: ignore[union-attr]
-        ratings = rate(results)
-        assert len(results) == 800
+        dice, games = random.Random(f"{step} {seed}"), dict[str, Score]()
+        while todo := [pairing for pairing in played.pairings(games.values()) if pairing.id not in games]:
+            games |= {pairing.id: scored(played, pairing, dice, strength) for pairing in todo}
+        ratings = rate(Result(game.black, game.white, game.outcome.black_score) for game in games.values())  # type: ignore[union-attr]
+        assert len(games) == 800
         for one, other in combinations(ratings.players, 2):
             error = ratings.elo[ratings.players.index(one)] - ratings.elo[ratings.players.index(other)]
             error -= strength[one] - strength[other]
             held.append(abs(error) < Z95 * ratings.standard_error(one, other))
         sure = max(ratings.los(one, other) for one, other in permutations(ratings.players, 2))
         marked += 28 * (1 - sure) < SHOWN / 2
-    assert np.mean(held) >= 0.93
+    return float(np.mean(held)), marked / ladders
+
+
+def test_the_intervals_of_a_ladder_between_equals_hold_the_truth_about_as_often_as_they_promise() -> None:
+    """Pairing by the rating alone fed on its own noise: 56 %. The standard error of this figure is 2.5 %."""
+    held, marked = coverage(0, 12)
+    assert held >= 0.87 and marked <= 0.25
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [0, 10, 25, 50, 100])
+def test_the_intervals_of_a_ladder_hold_the_truth_as_often_as_they_promise(step: int) -> None:
+    """Pairing by the rating alone: 56 % at 0 Elo, 75 % at 10, 89 % at 25."""
+    held, marked = coverage(step, 200)
+    assert held >= 0.93
     if step == 0:
-        assert marked <= 0.1 * ladders  # of equal players, hardly any pair has a star in any table
+        assert marked <= 0.1  # of equal players, hardly any two have a star in any table
 
 
 def scored(played: Ladder, pairing: Pairing, dice: random.Random, strength: dict[str, float]) -> Score:

@@ -13,8 +13,7 @@ import pytest
 from scripted_bots import scripted
 
 from arena.events.runner import play_event
-from arena.events.schedule import Match
-from arena.events.terms import Terms
+from arena.events.schedule import Match, Terms
 from arena.go.game import Rules
 from arena.results.store import Store
 
@@ -57,7 +56,7 @@ HOMES = {
     "platformdirs": ("arena/contract/code.py", "arena/go/jit.py"),
     "ray": ("arena/events/cluster.py",),
     "rich": ("arena/screen/", "arena/cli/"),
-    "msgspec": ("arena/gtp/analysis_protocol.py",),
+    "msgspec": ("arena/gtp/analysis_protocol.py", "arena/events/schedule.py"),
     "safetensors": ("bots/nets/", "trainers/"),
     "scipy": ("arena/ratings/figure.py",),
     "sgfmill": ("arena/go/record.py", "arena/go/remarks.py", "arena/go/collection.py"),
@@ -243,7 +242,7 @@ from arena.go.game import Rules
 from arena.players.registry import Registry
 from arena.events.runner import play_event
 from arena.events.schedule import Match
-from arena.events.terms import Terms
+from arena.events.schedule import Terms
 from arena.results.store import Store
 first, second = map(Registry().resolve, ["fast-random", "random"])
 with Store.open(Path(sys.argv[1]), write=True) as store:

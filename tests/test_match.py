@@ -11,8 +11,8 @@ from scripted_bots import scripted, wait
 from arena import BotTimeout
 from arena.contract.bot import Bot, Decision, Limits
 from arena.contract.clock import TimeLeft
-from arena.events.pairing import Pairing
 from arena.events.room import Room, Turn, lost_record
+from arena.events.schedule import Pairing
 from arena.go.board import Board
 from arena.go.game import Ending, Game, Rules
 from arena.go.moves import BLACK, WHITE

@@ -16,8 +16,7 @@ import pytest
 from arena import CheckpointError, ConfigError
 from arena.contract.bot import Limits
 from arena.contract.settings import read_value
-from arena.events.schedule import Match, event_from_json, event_to_json
-from arena.events.terms import Terms
+from arena.events.schedule import Match, Terms, event_from_json, event_to_json
 from arena.go.game import Game, Rules
 from arena.players.registry import Entry, Registry, load_kind
 from bots.nets import checkpoint, rollout

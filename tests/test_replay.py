@@ -10,9 +10,9 @@ from commandline import arena, refused
 from played import console_of, entry, glance_of, match_of, output_of, record_of
 from scripted_bots import scripted
 
-from arena.events.runner import Update, play_event
-from arena.events.schedule import Match, Tournament, event_to_json
-from arena.events.terms import Terms
+from arena.events.crew import Progress
+from arena.events.runner import play_event
+from arena.events.schedule import Match, Terms, Tournament, event_to_json
 from arena.go.game import Ending, Outcome, Rules
 from arena.go.moves import BLACK
 from arena.go.record import Record
@@ -185,7 +185,7 @@ def test_progress_and_differences_are_shown_on_any_terminal(width: int, encoding
     same, other = stored.values()
     differs = replace(other, moves=(*other.moves[:9], *other.moves[8:]))
     console = console_of(width, 24, encoding=encoding, no_color=True)
-    updates = (update for update in (Update(glances=(glance_of(match, 1, "E5"),)), Update((same, differs))))
+    updates = (update for update in (Progress(glances=(glance_of(match, 1, "E5"),)), Progress((same, differs))))
     compared = show_replay(stored, updates, console, show=True)
     assert [found.is_identical for found in compared] == [True, False]
     shown = output_of(console)

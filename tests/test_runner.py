@@ -24,8 +24,7 @@ from arena import UserError
 from arena.contract.bot import Limits
 from arena.events.room import Room, lost_record
 from arena.events.runner import Control, Unstored, Update, play_event
-from arena.events.schedule import Match, Pairing, Tournament
-from arena.events.terms import Terms
+from arena.events.schedule import Match, Pairing, Terms, Tournament
 from arena.go.game import Ending, Rules
 from arena.go.record import Record
 from arena.players.registry import Entry, Registry
@@ -198,7 +197,7 @@ def test_people_sit_down_to_their_games_and_bots_play_the_others(store: Store) -
         seated.append(pairing.id)
         return replace(resigned(pairing), rules=FIVE)
 
-    games = {record.id: record for record in fresh(play_event(played, store, 1, seat=seat))}
+    games = {record.id: record for record in fresh(play_event(played, store, 1, play_person=seat))}
     assert len(games) == 6 and store.ids("mixed") == set(games)
     assert sorted(seated) == sorted(id for id, game in games.items() if "you" in (game.black, game.white))
     with pytest.raises(UserError, match="no person can play"):
@@ -221,7 +220,7 @@ from scripted_bots import scripted
 from arena.go.game import Rules
 from arena.events.runner import play_event
 from arena.events.schedule import Match
-from arena.events.terms import Terms
+from arena.events.schedule import Terms
 from arena.results.store import Store
 
 one, other = scripted("CROWD", at=0), scripted("CROWD", "other", at=0)
@@ -340,7 +339,7 @@ def test_who_ends_an_event_while_games_wait_is_told_how_many_are_lost(store: Sto
 
 def test_a_persons_game_waits_until_it_can_be_stored(store: Store, other: sqlite3.Connection) -> None:
     played = match(scripted("PERSON", "you"), scripted("GOOD"), games=1)
-    updates = play_event(played, store, 1, seat=resigned)
+    updates = play_event(played, store, 1, play_person=resigned)
     other.execute("BEGIN IMMEDIATE")
     assert [next(updates).waiting for _ in range(3)] == [0, 1, 1]
     other.execute("ROLLBACK")

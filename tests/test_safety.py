@@ -34,7 +34,7 @@ def change_plan(folder: Path, factory: str, kind: str, settings: list[list[str]]
     """Have the players of a stored event be others."""
     with closing(sqlite3.connect(folder / "results" / "arena.db")) as database, database:
         plan = json.loads(database.execute("SELECT plan FROM events").fetchone()[0])
-        for player in (plan["first"], plan["second"]):
+        for player in (plan["event"]["first"], plan["event"]["second"]):
             player |= {"factory": factory, "kind": kind, "settings": settings}
         database.execute("UPDATE events SET plan = ?", (json.dumps(plan),))
         database.execute("UPDATE players SET kind = ?, config = ?", (kind, json.dumps(dict(settings))))

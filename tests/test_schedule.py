@@ -17,12 +17,11 @@ from scripted_bots import scripted
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Limits
+from arena.events.ladder import Ladder
 from arena.events.openings import BOOKS, Opening, draw_openings, read_book, shipped_book
-from arena.events.schedule import Ladder, Match, Style, Tournament, event_from_json, event_to_json
-from arena.events.terms import Terms
+from arena.events.schedule import Match, Style, Terms, Tournament, event_from_json, event_to_json
 from arena.go.game import Game, Rules
 from arena.go.moves import symmetry_table
-from arena.go.record import Record
 
 NINE = Rules.preset("cgos", 9)
 SIZES = st.sampled_from([5, 7, 9, 13, 19])
@@ -141,30 +140,6 @@ def test_a_longer_match_begins_with_the_games_of_a_shorter_one(games: int, more:
     short, long = match(games=games, openings=openings), match(games=games + more, openings=openings)
     assert long.event == short.event
     assert long.pairings()[:games] == short.pairings()
-
-
-@settings(max_examples=30, deadline=None)
-@given(games=st.integers(1, 12), data=st.data())
-def test_a_course_knows_which_games_are_missing_and_passes_others_over(games: int, data: st.DataObject) -> None:
-    bots = tuple(scripted("GOOD", name) for name in "abc")
-    event = data.draw(
-        st.sampled_from([match(games=games), planned(Tournament, name="t", entries=bots, rules=NINE, games_each=games)])
-    )
-    pairings = event.pairings()
-    played = data.draw(st.lists(st.sampled_from(pairings), unique=True))
-    course = event.course(())
-    for pairing in played:
-        assert course.add([record_of(pairing.id)]) and not course.add([record_of(pairing.id)])
-    left = [pairing for pairing in pairings if pairing not in played]
-    assert list(course.missing()) == left
-    first, tail = pairings[0].id.rpartition("/")[0], f"/{games + 1:05d}"
-    for other in (f"{first}{tail}", f"{first}/00000", f"{first}/1", f"{first}/x", "00001", "other/00001"):
-        assert not course.add([record_of(other)])
-    assert list(course.missing()) == left
-
-
-def record_of(id: str) -> Record:
-    return Record(NINE, (), None, id=id)
 
 
 def test_every_game_has_an_id_and_a_seed_of_its_own() -> None:

@@ -19,9 +19,8 @@ from scipy.stats import binom
 from scripted_bots import first_wins
 
 from arena.events.runner import play_event
-from arena.events.schedule import Match
+from arena.events.schedule import Match, Terms
 from arena.events.standings import Standings
-from arena.events.terms import Terms
 from arena.go.game import Rules
 from arena.players.registry import Entry
 from arena.ratings import Sprt

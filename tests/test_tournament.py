@@ -36,9 +36,8 @@ from arena.contract.adjudication import Adjudication
 from arena.contract.code import Player
 from arena.events.ladder import widest_gap
 from arena.events.runner import Update, play_event
-from arena.events.schedule import Match, Style, Tournament
+from arena.events.schedule import Match, Style, Terms, Tournament
 from arena.events.standings import Standings
-from arena.events.terms import Terms
 from arena.events.worker import Glance
 from arena.go.game import Ending, Rules
 from arena.go.record import Record

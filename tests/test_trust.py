@@ -10,8 +10,7 @@ from small_nets import HEADS, small_model, small_net
 
 from arena import CheckpointError, ConfigError
 from arena.events.runner import play_event
-from arena.events.schedule import Match
-from arena.events.terms import Terms
+from arena.events.schedule import Match, Terms
 from arena.go.game import Ending, Rules
 from arena.go.moves import BLACK, WHITE
 from arena.players.registry import Registry

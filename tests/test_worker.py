@@ -16,7 +16,7 @@ from scripted_bots import scripted
 from arena import UserError
 from arena.contract.adjudication import OFF
 from arena.contract.bot import Limits
-from arena.events.pairing import Pairing
+from arena.events.schedule import Pairing
 from arena.events.worker import (
     GLANCE,
     PAUSE,

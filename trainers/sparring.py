@@ -10,8 +10,8 @@ import numpy as np
 
 from arena.contract.bot import Bot, Decision, Limits
 from arena.events.openings import Opening
-from arena.events.pairing import Pairing
 from arena.events.room import Room
+from arena.events.schedule import Pairing
 from arena.go.game import Ending, Game, Rules
 from arena.go.moves import BLACK, WHITE
 from arena.go.planes import encode_games

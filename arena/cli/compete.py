@@ -15,7 +15,8 @@ from arena.cli.options import NO_TERMS, RESULTS, ConfigFile, Json, Results, regi
 from arena.players.tables import TermsTable, TournamentTable, first_given
 
 if TYPE_CHECKING:
-    from arena.events.schedule import Ladder, Match, Tournament
+    from arena.events.ladder import Ladder
+    from arena.events.schedule import Match, Tournament
     from arena.events.standings import MatchTally, Standings
     from arena.players.registry import Registry
     from arena.results.store import Store
@@ -241,7 +242,8 @@ def _declared(registry: Registry, name: str, bots: list[str] | None) -> Tourname
 
 
 def _event(name: str, given: TournamentTable, registry: Registry, say: Callable[[str], None]) -> Tournament | Ladder:
-    from arena.events.schedule import Ladder, Style, Tournament
+    from arena.events.ladder import Ladder
+    from arena.events.schedule import Style, Tournament
 
     entries = tuple(events.read_player(registry, bot, given, or_person=True) for bot in given.bots)
     terms = events.read_terms(given, say)
@@ -255,7 +257,7 @@ def _event(name: str, given: TournamentTable, registry: Registry, say: Callable[
 
 def _play(played: Tournament | Ladder, live: events.Live) -> None:
     """Play it, and say what it came to."""
-    from arena.events.schedule import Ladder
+    from arena.events.ladder import Ladder
     from arena.results.store import Store
 
     played = events.with_openings(played, live.results)

@@ -165,7 +165,7 @@ def _nodes(
     for name in names:
         with suppress(UserError):
             players[name] = registry.resolve(name)
-    return Cluster(address, 0, players, rules, looks_only=True)
+    return Cluster(address, 0, players, rules, checks_only=True)
 
 
 def _probed(
@@ -181,7 +181,7 @@ def _probed(
     except UserError as error:
         yield Finding("start", Verdict.FAILED, str(error))
         return
-    yield from probe(entry, rules) if nodes is None else nodes.look(entry)
+    yield from probe(entry, rules) if nodes is None else nodes.check(entry)
 
 
 def gtp(

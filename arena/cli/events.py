@@ -21,11 +21,13 @@ from arena.players.tables import TermsTable, first_given
 
 if TYPE_CHECKING:
     from arena.contract.code import Player
-    from arena.events.hands import Hands
+    from arena.events.crew import Players
+    from arena.events.ladder import Ladder
     from arena.events.openings import Opening
     from arena.events.runner import Control, Update
-    from arena.events.schedule import Ladder, Match, Sprt, Terms, Tournament
+    from arena.events.schedule import Match, Terms, Tournament
     from arena.players.registry import Entry, Registry
+    from arena.ratings import Sprt
     from arena.results.store import Store
     from arena.screen.board import Theme
     from arena.screen.style import Console
@@ -55,7 +57,7 @@ def read_terms(given: TermsTable, say: Callable[[str], None]) -> Terms:
     are those that ship, then drawn ones. Raises UserError."""
     from arena.contract.adjudication import Adjudication
     from arena.events.openings import read_book, shipped_book
-    from arena.events.terms import Terms
+    from arena.events.schedule import Terms
     from arena.go.game import Rules
 
     rules = Rules.preset(first_given(given.rules, "cgos"), first_given(given.size, 9), given.komi)
@@ -103,12 +105,12 @@ def with_openings(event: E, results: Path) -> E:
     """The event with the openings that it began with, where it is stored and no others are asked for. Raises
     ConfigError, before anything is stored, where there are fewer openings than games need. An event that is stored with
     as many games has them: they aren't drawn again."""
-    from arena.events.schedule import Ladder
+    from arena.events.ladder import Ladder
 
     stored = list(_stored_plans(event, results))
     event = _as_begun(event, stored)
     if isinstance(event, Ladder):
-        any(event.course(()).missing())
+        event.pairings()
         return event
     planned = (_games_each(plan) for plan, _ in stored if _is_same(plan, event))
     if _games_each(event) > max(planned, default=0):
@@ -133,9 +135,7 @@ def _stored_plans(event: E, results: Path) -> Iterator[tuple[E, bool]]:
             if stored.id.startswith(event.key[:-8]) if isinstance(event, Match) else stored.id == event.event:
                 plan = event_from_json(stored.plan)
                 if isinstance(plan, type(event)):
-                    # before a book shipped, 4 drawn plies were what nobody asked for
-                    earlier = not plan.terms.book and plan.terms.plies == PLIES
-                    yield plan, bool(json.loads(stored.plan).get("then_drawn", earlier))
+                    yield plan, plan.terms.then_drawn
 
 
 def _as_begun(event: E, stored: Sequence[tuple[E, bool]]) -> E:
@@ -162,7 +162,7 @@ def count_workers(workers: int) -> int:
 
 def sequential_test(hypotheses: tuple[float, float], alpha: float, beta: float) -> Sprt:
     """The test of ``--sprt``. Raises ConfigError for hypotheses or errors that can't be."""
-    from arena.events.schedule import Sprt
+    from arena.ratings import Sprt
 
     try:
         return Sprt(*hypotheses, alpha=alpha, beta=beta)
@@ -180,7 +180,7 @@ class Live:
     workers: int
     theme: Theme
     cluster: str | None = None
-    hands: int | Hands = 0
+    hands: int | Players = 0
     as_json: bool = False
 
     @classmethod
@@ -199,7 +199,8 @@ class Live:
             return
         from arena.events.cluster import Cluster
 
-        with Cluster(self.cluster, self.workers, event.players, event.terms.rules) as hands:
+        terms = event.terms
+        with Cluster(self.cluster, self.workers, event.players, terms.rules, terms.adjudication) as hands:
             yield replace(self, hands=hands)
 
     @property
@@ -315,8 +316,7 @@ def event_kept(event: Match | Tournament | Ladder, store: Store, console: Consol
     try:
         yield
     except (KeyboardInterrupt, Unstored) as stop:
-        course = event.course(store.scores(event=event.event))
-        done = sum(len(course.add(some)) for some in store.scores(event=event.event))
+        done = min(store.count(event=event.event), event.games)  # a smaller -n plans fewer than are stored
         lost = ""
         if isinstance(stop, Unstored):
             lost = f", and {stop.games} finished ones are not, because another program has locked {store.path}"

@@ -16,7 +16,7 @@ from arena.players.tables import first_given
 
 if TYPE_CHECKING:
     from arena.contract.bot import Limits
-    from arena.events.pairing import Event, Pairing
+    from arena.events.schedule import Event, Pairing
     from arena.go.game import Rules
     from arena.go.moves import Colour
     from arena.go.record import Record

@@ -1,8 +1,8 @@
-"""Hands on the machines of a Ray cluster: on each of its nodes an actor starts workers as a runner does on its own
-machine, and passes on what they are sent and send. Nets travel by their content.
+"""A cluster: a crew on each node of a Ray cluster, and work of trainers shared among the nodes.
 
-The runner plans, decides and writes as always. A node that is gone takes its workers along, which is not a bot's fault;
-nodes that come are used. Needs ``pip install 'arena[cluster]'``.
+On each node one actor owns a ``Crew`` and streams back what it plays, so a bot's death is judged as on one machine. A
+node that is lost gives its unfinished games to others, and nodes that come are used. Nets and bots of one file travel
+by their content. Needs ``pip install 'arena[cluster]'``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import sys
 import tempfile
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from math import exp
 from pathlib import Path
 from socket import create_connection
 from threading import Lock
@@ -28,19 +29,20 @@ from types import ModuleType
 from typing import Any, Self, TypeVar
 
 from arena import ConfigError, UserError, __version__, files
+from arena.contract.adjudication import OFF, Adjudication
 from arena.contract.code import SENT, code_of
 from arena.contract.finding import Finding, Verdict
-from arena.events.hands import Hand, Local, NotLaunched, State
+from arena.events.crew import Crew, Progress
 from arena.events.probe import family, probe
-from arena.events.runner import UNKNOWN, start_failure
-from arena.events.worker import CARDS, Glance, Job, Message
+from arena.events.schedule import Pairing
+from arena.events.worker import CARDS, Glance, Job
 from arena.files import reason, scratch
 from arena.go.game import Rules
 from arena.go.record import Record
 from arena.players.registry import Entry
 
 LOCAL, AUTO = "local", "auto"
-"""The addresses of a cluster that is started here, for as long as it is used, and of that of this machine."""
+"""Addresses: of a cluster that is started here for as long as it is used, and of this machine's cluster."""
 
 REPORT = 0.25
 """Seconds between two reports of a node while no game ends there."""
@@ -49,19 +51,19 @@ LOOK = 2.0
 """Seconds between two looks for nodes that came."""
 
 AGAIN = 5.0
-"""Seconds before a node is used again that is there, but was lost."""
+"""Seconds before a node is used again that was lost and is back."""
 
 TRIES = 2
-"""How often a node may fail to make itself ready."""
+"""How often a node may fail to get ready."""
 
-FALLS = 5
-"""How often in a row the same work may end with its node before it has made anything."""
+MAX_LOSSES = 5
+"""How often in a row the same work may be lost with its node before any of it is done."""
 
 CHUNK = 1.0
-"""Seconds for which work collects what it has made before it sends it."""
+"""Seconds for which work collects results before it sends them."""
 
 PATIENCE = 30.0
-"""Seconds for the cluster to answer, and for a node to make itself ready."""
+"""Seconds for the cluster to answer, and for a node to get ready."""
 
 SILENCE = 60.0
 """Seconds without a report after which a node is lost. Those in which this process was stopped don't count."""
@@ -69,22 +71,26 @@ SILENCE = 60.0
 CONNECT = 10.0
 """Seconds for an address to answer."""
 
+AHEAD = 0.5
+"""Seconds of games that a node is sent ahead."""
+
+LATELY = 60.0
+"""Seconds after which a game counts a third in a node's games per second."""
+
 UNLOADED = "arena can't be loaded there"
 
 TOKEN = "copy ~/.ray/auth_token from its first machine, and set RAY_AUTH_MODE=token"
 """What to do where a cluster asks for a token."""
 
 PORT = 6379
-"""Where Ray listens unless it is told otherwise."""
+"""The port that Ray listens on by default."""
 
 GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-"""How HTTP/2 begins, on which Ray is built: a line, and a frame of settings (RFC 9113, section 3.4). Who speaks it
-answers by such a frame; the fourth byte of a frame is its kind."""
-
-LOST = State(alive=False, lost=True)
+"""The beginning of HTTP/2, on which Ray is built: a line, and a frame of settings (RFC 9113, section 3.4). A server
+that speaks it answers by such a frame; the fourth byte of a frame is its kind."""
 
 Item = TypeVar("Item")
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 Own = TypeVar("Own")
 
 # --- On a node ---
@@ -117,33 +123,29 @@ class Stage:
             return own
 
 
-Work = Callable[[Sequence[Item], Stage], Iterator[tuple[Item | None, Made]]]
-"""Makes something of items until its stage is over, and gives it with the item that it finishes, or None. A function of
-a module, which the nodes import."""
+Work = Callable[[Sequence[Item], Stage], Iterator[tuple[Item | None, Result]]]
+"""Turns items into results until its stage is over, and yields each with the item that it finishes, or None. A function
+of a module, which the nodes import."""
 
 
 class Node:
-    """What runs on a node: it starts workers there, and tells of them when it is asked. Each worker has a number."""
+    """The actor of a node: it plays games with a crew, and does the work of trainers."""
 
     def __init__(self) -> None:
-        self._local = Local(0).__enter__()
-        self._hands: dict[int, Hand] = {}
-        self._cards: dict[int, str] = {}  # the GPU of each worker that has one
-        self._glances: dict[int, dict[str, Glance]] = {}  # the last look at each game, as far as it isn't told yet
-        self._failed: dict[int, UserError] = {}
-        self._told = 0.0  # when all was told
+        self._inbox: deque[Pairing] = deque()
+        self._is_paused = self._is_closed = False
         self._stages: dict[int, Stage] = {}
-        self._lock = Lock()  # reports come from another thread
+        self._lock = Lock()
 
     def hello(self, names: Collection[str]) -> tuple[str, str, list[str]]:
-        """The versions of arena and Python, and which pieces of luggage aren't here."""
+        """The versions of arena and Python, and which of the named files to ship aren't here."""
         return __version__, platform.python_version(), [name for name in names if not (SENT / name).is_dir()]
 
     def prepare(
-        self, players: Collection[Entry], size: int, names: Sequence[str], *luggage: Mapping[str, bytes]
+        self, players: Collection[Entry], size: int, names: Sequence[str], *shipped: Mapping[str, bytes]
     ) -> list[str]:
-        """Keep the files of nets and bots, then try the players; why each that can't play here can't."""
-        for name, contents in zip(names, luggage, strict=True):
+        """Keep the files of nets and bots, then check the players; returns why each that can't play here can't."""
+        for name, contents in zip(names, shipped, strict=True):
             with files.replacing(SENT / name, error=UserError) as aside:
                 aside.mkdir(parents=True)
                 for file, content in contents.items():
@@ -151,93 +153,45 @@ class Node:
                     (aside / file).write_bytes(content)
         return [why for entry in players if (why := _why_not(entry.moved(SENT), size))]
 
-    def look(self, entry: Entry, rules: Rules) -> list[Finding]:
-        """What a look at a player finds here."""
+    def check(self, entry: Entry, rules: Rules) -> list[Finding]:
+        """What a check of a player finds here."""
         there = entry.moved(SENT)
         found = [step for step in probe(replace(there, code=""), rules) if isinstance(step, Finding)]
-        if found[-1].verdict is not Verdict.FAILED and (why := _changed(there)):
+        if found[-1].verdict is not Verdict.FAILED and (why := _code_difference(there)):
             found.append(Finding("code", Verdict.NOTE, why))
         return found
 
-    def hire(self, number: int, job: Job) -> None:
-        """What goes wrong is in the next report."""
+    # Ray runs these in threads of their own while ``play`` goes on.
+
+    def add(self, pairings: Sequence[Pairing]) -> None:
+        self._inbox.extend(pairings)
+
+    def pause(self, is_paused: bool) -> None:
+        self._is_paused = is_paused
+
+    def play(self, job: Job, workers: int) -> Iterator[Progress]:
+        """Play the games that are added until the node is closed. Raises UserError when a bot can't be built."""
         players = {name: entry.moved(SENT) for name, entry in job.players.items()}
         cards = os.environ.get(CARDS, "").split(",") if any(entry.gpus for entry in players.values()) else []
-        card = min(cards, key=list(self._cards.values()).count, default="")
-        try:
-            hand = self._local.hire(replace(job, players=players, card=card))
-        except (OSError, NotLaunched) as error:
-            with self._lock:
-                self._failed[number] = UserError(f"a worker can't be started: {reason(error)}")
-            return
-        with self._lock:
-            self._hands[number], self._cards[number], self._glances[number] = hand, card, {}
-
-    def send(self, messages: Sequence[tuple[int, Message]]) -> None:
-        for number, message in messages:
-            if number in self._hands:
-                self._hands[number].send(message)
-
-    def stop(self, number: int) -> None:
-        if number in self._hands:
-            self._hands[number].stop()
-
-    def end(self, number: int, seconds: float) -> tuple[list[Any], State, str]:
-        """End a worker: what it has sent since the last report, how it ended, and its last words."""
-        with self._lock:
-            hand = self._hands.pop(number, None)
-            self._cards.pop(number, None)
-            glances = self._glances.pop(number, {})
-        if hand is None:
-            return [], LOST, ""
-        hand.end(seconds)
-        last = [*glances.values(), *hand.take()], hand.state(), hand.last_words()
-        hand.close()
-        return last
-
-    def report(self) -> list[tuple[int, list[Any], State | None]]:
-        """What the workers have sent since the last report, and once in a while how all of them are. It comes at once
-        when that is more than looks at boards, of which only the last are told, or when a worker has ended."""
-        told: dict[int, list[Any]] = {}
-        until = self._told + REPORT
-        while not told and not self._failed and (left := until - monotonic()) > 0:
-            with suppress(OSError, ValueError):  # one has just been closed
-                self._local.wait(list(self._hands.values()), left)
-            told = self._take()
-        with self._lock:
-            if is_due := monotonic() >= until:
-                self._told = monotonic()
-                for number, glances in self._glances.items():
-                    told.setdefault(number, []).extend(glances.values())
+        with Crew(replace(job, players=players), workers, cards) as crew:
+            reported = 0.0
+            glances: dict[str, Glance] = {}
+            while not self._is_closed:
+                while self._inbox:
+                    crew.add([self._inbox.popleft()])
+                crew.pause(self._is_paused)
+                progress = crew.poll(REPORT / 5)
+                glances |= {glance.pairing.id: glance for glance in progress.glances}
+                if progress.records or monotonic() - reported > REPORT:
+                    yield replace(progress, glances=tuple(glances.values()))
                     glances.clear()
-            states = {number: hand.state() for number, hand in self._hands.items() if is_due or number in told}
-            failed, self._failed = self._failed, {}
-        return [
-            *((number, told.get(number, []), states.get(number)) for number in dict.fromkeys([*states, *told])),
-            *((number, [error], State(alive=False)) for number, error in failed.items()),
-        ]
-
-    def _take(self) -> dict[int, list[Any]]:
-        """What each worker has sent, without looks at boards; an empty list for one that has ended."""
-        told: dict[int, list[Any]] = {}
-        with self._lock:
-            for number, hand in self._hands.items():
-                messages = list(hand.take())
-                for message in messages:
-                    if isinstance(message, Glance):
-                        self._glances[number][message.pairing.id] = message
-                        continue
-                    if isinstance(message, Record):
-                        self._glances[number].pop(message.id, None)
-                    told.setdefault(number, []).append(message)
-                if not messages and not hand.state().alive:
-                    told[number] = []
-        return told
+                    reported = monotonic()
+            yield Progress(crew.stop())
 
     def work(
         self, work: Work[Any, Any], items: Sequence[Any], number: int, version: int, sent: Any
     ) -> Iterator[list[tuple[Any, Any]]]:
-        """What is made of items, in chunks."""
+        """The results of items, in chunks."""
         stage = self._stage(number)
         stage.take(version, sent)
         chunk: list[tuple[Any, Any]] = []
@@ -254,7 +208,7 @@ class Node:
         self._stage(number).take(version, sent)
 
     def rest(self, number: int) -> None:
-        """Tell who works in a stage, or will be told to, that it is over, and forget those before."""
+        """Mark a stage as over, and forget those before."""
         self._stage(number).is_over = True
         with self._lock:
             self._stages = {later: stage for later, stage in self._stages.items() if later >= number}
@@ -264,267 +218,55 @@ class Node:
             return self._stages.setdefault(number, Stage())
 
     def close(self) -> None:
+        self._is_closed = True
         for number in list(self._stages):
             self.rest(number)
-        for number in list(self._hands):
-            self.end(number, 0.0)
-        self._local.__exit__()
 
 
 def _why_not(entry: Entry, size: int) -> str:
     """Why a player can't play on this machine; empty where it can, as far as can be told before it is built."""
     try:
-        return _changed(entry.checked(size))
+        return _code_difference(entry.checked(size))
     except UserError as error:
         return str(error)
 
 
-def _changed(entry: Entry) -> str:
-    """What is to be said where this machine has another bot under the name."""
+def _code_difference(entry: Entry) -> str:
+    """A line where this machine has another bot under the name; otherwise empty."""
     code = code_of(entry.factory, entry.config)
     same = not entry.code or entry.code.startswith(code)
     return "" if same else f"{entry.name} isn't the same there (code {code}, not {entry.code})"
 
 
-# --- At the runner's ---
+# --- At the driver ---
 
 
 @dataclass(eq=False)
-class _Remote:
-    """A worker on a node."""
+class _Peer:
+    """A node, as the driver has it: greeted, prepared, and then playing."""
 
-    number: int
-    on: _Place
-    players: tuple[str, ...]
-    inbox: deque[Any] = field(default_factory=deque)
-    told: State = field(default_factory=State)
-    words: str = ""
+    id: str
+    name: str
+    slots: int
+    actor: Any
+    pending: Any
+    """What is waited for: the answer of ``hello`` or ``prepare``, then the stream of ``play``."""
+    receive: Callable[[_Peer, Any], None]
+    games: dict[str, Pairing] = field(default_factory=dict)
     is_ready: bool = False
-
-    @property
-    def place(self) -> str:
-        return self.on.name
-
-    def state(self) -> State:
-        return LOST if self.on.is_gone else self.told
-
-    def send(self, message: Message) -> None:
-        self.on.outbox.append((self.number, message))
-
-    def take(self) -> Iterator[Any]:
-        while self.inbox:
-            message = self.inbox.popleft()
-            if isinstance(message, UserError):
-                self.on.refuse(str(message))
-            else:
-                self.is_ready = True
-                yield message
-
-    def stop(self) -> None:
-        self.on.order("stop", self.number)
-
-    def end(self, seconds: float) -> None:
-        self.on.end(self, seconds)
-        if not self.is_ready and not self.inbox and 0 < (self.told.exitcode or 0) < UNKNOWN:
-            self.on.refuse(start_failure(self.players[self.told.player], self.words, self.told.exitcode))
-
-    def last_words(self) -> str:
-        return self.words
-
-    def close(self) -> None:
-        self.on.hands.pop(self.number, None)
-
-
-class _Place:
-    """A node of the cluster, as the runner has it: greeted, then prepared, then asked for one report after another."""
-
-    def __init__(self, cluster: Cluster, node: Mapping[str, Any], slots: int, cards: int):
-        self.node = str(node["NodeID"])
-        self.name = host = str(node["NodeManagerHostname"])
-        if any(place.name == host for place in cluster.places.values() if not place.is_gone):
-            self.name = f"{host} {self.node[:6]}"
-        self.slots = slots
-        self.hands: dict[int, _Remote] = {}
-        self.outbox: list[tuple[int, Message]] = []
-        self.is_here: bool = False
-        self.is_gone: bool = False
-        self.gone_at = self.silent = 0.0  # when it was lost; seconds without an answer
-        self._cluster, self._ray = cluster, cluster.ray
-        affinity = cluster.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        actor = cluster.ray.remote(concurrency_groups={"reports": 1, "work": max(1, slots)})(Node)
-        self.actor = actor.options(num_cpus=slots, num_gpus=cards, scheduling_strategy=affinity).remote()
-        self._hear: Callable[[Any], list[_Remote]] = self._greeted
-        self.pending = self.actor.hello.remote(list(cluster.luggage))
-
-    @property
-    def has_room(self) -> bool:
-        """Of the first worker's kernels the others have the cache."""
-        ready = sum(hand.is_ready for hand in self.hands.values())
-        return self.is_here and not self.is_gone and len(self.hands) < (self.slots if ready else 1)
-
-    def order(self, method: str, *arguments: Any) -> None:
-        """Have something done there, after what was ordered before."""
-        if self.is_gone:
-            return
-        if self.outbox:
-            outbox, self.outbox = self.outbox, []
-            self.actor.send.remote(outbox)
-        getattr(self.actor, method).remote(*arguments)
-
-    def hear(self) -> list[_Remote]:
-        """Take in what has come of the last question, and ask the next; who has sent something."""
-        self.silent = 0.0
-        try:
-            heard = self._hear(self._ray.get(self.pending, timeout=PATIENCE))
-        except Exception as error:  # Ray's errors share no base class
-            if self.is_here:
-                self.lose(_why(error))
-            else:
-                self._cluster.fail(self, _why(error))
-            return list(self.hands.values())
-        if self.is_here and not self.is_gone:
-            self.pending = self.actor.report.options(concurrency_group="reports").remote()
-        return heard
-
-    def _greeted(self, answer: tuple[str, str, list[str]]) -> list[_Remote]:
-        version, python, lacking = answer
-        if (version, _minor(python)) != (__version__, _minor(platform.python_version())):
-            mine = f"arena {__version__} on Python {platform.python_version()}"
-            self.refuse(f"it has arena {version} on Python {python}, not {mine}")
-            return []
-        players = [] if self._cluster.looks_only else list(self._cluster.players.values())
-        luggage = [self._cluster.put(name) for name in lacking]
-        self.pending = self.actor.prepare.remote(players, self._cluster.rules.size, lacking, *luggage)
-        self._hear = self._prepared
-        return []
-
-    def _prepared(self, wanting: list[str]) -> list[_Remote]:
-        if wanting:
-            self.refuse("; ".join(wanting))
-        else:
-            self._hear, self.is_here = self._reported, True
-        return []
-
-    def _reported(self, answer: list[tuple[int, list[Any], State | None]]) -> list[_Remote]:
-        heard = []
-        for number, messages, state in answer:
-            if hand := self.hands.get(number):
-                hand.told = state or hand.told
-                hand.inbox.extend(messages)
-                heard.append(hand)
-        return heard
-
-    def end(self, hand: _Remote, seconds: float) -> None:
-        """What it sent before is in the report that is under way."""
-        if self.is_gone:
-            return
-        try:
-            messages, told, hand.words = self._ray.get(
-                self.actor.end.remote(hand.number, seconds), timeout=seconds + PATIENCE
-            )
-        except Exception as error:
-            self.lose(_why(error))
-            return
-        self.hear()
-        hand.inbox.extend(messages)
-        hand.told = told
-
-    def refuse(self, why: str) -> None:
-        """Don't use the node in this event."""
-        self._cluster.refuse(self.node, self.name, why)
-        self._leave()
-
-    def lose(self, why: str) -> None:
-        """Do without the actor; if the node is there, another one may come."""
-        if not self.is_gone:
-            self._cluster.say(f"{self.name} was lost: {why}")
-            self._leave()
-
-    def _leave(self) -> None:
-        self.is_gone, self.gone_at = True, monotonic()
-        with suppress(Exception):
-            self._ray.kill(self.actor)
-
-
-class _Shift:
-    """Work that is shared among the nodes."""
-
-    def __init__(self, cluster: Cluster, items: deque[Any]):
-        self.under_way: dict[Any, tuple[_Place, dict[Any, None]]] = {}
-        """By Ray's generator of chunks: where, and the items that aren't finished yet, in their order."""
-        self._cluster, self._items = cluster, items
-        self._number = cluster.next_stage()
-        self._falls: Counter[Any] = Counter()
-        self._version = 0
-        self._sent: Any = None
-        self._put: Any = None
-
-    def working(self, place: _Place | None = None) -> int:
-        """How many cores work, there or in all."""
-        return sum(place is None or one is place for one, _ in self.under_way.values())
-
-    def send(self, sent: Any) -> None:
-        """Broadcast an object, through the cluster's store, unless it was the last."""
-        if sent is not self._sent:
-            self._sent, self._put = sent, self._cluster.ray.put(sent)
-            self._version += 1
-            for place in {place.node: place for place, _ in self.under_way.values()}.values():
-                place.order("take", self._number, self._version, self._put)
-
-    def begin(self, place: _Place, work: Work[Any, Any], taken: list[Any]) -> None:
-        method = place.actor.work.options(concurrency_group="work", num_returns="streaming")
-        self.under_way[method.remote(work, taken, self._number, self._version, self._put)] = place, dict.fromkeys(taken)
-
-    def made(self, seconds: float = 0.0) -> list[Any]:
-        """What has come, after a wait of at most this many seconds."""
-        if not self.under_way:
-            return []
-        done, _ = self._cluster.ray.wait(list(self.under_way), num_returns=len(self.under_way), timeout=0)
-        if not done and seconds:
-            done, _ = self._cluster.ray.wait(list(self.under_way), num_returns=1, timeout=seconds)
-        return [made for one in done for made in self._made(one)]
-
-    def _made(self, chunks: Any) -> Iterator[Any]:
-        """What is in the next chunk."""
-        place, left = self.under_way[chunks]
-        try:
-            chunk = self._cluster.ray.get(next(chunks))
-        except StopIteration:
-            self._give_back(chunks)
-        except Exception as error:
-            self._give_back(chunks)
-            why, raised = _why(error), isinstance(getattr(error, "cause", None), Exception)
-            if raised or why.startswith(UNLOADED):
-                place.refuse(why)
-            else:
-                place.lose(why)
-                self._count(left, why)
-        else:
-            if chunk:
-                for item in left:
-                    self._falls.pop(item, None)
-            for item, made in chunk:
-                left.pop(item, None)
-                yield made
-
-    def _give_back(self, chunks: Any) -> None:
-        self._items.extendleft(reversed(self.under_way.pop(chunks)[1]))
-
-    def _count(self, left: Collection[Any], why: str) -> None:
-        """Note that a node is gone that had these items. Raises UserError where that has happened too often."""
-        self._falls.update(list(left))
-        if left and max(self._falls[item] for item in left) >= FALLS:
-            raise UserError(
-                f"{FALLS} nodes in a row were lost over the same games ({why}); check their memory and logs"
-            )
-
-    def end(self) -> None:
-        for place in self._cluster.places.values():
-            place.order("rest", self._number)
+    is_playing: bool = False
+    is_gone: bool = False
+    gone_at: float = 0.0
+    silent: float = 0.0
+    """Seconds without an answer."""
+    rate: float = 0.0
+    """Recent games per second."""
+    counted: float = field(default_factory=monotonic)
+    last: Progress = field(default_factory=Progress)
 
 
 class Cluster:
-    """Hands on the nodes of a Ray cluster."""
+    """The nodes of a Ray cluster; see ``Players``."""
 
     def __init__(
         self,
@@ -532,204 +274,283 @@ class Cluster:
         workers: int,
         players: Mapping[str, Entry],
         rules: Rules,
-        looks_only: bool = False,
+        adjudication: Adjudication = OFF,
+        checks_only: bool = False,
     ):
         """``address`` is HOST:PORT, ``auto`` for the cluster of this machine, or ``local`` for one that starts here.
-        ``workers`` are the most workers that are used; 0 for one on each core. A node that can't build one of the
-        ``players`` isn't used, unless it ``looks_only``: then it starts no workers, and takes no cores. Raises
-        ConfigError where Ray isn't installed."""
+        ``workers`` is the maximum number of workers; 0 for one on each core. A node that can't build one of the
+        ``players`` isn't used; with ``checks_only`` nodes aren't prepared, and no cores are taken. Raises ConfigError
+        where Ray isn't installed."""
         self.ray = _import_ray()
-        self.places: dict[str, _Place] = {}  # by the number of the node
-        self.players = {name: entry.packed() for name, entry in players.items()}
-        self.rules, self.looks_only = rules, looks_only
-        self.luggage = {name: paths for entry in players.values() for name, paths in entry.luggage().items()}
+        self.peers: dict[str, _Peer] = {}  # by the id of the node
+        self._players = {name: entry.packed() for name, entry in players.items()}
+        self._job = Job(self._players, rules, adjudication, 1)
+        self._boards = min((entry.bot_kind.boards for entry in players.values()), default=1)
+        self._checks_only = checks_only
+        self._to_ship = {name: paths for entry in players.values() for name, paths in entry.luggage().items()}
+        self._shipped: dict[str, Any] = {}  # references in Ray's object store
         self._gpus = min(1.0, sum(entry.gpus for entry in players.values()))  # of a worker
         self._address, self._workers = address, workers
         self._refused: dict[str, str] = {}  # node -> why
-        self._failures: Counter[str] = Counter()  # of nodes to make themselves ready
+        self._failures: Counter[str] = Counter()  # of nodes to get ready
         self._there: set[str] = set()  # the nodes at the last look
         self._news: list[str] = []
-        self._said = ""
-        self._hired = 0
-        self._looked = self._listened = 0.0
-        self._put: dict[str, Any] = {}
+        self._last_news = ""
+        self._looked = self._polled = 0.0
         self._stages = 0
-        self._earlier: set[int] = set()  # this process and those below it, before Ray's
+        self._queue: deque[Pairing] = deque()
+        self._losses: Counter[str] = Counter()  # of nodes that had this game
+        self._is_paused = self._is_finishing = False
+        self._earlier: set[int] = set()  # this process and its children before Ray's
         self._control = ""  # the address of Ray's control service
         self._answered = 0.0
 
     def __enter__(self) -> Self:
         """Raises UserError where no cluster answers, or none of its nodes can be used."""
-        own = self._address == LOCAL
-        if not own and self._address != AUTO:
+        is_own = self._address == LOCAL
+        if not is_own and self._address != AUTO:
             _require_answer(self._address)  # Ray would try for minutes
         where: dict[str, Any] = {"address": self._address}
-        if own:
+        if is_own:
             where |= {"num_cpus": self._workers or None, "include_dashboard": False}
         self._earlier = set(family(os.getpid()))
         started = monotonic()
-        with chdir(scratch()), _handlers_kept(), _muted() as said:  # nothing of the current folder runs on the nodes
+        with chdir(scratch()), _handlers_kept(), _muted() as log:  # nothing of the current folder runs on the nodes
             try:
                 self.ray.init(log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True, **where)
             except Exception as error:
-                if b"AuthToken" in Path(said.name).read_bytes():
+                if b"AuthToken" in Path(log.name).read_bytes():
                     refusal = ConnectionError("it asks for a token")
                     raise UserError(_no_answer(self._address, refusal, started, TOKEN)) from error
                 raise UserError(_no_answer(self._address, error, started)) from error
         self._control = str(self.ray.get_runtime_context().gcs_address)
         try:
-            self._gather()
+            until = monotonic() + PATIENCE
+            while not (self.peers and all(peer.is_ready for peer in self._present)) and monotonic() < until:
+                self._look()
+                self._wait(REPORT)
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        closing = [place.actor.close.remote() for place in self._present if place.is_here]
-        with suppress(Exception):
-            self.ray.wait(closing, num_returns=len(closing), timeout=5.0)
+        self.stop()
         own = set(family(os.getpid())) - self._earlier if self._address == LOCAL else set()
         with _handlers_kept():
             self.ray.shutdown()
         for process in own:  # Ray leaves some where one of its own was killed
             with suppress(OSError):
                 os.kill(process, signal.SIGKILL)
-        self.places.clear()
+        self.peers.clear()
 
-    def next_stage(self) -> int:
-        self._stages += 1
-        return self._stages
+    @property
+    def _present(self) -> list[_Peer]:
+        return [peer for peer in self.peers.values() if not peer.is_gone]
+
+    @property
+    def nodes(self) -> list[str]:
+        """The names of the nodes that are in use."""
+        return [peer.name for peer in self._present if peer.is_ready]
 
     @property
     def most(self) -> int:
-        slots = sum(place.slots for place in self._present)
+        """How many workers there may be at present."""
+        slots = sum(peer.slots for peer in self._present)
         return min(self._workers, slots) if self._workers else slots
 
-    @property
-    def nodes(self) -> Collection[str] | None:
-        return [place.name for place in self._present if place.is_here]
+    # --- Games ---
+
+    def add(self, pairings: Iterable[Pairing]) -> None:
+        self._queue.extend(pairings)
 
     @property
-    def _present(self) -> list[_Place]:
-        return [place for place in self.places.values() if not place.is_gone]
+    def is_busy(self) -> bool:
+        return bool(not self._is_finishing and self._queue) or any(peer.games for peer in self._present)
+
+    def pause(self, is_paused: bool) -> None:
+        if is_paused != self._is_paused:
+            self._is_paused = is_paused
+            for peer in self._present:
+                self._tell(peer, "pause", is_paused)
+
+    def finish(self) -> None:
+        self._is_finishing = True
+
+    def poll(self, seconds: float) -> Progress:
+        self._look()
+        self._start_playing()
+        self._send_games()
+        self._wait(seconds)
+        peers = list(self.peers.values())
+        records = [record for peer in peers for record in peer.last.records]
+        glances = [glance for peer in peers for glance in peer.last.glances]
+        for peer in peers:
+            peer.last = replace(peer.last, records=(), glances=())
+        workers = sum(peer.last.workers for peer in self._present)
+        rates = {peer.name: peer.rate for peer in self._present if peer.is_ready}
+        return Progress(records, glances, workers, rates, self.news())
 
     def news(self) -> list[str]:
+        """Lines about nodes for the user, each once."""
         news, self._news = self._news, []
         return news
 
-    def say(self, line: str) -> None:
-        if line != self._said:
-            self._news.append(line)
-            self._said = line
+    def stop(self) -> list[Record]:
+        """Close every node and take what it had finished."""
+        for peer in self._present:
+            self._tell(peer, "close")
+        until = monotonic() + 2 * REPORT + 5.0
+        while any(peer.is_playing for peer in self._present) and monotonic() < until:
+            self._wait(REPORT)
+        records = [record for peer in self.peers.values() for record in peer.last.records]
+        for peer in self._present:
+            self._leave(peer)
+        return records
 
-    def refuse(self, node: str, name: str, why: str) -> None:
-        """Never use this node again."""
+    def _start_playing(self) -> None:
+        workers = self._workers
+        for peer in self._present:
+            slots = min(peer.slots, workers) if self._workers else peer.slots
+            workers -= slots
+            if peer.is_ready and not peer.is_playing and slots and self._queue:
+                method = peer.actor.play.options(num_returns="streaming", concurrency_group="work")
+                peer.slots, peer.pending, peer.receive = slots, method.remote(self._job, slots), self._played
+                peer.is_playing = True
+                if self._is_paused:
+                    self._tell(peer, "pause", True)
+
+    def _send_games(self) -> None:
+        """Keep every node supplied: with a game for each board, and with what it plays in the next moment."""
+        players = [peer for peer in self._present if peer.is_playing]
+        slots = sum(peer.slots for peer in players)
+        if self._is_finishing or not slots:
+            return
+        left = len(self._queue) + sum(len(peer.games) for peer in players)
+        share = min(self._boards, -(-left // slots))
+        for peer in players:
+            wanted = peer.slots * share + math.ceil(peer.rate * AHEAD) - len(peer.games)
+            if pairings := [self._queue.popleft() for _ in range(min(len(self._queue), wanted))]:
+                peer.games.update((pairing.id, pairing) for pairing in pairings)
+                self._tell(peer, "add", pairings)
+
+    def _played(self, peer: _Peer, progress: Progress) -> None:
+        for record in progress.records:
+            peer.games.pop(record.id, None)
+            self._losses.pop(record.id, None)
+        now = monotonic()
+        if not self._is_paused:
+            fading = exp((peer.counted - now) / LATELY)
+            peer.rate = peer.rate * fading + len(progress.records) / max(now - peer.counted, 1e-3) * (1 - fading)
+        peer.counted = now
+        peer.last = replace(
+            progress,
+            records=(*peer.last.records, *progress.records),
+            glances=(*peer.last.glances, *progress.glances),
+        )
+
+    # --- Nodes ---
+
+    def _wait(self, seconds: float, others: Collection[Any] = ()) -> None:
+        """Take what the nodes send, or return when one of ``others`` that Ray waits for is ready."""
+        waited, self._polled = min(1.0, monotonic() - self._polled), monotonic()  # a stop isn't the nodes' fault
+        pending = {peer.pending: peer for peer in self._present if peer.pending is not None}
+        if not pending and not others:
+            time.sleep(seconds)
+            return
+        done, _ = self.ray.wait([*pending, *others], num_returns=1, timeout=seconds)
+        if done and pending:
+            done, _ = self.ray.wait(list(pending), num_returns=len(pending), timeout=0)
+        for one in done:
+            if one in pending:
+                self._receive(pending[one])
+        for peer in self._present:
+            peer.silent += waited * (peer.pending is not None)
+            if peer.is_ready and peer.silent > SILENCE:
+                self._lose(peer, f"no answer for {SILENCE:.0f} s")
+
+    def _receive(self, peer: _Peer) -> None:
+        """Take the answer that a node has sent."""
+        peer.silent = 0.0
+        try:
+            answer = self.ray.get(next(peer.pending) if peer.is_playing else peer.pending, timeout=PATIENCE)
+            peer.receive(peer, answer)
+        except StopIteration:
+            peer.pending, peer.is_playing = None, False
+        except Exception as error:  # Ray's errors share no base class
+            if isinstance(cause := getattr(error, "cause", None), UserError):
+                self._refuse(peer, str(cause))
+            elif peer.is_ready:
+                self._lose(peer, _why(error))
+            else:
+                self._failures[peer.id] += 1
+                is_hopeless = self._failures[peer.id] >= TRIES or _why(error).startswith(UNLOADED)
+                (self._refuse if is_hopeless else self._lose)(peer, _why(error))
+
+    def _greeted(self, peer: _Peer, answer: tuple[str, str, list[str]]) -> None:
+        version, python, missing = answer
+        if (version, _minor(python)) != (__version__, _minor(platform.python_version())):
+            mine = f"arena {__version__} on Python {platform.python_version()}"
+            self._refuse(peer, f"it has arena {version} on Python {python}, not {mine}")
+            return
+        players = [] if self._checks_only else list(self._players.values())
+        for name in missing:
+            if name not in self._shipped:
+                first, *_ = paths = self._to_ship[name]
+                contents = {str(path.relative_to(first.parent)): path.read_bytes() for path in paths}
+                self._shipped[name] = self.ray.put(contents)
+        shipped = [self._shipped[name] for name in missing]
+        peer.pending = peer.actor.prepare.remote(players, self._job.rules.size, missing, *shipped)
+        peer.receive = self._prepared
+
+    def _prepared(self, peer: _Peer, missing: list[str]) -> None:
+        if missing:
+            self._refuse(peer, "; ".join(missing))
+        else:
+            peer.is_ready, peer.pending = True, None
+
+    def _tell(self, peer: _Peer, method: str, *arguments: Any) -> None:
+        """Call a method of the node's actor, whose answer doesn't matter."""
+        if not peer.is_gone:
+            getattr(peer.actor, method).remote(*arguments)
+
+    def _say(self, line: str) -> None:
+        if line != self._last_news:
+            self._news.append(line)
+            self._last_news = line
+
+    def _refuse(self, peer: _Peer, why: str) -> None:
+        """Don't use the node in this event."""
+        self._refuse_node(peer.id, peer.name, why)
+        self._leave(peer)
+
+    def _refuse_node(self, node: str, name: str, why: str) -> None:
         if node not in self._refused:
             self._refused[node] = f"{name}: {why}"
-            self.say(f"{name} isn't used: {why}")
+            self._say(f"{name} isn't used: {why}")
 
-    def fail(self, place: _Place, why: str) -> None:
-        """A node could not be made ready: it is tried again, but not for ever where Ray calls it alive."""
-        self._failures[place.node] += 1
-        if self._failures[place.node] < TRIES and not why.startswith(UNLOADED):
-            place.lose(why)
-        else:
-            place.refuse(why)
+    def _lose(self, peer: _Peer, why: str) -> None:
+        """Do without the node's actor; if the node is there, another one may come. Raises UserError where nodes are
+        lost over the same games again and again."""
+        if not peer.is_gone:
+            self._say(f"{peer.name} was lost: {why}")
+            self._losses.update(list(peer.games))
+            lost = peer.games
+            self._leave(peer)
+            self._require_progress(lost, why)
 
-    def has_room(self) -> bool:
-        """Raises UserError where no node that is there can be used."""
-        self._look()
-        return any(place.has_room for place in self.places.values())
+    def _require_progress(self, items: Collection[Any], why: str) -> None:
+        if items and max(self._losses[item] for item in items) >= MAX_LOSSES:
+            raise UserError(
+                f"{MAX_LOSSES} nodes in a row were lost over the same games ({why}); check their memory and logs"
+            )
 
-    def hire(self, job: Job) -> Hand:
-        place = max((one for one in self.places.values() if one.has_room), key=lambda one: one.slots - len(one.hands))
-        self._hired += 1
-        hand = place.hands[self._hired] = _Remote(self._hired, place, tuple(job.players))
-        place.order("hire", hand.number, replace(job, players=self.players))
-        return hand
-
-    def wait(self, hired: Collection[Hand], seconds: float, others: Collection[Any] = ()) -> Collection[Hand]:
-        """Until a node reports, or one of ``others`` that Ray waits for is ready."""
-        for place in self._present:
-            if place.outbox:
-                place.order("send", [])
-        waited, self._listened = min(1.0, monotonic() - self._listened), monotonic()  # a stop isn't the nodes' fault
-        pending = {place.pending: place for place in self._present}
-        if not pending:
-            time.sleep(seconds)
-            return []
-        done, _ = self.ray.wait([*pending, *others], num_returns=1, timeout=seconds)
-        if done:
-            done, _ = self.ray.wait(list(pending), num_returns=len(pending), timeout=0)
-        heard = [hand for one in done for hand in pending[one].hear()]
-        for place in self._present:
-            place.silent += waited
-            if place.is_here and place.silent > SILENCE:
-                place.lose(f"no answer for {SILENCE:.0f} s")
-                heard += place.hands.values()
-        return heard
-
-    def share(
-        self,
-        work: Work[Item, Made],
-        items: deque[Item],
-        most: int,
-        goes_on: Callable[[], bool],
-        sent: Callable[[], Any] = lambda: None,
-    ) -> Iterator[list[Made]]:
-        """What is made of ``items``, which are taken from the left, up to ``most`` for a core at once: now and then
-        what has come, which may be nothing. All work has what ``sent`` gives, and gets it anew when that is another
-        object.
-
-        The unfinished items of a node that is gone are put back. Once it doesn't go on, what was made of those that are
-        under way is given, too. Raises UserError where no node that is there can be used, where the work fails on each
-        of them, or where it takes its node down again and again."""
-        shift = _Shift(self, items)
-        while goes_on() and (items or shift.under_way):
-            self._look()
-            shift.send(sent())
-            for place in self._present:
-                while place.is_here and items and shift.working(place) < place.slots and shift.working() < self.most:
-                    shift.begin(place, work, [items.popleft() for _ in range(min(most, len(items)))])
-            self.wait((), REPORT, shift.under_way)
-            yield shift.made()
-        shift.end()
-        until = monotonic() + PATIENCE
-        while shift.under_way and monotonic() < until:
-            yield shift.made(REPORT)
-
-    def look(self, entry: Entry) -> Iterator[Finding]:
-        """What each node finds about one of the players, a line each as they come."""
-        for why in self._refused.values():
-            name, _, words = why.partition(": ")
-            yield Finding(name, Verdict.FAILED, words)
-        asked = {place.actor.look.remote(entry.packed(), self.rules): place for place in self._present if place.is_here}
-        for place in self._present:
-            if not place.is_here:
-                yield Finding(place.name, Verdict.FAILED, f"no answer within {PATIENCE:.0f} s")
-        while asked:
-            (done, *_), _ = self.ray.wait(list(asked), num_returns=1)
-            place = asked.pop(done)
-            try:
-                yield _summary(place.name, self.ray.get(done))
-            except Exception as error:
-                yield Finding(place.name, Verdict.FAILED, _why(error))
-
-    def put(self, name: str) -> Any:
-        """A piece of luggage in the cluster's store, where it is put once: nodes take it from each other."""
-        if name not in self._put:
-            first, *_ = paths = self.luggage[name]
-            self._put[name] = self.ray.put({str(path.relative_to(first.parent)): path.read_bytes() for path in paths})
-        return self._put[name]
-
-    def _gather(self) -> None:
-        """Wait until every node has said whether it can be used; not for ever where some don't answer."""
-        until = monotonic() + PATIENCE
-        while monotonic() < until:
-            self._look()
-            if self.places and all(place.is_here for place in self._present):
-                return
-            self.wait((), REPORT)
+    def _leave(self, peer: _Peer) -> None:
+        self._queue.extendleft(reversed(peer.games.values()))
+        peer.games = {}
+        peer.is_gone, peer.is_playing, peer.gone_at, peer.pending = True, False, monotonic(), None
+        with suppress(Exception):
+            self.ray.kill(peer.actor)
 
     def _look(self) -> None:
         """Use the nodes that have come. Raises UserError where none that is there can be used."""
@@ -739,21 +560,20 @@ class Cluster:
                 return
             nodes = [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
             self._there = {node["NodeID"] for node in nodes}
-            for node in nodes:
-                known = self.places.get(node["NodeID"])
-                if node["NodeID"] not in self._refused and (
-                    known is None or (known.is_gone and monotonic() - known.gone_at > AGAIN)
-                ):
-                    self._take(node)
             if not nodes and self._address == LOCAL:
                 self._give_up("the Ray node that was started here has ended")
-        if self._there and self._there <= self._refused.keys() and not self.looks_only:
+            for node in nodes:
+                known = self.peers.get(node["NodeID"])
+                is_back = known is not None and known.is_gone and monotonic() - known.gone_at > AGAIN
+                if node["NodeID"] not in self._refused and (known is None or is_back):
+                    self._greet(node)
+        if self._there and self._there <= self._refused.keys() and not self._checks_only:
             first, *more = sorted({self._refused[node] for node in self._there})
             others = f"; and {len(more)} more like that" if len(more) > 1 else "".join(f"; {why}" for why in more)
             raise UserError(f"no node of the cluster can be used: {first}{others}")
 
     def _has_control(self) -> bool:
-        """Whether Ray's control service answers now. Raises UserError where it is gone. Ray would wait for a minute and
+        """Whether Ray's control service answers now. Raises UserError where it is gone: Ray would wait for a minute and
         then end this process."""
         host, _, port = self._control.rpartition(":")
         try:
@@ -767,24 +587,144 @@ class Cluster:
 
     def _give_up(self, why: str) -> None:
         """Raise UserError. Nothing is asked of the nodes any more."""
-        for place in self.places.values():
-            place.is_gone = True
+        for peer in self.peers.values():
+            peer.is_gone = True
         raise UserError(f"{why}; the same command plays the rest")
 
-    def _take(self, node: Mapping[str, Any]) -> None:
-        """Use a node, with as many workers as it has cores, and parts of GPUs where a worker takes one."""
+    def _greet(self, node: Mapping[str, Any]) -> None:
+        """Start an actor on a node, with a worker for each core, and parts of GPUs where a worker takes one."""
+        id, name = str(node["NodeID"]), str(node["NodeManagerHostname"])
+        if any(peer.name == name for peer in self._present):
+            name = f"{name} {id[:6]}"
         slots, cards = int(node["Resources"]["CPU"]), 0
-        if self.looks_only:
+        if self._checks_only:
             slots = 0
         elif self._gpus:
             slots = min(slots, int(node["Resources"].get("GPU", 0) // self._gpus))
             cards = math.ceil(slots * self._gpus)
             if not slots:
-                asking = next(name for name, entry in self.players.items() if entry.gpus)
-                why = f"it has no GPU, and {asking} takes {self.players[asking].gpus:g} of one"
-                self.refuse(node["NodeID"], str(node["NodeManagerHostname"]), why)
+                asking = next(name for name, entry in self._players.items() if entry.gpus)
+                why = f"it has no GPU, and {asking} takes {self._players[asking].gpus:g} of one"
+                self._refuse_node(id, name, why)
                 return
-        self.places[node["NodeID"]] = _Place(self, node, slots, cards)
+        affinity = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(id, soft=False)
+        actor = self.ray.remote(concurrency_groups={"work": max(1, slots)})(Node)
+        actor = actor.options(num_cpus=slots, num_gpus=cards, scheduling_strategy=affinity).remote()
+        self.peers[id] = _Peer(id, name, slots, actor, actor.hello.remote(list(self._to_ship)), self._greeted)
+
+    # --- Work of trainers ---
+
+    def share(
+        self,
+        work: Work[Item, Result],
+        items: deque[Item],
+        most: int,
+        goes_on: Callable[[], bool],
+        sent: Callable[[], Any] = lambda: None,
+    ) -> Iterator[list[Result]]:
+        """The results of ``items``, which are taken from the left, up to ``most`` for a core at once: now and then a
+        list of new ones, which may be empty. All work is sent what ``sent`` returns, again when that is another object.
+
+        The unfinished items of a lost node are put back. Once ``goes_on`` is false, the results of those under way are
+        yielded, too. Raises UserError where no node can be used, where the work fails on each of them, or where it
+        takes its node down again and again."""
+        shared = _SharedWork(self, items)
+        while goes_on() and (items or shared.under_way):
+            self._look()
+            shared.send(sent())
+            for peer in self._present:
+                while peer.is_ready and items and shared.running(peer) < peer.slots and shared.running() < self.most:
+                    shared.start(peer, work, [items.popleft() for _ in range(min(most, len(items)))])
+            self._wait(REPORT, shared.under_way)
+            yield shared.results()
+        for peer in self._present:
+            self._tell(peer, "rest", shared.number)
+        until = monotonic() + PATIENCE
+        while shared.under_way and monotonic() < until:
+            yield shared.results(REPORT)
+
+    def check(self, entry: Entry) -> Iterator[Finding]:
+        """What each node finds about one of the players, a line each as they come."""
+        for why in self._refused.values():
+            name, _, words = why.partition(": ")
+            yield Finding(name, Verdict.FAILED, words)
+        rules = self._job.rules
+        asked = {peer.actor.check.remote(entry.packed(), rules): peer for peer in self._present if peer.is_ready}
+        for peer in self._present:
+            if not peer.is_ready:
+                yield Finding(peer.name, Verdict.FAILED, f"no answer within {PATIENCE:.0f} s")
+        while asked:
+            (done, *_), _ = self.ray.wait(list(asked), num_returns=1)
+            peer = asked.pop(done)
+            try:
+                yield _summary(peer.name, self.ray.get(done))
+            except Exception as error:
+                yield Finding(peer.name, Verdict.FAILED, _why(error))
+
+
+class _SharedWork:
+    """Work that is shared among the nodes."""
+
+    def __init__(self, cluster: Cluster, items: deque[Any]):
+        self.under_way: dict[Any, tuple[_Peer, dict[Any, None]]] = {}
+        """By Ray's generator of chunks: the node, and the items that aren't finished yet, in their order."""
+        self._cluster, self._items = cluster, items
+        cluster._stages += 1
+        self.number = cluster._stages
+        self._version = 0
+        self._sent: Any = None
+        self._put: Any = None
+
+    def running(self, peer: _Peer | None = None) -> int:
+        """How many cores work, on one node or in all."""
+        return sum(peer is None or one is peer for one, _ in self.under_way.values())
+
+    def send(self, sent: Any) -> None:
+        """Broadcast an object, through the cluster's store, unless it was the last."""
+        if sent is not self._sent:
+            self._sent, self._put = sent, self._cluster.ray.put(sent)
+            self._version += 1
+            for peer in {peer.id: peer for peer, _ in self.under_way.values()}.values():
+                self._cluster._tell(peer, "take", self.number, self._version, self._put)
+
+    def start(self, peer: _Peer, work: Work[Any, Any], taken: list[Any]) -> None:
+        method = peer.actor.work.options(concurrency_group="work", num_returns="streaming")
+        self.under_way[method.remote(work, taken, self.number, self._version, self._put)] = peer, dict.fromkeys(taken)
+
+    def results(self, seconds: float = 0.0) -> list[Any]:
+        """What has come, after a wait of at most this many seconds."""
+        if not self.under_way:
+            return []
+        done, _ = self._cluster.ray.wait(list(self.under_way), num_returns=len(self.under_way), timeout=0)
+        if not done and seconds:
+            done, _ = self._cluster.ray.wait(list(self.under_way), num_returns=1, timeout=seconds)
+        return [result for one in done for result in self._next_chunk(one)]
+
+    def _next_chunk(self, chunks: Any) -> Iterator[Any]:
+        cluster, (peer, left) = self._cluster, self.under_way[chunks]
+        try:
+            chunk = cluster.ray.get(next(chunks))
+        except StopIteration:
+            self._give_back(chunks)
+        except Exception as error:
+            self._give_back(chunks)
+            why, is_raised = _why(error), isinstance(getattr(error, "cause", None), Exception)
+            if is_raised or why.startswith(UNLOADED):
+                cluster._refuse(peer, why)
+            else:
+                cluster._lose(peer, why)
+                cluster._losses.update(list(left))
+                cluster._require_progress(left, why)
+        else:
+            if chunk:
+                for item in left:
+                    cluster._losses.pop(item, None)
+            for item, result in chunk:
+                left.pop(item, None)
+                yield result
+
+    def _give_back(self, chunks: Any) -> None:
+        self._items.extendleft(reversed(self.under_way.pop(chunks)[1]))
 
 
 def _summary(node: str, found: Sequence[Finding]) -> Finding:

@@ -1,5 +1,4 @@
-"""A ladder: rounds of games, half of them spent where the order of two players is known worst. Nothing is played
-here."""
+"""A ladder: rounds of games, chosen by what is known least so far."""
 
 from __future__ import annotations
 
@@ -13,8 +12,8 @@ from math import inf
 import numpy as np
 
 from arena import ConfigError
-from arena.events.pairing import Meeting, OfMany, Pairing, check_field, meeting_of
-from arena.events.terms import Terms, require
+from arena.events.schedule import Pairing, Terms, check_players, pairings_of, require_range, sort_players
+from arena.events.standings import Standings
 from arena.go.record import Played
 from arena.players.registry import Entry
 from arena.ratings import Z95, FloatArray, K, Ratings, Result, rate
@@ -24,14 +23,14 @@ GIVE_UP = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Ladder(OfMany):
+class Ladder:
     """Any number of players, ranked with as few games as that takes.
 
-    A round is some meetings of ``block`` games each. First, players next to each other in ``entries`` meet; then the
-    meetings follow from the ratings so far, see ``next_meetings``. It is over after ``games`` games, or when the
-    interval between each two neighbours in the ranking is at most ``to_see`` Elo either way (95 %; 0: never).
-    The next round depends on the games of the rounds before and on nothing else, so a ladder that goes on is the one
-    that never stopped. Players may join later, ``games`` may grow.
+    A round is some matchups of ``block`` games each. First, players next to each other in ``entries`` meet; then the
+    matchups follow from the ratings so far, see ``next_meetings``. It is over after ``games`` games, or when the
+    interval between each two neighbours in the ranking is at most ``to_see`` Elo either way (95 %; 0: never). The next
+    round depends on the games of the rounds before and on nothing else, so a resumed ladder plays the same games.
+    Players may join later, ``games`` may grow.
     """
 
     name: str
@@ -42,12 +41,20 @@ class Ladder(OfMany):
     block: int = 8
 
     def __post_init__(self) -> None:
-        check_field("ladder", self.name, self.entries)
-        require("games", self.games, 1)
+        check_players("ladder", self.name, self.entries)
+        require_range("games", self.games, 1)
         if self.block < 2 or self.block % 2:
             raise ConfigError(f"a block of {self.block} games can't be played; it is an even number from 2")
         if not 0 <= self.to_see < inf:
             raise ConfigError(f"an interval of ±{self.to_see:g} Elo can't be reached; give more than 0")
+
+    @property
+    def event(self) -> str:
+        return self.name
+
+    @property
+    def players(self) -> dict[str, Entry]:
+        return {entry.name: entry for entry in self.entries}
 
     @property
     def style(self) -> str:
@@ -63,119 +70,79 @@ class Ladder(OfMany):
         """What stays when players join or games are added."""
         return {"ladder": self.name, "block": self.block, **self.terms.settings}
 
-    def course(self, played: Iterable[Sequence[Played]] = ()) -> LadderCourse:
-        return LadderCourse(self)
+    def standings(self) -> Standings:
+        return Standings({name: name for name in self.players}, by_name=True)
 
     def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
-        """What is missing of the last round of the games ``played`` or, if nothing is, the next round. Raises
-        ConfigError when there are no openings left."""
-        course = self.course()
-        course.add([*played])
-        return course.missing()
+        """The last round of the games ``played`` or, if it is complete, the next one; cut at the maximum of games.
+        Raises ConfigError when there are no openings left."""
+        rounds: dict[int, list[Played]] = {}
+        for game in played:
+            if game.outcome is not None and (number := self.round_of(game.id)):
+                rounds.setdefault(number, []).append(game)
+        last = max(rounds, default=1)
+        earlier = [game for number in sorted(rounds) if number < last for game in rounds[number]]
+        ids = {game.id for game in rounds.get(last, ())}
+        planned = self._round(last, earlier, ids)
+        if ids.issuperset(pairing.id for pairing in planned):
+            planned = self._round(last + 1, earlier + rounds.get(last, []), set())
+        return planned
 
+    def round_of(self, id: str) -> int:
+        """The round of a game between two of its players; 0 for the id of any other game."""
+        found = re.fullmatch(rf"{re.escape(self.name)}/(\d{{4,}})-([0-9a-f]{{8}})/\d{{5,}}", id)
+        return int(found[1]) if found and found[2] in self._matchups else 0
 
-class LadderCourse:
-    """A ladder under way. What it keeps of the rounds that are over are sums, so that a round costs the same whatever
-    was played; games of the rounds come in their order, those of one round in any."""
+    @property
+    def _matchups(self) -> dict[str, tuple[Entry, Entry, str]]:
+        return {matchup[2]: matchup for matchup in starmap(sort_players, combinations(self.entries, 2))}
 
-    def __init__(self, ladder: Ladder):
-        self._ladder = ladder
-        self._entries = {entry.identity: entry for entry in ladder.entries}
-        self._meetings = {meeting[2]: meeting for meeting in starmap(meeting_of, combinations(ladder.entries, 2))}
-        self._games = 0
-        self._points: Counter[tuple[str, str]] = Counter()  # Black's, of distinct games of earlier rounds
-        self._distinct: Counter[tuple[str, str]] = Counter()
-        self._seen: set[int] = set()
-        self._starts: Counter[str] = Counter()  # the first number that no game of earlier rounds has, by who met
-        self._round = 1
-        self._last: dict[str, Played] = {}  # the games of that round
-
-    def add(self, games: Sequence[Played]) -> list[Played]:
-        """Take in games. Those of other events, and of players who don't take part now, are passed over."""
-        return [game for game in games if self._take(game)]
-
-    def _take(self, game: Played) -> bool:
-        event, _, rest = game.id.partition("/")
-        match = re.fullmatch(r"(\d{4,})-([0-9a-f]{8})/(\d{5,})", rest)
-        if event != self._ladder.name or match is None or match[2] not in self._meetings or game.outcome is None:
-            return False
-        number = int(match[1])
-        self._games += 1
-        if number > self._round:
-            self._close_round()
-            self._round = number
-        if number == self._round:
-            self._last[game.id] = game
-        else:
-            self._sum_up(game)
-        return True
-
-    def _close_round(self) -> None:
-        self._sum_up(*self._last.values())
-        self._last = {}
-
-    def _sum_up(self, *games: Played) -> None:
-        for game in games:
-            digest, number = game.id.rpartition("-")[2].split("/")
-            first, second, _ = self._meetings[digest]
-            self._starts[digest] = max(self._starts[digest], 2 * ((int(number) - 1) // 2 + 1))
-            colours = (first.identity, second.identity) if int(number) % 2 else (second.identity, first.identity)
-            form = hash((colours, game.canonical))
-            if game.outcome is not None and form not in self._seen:
-                self._seen.add(form)
-                self._points[colours] += game.outcome.black_score  # type: ignore[assignment]  # halves, too
-                self._distinct[colours] += 1
-
-    def missing(self) -> list[Pairing]:
-        """What is missing of the last round or, if nothing is, the next one. Raises ConfigError when there are no
-        openings left."""
-        missing = self._plan()
-        if not missing:
-            self._close_round()
-            self._round += 1
-            missing = self._plan()
-        return missing
-
-    def _plan(self) -> list[Pairing]:
-        """The present round as it follows from the games before it, cut where all games would be too many; without
-        those of its games that were played."""
-        ladder, wanted = self._ladder, self._wanted()
-        if not wanted:
+    def _round(self, number: int, earlier: Sequence[Played], ids: set[str]) -> list[Pairing]:
+        """A round as it follows from the games of the ``earlier`` ones. ``ids`` are those of its own games so far."""
+        matchups, starts = self._matchups, Counter[str]()
+        points, distinct, seen = Counter[tuple[str, str]](), Counter[tuple[str, str]](), set()
+        for game in earlier:
+            digest, index = game.id.rpartition("-")[2].split("/")
+            first, second, _ = matchups[digest]
+            starts[digest] = max(starts[digest], 2 * ((int(index) - 1) // 2 + 1))
+            colours = (first.identity, second.identity) if int(index) % 2 else (second.identity, first.identity)
+            if game.outcome is not None and (colours, game.canonical) not in seen:
+                seen.add((colours, game.canonical))
+                points[colours] += game.outcome.black_score  # type: ignore[assignment]  # halves, too
+                distinct[colours] += 1
+        chosen = self._choose([Result(*colours, points[colours], games) for colours, games in distinct.items()])
+        if not chosen:
             return []
-        openings = ladder.terms.openings_for(max(self._starts[digest] for _, _, digest in wanted) + ladder.block)
+        openings = self.terms.openings_for(max(starts[digest] for _, _, digest in chosen) + self.block)
         columns = []
-        for first, second, digest in wanted:
-            numbers = range(self._starts[digest], self._starts[digest] + ladder.block)
-            prefix, seeds = f"{ladder.name}/{self._round:04d}-{digest}", f"{ladder.terms.seed}/{digest}"
-            meeting = Meeting(first.name, second.name, prefix, seeds)
-            columns.append([meeting.game(number, openings) for number in numbers])
+        for first, second, digest in chosen:
+            prefix, seeds = f"{self.name}/{number:04d}-{digest}", f"{self.terms.seed}/{digest}"
+            numbers = range(starts[digest], starts[digest] + self.block)
+            columns.append(pairings_of(first.name, second.name, prefix, seeds, numbers, openings))
         planned = [pairing for row in zip(*columns, strict=True) for pairing in row]
-        others = self._games - sum(pairing.id in self._last for pairing in planned)
-        planned = planned[: max(0, ladder.games - others)]
-        return [pairing for pairing in planned if pairing.id not in self._last]
+        others = len(earlier) + len(ids - {pairing.id for pairing in planned})
+        return planned[: max(0, self.games - others)]
 
-    def _wanted(self) -> list[tuple[Entry, Entry, str]]:
-        """Who meets in the present round: first of all, whoever hasn't met anybody meets his neighbours."""
-        results = [Result(*colours, self._points[colours], games) for colours, games in self._distinct.items()]
+    def _choose(self, results: list[Result]) -> list[tuple[Entry, Entry, str]]:
+        """The matchups of the next round: players without games meet their neighbours first."""
         ratings = rate(results) if results else None
-        rated = () if ratings is None else ratings.players
-        unrated = [
-            pair for pair in pairwise(self._ladder.entries) if not {entry.identity for entry in pair} <= set(rated)
-        ]
+        rated = set() if ratings is None else set(ratings.players)
+        unrated = [pair for pair in pairwise(self.entries) if not {entry.identity for entry in pair} <= rated]
         if unrated or ratings is None:
-            return [meeting_of(one, other) for one, other in unrated]
-        chosen = next_meetings(ratings, self._ladder.block, self._ladder.to_see)
-        return [meeting_of(self._entries[one], self._entries[other]) for one, other in chosen]
+            return [sort_players(one, other) for one, other in unrated]
+        entries = {entry.identity: entry for entry in self.entries}
+        chosen = next_meetings(ratings, self.block, self.to_see)
+        return [sort_players(entries[one], entries[other]) for one, other in chosen]
 
 
 def next_meetings(ratings: Ratings, block: int, to_see: float = 0.0) -> list[tuple[str, str]]:
     """Who is to play ``block`` games next so that neighbours in the ranking are told apart; nobody when all are, to
     ``to_see`` Elo (95 %).
 
-    Neighbours without a measured distance meet first, though not for ever. The rest of the round has two halves. In
-    one, the widest interval between neighbours, or others whose order isn't shown, gets the meeting that shrinks it
-    most, time and again. In the other, those meet who have met least for what their games tell, whatever the ranking:
-    without it, errors of the ratings choose the games that are to correct them, and the intervals are too narrow.
+    Neighbours without a measured distance meet first, though not for ever. In every fourth of the other meetings, the
+    widest interval between neighbours, or others whose order isn't shown, gets the meeting that shrinks it most. In the
+    rest, those meet who have met least for what their games tell, whatever the ranking: without it, errors of the
+    ratings choose the games that are to correct them, and the intervals are too narrow.
 
     n games of players i and j carry the information w = n p (1 - p) / K², and with them the covariance C loses w Cv
     (Cv)' / (1 + w v'Cv), v = e_i - e_j (J. Sherman and W. Morrison, 1950).
@@ -207,7 +174,7 @@ def next_meetings(ratings: Ratings, block: int, to_see: float = 0.0) -> list[tup
         if urgent:
             meeting = urgent.pop(0)
         else:
-            if len(chosen) % 2:
+            if len(chosen) % 4:
                 worth = np.triu(information / (ratings.games + block), 1)
             else:
                 gap = max(waiting, key=lambda pair: _half_width(covariance, *pair))

@@ -21,9 +21,9 @@ from arena import BotFault, UserError
 from arena.contract.adjudication import OFF
 from arena.contract.bot import Bot, Limits, fault_words
 from arena.contract.finding import Begun, Finding, Verdict
-from arena.events.pairing import Pairing
+from arena.events.crew import exit_words
 from arena.events.room import Room, Turn
-from arena.events.runner import exit_words
+from arena.events.schedule import Pairing
 from arena.events.worker import (
     end_with_parent,
     leave_safe_path,

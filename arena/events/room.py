@@ -20,7 +20,7 @@ from arena import BotKilled, BotTimeout, IllegalMove
 from arena.contract.adjudication import OFF, Adjudication
 from arena.contract.bot import Bot, Decision, Limits, fault_words
 from arena.contract.clock import Clock
-from arena.events.pairing import Pairing
+from arena.events.schedule import Pairing
 from arena.go.game import Ending, Game, GameCopy, Outcome, Rules
 from arena.go.moves import BLACK, WHITE, Colour, Move
 from arena.go.record import UNKNOWN, Fact, Record

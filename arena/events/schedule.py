@@ -1,5 +1,4 @@
-"""What is to be played: matches and tournaments as their pairings, and every kind of event as text. Nothing is played
-here."""
+"""What an event plays: its players, its terms, and its games as a list of pairings in the order in which they begin."""
 
 from __future__ import annotations
 
@@ -7,56 +6,147 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from typing import Any, TypeVar
+from itertools import combinations
+from typing import Any, Protocol
+
+import msgspec
 
 from arena import ConfigError
 from arena.contract.adjudication import Adjudication
-from arena.contract.bot import Limits
 from arena.contract.settings import conceal
-from arena.events.ladder import Ladder
-from arena.events.openings import Opening, draw_openings
-from arena.events.pairing import (
-    Event,
-    Meeting,
-    OfMany,
-    OfMeetings,
-    Pairing,
-    Plan,
-    check_field,
-    check_name,
-    meeting_of,
-)
-from arena.events.standings import Standings
-from arena.events.terms import Terms, require
-from arena.files import FOREIGN, check_keys
+from arena.events.openings import Drawn, Opening
+from arena.events.standings import PEOPLE, Standings
 from arena.go.game import Rules
 from arena.go.record import Played
 from arena.players.registry import Entry
 from arena.ratings import Sprt
 
-__all__ = [
-    "Event",
-    "Gate",
-    "Ladder",
-    "Match",
-    "Opening",
-    "Pairing",
-    "Sprt",
-    "Style",
-    "Terms",
-    "Tournament",
-    "draw_openings",
-    "event_from_json",
-    "event_to_json",
-]
+MAX_GAMES = 1_000_000
+"""The most games of an event: the list of its pairings must fit into memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """One game to play. It depends on the event's settings only, so a resumed event plays the same games.
+
+    ``number`` counts the games of these two players from 0.
+    """
+
+    id: str
+    number: int
+    black: str
+    white: str
+    opening: Opening
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The rules of an event's games, their openings, and when they are adjudicated.
+
+    ``openings`` is the number of distinct openings, which are used in turn; 0 gives each pair of games its own, or the
+    next of the ``book``. ``plies`` is the length of drawn openings. A book that is used up is used again, or with
+    ``then_drawn`` further openings are drawn. Raises ConfigError for values that can't be played.
+    """
+
+    rules: Rules
+    openings: int = 0
+    plies: int = 4
+    seed: int = 1
+    adjudication: Adjudication = field(default_factory=Adjudication)
+    book: tuple[Opening, ...] = ()
+    then_drawn: bool = False
+
+    def __post_init__(self) -> None:
+        require_range("openings", self.openings, 0)
+        require_range("plies", self.plies, 0)
+        if self.plies >= self.rules.move_limit and not self.book:
+            limit = self.rules.move_limit
+            raise ConfigError(f"an opening of {self.plies} plies leaves no game; the move limit is {limit}")
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """Plain data. A book is listed by its digest, without the length of openings unless some may be drawn."""
+        openings: dict[str, object] = {"plies": self.plies} if self.then_drawn or not self.book else {}
+        if self.book:
+            openings["book"] = hashlib.sha256(json.dumps(self.book).encode()).hexdigest()[:12]
+        rules, adjudication = asdict(self.rules), asdict(self.adjudication)
+        seed = {"seed": self.seed, "adjudication": adjudication}
+        return {"rules": rules, "openings": self.openings, **openings, **seed}
+
+    def openings_for(self, games: int) -> Sequence[Opening]:
+        """The openings that two players use in turn in this many games, drawn when they are accessed. Raises
+        ConfigError when there are fewer."""
+        pairs = (games + 1) // 2
+        wanted = min(self.openings or pairs, pairs)
+        if self.book and not self.then_drawn:
+            return self.book[:wanted]
+        return Drawn(self.rules, wanted, self.plies, self.seed, self.book)
+
+    def require_openings(self, games: int) -> None:
+        """Draw all openings that these games need. Raises ConfigError when there are fewer."""
+        self.openings_for(games)[-1:]
+
+
+class Event(Protocol):
+    """A match, a tournament or a ladder."""
+
+    @property
+    def event(self) -> str:
+        """The id that its games are stored under."""
+
+    @property
+    def players(self) -> dict[str, Entry]:
+        """The players by the names that the games carry."""
+
+    @property
+    def terms(self) -> Terms: ...
+
+    @property
+    def games(self) -> int:
+        """The number of games in all; of a ladder, the maximum."""
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """What never changes in an event of this name."""
+
+    def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
+        """The games that can be planned now, in the order in which they begin, whether they were played or not.
+
+        ``played`` are the event's games so far. When all planned games are among them, another call may plan more; the
+        event is over when it doesn't.
+        """
+
+    def standings(self) -> Standings:
+        """An empty counter for its games."""
+
+
+def pairings_of(
+    first: str, second: str, prefix: str, seeds: str, numbers: Iterable[int], openings: Sequence[Opening]
+) -> Iterator[Pairing]:
+    """Games between two players. Games 2k and 2k + 1 share an opening with the colours swapped.
+
+    ``prefix`` begins their ids, ``seeds`` decides their random numbers.
+    """
+    for number in numbers:
+        black, white = (second, first) if number % 2 else (first, second)
+        seed = int.from_bytes(hashlib.sha256(f"{seeds}/{number}".encode()).digest()[:7], "big")
+        opening = openings[number // 2 % len(openings)]
+        yield Pairing(f"{prefix}/{number + 1:05d}", number, black, white, opening, seed)
+
+
+def sort_players(one: Entry, other: Entry) -> tuple[Entry, Entry, str]:
+    """Two players in an order that doesn't depend on any list, and the digest that their games' ids carry."""
+    first, second = sorted((one, other), key=lambda entry: entry.identity)
+    return first, second, hashlib.sha256(f"{first.identity}/{second.identity}".encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What makes a match a gate: where its test shows that the first player is stronger, the net of ``entry`` gives way
-    to its net. ``rows`` and ``minutes`` of training are what its manifest tells."""
+    """Makes a match a gate: if its test accepts the first player, its net replaces that of ``entry``. ``rows`` and
+    ``minutes`` are those of its training."""
 
     entry: str
     checkpoint: str
@@ -65,12 +155,12 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
-class Match(OfMeetings):
-    """Two players, each opening with both colours: the smallest round robin.
+class Match:
+    """Two players, each opening with both colours.
 
-    ``games`` may grow: the first games of a longer match are those of a shorter one. ``run`` counts fresh
-    starts of the same match. ``test`` ends it before all games are played; ``gate``, which has a test, says what that
-    decides. A ``name`` makes another match of the same settings.
+    ``games`` may grow: the first games of a longer match are those of a shorter one. ``run`` counts fresh starts of the
+    same match. ``test`` ends it before all games are played; ``gate``, which has a test, says what that decides. A
+    ``name`` makes another match of the same settings.
     """
 
     first: Entry
@@ -83,7 +173,7 @@ class Match(OfMeetings):
     name: str = ""
 
     def __post_init__(self) -> None:
-        require("games", self.games, 1)
+        require_range("games", self.games, 1)
         if self.name:
             check_name("match", self.name)
         if self.gate is not None and self.test is None:
@@ -91,13 +181,13 @@ class Match(OfMeetings):
 
     @property
     def players(self) -> dict[str, Entry]:
-        """The two players under the names that their games carry: a bot that meets itself is told apart."""
+        """A bot that meets itself gets a second name."""
         second = self.second.name if self.second.name != self.first.name else f"{self.second.name} (2)"
         return {self.first.name: self.first, second: self.second}
 
     @property
     def settings(self) -> dict[str, object]:
-        """All that decides which games are played, but for how many. A gate is one event for two players and rules,
+        """All that decides which games are played, except their number. A gate is one event for two players and rules,
         whatever its seed, openings and test, so that no net is tried again until it is lucky."""
         players = {"players": [self.first.identity, self.second.identity]}
         terms = self.terms.settings
@@ -109,7 +199,7 @@ class Match(OfMeetings):
 
     @property
     def key(self) -> str:
-        """What the runs of this match have in common; a readable part and a digest of the settings."""
+        """The common beginning of the ids of this match's runs: readable words and a digest of the settings."""
         digest = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:8]
         if self.gate is not None:
             return f"gate-{_slug(self.gate.entry)}-{_slug(self.gate.checkpoint)}-{digest}"
@@ -122,21 +212,19 @@ class Match(OfMeetings):
         return f"{self.key}-{self.run}"
 
     def standings(self) -> Standings:
-        """The counter of its games."""
         tests = {} if self.test is None else {self.event: self.test}
         return Standings({name: name for name in self.players}, by_name=True, tests=tests)
 
-    def plan(self, played: Iterable[Sequence[Played]] = ()) -> Plan:
-        """Where the games ``played`` decide the test, those that count are all there are."""
+    def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
+        """All games. If the games ``played`` decide the test, only those that count."""
         first, second = self.players
         games = self.games
         if self.test is not None:
             standings = self.standings()
-            for some in played:
-                standings.add(some)
+            standings.add(played)
             games = standings.games if standings.is_decided else games
         openings = self.terms.openings_for(self.games)
-        return Plan([Meeting(first, second, self.event, str(self.terms.seed))], games, openings)
+        return [*pairings_of(first, second, self.event, str(self.terms.seed), range(games), openings)]
 
 
 class Style(StrEnum):
@@ -147,8 +235,8 @@ class Style(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Tournament(OfMany, OfMeetings):
-    """Any number of players: everybody meets everybody, or in a gauntlet the first meets each of the rest.
+class Tournament:
+    """A round robin of any number of players, or a gauntlet, in which the first meets each of the others.
 
     Each two play ``games_each`` games, every opening with both colours, the same openings as all others. Players may
     join later and ``games_each`` may grow: what two players play doesn't depend on who else takes part.
@@ -161,8 +249,17 @@ class Tournament(OfMany, OfMeetings):
     style: Style = Style.ROUND_ROBIN
 
     def __post_init__(self) -> None:
-        check_field("tournament", self.name, self.entries)
-        require("games", self.games_each, 1)
+        check_players("tournament", self.name, self.entries)
+        require_range("games", self.games_each, 1)
+        require_range("games in all", self.games, 1)
+
+    @property
+    def event(self) -> str:
+        return self.name
+
+    @property
+    def players(self) -> dict[str, Entry]:
+        return {entry.name: entry for entry in self.entries}
 
     @property
     def settings(self) -> dict[str, object]:
@@ -170,27 +267,32 @@ class Tournament(OfMany, OfMeetings):
         return {"tournament": self.name, **self.terms.settings}
 
     @property
-    def meetings(self) -> list[tuple[Entry, Entry]]:
-        """Each two players that meet; neighbours in the list are different players as far as that goes."""
+    def matchups(self) -> list[tuple[Entry, Entry]]:
+        """Each two players that meet; neighbours in the list share no player where that is possible."""
         if self.style is Style.GAUNTLET:
             return [(self.entries[0], other) for other in self.entries[1:]]
-        return list(_everybody(self.entries))
+        return list(_round_robin(self.entries))
 
     @property
     def games(self) -> int:
-        return self.games_each * len(self.meetings)
+        return self.games_each * len(self.matchups)
 
-    def plan(self, played: Iterable[Sequence[Played]] = ()) -> Plan:
-        """What is ``played`` changes nothing."""
-        meetings = []
-        for one, other in self.meetings:
-            first, second, digest = meeting_of(one, other)
-            meetings.append(Meeting(first.name, second.name, f"{self.name}/{digest}", f"{self.terms.seed}/{digest}"))
-        return Plan(meetings, self.games_each, self.terms.openings_for(self.games_each))
+    def standings(self) -> Standings:
+        return Standings({name: name for name in self.players}, by_name=True)
+
+    def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
+        """The first game of each two players, then the second of each, and so on."""
+        openings = self.terms.openings_for(self.games_each)
+        columns = []
+        for one, other in self.matchups:
+            first, second, digest = sort_players(one, other)
+            prefix, seeds = f"{self.name}/{digest}", f"{self.terms.seed}/{digest}"
+            columns.append(pairings_of(first.name, second.name, prefix, seeds, range(self.games_each), openings))
+        return [pairing for row in zip(*columns, strict=True) for pairing in row]
 
 
-def _everybody(entries: Sequence[Entry]) -> Iterator[tuple[Entry, Entry]]:
-    """All pairs, round by round: one player stays, the others walk around the table."""
+def _round_robin(entries: Sequence[Entry]) -> Iterator[tuple[Entry, Entry]]:
+    """All pairs, round by round, by the circle method: one player stays, the others move on by one seat."""
     seats: list[Entry | None] = [*entries, *([None] if len(entries) % 2 else [])]
     half = len(seats) // 2
     for _ in range(len(seats) - 1):
@@ -204,71 +306,70 @@ def _slug(name: str) -> str:
     return "".join(sign if sign.isalnum() or sign in "-." else "-" for sign in re.split("[:@]", name)[0])[:24]
 
 
-# --- Events as text ---
-
-T = TypeVar("T")
-_KINDS: dict[str, type[Match | Tournament | Ladder]] = {"match": Match, "tournament": Tournament, "ladder": Ladder}
+# --- Checks ---
 
 
-def event_to_json(event: Match | Tournament | Ladder) -> str:
-    """The whole event as one line of JSON, its players with their settings, as far as those are stored."""
-    kind = next(name for name, made in _KINDS.items() if isinstance(event, made))
-    data = asdict(event)
-    for player in [data.get("first"), data.get("second"), *data.get("entries", ())]:
-        if player is not None:
-            player["settings"] = conceal(player["settings"])
-    return json.dumps({"event": kind, **data.pop("terms"), **data}, separators=(",", ":"))
+def require_range(what: str, value: int, low: int) -> None:
+    """Raise ConfigError for fewer than ``low`` or more than ``MAX_GAMES``."""
+    if not low <= value <= MAX_GAMES:
+        bound = f"at least {low}" if value < low else f"at most {MAX_GAMES}"
+        raise ConfigError(f"{value} {what} can't be played; give {bound}")
 
 
-def event_from_json(
-    text: str, find_kind: Callable[[Entry], Entry] = lambda entry: entry
-) -> Match | Tournament | Ladder:
-    """The event that ``event_to_json`` wrote. Where its players' code is, only ``find_kind`` says, not the text:
-    without it they can't be built. Raises ConfigError for any other text."""
+def check_name(what: str, name: str) -> None:
+    """Raise ConfigError for a name that can't be an event's."""
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
+        raise ConfigError(f"'{name}' is not a name for a {what}; use letters, digits, '-', '_' and '.'")
+    if name == PEOPLE:
+        raise ConfigError(f"'{name}' is what games of people are stored under; take another name for the {what}")
+
+
+def check_players(what: str, name: str, entries: Sequence[Entry]) -> None:
+    """Raise ConfigError for a name that can't be an event's, fewer than two bots, or one that is there twice."""
+    check_name(what, name)
+    if len(entries) < 2:
+        raise ConfigError(f"a {what} takes at least 2 bots; {name} has {len(entries)}")
+    for one, other in combinations(entries, 2):
+        if one.name == other.name:
+            raise ConfigError(f"'{one.name}' is given twice; a {what} takes each bot once")
+        if one.identity == other.identity:
+            raise ConfigError(f"'{one.name}' and '{other.name}' are the same bot; a {what} takes each once")
+
+
+# --- Events as JSON ---
+
+
+def event_to_json(event: Event) -> str:
+    """The event with its players' settings, as far as those are stored, as one line of JSON."""
+    kind = next(name for name, made in _kinds().items() if isinstance(event, made))
+    data = msgspec.to_builtins(event)
+    for player in _players(data):
+        player["settings"] = conceal(player["settings"])
+    return msgspec.json.encode({"kind": kind, "event": data}).decode()
+
+
+def event_from_json(text: str, find_kind: Callable[[Entry], Entry] = lambda entry: entry) -> Any:
+    """The Match, Tournament or Ladder that ``event_to_json`` wrote. Only ``find_kind`` says where its players' code is,
+    not the text: without it they can't be built. Raises ConfigError for any other text."""
     try:
-        data = json.loads(text)
-        made = _KINDS[data.pop("event")]
-        read: dict[str, Callable[[Any], Any]] = {
-            "rules": Rules.from_json,
-            "adjudication": lambda value: _made(Adjudication, value),
-            "book": _tuples,
-            "style": Style,
-            "first": lambda value: find_kind(_entry(value)),
-            "second": lambda value: find_kind(_entry(value)),
-            "entries": lambda value: tuple(find_kind(_entry(one)) for one in value),
-            "test": lambda value: value and _made(Sprt, value),
-            "gate": lambda value: value and _made(Gate, value),
-        }
-        terms = {wanted.name: data.pop(wanted.name) for wanted in fields(Terms) if wanted.name in data}
-        _check(Terms, terms)
-        _check(made, data)
-        values, common = (
-            {key: read[key](value) if key in read else value for key, value in some.items()} for some in (data, terms)
-        )
-        return made(terms=Terms(**common), **values)
-    except FOREIGN as error:
+        stored = msgspec.json.decode(text)
+        data = stored["event"]
+        for player in _players(data):
+            player["factory"] = ""
+        event = msgspec.convert(data, _kinds()[stored["kind"]])
+        if isinstance(event, Match):
+            return replace(event, first=find_kind(event.first), second=find_kind(event.second))
+        return replace(event, entries=tuple(find_kind(entry) for entry in event.entries))
+    except (msgspec.MsgspecError, ValueError, TypeError, LookupError, AttributeError, ConfigError) as error:
         detail = f"{type(error).__name__}: {error}" if text else "there is none"
         raise ConfigError(f"the stored plan of an event can't be read ({detail}); play it again") from error
 
 
-def _entry(data: dict[str, Any]) -> Entry:
-    _check(Entry, data)
-    given = data | {"settings": _tuples(data["settings"]), "factory": ""}
-    if "limits" in given:
-        given["limits"] = Limits(**given["limits"])
-    return Entry(**given)
+def _players(data: dict[str, Any]) -> list[dict[str, Any]]:
+    return [data["first"], data["second"]] if "first" in data else data["entries"]
 
 
-def _made(kind: type[T], data: dict[str, Any]) -> T:
-    _check(kind, data)
-    return kind(**data)
+def _kinds() -> dict[str, type[Any]]:
+    from arena.events.ladder import Ladder  # which plans with what is in this file
 
-
-def _check(kind: type[Any], data: dict[str, Any]) -> None:
-    """Whether each value has its type; what is missing has its default, or else the constructor says so."""
-    every = [wanted.name for wanted in fields(kind)]
-    check_keys(data, kind, "the stored plan of an event", error=ConfigError, hint="play it again", optional=every)
-
-
-def _tuples(rows: Iterable[Iterable[Any]]) -> tuple[tuple[Any, ...], ...]:
-    return tuple(tuple(row) for row in rows)
+    return {"match": Match, "tournament": Tournament, "ladder": Ladder}

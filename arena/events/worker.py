@@ -26,8 +26,8 @@ from arena import UserError
 from arena.contract.adjudication import Adjudication
 from arena.contract.bot import Bot, Limits
 from arena.contract.guard import SET_PDEATHSIG, control
-from arena.events.pairing import Pairing
 from arena.events.room import Room, Table, Turn
+from arena.events.schedule import Pairing
 from arena.files import scratch
 from arena.go.game import Game, Rules
 from arena.go.jit import while_compiling

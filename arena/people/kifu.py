@@ -21,7 +21,7 @@ from arena import RecordError, StoreError, UserError, files
 from arena.contract.bot import Candidate, Limits
 from arena.contract.clock import TimeLeft
 from arena.contract.code import Player
-from arena.events.pairing import PEOPLE
+from arena.events.schedule import PEOPLE
 from arena.go.game import Outcome, Rules
 from arena.go.moves import WHITE, Colour, Move, pass_move
 from arena.go.record import UNKNOWN, Fact, Record, read_sgf

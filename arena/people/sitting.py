@@ -21,9 +21,9 @@ import numpy as np
 
 from arena import ArenaError, IllegalMove, UserError
 from arena.contract.bot import Bot, Limits
-from arena.events.pairing import Pairing
 from arena.events.room import Room, Table, worth_keeping
 from arena.events.room import Turn as Call
+from arena.events.schedule import Pairing
 from arena.go.game import Ending, Game, Outcome
 from arena.go.moves import BLACK, WHITE, Colour, Move, pass_move
 from arena.go.record import UNKNOWN, Fact, Record

@@ -36,7 +36,7 @@ def sequential_tests(store: Store) -> dict[str, Sprt]:
     tests = {}
     for event in store.events():
         with suppress(*FOREIGN):  # a plan that can't be read has no test
-            if test := json.loads(event.plan).get("test"):
+            if test := json.loads(event.plan)["event"].get("test"):
                 tests[event.id] = Sprt(**test)
     return tests
 

@@ -7,8 +7,7 @@ and harms nobody. A game that is played again by itself has its worker, and ever
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,14 +16,14 @@ from arena import CheckpointError, ConfigError, UserError
 from arena.contract.adjudication import OFF
 from arena.contract.bot import Limits
 from arena.contract.settings import describe
-from arena.events.pairing import Pairing, Planned
-from arena.events.runner import Update, play_event
-from arena.events.schedule import Ladder, Match, Tournament, event_from_json
-from arena.events.terms import Terms
-from arena.files import scratch
+from arena.events.crew import Crew, Progress
+from arena.events.ladder import Ladder
+from arena.events.runner import TICK
+from arena.events.schedule import Match, Pairing, Terms, Tournament, event_from_json
+from arena.events.worker import Job
 from arena.go.game import Ending
 from arena.go.moves import gtp_from_move
-from arena.go.record import Played, Record
+from arena.go.record import Record
 from arena.players.registry import Entry, Registry
 from arena.results.store import Store
 from bots.nets.checkpoint import find, known
@@ -236,39 +235,21 @@ def _doubts(name: str, entry: Entry) -> Iterator[str]:
 
 
 @dataclass(slots=True)
-class Rerun(Planned):
-    """Stored games that can be played side by side, as an event of their own."""
+class Rerun:
+    """Stored games that can be played by one crew."""
 
     players: dict[str, Entry]
     terms: Terms
     records: list[Record]
 
-    @property
-    def event(self) -> str:
-        return self.records[0].event
-
-    @property
-    def games(self) -> int:
-        return len(self.records)
-
-    @property
-    def settings(self) -> dict[str, object]:
-        return {}
-
     def takes(self, cast: Cast) -> bool:
-        """Whether a game of this cast can be played beside the others: nobody bears the name of another player."""
+        """Whether a game of this cast can be played with the others: no two players share a name."""
         if self.terms != cast.terms:
             return False
         return all(self.players.get(name, entry) == entry for name, entry in cast.players)
 
-    def pairings(self, played: Iterable[Played] = ()) -> list[Pairing]:
-        return [
-            Pairing(record.id, 0, record.black, record.white, record.moves[: record.opening], record.seed)
-            for record in self.records
-        ]
 
-
-def play_again(games: Sequence[tuple[Record, Cast]], workers: int) -> Generator[Update, None, None]:
+def play_again(games: Sequence[tuple[Record, Cast]], workers: int) -> Generator[Progress, None, None]:
     """Play these games again. Closing the generator stops the workers."""
     reruns: list[Rerun] = []
     for record, cast in games:
@@ -279,6 +260,10 @@ def play_again(games: Sequence[tuple[Record, Cast]], workers: int) -> Generator[
         rerun.players.update(cast.players)
         rerun.records.append(record)
     for rerun in reruns:
-        with tempfile.TemporaryDirectory(dir=scratch()) as folder:
-            with Store.of(Path(folder), write=True) as store:
-                yield from play_event(rerun, store, workers)
+        with Crew(Job(rerun.players, rerun.terms.rules, rerun.terms.adjudication, 1), workers) as crew:
+            crew.add(
+                Pairing(record.id, 0, record.black, record.white, record.moves[: record.opening], record.seed)
+                for record in rerun.records
+            )
+            while crew.is_busy:
+                yield crew.poll(TICK)

@@ -12,9 +12,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from arena.events.ladder import widest_gap
+from arena.events.ladder import Ladder, widest_gap
 from arena.events.runner import Control, Update
-from arena.events.schedule import Ladder, Match, Tournament
+from arena.events.schedule import Match, Tournament
 from arena.events.standings import League, MatchTally, Standing, Standings
 from arena.go.game import Ending
 from arena.go.moves import BLACK, WHITE
@@ -477,7 +477,7 @@ class TournamentFrame(Frame[TournamentView]):
     def _pairs(self) -> int:
         """How many times two players may be playing each other at once."""
         tournament = self.view.tournament
-        return len(tournament.meetings) if isinstance(tournament, Tournament) else len(self.names) - 1
+        return len(tournament.matchups) if isinstance(tournament, Tournament) else len(self.names) - 1
 
     def _panel(self, width: int, height: int) -> list[Text]:
         return self._meetings(width, min(self._pairs + 1, height))

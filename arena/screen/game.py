@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rich import box
@@ -13,7 +13,7 @@ from rich.text import Text
 
 from arena.contract.code import Player
 from arena.contract.settings import describe
-from arena.events.runner import Update
+from arena.events.crew import Progress
 from arena.go.moves import BLACK, Colour, gtp_from_move
 from arena.go.record import Record
 from arena.results.analysis import Evaluation, PlayedMove, judge, mistakes, scored, spelled
@@ -100,7 +100,7 @@ def _player(record: Record, colour: Colour, players: Mapping[str, Player]) -> st
 
 
 def show_replay(
-    stored: Mapping[str, Record], updates: Generator[Update, None, None], console: Console, show: bool = False
+    stored: Mapping[str, Record], updates: Iterator[Progress], console: Console, show: bool = False
 ) -> list[Comparison]:
     """Show games by their ids as they are played again, with ``show`` the position where each ends or differs. With
     several, a line for each that differs."""

@@ -14,9 +14,8 @@ from itertools import count
 from statistics import NormalDist
 from typing import Generic, TypeVar
 
-from arena.events.pairing import Pairing
 from arena.events.runner import Update
-from arena.events.schedule import Event
+from arena.events.schedule import Event, Pairing
 from arena.events.standings import MatchTally, Standings
 from arena.events.worker import Glance
 from arena.go.moves import Move

@@ -1,0 +1,466 @@
+"""A crew: the worker processes of this machine that play an event's games, and whose fault it is when one dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from multiprocessing import forkserver
+from multiprocessing.connection import wait
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from time import monotonic
+from typing import Any, Protocol, Self
+
+from arena import UserError
+from arena.events.room import DEATHS, lost_record
+from arena.events.schedule import Pairing
+from arena.events.worker import (
+    PAUSE,
+    RESUME,
+    Glance,
+    Job,
+    Message,
+    Unfinished,
+    safe_path,
+    shared_size,
+    shared_views,
+    spared_by_the_terminal,
+    start_method,
+    work,
+)
+from arena.files import allow_open_files, scratch
+from arena.go.game import Ending
+from arena.go.record import Record
+
+STARTUP = 300.0
+"""Seconds that a worker may take to build its players, compiling included."""
+
+MAX_FAILED_STARTS = 3
+"""Workers in a row that may die while they start; before one has started, an error of its own is enough."""
+
+MAX_KILLED_STARTS = 100
+"""Workers in a row that may be killed while they start, once one has started; also attempts to start one while the
+process that starts workers is gone: it is started again, which takes a moment."""
+
+UNKNOWN = 255
+"""The exit code of a worker when what starts workers was killed, and nobody can tell how the worker ended."""
+
+PATIENCE = 2.0
+"""Seconds beyond its deadline before a call counts as hanging, and for a worker to end when it is told to."""
+
+FIRST_BOARDS = 8
+"""Games that a worker plays at once when an event begins, one more for each that it has finished: so the first pairs
+are soon complete."""
+
+AHEAD = 0.2
+"""Seconds of games that a worker is sent ahead, so that it doesn't wait while the parent writes."""
+
+MAX_AHEAD = 64
+
+FILES_PER_WORKER, OTHER_FILES = 5, 32
+"""Files that this process has open for each worker, and besides."""
+
+LAST_WORDS = 4000
+"""Characters of what a worker printed that are kept."""
+
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What happened since the last poll: games that are over, and boards of games under way.
+
+    ``nodes`` are the machines of a cluster with their recent games per second; None on this machine alone. ``news`` are
+    lines about them for the user.
+    """
+
+    records: Sequence[Record] = ()
+    glances: Sequence[Glance] = ()
+    workers: int = 0
+    nodes: Mapping[str, float] | None = None
+    news: Sequence[str] = ()
+
+
+class Players(Protocol):
+    """What plays games: a ``Crew`` on this machine or a ``Cluster`` of them."""
+
+    @property
+    def most(self) -> int:
+        """How many workers there may be at present."""
+
+    def add(self, pairings: Iterable[Pairing]) -> None:
+        """Queue games."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether games are queued or under way."""
+
+    def poll(self, seconds: float) -> Progress:
+        """Wait up to ``seconds`` for news. Raises UserError when a bot can't be built."""
+
+    def pause(self, is_paused: bool) -> None:
+        """While paused, no bot is called; a call that has begun is finished."""
+
+    def finish(self) -> None:
+        """Begin no further game."""
+
+    def stop(self) -> list[Record]:
+        """End all workers; returns the games that were over and not yet reported."""
+
+
+class WorkerProcess:
+    """One worker, as its parent sees it: its pipe, and the clock and journal that both share."""
+
+    def __init__(self, job: Job, number: int, folder: Path, is_solo: bool = False):
+        """Start the process. ``is_solo`` is one that plays suspect games, one at a time. Raises ConnectionError or
+        EOFError when the process that starts workers is gone."""
+        self.is_solo = is_solo
+        self.is_ready = self.is_leaving = False
+        self.started = monotonic()
+        self.games: dict[str, Pairing | Unfinished] = {}
+        """The games that it was sent and hasn't finished."""
+        self._numbers: dict[str, int] = {}  # of these, in the order in which they were sent
+        self._sent = 0
+        self._names = list(job.players)
+        context = start_method()
+        self.connection, there = context.Pipe()
+        shared = context.RawArray("d", shared_size(job))
+        descriptor, path = tempfile.mkstemp(prefix="stderr-", dir=folder)
+        self._stderr = Path(path)
+        self._clock, self._journal = shared_views(shared, job)
+        self._process = context.Process(target=work, args=(there, shared, job, path, number))
+        try:
+            with safe_path(), spared_by_the_terminal():
+                if isinstance(context, ForkServerContext):
+                    forkserver.ensure_running()  # workers inherit from it; only ``start`` waits until it is ready
+                else:
+                    self._process.start()
+            if self._process.pid is None:
+                self._process.start()
+        except (EOFError, ConnectionError):
+            self.connection.close()
+            raise
+        finally:
+            there.close()
+            os.close(descriptor)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.is_alive()
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of a process that has ended; minus the signal that ended it."""
+        return self._process.exitcode
+
+    @property
+    def called(self) -> str:
+        """The player that was built or called last."""
+        return self._names[self._clock.player]
+
+    @property
+    def allowed(self) -> float:
+        """Seconds that the last call of a bot may take."""
+        return self._clock.allowed
+
+    @property
+    def is_hanging(self) -> bool:
+        return self._clock.seconds > self._clock.allowed + PATIENCE
+
+    def send(self, message: Message) -> None:
+        """Does nothing if the process is gone."""
+        if isinstance(message, Pairing | Unfinished):
+            self._sent += 1
+            self.games[message.id] = message
+            self._numbers[message.id] = self._sent
+        with suppress(OSError):
+            self.connection.send(message)
+
+    def receive(self) -> Iterator[Any]:
+        """The messages that have come: looks at boards, records, ``READY``, or a UserError."""
+        with suppress(EOFError, OSError):
+            while self.connection.poll():
+                message = self.connection.recv()
+                if isinstance(message, Record):
+                    del self.games[message.id]
+                yield message
+
+    def terminate(self) -> None:
+        """Ask the process to end now."""
+        self._process.terminate()
+
+    def end(self, seconds: float) -> None:
+        """Wait up to ``seconds`` for the process to end, then kill it."""
+        self.seconds_in_call = self._clock.seconds
+        self._process.join(seconds)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+    def unfinished(self) -> dict[str, Unfinished]:
+        """The games that it had begun when it ended, as they stood."""
+        ids = {number: id for id, number in self._numbers.items() if id in self.games}
+        found = {}
+        for board, number, played, spent in self._journal.games():
+            if number in ids:  # else it ended with its game
+                game = self.games[ids[number]]
+                was_called = self.seconds_in_call > 0 and self._clock.board in (board, -1)
+                seconds = spent + (self.seconds_in_call if self._clock.board == board else 0.0)
+                pairing = game.pairing if isinstance(game, Unfinished) else game
+                found[game.id] = Unfinished(pairing, played, seconds, was_called)
+        return found
+
+    def last_words(self) -> str:
+        """The end of what it printed."""
+        return self._stderr.read_text(errors="replace")[-LAST_WORDS:]
+
+
+class Crew:
+    """Worker processes that play games between the same players by the same rules.
+
+    A worker that dies or hangs is replaced. Its games go on from their last known positions, each alone in a worker,
+    where the bot that was called last is to blame when it dies or hangs again.
+    """
+
+    def __init__(self, job: Job, workers: int, cards: Sequence[str] = ()):
+        """``workers`` is the maximum number of processes; ``cards`` are the GPUs that they share, if any."""
+        self._job = replace(job, boards=min(entry.bot_kind.boards for entry in job.players.values()))
+        self.most, self._cards = workers, cards
+        self._queue: deque[Pairing] = deque()
+        self._suspects: deque[Pairing | Unfinished] = deque()  # their worker died or hung: to be played on alone
+        self._deaths: dict[str, tuple[int, int]] = {}  # at which move a game's workers died last, and how often there
+        self._workers: list[WorkerProcess] = []
+        self._started = 0
+        self._finished: list[Record] = []
+        self._has_started = False  # any worker
+        self._failed_starts = self._failed_launches = 0
+        self._records, self._since = 0, monotonic()
+        self._is_paused = self._is_finishing = False
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> Self:
+        """Raises UserError where so many workers may not be started."""
+        needed = self.most * FILES_PER_WORKER + OTHER_FILES
+        allowed = allow_open_files(needed)
+        if allowed < needed:
+            most = max(1, (allowed - OTHER_FILES) // FILES_PER_WORKER)
+            raise UserError(
+                f"{self.most} workers need {needed - allowed} more open files than the system allows; "
+                f"use --workers {most} or raise the limit (ulimit -n)"
+            )
+        self._folder = tempfile.TemporaryDirectory(dir=scratch())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._folder is not None
+        self.stop()
+        self._folder.cleanup()
+
+    def add(self, pairings: Iterable[Pairing]) -> None:
+        self._queue.extend(pairings)
+
+    @property
+    def _left(self) -> int:
+        """Games that are queued or under way."""
+        return len(self._queue) + len(self._suspects) + sum(len(worker.games) for worker in self._workers)
+
+    @property
+    def is_busy(self) -> bool:
+        if self._is_finishing:
+            return bool(self._finished) or any(worker.games for worker in self._workers)
+        return bool(self._finished) or self._left > 0
+
+    def pause(self, is_paused: bool) -> None:
+        if is_paused != self._is_paused:
+            self._is_paused = is_paused
+            for worker in self._workers:
+                worker.send(PAUSE if is_paused else RESUME)
+
+    def finish(self) -> None:
+        self._is_finishing = True
+
+    def poll(self, seconds: float) -> Progress:
+        glances = {}
+        by_connection = {worker.connection: worker for worker in self._workers}
+        for connection in wait(list(by_connection), seconds):
+            for glance in self._receive(by_connection[connection]):  # type: ignore[index]
+                glances[glance.pairing.id] = glance
+        self._replace_dead_workers()
+        self._assign_games()
+        records, self._finished = self._finished, []
+        return Progress(records, [*glances.values()], len(self._workers))
+
+    def stop(self) -> list[Record]:
+        with signals_later():
+            for worker in self._workers:
+                if worker.is_ready and not worker.games:
+                    _release(worker)
+                elif not worker.is_leaving:  # one that is leaving closes its bots
+                    worker.terminate()
+            end = monotonic() + PATIENCE
+            for worker in self._workers:
+                worker.end(max(0.0, end - monotonic()))
+                with suppress(UserError):  # it could not build its bots, and isn't needed any more
+                    for _ in self._receive(worker):
+                        pass
+                worker.connection.close()
+            self._workers.clear()
+            records, self._finished = self._finished, []
+            return records
+
+    def _receive(self, worker: WorkerProcess) -> Iterator[Glance]:
+        """Take a worker's messages; yields the boards. Raises the UserError of one that can't build its bots."""
+        for message in worker.receive():
+            if isinstance(message, UserError):
+                raise message
+            if isinstance(message, Glance):
+                yield message
+            elif isinstance(message, Record):
+                self._finished.append(message)
+                self._records += 1
+            else:
+                worker.is_ready = self._has_started = True
+                self._failed_starts = 0
+
+    # --- Workers and their games ---
+
+    def _start_worker(self, is_solo: bool) -> bool:
+        """Start a worker, and return whether that was possible. Raises UserError after too many attempts."""
+        assert self._folder is not None
+        card = self._cards[self._started % len(self._cards)] if self._cards else ""
+        job = replace(self._job, boards=1 if is_solo else self._job.boards, card=card)
+        try:
+            with signals_later():  # else a process could be started, and not known
+                self._workers.append(WorkerProcess(job, self._started, Path(self._folder.name), is_solo))
+        except (EOFError, ConnectionError) as error:
+            self._failed_launches += 1
+            if self._failed_launches >= MAX_KILLED_STARTS:
+                raise UserError("workers can't be started: what starts them is killed again and again") from error
+            return False
+        self._started += 1
+        self._failed_launches = 0
+        if self._is_paused:
+            self._workers[-1].send(PAUSE)
+        return True
+
+    def _assign_games(self) -> None:
+        """Start the workers that are needed, send them games, and release solo workers without games."""
+        if self._is_finishing:
+            return
+        size = max(1, min(self.most, self._left))
+        regular = sum(not worker.is_solo for worker in self._workers)
+        solo = sum(worker.is_solo and not worker.is_leaving for worker in self._workers)
+        while True:
+            if self._queue and regular < size and self._start_worker(is_solo=False):
+                regular += 1
+            elif self._suspects and (not solo or solo + regular < size) and self._start_worker(is_solo=True):
+                solo += 1
+            else:
+                break
+        rate = self._records / max(monotonic() - self._since, AHEAD) / size
+        share = min(self._job.boards, -(-self._left // size), FIRST_BOARDS + self._records // size)
+        share += min(MAX_AHEAD, int(rate * AHEAD))
+        for worker in self._workers:
+            if worker.is_ready and not worker.is_leaving:
+                queue: deque[Any] = self._suspects if worker.is_solo else self._queue
+                while queue and len(worker.games) < (1 if worker.is_solo else share):
+                    worker.send(queue.popleft())
+                if worker.is_solo and not worker.games:
+                    _release(worker)
+
+    # --- Deaths ---
+
+    def _replace_dead_workers(self) -> None:
+        for worker in list(self._workers):
+            is_hanging = worker.is_hanging
+            if not worker.is_ready and not is_hanging and monotonic() - worker.started > STARTUP:
+                raise UserError(f"{worker.called} did not start within {STARTUP:g} s")
+            if worker.is_alive and not is_hanging:
+                continue
+            worker.end(0.0)
+            for _ in self._receive(worker):
+                pass
+            self._workers.remove(worker)
+            worker.connection.close()
+            if not worker.is_ready:
+                self._note_failed_start(worker, is_hanging)
+            unfinished = worker.unfinished()
+            for game in reversed(worker.games.values()):
+                if worker.is_solo or game.id in unfinished:
+                    sent = game if isinstance(game, Unfinished) else Unfinished(game, ())
+                    self._assign_fault(unfinished.get(game.id, sent), worker, is_hanging)
+                else:
+                    assert isinstance(game, Pairing)  # only solo workers get others
+                    self._queue.appendleft(game)
+
+    def _note_failed_start(self, worker: WorkerProcess, is_hanging: bool) -> None:
+        """A bot that hangs in its first decision is judged by its games. Raises UserError where too many fail."""
+        if is_hanging:
+            self._job = replace(self._job, cold=self._job.cold | {worker.called})
+            return
+        self._failed_starts += 1
+        code = worker.exit_code or 0
+        is_error = 0 < code < UNKNOWN  # else a signal may have come from outside
+        limit = MAX_KILLED_STARTS if self._has_started and not is_error else MAX_FAILED_STARTS
+        if (is_error and not self._has_started) or self._failed_starts >= limit:
+            words = worker.last_words().strip().splitlines()
+            reason = words[-1] if words and code == 1 else f"its process ended with {exit_words(code)}"
+            raise UserError(f"{worker.called} can't be built: {reason}")
+
+    def _assign_fault(self, game: Unfinished, worker: WorkerProcess, is_hanging: bool) -> None:
+        """Decide a game whose worker is gone. The bot that was called last is to blame if the game was alone, or if the
+        call was for this game only and took too long; otherwise the game goes on alone."""
+        move, deaths = self._deaths.get(game.id, (0, 0))
+        deaths = deaths if move == len(game.played) else 0
+        deaths += worker.is_solo or (game.was_called and game.on_move == worker.called)
+        self._deaths[game.id] = len(game.played), deaths
+        if is_hanging:
+            is_to_blame = worker.is_solo or game.seconds > worker.allowed
+        else:
+            is_to_blame = worker.is_solo and deaths >= DEATHS
+        if not is_to_blame:
+            self._suspects.append(game)
+            return
+        if is_hanging:
+            ending, reason = Ending.TIME, f"no answer within {round(worker.allowed, 2):g} s"
+        else:
+            ending, reason = Ending.CRASH, f"its process ended with {exit_words(worker.exit_code)}"
+        words = worker.last_words()
+        record = lost_record(game.pairing, self._job.rules, worker.called, ending, reason, words, game.played)
+        self._finished.append(record)
+
+
+def _release(worker: WorkerProcess) -> None:
+    """Let a worker end that has nothing more to play."""
+    if not worker.is_leaving:
+        worker.is_leaving = True
+        worker.send(None)
+
+
+def exit_words(code: int | None) -> str:
+    """How a process ended: by which signal, or with which code."""
+    return signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
+
+
+@contextmanager
+def signals_later() -> Iterator[None]:
+    """Delay the signals that end a command until the block is done."""
+    if threading.current_thread() is not threading.main_thread():  # signals only ever interrupt the main thread
+        yield
+        return
+    came: list[int] = []
+    before = {ending: signal.signal(ending, lambda number, _: came.append(number)) for ending in ENDINGS}
+    try:
+        yield
+    finally:
+        for ending, handler in before.items():
+            signal.signal(ending, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)
