@@ -293,7 +293,7 @@ def test_results_are_those_of_a_slow_twin(records: list[Record], data: st.DataOb
     """Games come in batches; some are deleted afterwards, and then it's as if they had never been there."""
     with TemporaryDirectory() as folder, Store.open(Path(folder) / "arena.db", write=True) as store:
         for event, test in TESTS.items():
-            store.add_event(Event(event, "2026-01-01", "{}", json.dumps({"test": asdict(test)})))
+            store.add_event(Event(event, "2026-01-01", "{}", json.dumps({"event": {"test": asdict(test)}})))
         for record in records:
             store.append([record])
         gone = data.draw(st.sets(st.sampled_from(records), max_size=3)) if records else set()
