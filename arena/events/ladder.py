@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise, starmap
 from math import inf
@@ -77,8 +77,9 @@ class Ladder:
         """The last round of the games ``played`` or, if it is complete, the next one; cut at the maximum of games.
         Raises ConfigError when there are no openings left."""
         rounds: dict[int, list[Played]] = {}
+        round_of = self.round_finder()
         for game in played:
-            if game.outcome is not None and (number := self.round_of(game.id)):
+            if game.outcome is not None and (number := round_of(game.id)):
                 rounds.setdefault(number, []).append(game)
         last = max(rounds, default=1)
         earlier = [game for number in sorted(rounds) if number < last for game in rounds[number]]
@@ -88,10 +89,18 @@ class Ladder:
             planned = self._round(last + 1, earlier + rounds.get(last, []), set())
         return planned
 
-    def round_of(self, id: str) -> int:
-        """The round of a game between two of its players; 0 for the id of any other game."""
-        found = re.fullmatch(rf"{re.escape(self.name)}/(\d{{4,}})-([0-9a-f]{{8}})/\d{{5,}}", id)
-        return int(found[1]) if found and found[2] in self._matchups else 0
+    def round_finder(self) -> Callable[[str], int]:
+        """A function that returns the round of a game between two of its players, and 0 for the id of any other."""
+        digests, pattern = (
+            set(self._matchups),
+            re.compile(rf"{re.escape(self.name)}/(\d{{4,}})-([0-9a-f]{{8}})/\d{{5,}}"),
+        )
+
+        def round_of(id: str) -> int:
+            found = pattern.fullmatch(id)
+            return int(found[1]) if found and found[2] in digests else 0
+
+        return round_of
 
     @property
     def _matchups(self) -> dict[str, tuple[Entry, Entry, str]]:

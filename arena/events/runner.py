@@ -220,6 +220,7 @@ def _membership(event: Event, store: RecordStore) -> Callable[[str], bool]:
     """A function that tells whether the event has a game of this id, as it is planned now. Where stored games decide a
     test, it has those that count."""
     if isinstance(event, Ladder):
-        return lambda id: event.round_of(id) > 0
+        round_of = event.round_finder()
+        return lambda id: round_of(id) > 0
     played = chain.from_iterable(store.scores(event=event.event)) if event.standings().tests else ()
     return {pairing.id for pairing in event.pairings(played)}.__contains__
