@@ -202,9 +202,9 @@ def coverage(step: int, ladders: int) -> tuple[float, float]:
 
 
 def test_the_intervals_of_a_ladder_between_equals_hold_the_truth_about_as_often_as_they_promise() -> None:
-    """Pairing by the rating alone fed on its own noise: 56 %. The standard error of this figure is 2.5 %."""
-    held, marked = coverage(0, 12)
-    assert held >= 0.87 and marked <= 0.25
+    """Pairing by the rating alone fed on its own noise: 56 %. The standard error of this figure is some 3 %."""
+    held, marked = coverage(0, 8)
+    assert held >= 0.85 and marked <= 0.25
 
 
 @pytest.mark.slow
