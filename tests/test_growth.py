@@ -14,8 +14,8 @@ from arena.go.record import Record, Score
 from arena.results.store import AT_ONCE
 from arena.screen.events import MatchView
 
-MOST = 240
-"""Bytes per game: of its pairing and id, and of two sets of hashes, of games and of pairs."""
+MOST = 160
+"""Bytes per game of three sets of hashes: of ids, of games, and of pairs."""
 
 
 @dataclass

@@ -246,7 +246,7 @@ class Crew:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Self:
-        """Raises UserError where so many workers may not be started."""
+        """Raises UserError if the limit of open files is too low for this many workers."""
         needed = self.most * FILES_PER_WORKER + OTHER_FILES
         allowed = allow_open_files(needed)
         if allowed < needed:

@@ -150,8 +150,8 @@ def next_meetings(ratings: Ratings, block: int, to_see: float = 0.0) -> list[tup
 
     Neighbours without a measured distance meet first, though not for ever. In every fourth of the other meetings, the
     widest interval between neighbours, or others whose order isn't shown, gets the meeting that shrinks it most. In the
-    rest, those meet who have met least for what their games tell, whatever the ranking: without it, errors of the
-    ratings choose the games that are to correct them, and the intervals are too narrow.
+    rest, those players meet who have met least for what their games can show, independent of the ranking. Otherwise
+    errors of the ratings would choose the games that are to correct them, and the intervals would be too narrow.
 
     n games of players i and j carry the information w = n p (1 - p) / K², and with them the covariance C loses w Cv
     (Cv)' / (1 + w v'Cv), v = e_i - e_j (J. Sherman and W. Morrison, 1950).

@@ -69,8 +69,8 @@ class Table:
         return self.pairing.black if colour is BLACK else self.pairing.white
 
     def copy_for(self, player: str) -> Game:
-        """The bot's own copy of the game, the same object from the first move to the last. It is as the game is,
-        whatever the bot did to it before."""
+        """The bot's own copy of the game, the same object from the first move to the last. It is reset to the
+        state of the game first, so changes by the bot are lost."""
         copy = self.copies.get(player)
         if copy is None:
             copy = self.copies[player] = GameCopy(self.game)

@@ -108,7 +108,8 @@ class _Run:
 
     def __init__(self, event: Event, store: RecordStore, control: Control):
         self._event, self._store, self._control = event, store, control
-        self._ids: set[str] = set()
+        self._ids: set[int] = set()  # hashes of the stored games' ids, which take half the memory of the ids
+        self._identities = {name: entry.identity for name, entry in event.players.items()}
         self._played: list[Played] = []  # of a ladder, which plans by them
         self._standings = event.standings()
         self._finished: list[Record] = []  # not durable yet
@@ -144,7 +145,7 @@ class _Run:
                     yield Update(self._append(TICK), waiting=len(self._finished))
 
     def _missing(self) -> list[Pairing]:
-        return [pairing for pairing in self._event.pairings(self._played) if pairing.id not in self._ids]
+        return [pairing for pairing in self._event.pairings(self._played) if hash(pairing.id) not in self._ids]
 
     def _play_bots(self, crew: Players) -> Generator[Update, None, None]:
         updated = monotonic()
@@ -159,6 +160,9 @@ class _Run:
                     yield self._update(progress, tuple(glances.values()))
                     glances.clear()
                     updated = monotonic()
+            if self._finish_by is not None:
+                self._finished += crew.stop()
+                yield Update(self._append(PATIENCE), waiting=len(self._finished))
         finally:
             if self._standings.is_decided or self._control.finishing or sys.exception() is not None:
                 self._end(crew)
@@ -193,7 +197,7 @@ class _Run:
         """Store the finished games in one transaction, and return them; none while another program holds the store."""
         self._store.check_place()
         with signals_later():  # a game that is in the store is no longer in the list
-            identities = {name: entry.identity for name, entry in self._event.players.items()}
+            identities = self._identities
             records = tuple(
                 replace(record, black_player=identities[record.black], white_player=identities[record.white])
                 for record in self._finished
@@ -209,7 +213,7 @@ class _Run:
             return records
 
     def _count(self, games: Sequence[Played]) -> None:
-        self._ids.update(game.id for game in games)
+        self._ids.update(hash(game.id) for game in games)
         if isinstance(self._event, Ladder):
             self._played += games
         elif self._standings.tests:

@@ -187,8 +187,8 @@ class Match:
 
     @property
     def settings(self) -> dict[str, object]:
-        """All that decides which games are played, except their number. A gate is one event for two players and rules,
-        whatever its seed, openings and test, so that no net is tried again until it is lucky."""
+        """All that decides which games are played, except their number. A gate is one event for two players and rules.
+        Its seed, openings and test don't count, so a net can't be tried again until it is lucky."""
         players = {"players": [self.first.identity, self.second.identity]}
         terms = self.terms.settings
         if self.gate is not None:

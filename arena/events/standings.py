@@ -199,7 +199,7 @@ class MatchTally:
 
 
 class SequentialTest:
-    """The test of one match, in the order in which its games were planned, whatever the order in which they end.
+    """The test of one match, which counts its games in the planned order, not in the order in which they end.
 
     A pair counts when all pairs before it are complete, because short games end first: where a game's length depends on
     its winner, counting games as they end would favour a side. Nothing counts after the test is decided. So what counts
@@ -265,8 +265,8 @@ class SequentialTest:
 class Standings:
     """Statistics of games between any number of players: a tally for each two that have met.
 
-    A game counts for whoever played it, under whatever name. Games of a match with a sequential test count as
-    ``SequentialTest`` says, all others at once.
+    A game counts for its players' identities; their names in the game don't matter. Games of a match with a
+    sequential test count as ``SequentialTest`` says, all others at once.
     """
 
     def __init__(self, players: Mapping[str, str], *, by_name: bool = False, tests: Mapping[str, Sprt] | None = None):

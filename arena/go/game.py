@@ -328,7 +328,7 @@ class GameCopy:
         ]
 
     def update(self) -> Game:
-        """The copy as the game is now, whatever was done to it."""
+        """Reset the copy to the state of the game and return it."""
         game, copy = self._game, self._copy
         for mine, theirs in self._memory:
             mine[:] = theirs
